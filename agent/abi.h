@@ -1,0 +1,177 @@
+/*
+ * The wire format: what the agent writes and the host reads. The one place where it is defined; the Python side
+ * (profiler/protocol.py) is checked against this file by tests/unit/test_protocol_abi.py.
+ *
+ * All integers are little-endian; every structure is laid out without holes; sizes are multiples of 8 bytes.
+ *
+ *   ring (one memfd, shared with the host)
+ *   ┌──────────────────────┬─────────────────────────────────────────────────────────┐
+ *   │ struct ring_header   │ data: ring_bytes bytes, a power of two, used as a ring  │
+ *   │ RING_HEADER_BYTES    │ of bytes; batches follow each other without gaps        │
+ *   └──────────────────────┴─────────────────────────────────────────────────────────┘
+ *     head: bytes ever written by the agent (moves only after a whole batch is in place)
+ *     tail: bytes ever read by the host
+ *     A batch that does not fit is dropped as a whole and counted (COUNTER_RING_FULL); traces, modules and threads
+ *     it held are sent again with the next one.
+ *
+ *   batch
+ *   ┌──────────────────────┬──────────────────┬──────────────────┬───
+ *   │ struct batch_header  │ section_header   │ records …        │ section_header …
+ *   └──────────────────────┴──────────────────┴──────────────────┴───
+ *     Sections come in the order modules, threads, traces, intervals, so that what a record refers to is already known.
+ *
+ * Version history
+ *   1  first version
+ */
+#ifndef FLAMETAP_ABI_H
+#define FLAMETAP_ABI_H
+
+#define ABI_VERSION 1
+#define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
+#define BATCH_MAGIC 0x48435442U           /* "BTCH" */
+#define RING_HEADER_BYTES 4096
+#define MAX_FRAMES 2048                   /* deeper stacks are cut at the root side */
+
+/* A frame is one u64. Bits 63..56 say what it is. */
+#define FRAME_KIND_SHIFT 56
+#define FRAME_KIND_MODULE 0               /* bits 55..40 module id (1..65535), bits 39..0 file_addr */
+#define FRAME_KIND_RUNTIME 1              /* bits 55..0 runtime_addr: code that belongs to no file */
+#define FRAME_MODULE_SHIFT 40
+
+enum section_kind {
+    SECTION_MODULES = 1,                  /* struct module_record, each followed by its path, padded to 8 */
+    SECTION_THREADS = 2,                  /* struct thread_record */
+    SECTION_TRACES = 3,                   /* struct trace_record, each followed by frame_count u64, leaf first */
+    SECTION_INTERVALS = 4,                /* struct interval_record */
+};
+
+enum thread_state {
+    STATE_RUNNING = 1,                    /* on a CPU, or runnable and waiting for one */
+    STATE_PARKED = 2,                     /* asleep in a system call */
+    STATE_BLOCKED = 3,                    /* asleep outside a system call */
+};
+
+enum verdict {
+    VERDICT_COMPLETE = 0,                 /* root reached, by CFI all the way */
+    VERDICT_GUESSED = 1,                  /* root reached, a step by frame pointer or scan among them */
+    VERDICT_TRUNCATED_DEPTH = 2,          /* more than MAX_FRAMES */
+    VERDICT_NO_UNWIND_INFO = 3,           /* no row and no frame pointer; fault_module says where */
+    VERDICT_BAD_MEMORY = 4,               /* the next frame is not on the stack */
+    VERDICT_UNSUPPORTED_RULE = 5,         /* a rule that is not interpreted */
+    VERDICT_NO_STACK = 6,                 /* trace 0: CPU time whose stack was never seen */
+};
+
+/* Every loss and every cost has a counter. They live in the ring header, so the host reads them at any time, also
+ * after the target has died. Only ever growing, but for those named *_NOW. */
+enum counter {
+    COUNTER_TICKS = 0,                    /* rounds of the sampler */
+    COUNTER_TICKS_LATE = 1,               /* rounds that began more than one period late */
+    COUNTER_SIGNALS_SENT = 2,
+    COUNTER_SIGNALS_HANDLED = 3,
+    COUNTER_SIGNALS_LATE = 4,             /* thread-ticks skipped because the last signal was still on its way */
+    COUNTER_PARKED_READS = 5,             /* stacks of parked threads read through procfs */
+    COUNTER_PARKED_TORN = 6,              /* … thrown away because the thread ran meanwhile */
+    COUNTER_UNCHANGED = 7,                /* thread-ticks with no CPU used: the old stack still holds */
+    COUNTER_RING_FULL = 8,                /* batches dropped because the host did not keep up */
+    COUNTER_INTERVALS_LOST = 9,           /* intervals in those batches */
+    COUNTER_TRACES_LOST = 10,             /* stacks that found no room in the trace table */
+    COUNTER_THREADS_LOST = 11,            /* threads that found no slot */
+    COUNTER_THREADS_EXITED = 12,
+    COUNTER_SIGNAL_BLOCKED = 13,          /* thread-ticks not signalled because the thread blocks our signal */
+    COUNTER_EINTR_REPAIRED = 14,
+    COUNTER_EINTR_UNREPAIRABLE = 15,
+    COUNTER_FORK_BACKOFF = 16,            /* signals withheld around fork, vfork and clone */
+    COUNTER_HANDLER_NS_TOTAL = 17,
+    COUNTER_HANDLER_NS_MAX = 18,
+    COUNTER_SAMPLER_CPU_NS = 19,
+    COUNTER_CFI_ROWS = 20,                /* rows of unwind information held */
+    COUNTER_CFI_MODULES = 21,             /* modules compiled */
+    COUNTER_CFI_COMPILE_NS = 22,
+    COUNTER_BYTES_HELD = 23,              /* memory held by the agent */
+    COUNTER_UNATTRIBUTED_CPU_NS = 24,     /* CPU time reported under trace 0 */
+    COUNTER_MODULE_REFRESHES = 25,
+    COUNTER_RATE_MHZ_NOW = 26,            /* rate in force, in 1/1000 Hz */
+    COUNTER_NOT_READY = 27,               /* samples retried because unwind information was being compiled */
+    COUNTER_COUNT = 32,                   /* room for more without a new layout */
+};
+
+#define HANDLER_HISTOGRAM_BUCKETS 64      /* handler time, 250 ns a bucket; the last holds all that is longer */
+#define HANDLER_HISTOGRAM_NS 250
+
+struct ring_header {
+    unsigned long long magic;             /* RING_MAGIC */
+    unsigned int version;                 /* ABI_VERSION */
+    unsigned int pid;                     /* as the target sees itself */
+    unsigned long long ring_bytes;        /* size of the data part */
+    unsigned long long head;
+    unsigned long long tail;
+    unsigned long long start_ns;          /* CLOCK_MONOTONIC when sampling began */
+    unsigned long long now_ns;            /* CLOCK_MONOTONIC of the last round */
+    unsigned long long stopped;           /* 1 after the last batch */
+    unsigned long long counters[COUNTER_COUNT];
+    unsigned long long handler_histogram[HANDLER_HISTOGRAM_BUCKETS];
+};
+
+struct batch_header {
+    unsigned int magic;                   /* BATCH_MAGIC */
+    unsigned int version;                 /* ABI_VERSION */
+    unsigned int total_bytes;             /* this header and all sections */
+    unsigned int section_count;
+    unsigned long long sequence;          /* 0, 1, 2 …; a gap is a dropped batch */
+    unsigned long long now_ns;            /* intervals that are still open hold up to here */
+};
+
+struct section_header {
+    unsigned int kind;                    /* enum section_kind */
+    unsigned int record_count;
+    unsigned int total_bytes;             /* without this header */
+    unsigned int reserved;
+};
+
+#define MODULE_GONE 1                     /* flags: has been unmapped */
+struct module_record {
+    unsigned int module_id;               /* 1..65535 */
+    unsigned int flags;
+    unsigned long long load_bias;         /* runtime_addr - file_addr */
+    unsigned long long start;             /* executable part, runtime_addr */
+    unsigned long long end;
+    unsigned char build_id[32];           /* zero-padded */
+    unsigned int build_id_bytes;
+    unsigned int path_bytes;              /* without padding; the path follows, padded with zeros to 8 */
+};
+
+#define THREAD_EXITED 1
+#define THREAD_HIDDEN 2                   /* is not the target's (Frida's or ours): forget all it has */
+#define THREAD_SIGNAL_BLOCKED 4
+struct thread_record {
+    unsigned int thread_id;               /* 1, 2, 3 …; never used again */
+    unsigned int tid;
+    unsigned int flags;
+    unsigned int reserved;
+    unsigned long long first_seen_ns;
+    char name[16];                        /* comm, zero-padded */
+};
+
+struct trace_record {
+    unsigned int trace_id;                /* 1, 2, 3 …; 0 stands for "no stack" and is never sent */
+    unsigned short frame_count;
+    unsigned char verdict;                /* enum verdict */
+    unsigned char reserved;
+    unsigned int fault_module;            /* module id where unwinding stopped, 0 if in none or complete */
+    unsigned int reserved2;
+};
+
+#define INTERVAL_OPEN 1                   /* goes on: holds until a record with the same thread and t0 replaces it */
+struct interval_record {
+    unsigned long long t0_ns;
+    unsigned long long wall_ns;
+    unsigned long long cpu_ns;            /* may exceed wall_ns: CPU used in bursts before is carried here */
+    unsigned int thread_id;
+    unsigned int trace_id;
+    unsigned char state;                  /* enum thread_state */
+    unsigned char flags;
+    short sysno;                          /* system call it waits in, -1 if none */
+    unsigned int samples;                 /* stacks seen that fell into this interval */
+};
+
+#endif

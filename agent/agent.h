@@ -1,0 +1,246 @@
+/*
+ * The whole state of the agent. CModule's globals are read-only once linked, so all state hangs off `agent_cell`, a
+ * pointer that agent.js allocates.
+ *
+ * Who writes what:
+ *   sampler thread   everything, unless said otherwise
+ *   signal handler   the `answer` part of the slot it was sent for, `wanted` of a module, want_refresh, rule_cache
+ *   JS thread        `command`, and `owner` of a slot
+ */
+#ifndef FLAMETAP_AGENT_H
+#define FLAMETAP_AGENT_H
+
+#define MAX_THREADS 8192
+#define MAX_MODULES 16384
+#define RING_BYTES (4U << 20)
+#define RULE_CACHE_SLOTS 65536
+#define TRACE_SLOTS 65536
+#define STACK_COPY_BYTES (256U << 10)     /* of a parked thread; deeper stacks are cut there (BAD_MEMORY) */
+#define FLUSH_INTERVAL_NS 50000000ULL     /* 20 batches a second keep the page well under its second of latency */
+
+enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_ANSWERED = 2 };
+enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
+enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
+enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
+
+/* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the wire. */
+#define VERDICT_RETRY 255
+
+/* What rule_for_sigsafe gives besides rule numbers (which stay below 2^24). */
+#define RULE_NOT_READY 0xfffff0U          /* the module is not compiled yet */
+#define RULE_JIT 0xfffff1U                /* executable memory that belongs to no file */
+#define RULE_NO_CODE 0xfffff2U            /* not executable at all */
+
+struct code_range {
+    u64 start;                            /* runtime_addr */
+    u64 end;
+    u32 module;                           /* index into modules, 0 for none */
+    u32 reserved;
+};
+
+struct memory_range {
+    u64 start;
+    u64 end;
+};
+
+/* One reading of /proc/self/maps. Never changed once published; freed when no handler can still hold it. */
+struct memory_map {
+    u64 bytes;                            /* of this allocation */
+    u32 code_count;
+    u32 stack_count;
+    struct code_range *code;              /* executable mappings, sorted */
+    struct memory_range *stacks;          /* readable and writable mappings, sorted */
+    struct memory_map *next_retired;
+};
+
+struct module {
+    u32 module_id;                        /* = index; 0 is no module */
+    volatile u32 state;                   /* enum module_state */
+    volatile u32 wanted;                  /* set by whoever met it on a stack */
+    u32 injected;                         /* Frida's agent: never compiled */
+    u64 device;
+    u64 inode;
+    u64 load_bias;
+    u64 start;                            /* executable part, runtime_addr */
+    u64 end;
+    u64 text_start;                       /* the same, file_addr */
+    u64 text_end;
+    u64 eh_frame;                         /* file_addr, 0 if none */
+    u64 eh_frame_limit;                   /* file_addr where its segment ends */
+    struct cfi_row *rows;
+    u64 rows_bytes;
+    u32 row_count;
+    u32 seen_in;                          /* number of the last map reading it was found in */
+    u32 gone;
+    u32 build_id_bytes;
+    u8 build_id[32];
+    u32 path_bytes;
+    char path[508];
+};
+
+struct interval {
+    u64 t0_ns;
+    u64 wall_ns;
+    u64 cpu_ns;
+    u32 trace_id;
+    u32 samples;
+    u8 state;                             /* 0: no interval yet */
+    u8 dirty;                             /* differs from what the host was told */
+    i16 sysno;
+};
+
+struct thread_slot {
+    /* between sampler and handler */
+    volatile u32 signal_state;            /* SENT by the sampler, ANSWERED by the handler, IDLE by the sampler */
+    u32 tid;
+    u64 *frames;                          /* MAX_FRAMES pcs, leaf first; allocated at the first signal */
+    u32 frame_count;                      /* answer … */
+    u32 verdict;
+    u64 fault_pc;
+    u64 handler_tsc;
+    u32 near_fork;
+    u32 eintr;                            /* 1 repaired, 2 not repairable */
+
+    /* the wait seen last through procfs; the handler compares with it before it restarts a call */
+    i64 wait_sysno;
+    u64 wait_args[6];
+    u64 wait_sp;
+    u64 wait_pc;
+
+    /* sampler only */
+    u32 thread_id;
+    volatile u32 owner;                   /* enum thread_owner */
+    i32 syscall_fd;
+    u32 announced;                        /* the host knows this thread */
+    u32 seen_in;                          /* number of the last directory reading it was found in */
+    u32 signals_blocked;
+    u32 late_ticks;
+    u32 ran_since_name;
+    u64 cpu_seen_ns;
+    u64 cpu_carry_ns;
+    u64 accounted_ns;                     /* wall time up to here is in an interval */
+    u64 sent_ns;
+    u64 sent_cpu_ns;
+    u64 first_seen_ns;
+    u64 backoff_until_ns;
+    struct interval open;
+    char name[16];
+};
+
+struct outbox {                           /* one section of the batch being filled */
+    u8 *data;
+    u32 capacity;
+    u32 used;
+    u32 records;
+};
+
+struct trace_slot {
+    u64 hash;
+    u32 trace_id;
+    u32 injected;                         /* runs through Frida's agent */
+};
+
+struct agent {
+    u32 pid;
+    u32 sampler_tid;
+    u64 period_ns;
+    volatile u32 command;
+    volatile u32 stopped;
+    i32 signo;
+    u32 signal_was_ours_free;             /* the disposition was default or ignore */
+    struct kernel_sigaction old_action;
+    u64 sampler_thread;                   /* pthread_t */
+    i32 ring_fd;
+    u32 fds_private;                      /* the sampler thread has its own descriptor table */
+    u64 tsc_start;
+    u64 tsc_start_ns;
+    u64 ns_per_tsc_20;                    /* nanoseconds per TSC tick, times 2^20; 0 until calibrated */
+    u64 random;
+
+    struct ring_header *ring;
+    u64 batch_sequence;
+    u64 last_flush_ns;
+    struct outbox modules_out, threads_out, traces_out, intervals_out;
+
+    struct memory_map *volatile map;
+    struct memory_map *retired;
+    volatile u32 want_refresh;
+    u32 map_number;
+    u64 map_read_ns;
+    u64 map_cost_ns;
+    struct module *modules;
+    u32 module_count;
+    volatile u32 cache_generation;
+    volatile u64 *rule_cache;
+    struct rule_table *rules;
+
+    struct trace_slot *traces;
+    u32 trace_count;
+    u32 next_trace_id;
+
+    struct thread_slot *slots;
+    u32 slot_count;                       /* slots ever used; free ones among them have tid 0 */
+    u32 next_thread_id;
+    u32 list_number;
+    i32 task_dir_fd;
+    u64 list_read_ns;
+    u64 names_read_ns;
+    u64 held_bytes;
+
+    u8 *stack_copy;                       /* STACK_COPY_BYTES */
+    u64 *parked_frames;                   /* MAX_FRAMES */
+    u8 *text;                             /* TEXT_BYTES of scratch for procfs */
+};
+
+#define TEXT_BYTES 65536                  /* `text` has twice that: one half for files, one for directories */
+
+#ifdef __TINYC__
+extern struct agent *agent_cell;          /* the cell itself: `&agent_cell` is what agent.js allocated */
+extern int libc_sigaction(int signo, const void *action, void *old);
+extern int libc_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument);
+extern int libc_pthread_join(u64 thread, void *result);
+extern int libc_pthread_attr_init(void *attributes);
+extern int libc_pthread_attr_setstacksize(void *attributes, u64 bytes);
+extern int libc_pthread_attr_destroy(void *attributes);
+#else
+#include <pthread.h>
+#include <signal.h>
+static struct agent *agent_cell;
+#define libc_sigaction(signo, action, old) sigaction(signo, (const struct sigaction *)(action), (struct sigaction *)(old))
+#define libc_pthread_create(thread, attributes, start, argument) \
+    pthread_create((pthread_t *)(thread), (const pthread_attr_t *)(attributes), start, argument)
+#define libc_pthread_join(thread, result) pthread_join((pthread_t)(thread), (void **)(result))
+#define libc_pthread_attr_init(attributes) pthread_attr_init((pthread_attr_t *)(attributes))
+#define libc_pthread_attr_setstacksize(attributes, bytes) pthread_attr_setstacksize((pthread_attr_t *)(attributes), bytes)
+#define libc_pthread_attr_destroy(attributes) pthread_attr_destroy((pthread_attr_t *)(attributes))
+#endif
+
+static void count_up(struct agent *a, u32 counter, u64 amount)
+{
+    a->ring->counters[counter] += amount;
+}
+
+static void *agent_pages(struct agent *a, u64 bytes)
+{
+    void *pages = pages_new(bytes);
+    if (pages)
+        a->held_bytes += bytes;
+    return pages;
+}
+
+static void bytes_copy(void *to, const void *from, u64 bytes)
+{
+    u8 *t = to;
+    const u8 *f = from;
+    while (bytes--)
+        *t++ = *f++;
+}
+
+static void bytes_zero(void *to, u64 bytes)
+{
+    u8 *t = to;
+    while (bytes--)
+        *t++ = 0;
+}
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * The part of the agent that Frida runs: compiles the C sources inside the target, starts and stops them, and tells
+ * them which threads are Frida's own. Does nothing per sample: samples go from C to the host through shared memory.
+ */
+
+'use strict';
+
+/* How often threads born since are sorted into the target's and Frida's. */
+const SORT_INTERVAL_MS = 100;
+
+/* C functions that agent.js may call: name -> [return type, argument types]. */
+const FUNCTIONS = {
+  agent_prepare: ['int', ['uint']],
+  agent_start: ['int', []],
+  agent_stop: ['int', []],
+  agent_set_paused: ['void', ['int']],
+  agent_ring_fd: ['int', []],
+  agent_close_ring_fd: ['void', []],
+  agent_next_unknown: ['uint', []],
+  agent_set_owner: ['void', ['uint', 'int']],
+  agent_signal_number: ['uint', []],
+};
+
+/* libc functions that the C sources use, each under the name libc_NAME. */
+const LIBC_FUNCTIONS = [
+  'sigaction',
+  'pthread_create',
+  'pthread_join',
+  'pthread_attr_init',
+  'pthread_attr_setstacksize',
+  'pthread_attr_destroy',
+];
+
+/* Kept for the life of the script: a collected CModule is unmapped under the sampler's feet. */
+let module = null;
+let cell = null;
+let agent = null;
+let sortTimer = null;
+
+function libcSymbols() {
+  const symbols = { agent_cell: cell };
+  const libc = Process.findModuleByName('libc.so.6');
+  for (const name of LIBC_FUNCTIONS) {
+    const address = (libc !== null && libc.findExportByName(name)) || Module.findGlobalExportByName(name);
+    if (address === null) throw new Error(`libc has no ${name}`);
+    symbols[`libc_${name}`] = address;
+  }
+  return symbols;
+}
+
+function sortThreads() {
+  for (;;) {
+    const tid = agent.agent_next_unknown();
+    if (tid === 0) return;
+    agent.agent_set_owner(tid, Cloak.hasThread(tid) ? 1 : 0);
+  }
+}
+
+function stop() {
+  if (agent === null) return -1;
+  if (sortTimer !== null) {
+    clearInterval(sortTimer);
+    sortTimer = null;
+  }
+  return agent.agent_stop();
+}
+
+rpc.exports = {
+  /* Compile; prepare memory, maps and the list of threads. Returns what the host needs to map the ring. */
+  prepare(source, rateHz) {
+    cell = Memory.alloc(Process.pointerSize);
+    module = new CModule(source, libcSymbols());
+    agent = {};
+    for (const [name, [result, parameters]] of Object.entries(FUNCTIONS))
+      agent[name] = new NativeFunction(module[name], result, parameters, { exceptions: 'propagate' });
+    const error = agent.agent_prepare(rateHz);
+    if (error !== 0) {
+      agent = null;
+      return { error: -error };
+    }
+    sortThreads();
+    return { error: 0, fd: agent.agent_ring_fd(), signal: agent.agent_signal_number() };
+  },
+
+  /* The host has the ring: give the descriptor back, begin to sample. Returns 0 or an errno. */
+  start() {
+    agent.agent_close_ring_fd();
+    const error = agent.agent_start();
+    if (error === 0) sortTimer = setInterval(sortThreads, SORT_INTERVAL_MS);
+    return error;
+  },
+
+  setPaused(paused) {
+    agent.agent_set_paused(paused ? 1 : 0);
+  },
+
+  /* Returns how many threads left a signal unanswered, -1 if nothing was running. */
+  stop,
+
+  /* Frida calls this when the script is unloaded, also when the host has gone. */
+  dispose() {
+    stop();
+  },
+};

@@ -1,0 +1,60 @@
+/*
+ * Fixed-width names, and the few atomic operations the agent needs, for TinyCC (which has none) and for gcc (tests).
+ *
+ * x86-64 keeps loads in order with loads and stores with stores, so an aligned volatile access plus a compiler barrier
+ * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never moves memory accesses around.
+ */
+#ifndef FLAMETAP_ATOMICS_H
+#define FLAMETAP_ATOMICS_H
+
+#include <string.h>                       /* memcpy, memmove: never in the handler */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+
+#ifdef __TINYC__
+#define COMPILER_BARRIER() __asm__ volatile("" : : : "memory")
+#else
+#define COMPILER_BARRIER() __asm__ volatile("" ::: "memory")
+#endif
+
+static u32 load_acquire_u32(const volatile u32 *p)
+{
+    u32 value = *p;
+    COMPILER_BARRIER();
+    return value;
+}
+
+static void store_release_u32(volatile u32 *p, u32 value)
+{
+    COMPILER_BARRIER();
+    *p = value;
+}
+
+static u64 load_acquire_u64(const volatile u64 *p)
+{
+    u64 value = *p;
+    COMPILER_BARRIER();
+    return value;
+}
+
+static void store_release_u64(volatile u64 *p, u64 value)
+{
+    COMPILER_BARRIER();
+    *p = value;
+}
+
+/* The time stamp counter: constant rate on every x86-64 that runs Linux with CLOCK_MONOTONIC from the TSC. */
+static u64 read_tsc_sigsafe(void)
+{
+    u32 low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return ((u64)high << 32) | low;
+}
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * What runs on the target's own threads: the signal handler. It walks the stack of the thread it interrupts into that
+ * thread's slot and answers. It takes no lock, calls no libc, touches no thread-local storage, leaves errno alone (raw
+ * system calls have none) and keeps its stack small, since it may run on an alternate stack of a few kilobytes.
+ */
+
+/* Are there two readable bytes of code at `runtime_addr`, and are they a syscall instruction? Context: signal. */
+static u32 is_syscall_sigsafe(const struct agent *a, u64 runtime_addr)
+{
+    const struct code_range *range = code_range_sigsafe(a->map, runtime_addr);
+    const u8 *code = (const u8 *)runtime_addr;
+    return range && runtime_addr + 2 <= range->end && code[0] == 0x0f && code[1] == 0x05;
+}
+
+/*
+ * Is the thread in the middle of fork, vfork or clone? Signals that come faster than a big process forks would make the
+ * kernel start the call again and again: it has put pc back on the instruction and the number into rax.
+ * Context: signal.
+ */
+static u32 is_fork_sigsafe(const struct agent *a, const u64 *gregs)
+{
+    u64 nr = gregs[GREG_RAX];
+    return (nr == NR_FORK || nr == NR_VFORK || nr == NR_CLONE || nr == NR_CLONE3) &&
+           is_syscall_sigsafe(a, gregs[GREG_RIP]);
+}
+
+/*
+ * A wait that our signal cut short returns EINTR for most calls even with SA_RESTART (signal(7)). If the registers
+ * are still those of the wait that procfs showed, start the call again. Never for calls that exist to be interrupted.
+ * Context: signal.
+ */
+static u32 restart_wait_sigsafe(const struct agent *a, const struct thread_slot *slot, u64 *gregs)
+{
+    i64 nr = slot->wait_sysno;
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, gregs[GREG_RIP] - 2))
+        return 0;
+    if (nr < 0 || nr == NR_PAUSE || nr == NR_RT_SIGSUSPEND || nr == NR_RT_SIGTIMEDWAIT ||
+        gregs[GREG_RIP] != slot->wait_pc || gregs[GREG_RSP] != slot->wait_sp || gregs[GREG_RDI] != slot->wait_args[0] ||
+        gregs[GREG_RSI] != slot->wait_args[1] || gregs[GREG_RDX] != slot->wait_args[2] ||
+        gregs[GREG_R10] != slot->wait_args[3] || gregs[GREG_R8] != slot->wait_args[4] ||
+        gregs[GREG_R9] != slot->wait_args[5])
+        return 2;
+    gregs[GREG_RAX] = (u64)nr;
+    gregs[GREG_RIP] -= 2;
+    return 1;
+}
+
+static u64 thread_pointer_sigsafe(void)
+{
+    u64 value;
+    __asm__ volatile("movq %%fs:0, %0" : "=r"(value));
+    return value;
+}
+
+/* Walk the stack of the interrupted thread into its slot. Context: signal. */
+static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
+{
+    struct unwinder u;
+    const struct memory_range *range;
+    u64 thread_pointer = thread_pointer_sigsafe();
+    u.agent = a;
+    u.map = a->map;
+    u.pc = gregs[GREG_RIP];
+    u.sp = gregs[GREG_RSP];
+    u.bp = gregs[GREG_RBP];
+    u.bp_known = 1;
+    u.in_handler = 1;
+    u.gregs = gregs;
+    u.frames = slot->frames;
+    range = stack_range_sigsafe(u.map, u.sp);
+    if (!range) {
+        a->want_refresh = 1;
+        slot->verdict = VERDICT_RETRY;
+        slot->fault_pc = 0;
+        slot->frame_count = 0;
+        return;
+    }
+    u.window_start = u.sp;
+    u.window_end = range->end;
+    u.window_delta = 0;
+    /* glibc keeps the thread's control block above its stack: nothing of the stack lies beyond, whatever is mapped there. */
+    if (thread_pointer > u.sp && thread_pointer < u.window_end)
+        u.window_end = thread_pointer;
+    unwind_sigsafe(&u);
+    slot->frame_count = u.frame_count;
+    slot->verdict = u.verdict;
+    slot->fault_pc = u.fault_pc;
+}
+
+/* Not sent by us: do what the target would have done. Context: signal. */
+static void chain_sigsafe(const struct agent *a, i32 signo, void *info, void *context)
+{
+    u64 handler = a->old_action.handler;
+    if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE)
+        return;
+    if (a->old_action.flags & FLAG_SIGINFO)
+        ((void (*)(i32, void *, void *))handler)(signo, info, context);
+    else
+        ((void (*)(i32))handler)(signo);
+}
+
+/* The handler. Context: signal; all signals blocked; may not: allocate, lock, call libc, use thread-local storage. */
+static void handle_signal_sigsafe(i32 signo, void *info, void *context)
+{
+    u64 started = read_tsc_sigsafe();
+    struct agent *a = agent_cell;
+    u64 *gregs = (u64 *)((u8 *)context + UCONTEXT_GREGS);
+    struct thread_slot *slot;
+    u64 distance;
+
+    if (!a)
+        return;
+    slot = *(struct thread_slot **)((u8 *)info + SIGINFO_VALUE);
+    distance = (u64)slot - (u64)a->slots;
+    if (*(i32 *)((u8 *)info + SIGINFO_CODE) != SIGINFO_CODE_QUEUE || *(u32 *)((u8 *)info + SIGINFO_PID) != a->pid ||
+        (u64)slot < (u64)a->slots || distance % sizeof *slot || distance / sizeof *slot >= MAX_THREADS) {
+        chain_sigsafe(a, signo, info, context);
+        return;
+    }
+    if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT)
+        return;
+    slot->near_fork = is_fork_sigsafe(a, gregs);
+    if (slot->near_fork) {
+        slot->verdict = VERDICT_RETRY;
+        slot->frame_count = 0;
+        slot->fault_pc = 0;
+        slot->eintr = 0;
+    } else {
+        take_stack_sigsafe(a, slot, gregs);
+        slot->eintr = restart_wait_sigsafe(a, slot, gregs);
+    }
+    slot->handler_tsc = read_tsc_sigsafe() - started;
+    store_release_u32(&slot->signal_state, SIGNAL_ANSWERED);
+}

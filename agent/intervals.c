@@ -1,0 +1,114 @@
+/*
+ * From observations to intervals: what a thread did, on which stack, for how long. Sampler thread only.
+ *
+ * An observation made at a tick stands for the time since the one before it. Observations that agree are one interval,
+ * which stays open until a different one comes; the host is told of an open interval whenever it changed, and of its
+ * end. CPU time used in bursts by a thread that was then found parked is carried to its next on-CPU observation, so that
+ * per-thread sums equal the kernel's.
+ */
+
+static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
+{
+    struct thread_record *record = outbox_reserve(&a->threads_out, (u32)sizeof *record);
+    if (!record)
+        return;
+    record->thread_id = slot->thread_id;
+    record->tid = slot->tid;
+    record->flags = flags | (slot->signals_blocked ? THREAD_SIGNAL_BLOCKED : 0);
+    record->reserved = 0;
+    record->first_seen_ns = slot->first_seen_ns;
+    bytes_copy(record->name, slot->name, 16);
+    slot->announced = 1;
+}
+
+static void interval_send(struct agent *a, struct thread_slot *slot, u32 flags)
+{
+    struct interval_record *record;
+    if (!slot->announced)
+        thread_announce(a, slot, 0);
+    record = outbox_reserve(&a->intervals_out, (u32)sizeof *record);
+    if (!record) {
+        count_up(a, COUNTER_INTERVALS_LOST, 1);
+        return;
+    }
+    record->t0_ns = slot->open.t0_ns;
+    record->wall_ns = slot->open.wall_ns;
+    record->cpu_ns = slot->open.cpu_ns;
+    record->thread_id = slot->thread_id;
+    record->trace_id = slot->open.trace_id;
+    record->state = slot->open.state;
+    record->flags = (u8)flags;
+    record->sysno = slot->open.sysno;
+    record->samples = slot->open.samples;
+}
+
+static void interval_close(struct agent *a, struct thread_slot *slot)
+{
+    if (slot->open.state && (slot->open.wall_ns || slot->open.cpu_ns))
+        interval_send(a, slot, 0);
+    slot->open.state = 0;
+    slot->open.dirty = 0;
+}
+
+/*
+ * The thread was seen at `now_ns` in `state` on `trace_id`; `cpu_ns` is what it used on this stack, `samples` the number
+ * of stacks that were taken (0: the last one still holds).
+ */
+static void interval_observe(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 trace_id, u32 state,
+                             i16 sysno, u32 samples)
+{
+    struct interval *open = &slot->open;
+    u64 wall_ns = now_ns > slot->accounted_ns ? now_ns - slot->accounted_ns : 0;
+    if (open->state && (open->trace_id != trace_id || open->state != state || open->sysno != sysno))
+        interval_close(a, slot);
+    if (!open->state) {
+        open->t0_ns = slot->accounted_ns;
+        open->wall_ns = 0;
+        open->cpu_ns = 0;
+        open->samples = 0;
+        open->trace_id = trace_id;
+        open->state = (u8)state;
+        open->sysno = sysno;
+    }
+    open->wall_ns += wall_ns;
+    open->cpu_ns += cpu_ns;
+    open->samples += samples;
+    if (cpu_ns || samples)
+        open->dirty = 1;
+    slot->accounted_ns += wall_ns;
+}
+
+/* Before a flush: tell the host of open intervals that changed since it was told last. */
+static void intervals_send_open(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        if (slot->tid && slot->open.state && slot->open.dirty && slot->owner != OWNER_INJECTED) {
+            interval_send(a, slot, INTERVAL_OPEN);
+            slot->open.dirty = 0;
+        }
+    }
+}
+
+/* The end of a thread, or of the recording: CPU time that never met a stack is reported as such. */
+static void intervals_finish(struct agent *a, struct thread_slot *slot)
+{
+    if (slot->open.state == STATE_RUNNING && slot->open.trace_id) {
+        slot->open.cpu_ns += slot->cpu_carry_ns;
+        slot->cpu_carry_ns = 0;
+    }
+    interval_close(a, slot);
+    if (slot->cpu_carry_ns) {
+        count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, slot->cpu_carry_ns);
+        slot->open.t0_ns = slot->accounted_ns;
+        slot->open.wall_ns = 0;
+        slot->open.cpu_ns = slot->cpu_carry_ns;
+        slot->open.trace_id = 0;
+        slot->open.state = STATE_RUNNING;
+        slot->open.sysno = -1;
+        slot->open.samples = 0;
+        slot->cpu_carry_ns = 0;
+        interval_close(a, slot);
+    }
+}

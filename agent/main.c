@@ -1,0 +1,238 @@
+/*
+ * What agent.js calls: start, stop, and a few questions. JS thread, or the test's.
+ */
+
+static int outboxes_new(struct agent *a)
+{
+    return outbox_new(a, &a->modules_out, 1U << 20) | outbox_new(a, &a->threads_out, 1U << 20) |
+           outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
+}
+
+/*
+ * The signal to use: SIGURG where nobody handles it (its default is to be ignored: a late one harms nobody, not even after
+ * exec); otherwise the highest real-time signal nobody handles; otherwise the highest one, passing on what is not ours.
+ */
+static void signal_choose(struct agent *a)
+{
+    struct kernel_sigaction action;
+    i32 signo;
+    a->signal_was_ours_free = 1;
+    if (kernel_sigaction_get(SIGNO_URG, &action) == 0 && action.handler <= SIGNAL_IGNORE) {
+        a->signo = SIGNO_URG;
+        a->old_action = action;
+        return;
+    }
+    for (signo = SIGNO_MAX; signo >= SIGNO_RT_FIRST; signo--) {
+        if (kernel_sigaction_get(signo, &action) == 0 && action.handler <= SIGNAL_IGNORE) {
+            a->signo = signo;
+            a->old_action = action;
+            return;
+        }
+    }
+    a->signal_was_ours_free = 0;
+    a->signo = SIGNO_MAX;
+    kernel_sigaction_get(SIGNO_MAX, &a->old_action);
+}
+
+static i32 signal_install(struct agent *a)
+{
+    /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
+     * restorer, whose code stays when ours is unmapped. */
+    u64 action[19];
+    u32 i;
+    for (i = 0; i < 19; i++)
+        action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
+    action[0] = (u64)handle_signal_sigsafe;
+    action[17] = FLAG_SIGINFO | FLAG_RESTART | FLAG_ONSTACK;
+    return libc_sigaction(a->signo, action, (void *)0);
+}
+
+/* Put the target's disposition back, if ours is still there. */
+static void signal_restore(struct agent *a, u32 unanswered)
+{
+    struct kernel_sigaction now;
+    if (kernel_sigaction_get(a->signo, &now) != 0 || now.handler != (u64)handle_signal_sigsafe)
+        return;
+    /* A real-time signal that is still on its way would kill by default. */
+    if (unanswered && a->signo != SIGNO_URG && a->old_action.handler == SIGNAL_DEFAULT)
+        a->old_action.handler = SIGNAL_IGNORE;
+    kernel_sigaction_set(a->signo, &a->old_action);
+}
+
+static i32 sampler_start(struct agent *a)
+{
+    u64 attributes[8];                    /* pthread_attr_t is 56 bytes */
+    i32 error;
+    libc_pthread_attr_init(attributes);
+    libc_pthread_attr_setstacksize(attributes, 256U << 10);
+    error = libc_pthread_create(&a->sampler_thread, attributes, sampler_main, a);
+    libc_pthread_attr_destroy(attributes);
+    return error;
+}
+
+static void agent_free(struct agent *a)
+{
+    u32 i;
+    for (i = 1; i <= a->module_count; i++)
+        pages_free(a->modules[i].rows, a->modules[i].rows_bytes);
+    for (i = 0; i < MAX_THREADS && a->slots; i++)
+        pages_free(a->slots[i].frames, MAX_FRAMES * 8);
+    while (a->retired) {
+        struct memory_map *next = a->retired->next_retired;
+        memory_map_free(a, a->retired);
+        a->retired = next;
+    }
+    memory_map_free(a, a->map);
+    pages_free(a->modules, sizeof(struct module) * MAX_MODULES);
+    pages_free(a->slots, sizeof(struct thread_slot) * MAX_THREADS);
+    pages_free((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);
+    pages_free(a->rules, sizeof(struct rule_table));
+    pages_free(a->traces, sizeof(struct trace_slot) * TRACE_SLOTS);
+    pages_free(a->stack_copy, STACK_COPY_BYTES);
+    pages_free(a->parked_frames, MAX_FRAMES * 8);
+    pages_free(a->text, 2 * TEXT_BYTES);
+    pages_free(a->modules_out.data, a->modules_out.capacity);
+    pages_free(a->threads_out.data, a->threads_out.capacity);
+    pages_free(a->traces_out.data, a->traces_out.capacity);
+    pages_free(a->intervals_out.data, a->intervals_out.capacity);
+    pages_free(a->ring, RING_HEADER_BYTES + RING_BYTES);
+    close_fd(a->ring_fd);
+    pages_free(a, sizeof *a);
+}
+
+static int agent_allocate(struct agent *a)
+{
+    a->modules = agent_pages(a, sizeof(struct module) * MAX_MODULES);
+    a->slots = agent_pages(a, sizeof(struct thread_slot) * MAX_THREADS);
+    a->rule_cache = agent_pages(a, RULE_CACHE_SLOTS * 8);
+    a->rules = agent_pages(a, sizeof(struct rule_table));
+    a->traces = agent_pages(a, sizeof(struct trace_slot) * TRACE_SLOTS);
+    a->stack_copy = agent_pages(a, STACK_COPY_BYTES);
+    a->parked_frames = agent_pages(a, MAX_FRAMES * 8);
+    a->text = agent_pages(a, 2 * TEXT_BYTES);
+    return a->modules && a->slots && a->rule_cache && a->rules && a->traces && a->stack_copy && a->parked_frames &&
+                   a->text ? outboxes_new(a) : -1;
+}
+
+/*
+ * Prepare everything but sampling: memory, ring, maps, list of threads. Returns 0, or a negative errno.
+ * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
+ */
+int agent_prepare(unsigned int rate_hz)
+{
+    struct agent *a = pages_new(sizeof *a);
+    i64 error;
+    if (!a)
+        return -12;
+    a->ring_fd = -1;
+    a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
+    a->period_ns = 1000000000ULL / rate_hz;
+    a->random = now_ns_sigsafe() | 1;
+    a->cache_generation = 1;
+    a->tsc_start = read_tsc_sigsafe();
+    a->tsc_start_ns = now_ns_sigsafe();
+    error = ring_new(a);
+    if (!error && agent_allocate(a))
+        error = -12;
+    if (!error) {
+        a->rules->count = 1;              /* rule 0: no unwind information */
+        a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
+        signal_choose(a);
+        if (maps_refresh(a))
+            error = -2;
+    }
+    if (error) {
+        agent_free(a);
+        return (int)error;
+    }
+    threads_list(a, now_ns_sigsafe());
+    agent_cell = a;
+    return 0;
+}
+
+/* Begin sampling. Returns 0, or an errno. */
+int agent_start(void)
+{
+    struct agent *a = agent_cell;
+    u64 now_ns = now_ns_sigsafe();
+    u32 i;
+    int error;
+    for (i = 0; i < a->slot_count; i++) {
+        i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->slots[i].tid));
+        a->slots[i].accounted_ns = now_ns;
+        a->slots[i].first_seen_ns = now_ns;
+        a->slots[i].cpu_seen_ns = cpu_ns > 0 ? (u64)cpu_ns : 0;
+    }
+    a->ring->start_ns = now_ns;
+    error = signal_install(a);
+    if (error)
+        return -error;
+    return sampler_start(a);
+}
+
+void agent_set_paused(int paused)
+{
+    if (agent_cell && agent_cell->command != COMMAND_STOP)
+        agent_cell->command = paused ? COMMAND_PAUSE : COMMAND_RUN;
+}
+
+int agent_ring_fd(void)
+{
+    return agent_cell->ring_fd;
+}
+
+/* The host has mapped the ring: the target's descriptor table gets its entry back. */
+void agent_close_ring_fd(void)
+{
+    close_fd(agent_cell->ring_fd);
+    agent_cell->ring_fd = -1;
+}
+
+unsigned int agent_next_unknown(void)
+{
+    return agent_cell ? owner_next_unknown(agent_cell) : 0;
+}
+
+void agent_set_owner(unsigned int tid, int injected)
+{
+    if (agent_cell)
+        owner_set(agent_cell, tid, injected ? OWNER_INJECTED : OWNER_TARGET);
+}
+
+unsigned int agent_signal_number(void)
+{
+    return (unsigned int)agent_cell->signo;
+}
+
+/*
+ * End sampling: join the sampler, wait for handlers, put the signal back, write the last batch, free everything.
+ * Returns the number of threads whose handler did not answer in time (their signal, if it ever comes, is ignored), or
+ * -1 if nothing was running. May be called again.
+ */
+int agent_stop(void)
+{
+    struct agent *a = agent_cell;
+    u32 unanswered;
+    if (!a)
+        return -1;
+    a->command = COMMAND_STOP;
+    if (a->sampler_thread)
+        libc_pthread_join(a->sampler_thread, (void *)0);
+    unanswered = handlers_drain(a);
+    signal_restore(a, unanswered);
+    sampler_finish(a);
+    ring_flush(a, now_ns_sigsafe());
+    store_release_u64((volatile u64 *)&a->ring->stopped, 1);
+    agent_cell = (struct agent *)0;
+    if (!unanswered)
+        agent_free(a);
+    return (int)unanswered;
+}
+
+#ifdef __TINYC__
+/* CModule calls this before our code is unmapped, whatever the reason. */
+void finalize(void)
+{
+    agent_stop();
+}
+#endif

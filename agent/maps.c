@@ -1,0 +1,173 @@
+/*
+ * Reading /proc/self/maps into a memory_map that handlers can search, and swapping it in. Sampler thread only.
+ */
+
+static struct memory_map *memory_map_new(struct agent *a, u32 line_limit)
+{
+    u64 bytes = sizeof(struct memory_map) +
+                (u64)line_limit * (sizeof(struct code_range) + sizeof(struct memory_range));
+    struct memory_map *map = agent_pages(a, bytes);
+    if (!map)
+        return map;
+    map->bytes = bytes;
+    map->code = (struct code_range *)(map + 1);
+    map->stacks = (struct memory_range *)(map->code + line_limit);
+    return map;
+}
+
+static void memory_map_free(struct agent *a, struct memory_map *map)
+{
+    if (map) {
+        a->held_bytes -= map->bytes;
+        pages_free(map, map->bytes);
+    }
+}
+
+static void memory_map_add(struct agent *a, struct memory_map *map, const struct map_line *line, u64 base)
+{
+    if (line->executable && line->readable) {
+        struct code_range *range = &map->code[map->code_count++];
+        u32 is_file = line->path_bytes && (line->inode || text_is(line->path, line->path_bytes, "[vdso]"));
+        range->start = line->start;
+        range->end = line->end;
+        range->module = is_file ? module_for_line(a, line, base) : 0;
+    }
+    if (line->readable && line->writable) {
+        struct memory_range *last = map->stack_count ? &map->stacks[map->stack_count - 1] : (struct memory_range *)0;
+        if (last && last->end == line->start) {
+            last->end = line->end;        /* neighbours are one stack as far as reading goes */
+        } else {
+            map->stacks[map->stack_count].start = line->start;
+            map->stacks[map->stack_count].end = line->end;
+            map->stack_count++;
+        }
+    }
+}
+
+/* Read all lines into `map`. 0, or -1 when there are more lines than it has room for or procfs cannot be read. */
+static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_limit)
+{
+    char *text = (char *)a->text;
+    u64 base = 0, base_inode = 0, base_device = 0;
+    u32 held = 0, lines = 0;
+    i32 fd = open_readonly("/proc/self/maps");
+    if (fd < 0)
+        return -1;
+    for (;;) {
+        i64 got = sys_call3(NR_READ, (u64)fd, (u64)(text + held), TEXT_BYTES - held);
+        u32 from = 0, at, end;
+        if (got <= 0)
+            break;
+        end = held + (u32)got;
+        for (at = held; at < end; at++) {
+            struct map_line line;
+            if (text[at] != '\n')
+                continue;
+            map_line_parse(text + from, text + at, &line);
+            from = at + 1;
+            if (++lines > line_limit) {
+                close_fd(fd);
+                return -1;
+            }
+            if (line.offset == 0 && line.path_bytes) {
+                base = line.start;
+                base_inode = line.inode;
+                base_device = line.device;
+            }
+            memory_map_add(a, map, &line, base_inode == line.inode && base_device == line.device ? base : 0);
+        }
+        held = end - from;
+        memmove(text, text + from, held);
+        if (held == TEXT_BYTES)           /* a line longer than the buffer: no such path */
+            held = 0;
+    }
+    close_fd(fd);
+    return lines ? 0 : -1;
+}
+
+/* Has any code moved, come or gone? */
+static u32 memory_map_differs(const struct memory_map *old, const struct memory_map *new)
+{
+    u32 i;
+    if (!old || old->code_count != new->code_count)
+        return 1;
+    for (i = 0; i < new->code_count; i++)
+        if (old->code[i].start != new->code[i].start || old->code[i].end != new->code[i].end ||
+            old->code[i].module != new->code[i].module)
+            return 1;
+    return 0;
+}
+
+/* Old maps may be in use by a handler that has not answered: free them only when none is under way. */
+static void maps_free_retired(struct agent *a)
+{
+    u32 i;
+    if (!a->retired)
+        return;
+    for (i = 0; i < a->slot_count; i++)
+        if (load_acquire_u32(&a->slots[i].signal_state) == SIGNAL_SENT)
+            return;
+    while (a->retired) {
+        struct memory_map *map = a->retired;
+        a->retired = map->next_retired;
+        memory_map_free(a, map);
+    }
+}
+
+/* Read the maps anew and publish them. 0, or -1 when procfs cannot be read. */
+static i32 maps_refresh(struct agent *a)
+{
+    u64 started = now_ns_sigsafe();
+    u32 limit = a->map ? (a->map->code_count + a->map->stack_count) * 2 + 1024 : 4096, i, gone = 0;
+    struct memory_map *map, *old = a->map;
+
+    a->want_refresh = 0;
+    a->map_number++;
+    for (;;) {
+        map = memory_map_new(a, limit);
+        if (!map)
+            return -1;
+        if (memory_map_read(a, map, limit) == 0)
+            break;
+        memory_map_free(a, map);
+        if (limit > (1U << 20))
+            return -1;
+        limit *= 4;
+    }
+    for (i = 1; i <= a->module_count; i++) {
+        struct module *m = &a->modules[i];
+        if (!m->gone && m->seen_in != a->map_number) {
+            m->gone = gone = 1;
+            if (!m->injected)
+                module_announce(a, m);
+        }
+    }
+    if (!memory_map_differs(old, map) && !gone)
+        a->map_number--;                  /* the numbers of known stacks stay good */
+    else
+        a->cache_generation++;
+    if ((a->cache_generation & 0xff) == 0)
+        bytes_zero((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);
+    for (i = 1; i <= a->module_count; i++)
+        if (!a->modules[i].gone)
+            a->modules[i].seen_in = a->map_number;
+    a->map = map;
+    if (old) {
+        old->next_retired = a->retired;
+        a->retired = old;
+    }
+    a->map_read_ns = now_ns_sigsafe();
+    a->map_cost_ns = a->map_read_ns - started;
+    count_up(a, COUNTER_MODULE_REFRESHES, 1);
+    return 0;
+}
+
+/* Keep the maps fresh: soon when a stack met unknown memory, now and then otherwise, rarely when reading is slow. */
+static void maps_keep(struct agent *a, u64 now_ns)
+{
+    u64 age = now_ns - a->map_read_ns;
+    u64 floor = a->want_refresh ? MAP_REREAD_MIN_NS : MAP_REREAD_NS;
+    if (age > floor && age > a->map_cost_ns * 100)
+        maps_refresh(a);
+    maps_free_retired(a);
+}

@@ -1,0 +1,295 @@
+/*
+ * What is mapped: code ranges, stacks, and the files behind them with their unwind rows. Sampler thread only.
+ *
+ * /proc/self/maps is read instead of the loader's list: it needs no loader lock, and shows what was mapped without
+ * dlopen as well. ELF headers and .eh_frame are copied with process_vm_readv, so an unmapping at the same moment is an
+ * error and not a fault. ELF: gABI chapters 4 and 5; .eh_frame_hdr: LSB Core 10.6.2.
+ */
+
+#define MAP_REREAD_NS 1000000000ULL       /* a dlclose unseen for so long may cost wrong names, never a crash */
+#define MAP_REREAD_MIN_NS 20000000ULL
+#define EH_FRAME_BYTES_MAX (128ULL << 20)
+
+struct elf_header {
+    u8 ident[16];
+    u16 type, machine;
+    u32 version;
+    u64 entry, phoff, shoff;
+    u32 flags;
+    u16 ehsize, phentsize, phnum, shentsize, shnum, shstrndx;
+};
+
+struct elf_segment {
+    u32 type, flags;
+    u64 offset, vaddr, paddr, filesz, memsz, align;
+};
+
+enum { PT_LOAD_ = 1, PT_NOTE_ = 4, PT_EH_FRAME_ = 0x6474e550, PF_X_ = 1, SEGMENTS_MAX = 64, NOTE_BYTES_MAX = 4096 };
+
+struct map_line {
+    u64 start, end, offset, device, inode;
+    u32 readable, writable, executable;
+    const char *path;
+    u32 path_bytes;
+};
+
+static u64 parse_number(const char **at, const char *end, u32 base)
+{
+    u64 value = 0;
+    const char *p = *at;
+    for (; p < end; p++) {
+        u32 digit;
+        if (*p >= '0' && *p <= '9')
+            digit = (u32)(*p - '0');
+        else if (base == 16 && *p >= 'a' && *p <= 'f')
+            digit = (u32)(*p - 'a') + 10;
+        else
+            break;
+        value = value * base + digit;
+    }
+    *at = p;
+    return value;
+}
+
+/* One line of /proc/PID/maps (proc(5)). `end` is one past the last character, without the newline. */
+static void map_line_parse(const char *p, const char *end, struct map_line *line)
+{
+    u64 major;
+    line->start = parse_number(&p, end, 16);
+    p++;
+    line->end = parse_number(&p, end, 16);
+    p++;
+    line->readable = p < end && p[0] == 'r';
+    line->writable = p + 1 < end && p[1] == 'w';
+    line->executable = p + 2 < end && p[2] == 'x';
+    p += 5;
+    line->offset = parse_number(&p, end, 16);
+    p++;
+    major = parse_number(&p, end, 16);
+    p++;
+    line->device = major << 32 | parse_number(&p, end, 16);
+    p++;
+    line->inode = parse_number(&p, end, 10);
+    while (p < end && *p == ' ')
+        p++;
+    line->path = p;
+    line->path_bytes = p < end ? (u32)(end - p) : 0;
+}
+
+static u32 text_is(const char *text, u32 bytes, const char *what)
+{
+    u32 i;
+    for (i = 0; i < bytes && what[i]; i++)
+        if (text[i] != what[i])
+            return 0;
+    return i == bytes && !what[i];
+}
+
+static u32 text_contains(const char *text, u32 bytes, const char *what)
+{
+    u32 i, j;
+    for (i = 0; i < bytes; i++) {
+        for (j = 0; what[j] && i + j < bytes && text[i + j] == what[j]; j++) {
+        }
+        if (!what[j])
+            return 1;
+    }
+    return 0;
+}
+
+static void module_read_build_id(struct agent *a, struct module *m, u64 runtime_addr, u64 bytes)
+{
+    u8 note[NOTE_BYTES_MAX];
+    u64 at = 0;
+    i64 got = read_memory_sigsafe(a->pid, runtime_addr, note, bytes < NOTE_BYTES_MAX ? bytes : NOTE_BYTES_MAX);
+    while (got > 0 && at + 12 <= (u64)got) {
+        u32 name = *(u32 *)(note + at), size = *(u32 *)(note + at + 4), type = *(u32 *)(note + at + 8);
+        u64 description = at + 12 + (((u64)name + 3) & ~3ULL);
+        if (description + size > (u64)got)
+            return;
+        if (type == 3 && name == 4 && note[at + 12] == 'G' && note[at + 13] == 'N' && note[at + 14] == 'U') {
+            m->build_id_bytes = size < sizeof m->build_id ? size : (u32)sizeof m->build_id;
+            bytes_copy(m->build_id, note + description, m->build_id_bytes);
+            return;
+        }
+        at = description + (((u64)size + 3) & ~3ULL);
+    }
+}
+
+/* Address of .eh_frame from .eh_frame_hdr: version 1, then encodings; the pointer is pcrel sdata4 in every known linker. */
+static void module_find_eh_frame(struct agent *a, struct module *m, const struct elf_segment *header,
+                                 const struct elf_segment *segments, u32 count)
+{
+    u8 bytes[8];
+    u32 i;
+    if (read_memory_sigsafe(a->pid, header->vaddr + m->load_bias, bytes, 8) != 8 || bytes[0] != 1 || bytes[1] != 0x1b)
+        return;
+    m->eh_frame = header->vaddr + 4 + (u64)(i64) * (i32 *)(bytes + 4);
+    for (i = 0; i < count; i++) {
+        const struct elf_segment *s = &segments[i];
+        if (s->type == PT_LOAD_ && m->eh_frame >= s->vaddr && m->eh_frame < s->vaddr + s->filesz)
+            m->eh_frame_limit = s->vaddr + s->filesz;
+    }
+    if (!m->eh_frame_limit)
+        m->eh_frame = 0;
+}
+
+/* Fill load bias, text range, build-id and .eh_frame from the program headers mapped at `base`. */
+static void module_read_headers(struct agent *a, struct module *m, u64 base)
+{
+    struct elf_header header;
+    struct elf_segment segments[SEGMENTS_MAX];
+    u32 i, count, found = 0;
+    if (!base || read_memory_sigsafe(a->pid, base, &header, sizeof header) != sizeof header ||
+        *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
+        return;
+    count = header.phnum < SEGMENTS_MAX ? header.phnum : SEGMENTS_MAX;
+    if (read_memory_sigsafe(a->pid, base + header.phoff, segments, count * sizeof segments[0]) !=
+        (i64)(count * sizeof segments[0]))
+        return;
+    for (i = 0; i < count && !found; i++) {
+        if (segments[i].type == PT_LOAD_) {
+            m->load_bias = base - (segments[i].vaddr - segments[i].offset);
+            found = 1;
+        }
+    }
+    if (!found)
+        return;
+    m->text_start = m->start - m->load_bias;
+    m->text_end = m->end - m->load_bias;
+    for (i = 0; i < count; i++) {
+        if (segments[i].type == PT_LOAD_ && segments[i].flags & PF_X_) {
+            u64 end = segments[i].vaddr + segments[i].memsz;
+            if (segments[i].vaddr < m->text_start)
+                m->text_start = segments[i].vaddr;
+            if (end > m->text_end)
+                m->text_end = end;
+        } else if (segments[i].type == PT_NOTE_ && !m->build_id_bytes) {
+            module_read_build_id(a, m, segments[i].vaddr + m->load_bias, segments[i].memsz);
+        } else if (segments[i].type == PT_EH_FRAME_) {
+            module_find_eh_frame(a, m, &segments[i], segments, count);
+        }
+    }
+}
+
+static void module_announce(struct agent *a, const struct module *m)
+{
+    u32 padded = (m->path_bytes + 7) & ~7U;
+    struct module_record *record = outbox_reserve(&a->modules_out, (u32)sizeof *record + padded);
+    if (!record)
+        return;
+    bytes_zero(record, sizeof *record + padded);
+    record->module_id = m->module_id;
+    record->flags = m->gone ? MODULE_GONE : 0;
+    record->load_bias = m->load_bias;
+    record->start = m->start;
+    record->end = m->end;
+    bytes_copy(record->build_id, m->build_id, m->build_id_bytes);
+    record->build_id_bytes = m->build_id_bytes;
+    record->path_bytes = m->path_bytes;
+    bytes_copy(record + 1, m->path, m->path_bytes);
+}
+
+/* The module of an executable mapping: a known one, or a new one. 0 when the table is full. */
+static u32 module_for_line(struct agent *a, const struct map_line *line, u64 base)
+{
+    struct module *m;
+    u32 i, bytes = line->path_bytes;
+    for (i = a->module_count; i > 0; i--) {
+        m = &a->modules[i];
+        if (!m->gone && m->inode == line->inode && m->device == line->device &&
+            ((line->start >= m->start && line->end <= m->end) ||
+             (base && line->end - m->load_bias - 1 < m->text_end && line->start - m->load_bias >= m->text_start))) {
+            m->seen_in = a->map_number;
+            if (line->start < m->start)
+                m->start = line->start;
+            if (line->end > m->end)
+                m->end = line->end;
+            return i;
+        }
+    }
+    if (a->module_count + 1 >= MAX_MODULES)
+        return 0;
+    m = &a->modules[++a->module_count];
+    m->module_id = a->module_count;
+    m->inode = line->inode;
+    m->device = line->device;
+    m->start = line->start;
+    m->end = line->end;
+    m->seen_in = a->map_number;
+    m->load_bias = line->start - line->offset;
+    m->text_start = line->offset;
+    m->text_end = line->offset + (line->end - line->start);
+    if (bytes > 10 && text_is(line->path + bytes - 10, 10, " (deleted)"))
+        bytes -= 10;
+    m->path_bytes = bytes < sizeof m->path ? bytes : (u32)sizeof m->path;
+    bytes_copy(m->path, line->path, m->path_bytes);
+    m->injected = text_contains(m->path, m->path_bytes, "frida-agent");
+    module_read_headers(a, m, base);
+    if (!m->eh_frame || m->injected)
+        m->state = MODULE_WITHOUT_CFI;
+    if (!m->injected)
+        module_announce(a, m);
+    return a->module_count;
+}
+
+/* Copy and compile the unwind information of one module. */
+static void module_compile(struct agent *a, struct module *m)
+{
+    u64 started = now_ns_sigsafe();
+    u64 bytes = m->eh_frame_limit - m->eh_frame, scratch_bytes = 0;
+    u32 limit = 0, state = MODULE_WITHOUT_CFI;
+    u8 *copy = bytes <= EH_FRAME_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
+    void *scratch = (void *)0;
+    struct cfi_input input;
+    struct cfi_result result;
+    i64 got = copy ? read_memory_sigsafe(a->pid, m->eh_frame + m->load_bias, copy, bytes) : -1;
+
+    if (got > 0) {
+        input.section = copy;
+        input.section_bytes = (u64)got;
+        input.section_file_addr = m->eh_frame;
+        input.text_start = m->text_start;
+        input.text_end = m->text_end;
+        limit = cfi_row_limit(&input);
+        scratch_bytes = limit ? cfi_scratch_bytes(&input) : 0;
+        scratch = scratch_bytes ? pages_new(scratch_bytes) : (void *)0;
+    }
+    if (limit && (scratch || !scratch_bytes)) {
+        m->rows_bytes = (u64)limit * sizeof(struct cfi_row);
+        m->rows = pages_new(m->rows_bytes);
+        if (m->rows && cfi_compile(&input, a->rules, m->rows, limit, scratch, &result) == 0) {
+            /* The estimate is generous: give the pages behind the last row back. */
+            u64 used = ((u64)result.row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
+            u64 mapped = (m->rows_bytes + 4095) & ~4095ULL;
+            if (mapped > used)
+                pages_free((u8 *)m->rows + used, mapped - used);
+            m->rows_bytes = used;
+            a->held_bytes += used;
+            m->row_count = result.row_count;
+            state = MODULE_READY;
+            count_up(a, COUNTER_CFI_ROWS, result.row_count);
+            count_up(a, COUNTER_CFI_MODULES, 1);
+        } else {
+            pages_free(m->rows, m->rows_bytes);
+            m->rows = (struct cfi_row *)0;
+        }
+    }
+    pages_free(scratch, scratch_bytes);
+    pages_free(copy, bytes);
+    count_up(a, COUNTER_CFI_COMPILE_NS, now_ns_sigsafe() - started);
+    store_release_u32(&m->state, state);
+}
+
+/* Compile what a stack ran into. Returns the number of modules compiled. */
+static u32 modules_compile_wanted(struct agent *a)
+{
+    u32 i, compiled = 0;
+    for (i = 1; i <= a->module_count; i++) {
+        if (a->modules[i].wanted && a->modules[i].state == MODULE_RAW) {
+            module_compile(a, &a->modules[i]);
+            compiled++;
+        }
+    }
+    return compiled;
+}

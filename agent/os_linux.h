@@ -1,0 +1,176 @@
+/*
+ * Linux as the agent sees it: raw system calls (no libc, no errno, so they may be used in the handler and on any
+ * thread), their numbers, and the kernel's structures by offset. x86-64.
+ *
+ * A raw call returns the kernel's own result: negative values from -4095 are -errno. No call made here is restarted
+ * on EINTR except where said.
+ */
+#ifndef FLAMETAP_OS_LINUX_H
+#define FLAMETAP_OS_LINUX_H
+
+enum {
+    NR_READ = 0, NR_CLOSE = 3, NR_MMAP = 9, NR_MUNMAP = 11, NR_RT_SIGACTION = 13, NR_RT_SIGPROCMASK = 14,
+    NR_PREAD64 = 17, NR_PAUSE = 34, NR_GETPID = 39, NR_CLONE = 56, NR_FORK = 57, NR_VFORK = 58, NR_FTRUNCATE = 77,
+    NR_RT_SIGTIMEDWAIT = 128, NR_RT_SIGSUSPEND = 130, NR_GETTID = 186, NR_FUTEX = 202, NR_GETDENTS64 = 217,
+    NR_CLOCK_GETTIME = 228, NR_CLOCK_NANOSLEEP = 230, NR_OPENAT = 257, NR_RT_TGSIGQUEUEINFO = 297,
+    NR_PRLIMIT64 = 302, NR_PROCESS_VM_READV = 310, NR_MEMFD_CREATE = 319, NR_CLONE3 = 435, NR_CLOSE_RANGE = 436,
+};
+
+enum { ERR_EINTR = 4, ERR_ESRCH = 3 };
+
+static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
+{
+    i64 result;
+    /* The last three arguments are moved by hand: TinyCC has no register variables. */
+    u64 rest[3];
+    rest[0] = d;
+    rest[1] = e;
+    rest[2] = f;
+    __asm__ volatile("movq 0(%%rbx), %%r10\n\t"
+                     "movq 8(%%rbx), %%r8\n\t"
+                     "movq 16(%%rbx), %%r9\n\t"
+                     "syscall"
+                     : "=a"(result)
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "b"(rest)
+                     : "rcx", "r8", "r9", "r10", "r11", "memory");
+    return result;
+}
+
+static i64 sys_call3(i64 nr, u64 a, u64 b, u64 c)
+{
+    i64 result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(nr), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+struct timespec64 {
+    i64 sec;
+    i64 nsec;
+};
+
+struct io_vector {
+    u64 base;
+    u64 bytes;
+};
+
+#define CLOCK_MONOTONIC_ID 1
+/* The clock of one thread: kernel include/linux/posix-timers_types.h, CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
+#define THREAD_CPU_CLOCK(tid) ((i32)((~(u32)(tid)) << 3) | 6)
+
+/* Nanoseconds on `clock`, or a negative errno. */
+static i64 clock_ns_sigsafe(i32 clock)
+{
+    struct timespec64 now;
+    i64 error = sys_call3(NR_CLOCK_GETTIME, (u64)(i64)clock, (u64)&now, 0);
+    return error < 0 ? error : now.sec * 1000000000LL + now.nsec;
+}
+
+static u64 now_ns_sigsafe(void)
+{
+    return (u64)clock_ns_sigsafe(CLOCK_MONOTONIC_ID);
+}
+
+/* Sleep until CLOCK_MONOTONIC reaches `deadline_ns`; a signal meanwhile (setuid's broadcast) only restarts it. */
+static void sleep_until_ns(u64 deadline_ns)
+{
+    struct timespec64 until;
+    until.sec = (i64)(deadline_ns / 1000000000ULL);
+    until.nsec = (i64)(deadline_ns % 1000000000ULL);
+    while (sys_call6(NR_CLOCK_NANOSLEEP, CLOCK_MONOTONIC_ID, 1, (u64)&until, 0, 0, 0) == -ERR_EINTR) {
+    }
+}
+
+/* Copy from our own address space; an unmapped address is an error and not a fault. Bytes copied, or -errno. */
+static i64 read_memory_sigsafe(u32 pid, u64 runtime_addr, void *to, u64 bytes)
+{
+    struct io_vector local, remote;
+    local.base = (u64)to;
+    local.bytes = bytes;
+    remote.base = runtime_addr;
+    remote.bytes = bytes;
+    return sys_call6(NR_PROCESS_VM_READV, pid, (u64)&local, 1, (u64)&remote, 1, 0);
+}
+
+/* Zeroed private pages, given out as they are touched. 0 when there are none. */
+static void *pages_new(u64 bytes)
+{
+    /* PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS|MAP_NORESERVE */
+    i64 result = sys_call6(NR_MMAP, 0, bytes, 3, 0x4022, (u64)-1, 0);
+    return result < 0 && result > -4096 ? (void *)0 : (void *)result;
+}
+
+static void pages_free(void *start, u64 bytes)
+{
+    if (start)
+        sys_call3(NR_MUNMAP, (u64)start, bytes, 0);
+}
+
+static i32 open_readonly(const char *path)
+{
+    /* AT_FDCWD, O_RDONLY|O_CLOEXEC */
+    return (i32)sys_call6(NR_OPENAT, (u64)-100, (u64)path, 0x80000, 0, 0, 0);
+}
+
+static void close_fd(i32 fd)
+{
+    if (fd >= 0)
+        sys_call3(NR_CLOSE, (u64)fd, 0, 0);
+}
+
+/* The kernel's own struct sigaction (not libc's). */
+struct kernel_sigaction {
+    u64 handler;
+    u64 flags;
+    u64 restorer;
+    u64 mask;
+};
+
+static i64 kernel_sigaction_get(i32 signo, struct kernel_sigaction *old)
+{
+    return sys_call6(NR_RT_SIGACTION, (u64)signo, 0, (u64)old, 8, 0, 0);
+}
+
+static i64 kernel_sigaction_set(i32 signo, const struct kernel_sigaction *action)
+{
+    return sys_call6(NR_RT_SIGACTION, (u64)signo, (u64)action, 0, 8, 0, 0);
+}
+
+#define SIGNAL_DEFAULT 0ULL
+#define SIGNAL_IGNORE 1ULL
+#define FLAG_SIGINFO 4ULL
+#define FLAG_NODEFER 0x40000000ULL
+#define FLAG_RESTART 0x10000000ULL
+#define FLAG_ONSTACK 0x08000000ULL
+#define FLAG_RESTORER 0x04000000ULL
+#define SIGNO_URG 23
+#define SIGNO_MAX 64
+#define SIGNO_RT_FIRST 34
+
+/* siginfo_t and ucontext_t by offset: System V ABI AMD64, kernel arch/x86/include/uapi/asm/{siginfo,sigcontext}.h */
+#define SIGINFO_SIGNO 0
+#define SIGINFO_CODE 8
+#define SIGINFO_PID 16
+#define SIGINFO_VALUE 24
+#define SIGINFO_BYTES 128
+#define SIGINFO_CODE_QUEUE (-1)
+#define UCONTEXT_GREGS 40
+enum { GREG_R10 = 2, GREG_R8 = 0, GREG_R9 = 1, GREG_RDI = 8, GREG_RSI = 9, GREG_RBP = 10, GREG_RDX = 12, GREG_RAX = 13,
+       GREG_RSP = 15, GREG_RIP = 16 };
+
+static i32 send_signal(u32 pid, u32 tid, i32 signo, void *value)
+{
+    u64 info[SIGINFO_BYTES / 8];
+    u32 i;
+    for (i = 0; i < SIGINFO_BYTES / 8; i++)
+        info[i] = 0;
+    *(i32 *)((u8 *)info + SIGINFO_SIGNO) = signo;
+    *(i32 *)((u8 *)info + SIGINFO_CODE) = SIGINFO_CODE_QUEUE;
+    *(u32 *)((u8 *)info + SIGINFO_PID) = pid;
+    *(u64 *)((u8 *)info + SIGINFO_VALUE) = (u64)value;
+    return (i32)sys_call6(NR_RT_TGSIGQUEUEINFO, pid, tid, (u64)signo, (u64)info, 0, 0);
+}
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * Threads asleep in the kernel, seen through procfs without waking them. Sampler thread only.
+ *
+ * /proc/PID/task/TID/syscall (proc(5)) gives the system call, its arguments, sp and pc. The stack is copied and unwound
+ * from those alone. The thread's CPU clock, unchanged between before and after, proves that it did not run meanwhile.
+ */
+
+enum parked_result { PARKED_RUNNING = 0, PARKED_SEEN = 1, PARKED_TORN = 2, PARKED_GONE = 3, PARKED_RETRY = 4 };
+
+struct wait_record {
+    i64 sysno;                            /* -1: asleep outside a system call */
+    u64 args[6];
+    u64 sp;
+    u64 pc;
+};
+
+static i64 syscall_file_read(const struct thread_slot *slot, char *text, u32 capacity)
+{
+    if (slot->syscall_fd >= 0) {
+        i64 got = sys_call6(NR_PREAD64, (u64)slot->syscall_fd, (u64)text, capacity - 1, 0, 0, 0);
+        text[got > 0 ? got : 0] = 0;
+        return got;
+    }
+    return task_file_read(slot->tid, "syscall", text, capacity);
+}
+
+static u64 parse_hex_word(const char **at, const char *end)
+{
+    while (*at < end && **at == ' ')
+        (*at)++;
+    if (*at + 1 < end && (*at)[0] == '0' && (*at)[1] == 'x')
+        *at += 2;
+    return parse_number(at, end, 16);
+}
+
+/* "NR 0xA0 … 0xA5 0xSP 0xPC", "-1 0xSP 0xPC" or "running". 0 when the thread is running. */
+static u32 wait_record_parse(const char *text, i64 bytes, struct wait_record *wait)
+{
+    const char *at = text, *end = text + bytes;
+    u32 i;
+    if (bytes < 4 || text[0] == 'r')
+        return 0;
+    if (text[0] == '-') {
+        at += 2;
+        wait->sysno = -1;
+    } else {
+        wait->sysno = (i64)parse_number(&at, end, 10);
+        for (i = 0; i < 6; i++)
+            wait->args[i] = parse_hex_word(&at, end);
+    }
+    wait->sp = parse_hex_word(&at, end);
+    wait->pc = parse_hex_word(&at, end);
+    return wait->sp != 0 && wait->pc != 0;
+}
+
+/* Copy up to `bytes` of stack from `sp`: what can be read up to the first unmapped page. */
+static u64 stack_copy(struct agent *a, u64 sp, u64 bytes)
+{
+    i64 got = read_memory_sigsafe(a->pid, sp, a->stack_copy, bytes);
+    return got > 0 ? (u64)got : 0;
+}
+
+static void unwind_copy(struct agent *a, struct unwinder *u, const struct wait_record *wait, u64 bytes)
+{
+    u->agent = a;
+    u->map = a->map;
+    u->pc = wait->pc;
+    u->sp = wait->sp;
+    u->bp = 0;
+    u->bp_known = 0;
+    u->in_handler = 0;
+    u->gregs = (const u64 *)0;
+    u->frames = a->parked_frames;
+    u->window_start = wait->sp;
+    u->window_end = wait->sp + stack_copy(a, wait->sp, bytes);
+    u->window_delta = (u64)a->stack_copy - wait->sp;
+    unwind_sigsafe(u);
+}
+
+/*
+ * If the thread is asleep, take its stack into `u`. `cpu_ns` is its CPU clock as read just before.
+ * First a small slice of stack is copied; the whole of it only where that was not enough.
+ */
+static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, struct wait_record *wait,
+                       struct unwinder *u)
+{
+    char text[256];
+    i64 got = syscall_file_read(slot, text, sizeof text);
+    u32 i;
+    if (got < 0)
+        return PARKED_GONE;
+    if (!wait_record_parse(text, got, wait))
+        return PARKED_RUNNING;
+    unwind_copy(a, u, wait, 8192);
+    if (u->verdict == VERDICT_BAD_MEMORY && u->window_end == wait->sp + 8192)
+        unwind_copy(a, u, wait, STACK_COPY_BYTES);
+    if (clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) != (i64)cpu_ns) {
+        count_up(a, COUNTER_PARKED_TORN, 1);
+        return PARKED_TORN;
+    }
+    if (u->verdict == VERDICT_RETRY)
+        return PARKED_RETRY;
+    count_up(a, COUNTER_PARKED_READS, 1);
+    slot->wait_sysno = wait->sysno;
+    slot->wait_sp = wait->sp;
+    slot->wait_pc = wait->pc;
+    for (i = 0; i < 6; i++)
+        slot->wait_args[i] = wait->args[i];
+    return PARKED_SEEN;
+}

@@ -1,0 +1,129 @@
+/*
+ * The ring that the host maps too, and the batch that is filled between two flushes. Sampler thread only.
+ *
+ * One writer (us), one reader (the host). `head` moves after a whole batch is in place, so that the host never sees half
+ * of one and whatever was flushed survives the death of the target.
+ */
+
+static int outbox_new(struct agent *a, struct outbox *box, u32 capacity)
+{
+    box->data = agent_pages(a, capacity);
+    box->capacity = capacity;
+    box->used = 0;
+    box->records = 0;
+    return box->data ? 0 : -1;
+}
+
+static void outbox_clear(struct outbox *box)
+{
+    box->used = 0;
+    box->records = 0;
+}
+
+/* Room for one record of `bytes`, or 0 when the section is full. */
+static void *outbox_reserve(struct outbox *box, u32 bytes)
+{
+    void *record;
+    if (box->used + bytes > box->capacity)
+        return (void *)0;
+    record = box->data + box->used;
+    box->used += bytes;
+    box->records++;
+    return record;
+}
+
+static void ring_write(struct agent *a, u64 *at, const void *from, u64 bytes)
+{
+    u8 *data = (u8 *)a->ring + RING_HEADER_BYTES;
+    u64 offset = *at & (RING_BYTES - 1);
+    u64 first = RING_BYTES - offset < bytes ? RING_BYTES - offset : bytes;
+    memcpy(data + offset, from, first);
+    if (bytes > first)
+        memcpy(data, (const u8 *)from + first, bytes - first);
+    *at += bytes;
+}
+
+static void ring_write_section(struct agent *a, u64 *at, u32 kind, const struct outbox *box)
+{
+    struct section_header header;
+    if (!box->records)
+        return;
+    header.kind = kind;
+    header.record_count = box->records;
+    header.total_bytes = box->used;
+    header.reserved = 0;
+    ring_write(a, at, &header, sizeof header);
+    ring_write(a, at, box->data, box->used);
+}
+
+static u32 section_bytes(const struct outbox *box)
+{
+    return box->records ? (u32)sizeof(struct section_header) + box->used : 0;
+}
+
+/*
+ * Hand the batch to the host. When the ring has no room, intervals are dropped and counted; modules, threads and
+ * traces are kept for the next batch, since later records refer to them.
+ */
+static void ring_flush(struct agent *a, u64 now_ns)
+{
+    struct batch_header header;
+    struct ring_header *ring = a->ring;
+    u64 at = ring->head;
+    u64 room = RING_BYTES - (at - load_acquire_u64((const volatile u64 *)&ring->tail));
+
+    a->last_flush_ns = now_ns;
+    ring->counters[COUNTER_BYTES_HELD] = a->held_bytes;
+    header.magic = BATCH_MAGIC;
+    header.version = ABI_VERSION;
+    header.section_count = (a->modules_out.records != 0) + (u32)(a->threads_out.records != 0) +
+                           (a->traces_out.records != 0) + (u32)(a->intervals_out.records != 0);
+    header.total_bytes = (u32)sizeof header + section_bytes(&a->modules_out) + section_bytes(&a->threads_out) +
+                         section_bytes(&a->traces_out) + section_bytes(&a->intervals_out);
+    header.sequence = a->batch_sequence++;
+    header.now_ns = now_ns;
+    if (header.total_bytes > room) {
+        count_up(a, COUNTER_RING_FULL, 1);
+        count_up(a, COUNTER_INTERVALS_LOST, a->intervals_out.records);
+        outbox_clear(&a->intervals_out);
+        return;
+    }
+    ring_write(a, &at, &header, sizeof header);
+    ring_write_section(a, &at, SECTION_MODULES, &a->modules_out);
+    ring_write_section(a, &at, SECTION_THREADS, &a->threads_out);
+    ring_write_section(a, &at, SECTION_TRACES, &a->traces_out);
+    ring_write_section(a, &at, SECTION_INTERVALS, &a->intervals_out);
+    store_release_u64((volatile u64 *)&ring->head, at);
+    outbox_clear(&a->modules_out);
+    outbox_clear(&a->threads_out);
+    outbox_clear(&a->traces_out);
+    outbox_clear(&a->intervals_out);
+}
+
+/* The memfd and its mapping. 0, or the negative errno of what failed. */
+static i64 ring_new(struct agent *a)
+{
+    i64 fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", 1 /* MFD_CLOEXEC */, 0);
+    i64 result;
+    if (fd < 0)
+        return fd;
+    result = sys_call3(NR_FTRUNCATE, (u64)fd, RING_HEADER_BYTES + RING_BYTES, 0);
+    if (result < 0) {
+        close_fd((i32)fd);
+        return result;
+    }
+    /* PROT_READ|PROT_WRITE, MAP_SHARED */
+    result = sys_call6(NR_MMAP, 0, RING_HEADER_BYTES + RING_BYTES, 3, 1, (u64)fd, 0);
+    if (result < 0 && result > -4096) {
+        close_fd((i32)fd);
+        return result;
+    }
+    a->ring_fd = (i32)fd;
+    a->ring = (struct ring_header *)result;
+    a->ring->version = ABI_VERSION;
+    a->ring->pid = a->pid;
+    a->ring->ring_bytes = RING_BYTES;
+    a->ring->start_ns = now_ns_sigsafe();
+    store_release_u64((volatile u64 *)&a->ring->magic, RING_MAGIC);
+    return 0;
+}

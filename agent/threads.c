@@ -1,0 +1,218 @@
+/*
+ * The list of threads, from /proc/self/task, and what procfs says of each. Sampler thread only, but for owner_*.
+ *
+ * Descriptors are kept in the sampler thread's own table (close_range with CLOSE_RANGE_UNSHARE, Linux 5.9): the target's
+ * table and its RLIMIT_NOFILE headroom are untouched. Where that is not to be had, files are opened for each read.
+ */
+
+#define LIST_REREAD_NS 20000000ULL        /* a new thread is noticed within this time */
+#define NAMES_REREAD_NS 1000000000ULL
+#define PATH_BYTES 64
+
+static u32 text_append(char *to, u32 at, const char *what)
+{
+    while (*what)
+        to[at++] = *what++;
+    to[at] = 0;
+    return at;
+}
+
+static u32 text_append_number(char *to, u32 at, u32 number)
+{
+    char digits[10];
+    u32 count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    while (count)
+        to[at++] = digits[--count];
+    to[at] = 0;
+    return at;
+}
+
+static i32 task_file_open(u32 tid, const char *name)
+{
+    char path[PATH_BYTES];
+    u32 at = text_append(path, 0, "/proc/self/task/");
+    at = text_append_number(path, at, tid);
+    text_append(path, text_append(path, at, "/"), name);
+    return open_readonly(path);
+}
+
+/* Read a small procfs file of a thread into `to`, zero-terminated. Bytes read, or -errno. */
+static i64 task_file_read(u32 tid, const char *name, char *to, u32 capacity)
+{
+    i32 fd = task_file_open(tid, name);
+    i64 got;
+    if (fd < 0)
+        return fd;
+    got = sys_call6(NR_PREAD64, (u64)fd, (u64)to, capacity - 1, 0, 0, 0);
+    close_fd(fd);
+    to[got > 0 ? got : 0] = 0;
+    return got;
+}
+
+static void thread_read_name(struct agent *a, struct thread_slot *slot)
+{
+    char name[32];
+    u32 i, bytes, changed = 0;
+    i64 got = task_file_read(slot->tid, "comm", name, sizeof name);
+    if (got <= 0)
+        return;
+    bytes = (u32)got - 1 < 15 ? (u32)got - 1 : 15;
+    for (i = 0; i < 16; i++) {
+        char c = i < bytes ? name[i] : 0;
+        changed |= slot->name[i] != c;
+        slot->name[i] = c;
+    }
+    slot->ran_since_name = 0;
+    if (changed && slot->announced)
+        thread_announce(a, slot, 0);
+}
+
+/* Does the thread's mask block our signal? SigBlk of /proc/PID/task/TID/status, proc(5). */
+static u32 thread_blocks_signal(struct agent *a, u32 tid)
+{
+    char *text = (char *)a->text;
+    i64 got = task_file_read(tid, "status", text, TEXT_BYTES);
+    i64 i;
+    for (i = 0; i + 24 < got; i++) {
+        if (text[i] == '\n' && text[i + 1] == 'S' && text[i + 4] == 'B' && text[i + 5] == 'l' && text[i + 6] == 'k') {
+            const char *at = text + i + 9;
+            u64 mask = parse_number(&at, text + got, 16);
+            return (u32)(mask >> (a->signo - 1)) & 1;
+        }
+    }
+    return 0;
+}
+
+static struct thread_slot *thread_find(struct agent *a, u32 tid)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid == tid)
+            return &a->slots[i];
+    return (struct thread_slot *)0;
+}
+
+/* A slot is free when its thread is gone and no answer can come any more. */
+static struct thread_slot *thread_slot_free(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++)
+        if (!a->slots[i].tid && a->slots[i].signal_state != SIGNAL_SENT)
+            return &a->slots[i];
+    return a->slot_count < MAX_THREADS ? &a->slots[a->slot_count++] : (struct thread_slot *)0;
+}
+
+static void thread_add(struct agent *a, u32 tid, u64 now_ns, u32 is_first_listing)
+{
+    struct thread_slot *slot = thread_slot_free(a);
+    u64 *frames;
+    i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(tid));
+    if (!slot) {
+        count_up(a, COUNTER_THREADS_LOST, 1);
+        return;
+    }
+    if (cpu_ns < 0)
+        return;                           /* gone already */
+    frames = slot->frames;
+    bytes_zero(slot, sizeof *slot);
+    slot->frames = frames;
+    slot->tid = tid;
+    slot->thread_id = ++a->next_thread_id;
+    slot->syscall_fd = a->fds_private ? task_file_open(tid, "syscall") : -1;
+    slot->seen_in = a->list_number;
+    slot->first_seen_ns = now_ns;
+    slot->accounted_ns = now_ns;
+    slot->wait_sysno = -1;
+    /* A thread born while we watch has used all its CPU time in the recording; one that was there before has not. */
+    slot->cpu_seen_ns = is_first_listing ? (u64)cpu_ns : 0;
+    thread_read_name(a, slot);
+    slot->signals_blocked = thread_blocks_signal(a, tid);
+}
+
+static void thread_remove(struct agent *a, struct thread_slot *slot)
+{
+    intervals_finish(a, slot);
+    if (slot->owner != OWNER_INJECTED) {
+        thread_announce(a, slot, THREAD_EXITED);
+        count_up(a, COUNTER_THREADS_EXITED, 1);
+    }
+    close_fd(slot->syscall_fd);
+    slot->tid = 0;
+    slot->signal_state = SIGNAL_IDLE;     /* a signal to a dead thread is gone with it */
+}
+
+/* Bring the slots in line with /proc/self/task. */
+static void threads_list(struct agent *a, u64 now_ns)
+{
+    u8 *entries = a->text;
+    u32 is_first = a->list_number == 0, i;
+    i32 fd = open_readonly("/proc/self/task");
+    i64 got;
+    a->list_read_ns = now_ns;
+    if (fd < 0)
+        return;
+    a->list_number++;
+    /* The upper half of the scratch: thread_add reads files into the lower one. */
+    while ((got = sys_call3(NR_GETDENTS64, (u64)fd, (u64)(entries + TEXT_BYTES), TEXT_BYTES)) > 0) {
+        i64 at = 0;
+        while (at < got) {
+            /* struct linux_dirent64: ino u64, off u64, reclen u16, type u8, name; getdents(2) */
+            const u8 *entry = entries + TEXT_BYTES + at;
+            const char *name = (const char *)entry + 19;
+            struct thread_slot *slot;
+            u32 tid;
+            at += *(const u16 *)(entry + 16);
+            if (name[0] < '0' || name[0] > '9')
+                continue;
+            tid = (u32)parse_number(&name, name + 10, 10);
+            if (tid == a->sampler_tid)
+                continue;
+            slot = thread_find(a, tid);
+            if (slot)
+                slot->seen_in = a->list_number;
+            else
+                thread_add(a, tid, now_ns, is_first);
+        }
+    }
+    close_fd(fd);
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid && a->slots[i].seen_in != a->list_number)
+            thread_remove(a, &a->slots[i]);
+}
+
+static void threads_keep(struct agent *a, u64 now_ns)
+{
+    u32 i;
+    if (now_ns - a->list_read_ns >= LIST_REREAD_NS)
+        threads_list(a, now_ns);
+    if (now_ns - a->names_read_ns < NAMES_REREAD_NS)
+        return;
+    a->names_read_ns = now_ns;
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid && a->slots[i].ran_since_name && a->slots[i].owner != OWNER_INJECTED)
+            thread_read_name(a, &a->slots[i]);
+}
+
+/*
+ * Whose thread is it? Only Frida knows its own, and tells JavaScript alone: agent.js asks for the next thread that is
+ * not sorted yet and answers. Context: JS thread; touches nothing but `owner`.
+ */
+static u32 owner_next_unknown(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid && a->slots[i].owner == OWNER_UNKNOWN)
+            return a->slots[i].tid;
+    return 0;
+}
+
+static void owner_set(struct agent *a, u32 tid, u32 owner)
+{
+    struct thread_slot *slot = thread_find(a, tid);
+    if (slot)
+        store_release_u32(&slot->owner, owner);
+}

@@ -1,0 +1,81 @@
+/*
+ * Interned stacks: every different stack goes to the host once and is a number from then on. Sampler thread only.
+ *
+ * A stack is known by a 64-bit hash of its pcs, its verdict and the number of the module map (a pc can mean something
+ * else after a dlclose). At three quarters the table is emptied and numbering goes on: the host meets some stacks a
+ * second time and knows them by their frames, so nothing is lost and memory stays bounded.
+ */
+
+#define FRAME_ADDRESS_MASK ((1ULL << FRAME_MODULE_SHIFT) - 1)
+
+static u64 hash_mix(u64 hash, u64 value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ (hash >> 29);
+}
+
+/* runtime_addr → the frame on the wire. */
+static u64 frame_encode(struct agent *a, u64 runtime_addr, u32 *injected)
+{
+    const struct code_range *range = code_range_sigsafe(a->map, runtime_addr);
+    u64 file_addr;
+    if (!range || !range->module)
+        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr & ((1ULL << FRAME_KIND_SHIFT) - 1));
+    *injected |= a->modules[range->module].injected;
+    file_addr = runtime_addr - a->modules[range->module].load_bias;
+    if (file_addr > FRAME_ADDRESS_MASK)
+        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr & ((1ULL << FRAME_KIND_SHIFT) - 1));
+    return (u64)FRAME_KIND_MODULE << FRAME_KIND_SHIFT | (u64)range->module << FRAME_MODULE_SHIFT | file_addr;
+}
+
+static u32 trace_send(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, struct trace_slot *slot)
+{
+    struct trace_record *record = outbox_reserve(&a->traces_out, (u32)sizeof *record + count * 8);
+    const struct code_range *fault;
+    u64 *frames;
+    u32 i, injected = 0;
+    if (!record)
+        return 0;
+    frames = (u64 *)(record + 1);
+    for (i = 0; i < count; i++)
+        frames[i] = frame_encode(a, pcs[i], &injected);
+    fault = fault_pc ? code_range_sigsafe(a->map, fault_pc) : (const struct code_range *)0;
+    record->trace_id = ++a->next_trace_id;
+    record->frame_count = (u16)count;
+    record->verdict = (u8)verdict;
+    record->reserved = 0;
+    record->fault_module = fault ? fault->module : 0;
+    record->reserved2 = 0;
+    slot->injected = injected;
+    return record->trace_id;
+}
+
+/* The number of this stack; 0 when there was no room (counted). `*injected` says whether it runs through Frida's agent. */
+static u32 trace_intern(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, u32 *injected)
+{
+    u64 hash = hash_mix(a->map_number, (u64)verdict << 32 | count);
+    u32 i, at;
+    for (i = 0; i < count; i++)
+        hash = hash_mix(hash, pcs[i]);
+    if (!hash)
+        hash = 1;
+    if (a->trace_count >= TRACE_SLOTS / 4 * 3) {
+        bytes_zero(a->traces, sizeof(struct trace_slot) * TRACE_SLOTS);
+        a->trace_count = 0;
+    }
+    for (at = (u32)hash & (TRACE_SLOTS - 1); a->traces[at].hash; at = (at + 1) & (TRACE_SLOTS - 1)) {
+        if (a->traces[at].hash == hash) {
+            *injected = a->traces[at].injected;
+            return a->traces[at].trace_id;
+        }
+    }
+    a->traces[at].trace_id = trace_send(a, pcs, count, verdict, fault_pc, &a->traces[at]);
+    if (!a->traces[at].trace_id) {
+        count_up(a, COUNTER_TRACES_LOST, 1);
+        return 0;
+    }
+    a->traces[at].hash = hash;
+    a->trace_count++;
+    *injected = a->traces[at].injected;
+    return a->traces[at].trace_id;
+}

@@ -1,0 +1,5 @@
+"""``python -m flametap``."""
+
+from flametap.cli import main
+
+main()

@@ -1,0 +1,163 @@
+"""Pure types that every stage shares: clocks, states, verdicts, modules, threads, frames.
+
+Imports nothing of ours and does no I/O. Times are nanoseconds of the target's CLOCK_MONOTONIC unless the name says
+otherwise. Three words for addresses, used in Python, C and JSON alike:
+
+``runtime_addr``  an address in the running target
+``file_addr``     the address as linked (ELF ``p_vaddr`` space): ``runtime_addr - load_bias``
+``file_offset``   a position in the file on disk
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+
+class Clock(str, Enum):
+    """What a weight counts. All three come from the same recording."""
+
+    CPU = "cpu"
+    WALL = "wall"
+    OFF_CPU = "off-cpu"
+
+
+class ThreadState(IntEnum):
+    """What a thread did during an interval (``agent/abi.h``: ``enum thread_state``)."""
+
+    RUNNING = 1  # on a CPU, or runnable and waiting for one
+    PARKED = 2  # asleep in a system call; its number is known
+    BLOCKED = 3  # asleep outside a system call (a page fault, for example)
+
+
+class Verdict(IntEnum):
+    """How far a stack can be trusted (``agent/abi.h``: ``enum verdict``)."""
+
+    COMPLETE = 0  # the root was reached, by call frame information all the way
+    GUESSED = 1  # the root was reached, at least one step by frame pointer or by scanning
+    TRUNCATED_DEPTH = 2  # deeper than the limit
+    NO_UNWIND_INFO = 3  # stopped in code without usable unwind information
+    BAD_MEMORY = 4  # stopped at an address that is no part of the stack
+    UNSUPPORTED_RULE = 5  # stopped at a CFI rule we do not interpret
+    NO_STACK = 6  # CPU time whose stack was never seen
+
+    @property
+    def root_reached(self) -> bool:
+        """True when the stack is complete down to its root."""
+        return self in (Verdict.COMPLETE, Verdict.GUESSED)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file (or the vDSO) mapped executable into the target.
+
+    ``module_id`` is never used again within a session, so a frame stays valid after ``dlclose``.
+    """
+
+    module_id: int
+    path: str  # as the target sees it; "[vdso]" for the vDSO
+    load_bias: int  # runtime_addr - file_addr
+    start: int  # lowest executable runtime_addr
+    end: int  # one past the highest executable runtime_addr
+    build_id: str  # lower-case hex, "" if the file has none
+
+    @property
+    def name(self) -> str:
+        """The file name without its folder."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass
+class Thread:
+    """A thread of the target. ``thread_id`` is ours and never used again; ``tid`` is the kernel's and may be."""
+
+    thread_id: int
+    tid: int
+    name: str
+    first_seen_ns: int = 0
+    exited: bool = False
+    signals_blocked: bool = False  # its mask blocks our signal: only seen while parked
+
+
+@dataclass(frozen=True)
+class RawFrame:
+    """One frame of a trace before symbols. ``module_id`` 0 means code outside any file (a JIT, say);
+    ``addr`` is then a runtime_addr, otherwise a file_addr. Callers hold return address - 1."""
+
+    module_id: int
+    addr: int
+
+
+class FrameKind(str, Enum):
+    """What a resolved frame stands for."""
+
+    NATIVE = "native"  # a function with a symbol
+    INLINED = "inlined"  # inlined into the frame that calls it
+    UNKNOWN = "unknown"  # module+offset only
+    SYSCALL = "syscall"  # the system call a parked thread waits in
+    SYNTHETIC = "synthetic"  # ours: [unattributed], [truncated] …
+
+
+@dataclass(frozen=True)
+class Function:
+    """What boxes are merged by: everything but the line."""
+
+    name: str  # short, demangled: no parameters, no return type
+    module: str  # file name of the module, "" for synthetic frames
+    file: str = ""  # source file, "" if not known
+    kind: FrameKind = FrameKind.NATIVE
+    full_name: str = ""  # demangled with parameters; "" when the same as ``name``
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A resolved frame: a function and the line in it (0 if not known)."""
+
+    function: Function
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class SymbolSource:
+    """Where the names of one module came from, for the status panel and ``-v``."""
+
+    module_id: int
+    module: str
+    source: str  # "symcache", "symtab", "dynsym", "none", "pending"
+    note: str = ""  # what is missing and how to get it
+    has_lines: bool = False
+
+
+@dataclass(frozen=True)
+class ThreadInfo:
+    """One row of the thread selector. Weights are nanoseconds."""
+
+    thread_id: int
+    tid: int
+    name: str
+    cpu_ns: int
+    wall_ns: int
+    off_cpu_ns: int
+    exited: bool
+    waits_in: str  # name of the system call it waits in now, "" when running
+
+
+@dataclass
+class Status:
+    """Everything the page and the progress line show besides boxes."""
+
+    pid: int
+    command: str
+    state: str  # "attaching", "recording", "paused", "ended"
+    reason: str = ""  # why it ended
+    rate_hz: float = 0.0
+    duration_ns: int = 0
+    revision: int = 0
+    samples: int = 0  # stacks taken: by signal and by procfs
+    counters: dict[str, int] = field(default_factory=dict)  # abi.h enum counter, by name
+    handler_histogram: list[int] = field(default_factory=list)  # handler times, 250 ns a bucket (abi.h)
+    verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
+    verdict_modules: dict[str, int] = field(default_factory=dict)  # module at fault → CPU weight cut there
+    symbols: list[SymbolSource] = field(default_factory=list)
+    symbols_pending: int = 0
+    notes: list[str] = field(default_factory=list)  # things the user should know, one line each
