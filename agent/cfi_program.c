@@ -140,9 +140,10 @@ static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_
                 break;
             }
             case DW_CFA_SET_LOC:
-                next = eh_read_code_addr(output->input, reader, cie->encoding) - output->input->text_start;
-                if (next < location)
+                next = eh_read_code_addr(output->input, reader, cie->encoding);
+                if (next < output->input->text_start + location)
                     return 0;
+                next -= output->input->text_start;
                 break;
             case DW_CFA_DEF_CFA:
                 reg = eh_read_uleb(reader);

@@ -73,9 +73,12 @@ static u64 eh_read_uleb(struct eh_reader *reader)
         u32 byte = *reader->at++;
         if (shift < 64)
             value |= (u64)(byte & 0x7f) << shift;
+        else if (byte & 0x7f)
+            break;                        /* too large for anything it could mean */
         if (byte < 0x80)
             return value;
     }
+    reader->at = reader->end;
     reader->failed = 1;
     return 0;
 }

@@ -1,0 +1,272 @@
+"""A live recording: session → protocol → profile → symbols, kept flowing by one thread.
+
+This is what the command line drives and what the page looks at (it meets ``flametap.web.source.ProfileSource``).
+The pump thread moves bytes from the ring into the profile 20 times a second and hands new addresses to the
+symbolizer, which names them in the background.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from dataclasses import dataclass
+
+from flametap.calltree import CallTree, build
+from flametap.errors import FlametapError
+from flametap.model import Clock, Status, ThreadInfo
+from flametap.profile import Profile
+from flametap.abi import HANDLER_HISTOGRAM_NS
+from flametap.protocol import Decoder, Ring
+from flametap.session import Session
+from flametap.symbols import Symbolizer
+from flametap.symbols.table import SymbolTable
+
+PUMP_INTERVAL_S = 0.05
+# After a target's death its pidfd may be readable a moment before Frida says why.
+REASON_WAIT_S = 0.5
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """How to record."""
+
+    rate_hz: float = 100.0
+    inlines: bool = True
+    symbol_dirs: tuple[str, ...] = ()
+
+
+class Capture:
+    """One recording of one process: ``start``, then ``wait`` or ``stop``, then ``close``."""
+
+    def __init__(self, pid: int, options: CaptureOptions | None = None) -> None:
+        self.pid = pid
+        self.options = options or CaptureOptions()
+        self.profile = Profile()
+        self.table = SymbolTable(self.profile.locate)
+        self.command = read_command(pid)
+        self.error: FlametapError | None = None
+        self.symbolizer: Symbolizer | None = None
+        self._session = Session(pid)
+        self._decoder = Decoder()
+        self._state = "attaching"
+        self._notes: list[str] = []
+        self._counters: dict[str, int] = {}
+        self._handler_ns: tuple[int, int] = (0, 0)
+        self._named = 0
+        self._ended = threading.Event()
+        self._finish_lock = threading.Lock()
+        self._pump_lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._pump = threading.Thread(target=self._pump_loop, daemon=True, name="flametap-pump")
+        self._trees: dict[tuple[Clock, frozenset[int] | None], tuple[int, int, CallTree]] = {}
+        self._trees_lock = threading.Lock()
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Attach and begin to sample.
+
+        Raises:
+            FlametapError: the attach did not work; the target goes on.
+        """
+        self.symbolizer = Symbolizer(
+            self.table,
+            self.pid,
+            inlines=self.options.inlines,
+            symbol_dirs=self.options.symbol_dirs,
+        )
+        try:
+            self._session.attach(self.options.rate_hz)
+            self._session.start()
+        except BaseException:
+            self.close()
+            raise
+        self._state = "recording"
+        self._pump.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of the target or of the connection. True if it has come."""
+        return self._ended.wait(timeout_s)
+
+    def stop(self) -> None:
+        """End sampling, take what is left in the ring, detach. May be called again, and after the target's end."""
+        with self._finish_lock:
+            if self._state in ("attaching", "ended"):
+                return
+            note = self._session.stop()
+            if note:
+                self._notes.append(note)
+            self._stopping.set()
+            self._pump.join()
+            self._finish("stopped")
+
+    def finish_symbols(self, timeout_s: float) -> bool:
+        """Wait until every address has its name. False if time ran out."""
+        return self.symbolizer is None or self.symbolizer.wait_idle(timeout_s)
+
+    def close(self) -> None:
+        """Stop, and let go of the ring and of all files."""
+        self.stop()
+        self._session.close()
+        if self.symbolizer is not None:
+            self.symbolizer.close()
+
+    # ------------------------------------------------------------------ what the page asks for
+
+    def status(self) -> Status:
+        """See ``ProfileSource.status``."""
+        with self._pump_lock:
+            counters = dict(self._counters)
+            handler_p50_ns, handler_p99_ns = self._handler_ns
+        symbolizer = self.symbolizer
+        return Status(
+            pid=self.pid,
+            command=self.command,
+            state=self._state,
+            reason=self._session.end_reason,
+            rate_hz=counters.get("rate_mhz_now", 0) / 1000 or self.options.rate_hz,
+            duration_ns=self.profile.duration_ns,
+            revision=self._revision(),
+            samples=self.profile.samples,
+            counters=counters,
+            handler_p50_ns=handler_p50_ns,
+            handler_p99_ns=handler_p99_ns,
+            verdict_cpu_ns=self.profile.verdict_cpu_ns(),
+            verdict_modules=self.profile.verdict_modules(),
+            symbols=symbolizer.sources() if symbolizer else [],
+            symbols_pending=symbolizer.pending if symbolizer else 0,
+            notes=list(self._notes),
+        )
+
+    def threads(self) -> list[ThreadInfo]:
+        """See ``ProfileSource.threads``."""
+        return self.profile.thread_infos()
+
+    def tree(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> CallTree:
+        """See ``ProfileSource.tree``. Kept until the profile or the names change: a page asks for the same
+        tree once for its boxes and once for a search."""
+        key = (clock, thread_ids)
+        with self._trees_lock:
+            stamp = (self.profile.revision, self.table.revision)
+            kept = self._trees.get(key)
+            if kept is not None and kept[:2] == stamp:
+                return kept[2]
+            tree = build(self.profile, self.table, clock, thread_ids)
+            self._trees = {k: v for k, v in self._trees.items() if v[:2] == stamp}
+            self._trees[key] = (*stamp, tree)
+            return tree
+
+    def wait_revision(self, revision: int, timeout_s: float) -> int:
+        """Block until there is something newer than ``revision``; return what there is."""
+        deadline = time.monotonic() + timeout_s
+        while self._revision() == revision and time.monotonic() < deadline:
+            time.sleep(PUMP_INTERVAL_S)
+        return self._revision()
+
+    def set_paused(self, paused: bool) -> None:
+        """See ``ProfileSource.set_paused``."""
+        if self._state in ("recording", "paused"):
+            self._session.set_paused(paused)
+            self._state = "paused" if paused else "recording"
+
+    # ------------------------------------------------------------------ the pump
+
+    def _revision(self) -> int:
+        # State changes count too: the page must hear of the end.
+        return self.profile.revision + self.table.revision + (self._state == "ended")
+
+    def _pump_loop(self) -> None:
+        with _ExitWatch(self.pid) as target:
+            while not self._stopping.wait(PUMP_INTERVAL_S):
+                self._drain()
+                if self.error is None and not self._session.ended.is_set() and not target.has_exited():
+                    continue
+                self._session.ended.wait(REASON_WAIT_S)
+                if not self._session.end_reason and target.has_exited():
+                    self._session.end_reason = "the target exited"
+                self._session.ended.set()
+                self._finish(self._session.end_reason)
+                return
+
+    def _drain(self) -> None:
+        ring = self._session.ring
+        if ring is None or self.error is not None:
+            return
+        with self._pump_lock:
+            try:
+                batches = self._decoder.feed(ring.read())
+                for batch in batches:
+                    self.profile.apply(batch)
+            except FlametapError as error:
+                self.error = error
+                self._notes.append(error.message)
+                return
+            self._counters = ring.counters()
+            self._handler_ns = _quantiles_ns(ring)
+        assert self.symbolizer is not None
+        for batch in batches:
+            for update in batch.modules:
+                if not update.gone:
+                    self.symbolizer.add_module(update.module)
+        new = self.profile.addresses_since(self._named)
+        if new:
+            self._named += len(new)
+            self.symbolizer.submit_many(new)
+
+    def _finish(self, reason: str) -> None:
+        self._drain()
+        self._session.detach()
+        if not self._session.end_reason:
+            self._session.end_reason = reason
+        self._state = "ended"
+        self._ended.set()
+
+
+class _ExitWatch:
+    """Tells when a process has exited, through a pidfd (pidfd_open(2)), which a reused pid cannot fool."""
+
+    def __init__(self, pid: int) -> None:
+        try:
+            self._fd = os.pidfd_open(pid)
+        except OSError:
+            self._fd = -1
+
+    def __enter__(self) -> _ExitWatch:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def has_exited(self) -> bool:
+        return self._fd >= 0 and bool(select.select([self._fd], [], [], 0)[0])
+
+
+def _quantiles_ns(ring: Ring) -> tuple[int, int]:
+    """Median and 99th percentile of the handler's time: upper ends of their buckets; 0 when it never ran."""
+    histogram = ring.handler_histogram()
+    total = sum(histogram)
+    found: list[int] = []
+    for share in (0.5, 0.99):
+        seen = 0
+        for bucket, count in enumerate(histogram):
+            seen += count
+            if total and seen >= share * total:
+                found.append((bucket + 1) * HANDLER_HISTOGRAM_NS)
+                break
+    return (found[0], found[1]) if total else (0, 0)
+
+
+def read_command(pid: int) -> str:
+    """The command line of a process, arguments separated by blanks; its short name if it has none."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().rstrip(b"\0").split(b"\0")
+        if words != [b""]:
+            return b" ".join(words).decode(errors="replace")
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

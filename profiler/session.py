@@ -1,0 +1,276 @@
+"""The one place that knows Frida: attach, load the agent, map its ring, stop, detach.
+
+A session begins with ``attach`` and ends with ``detach``; it is not used again, since each attach leaves a small
+mapping behind in the target. Calls into the target are bounded in time: a target that was stopped or froze makes
+them fail, and never hang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import frida
+
+from flametap import agent
+from flametap.errors import (
+    AttachFailedError,
+    CannotAttachError,
+    FlametapError,
+    NoSuchProcessError,
+    PermissionRefusedError,
+)
+from flametap.protocol import Ring
+
+# Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
+ATTACH_OPTIONS = {
+    "exceptor": "off",
+    "unwind_broker": False,
+    "exit_monitor": False,
+    "thread_suspend_monitor": False,
+}
+# The slowest target seen took 3 s (java 17); Frida itself gives up after 10 s.
+ATTACH_TIMEOUT_S = 30.0
+# Compiling the agent and reading the maps takes 20-50 ms; the rest is for a starved machine.
+CALL_TIMEOUT_S = 10.0
+UNLOAD_TIMEOUT_S = 5.0
+# Frida's threads have left the target this long after a detach at the latest (1 s when the machine is idle).
+LEAVE_TIMEOUT_S = 3.0
+POLL_S = 0.02
+
+_Result = TypeVar("_Result")
+
+# Why a session ended, by Frida's word for it.
+END_REASONS = {
+    "process-terminated": "the target exited",
+    "process-replaced": "the target replaced itself by another program (exec)",
+    "connection-terminated": "the connection to the target was lost",
+    "device-lost": "the device was lost",
+}
+
+
+def bounded(call: Callable[[], _Result], timeout_s: float, what: str) -> _Result:
+    """Run ``call`` on a thread of its own and give up waiting after ``timeout_s``.
+
+    The caller stays interruptible by signals meanwhile, which it is not inside Frida's C code.
+
+    Raises:
+        AttachFailedError: no answer in time.
+        Exception: whatever ``call`` raised.
+    """
+    outcome: list[_Result] = []
+    failure: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, daemon=True, name="flametap-frida").start()
+    deadline = time.monotonic() + timeout_s
+    while not done.wait(0.1):
+        if time.monotonic() > deadline:
+            raise AttachFailedError(
+                f"the target did not answer within {timeout_s:.0f} s ({what})",
+                "look whether it is stopped or out of memory: flametap doctor PID",
+            )
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def explain(error: Exception, pid: int) -> FlametapError:
+    """Frida's error as one of ours."""
+    if isinstance(error, FlametapError):
+        return error
+    if isinstance(error, frida.ProcessNotFoundError):
+        return NoSuchProcessError(f"process {pid} is gone", "see what runs: flametap ps")
+    if isinstance(error, frida.PermissionDeniedError):
+        return PermissionRefusedError(
+            f"no permission to attach to process {pid}: {error}",
+            "run as the same user or as root; flametap doctor PID tells what is missing",
+        )
+    if isinstance(error, frida.NotSupportedError | frida.InvalidArgumentError):
+        return CannotAttachError(
+            f"process {pid} cannot be attached to: {error}",
+            "flametap doctor PID lists what stands in the way",
+        )
+    return AttachFailedError(
+        f"attaching to process {pid} failed: {error}",
+        "the target goes on; try again, or see flametap doctor PID",
+    )
+
+
+class Session:
+    """One attach to one process.
+
+    Args:
+        pid: the process; preflight has approved of it.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.end_reason = ""
+        self.ended = threading.Event()
+        self.signal_number = 0
+        self.ring: Ring | None = None
+        self._mapping: mmap.mmap | None = None
+        self._session: Any = None
+        self._script: Any = None
+        self._threads_before = 0
+
+    def attach(self, rate_hz: float) -> Ring:
+        """Attach, load the agent and have it prepare everything but sampling.
+
+        Raises:
+            NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
+        """
+        self._threads_before = _count_threads(self.pid)
+        cancellable = frida.Cancellable()
+
+        def attach() -> Any:
+            with cancellable:
+                return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
+
+        try:
+            try:
+                self._session = bounded(attach, ATTACH_TIMEOUT_S, "attach")
+            except BaseException:
+                cancellable.cancel()
+                raise
+            self._session.on("detached", self._on_detached)
+            return bounded(lambda: self._load(rate_hz), CALL_TIMEOUT_S, "load")
+        except Exception as error:
+            self.detach()
+            raise explain(error, self.pid) from error
+        except BaseException:
+            self.detach()
+            raise
+
+    def start(self) -> None:
+        """Begin to sample.
+
+        Raises:
+            AttachFailedError: the agent could not install its signal handler or start its thread.
+        """
+        try:
+            error = bounded(self._script.exports_sync.start, CALL_TIMEOUT_S, "start")
+        except Exception as failure:
+            raise explain(failure, self.pid) from failure
+        if error:
+            raise AttachFailedError(f"the agent could not start: {os.strerror(abs(error))}")
+
+    def set_paused(self, paused: bool) -> None:
+        """Stop sampling for a while, or go on. Nothing happens when the session has ended."""
+        if not self.ended.is_set() and self._script is not None:
+            with contextlib.suppress(Exception):
+                bounded(lambda: self._script.exports_sync.set_paused(paused), CALL_TIMEOUT_S, "pause")
+
+    def stop(self) -> str:
+        """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is well."""
+        if self.ended.is_set() or self._script is None:
+            return ""
+        try:
+            unanswered = bounded(self._script.exports_sync.stop, CALL_TIMEOUT_S, "stop")
+        except Exception:
+            return "" if self.ended.wait(1.0) else "the target did not answer when sampling was stopped"
+        if unanswered > 0:
+            return f"{unanswered} threads had not taken their last signal when sampling was stopped; it will be ignored"
+        return ""
+
+    def detach(self) -> None:
+        """Unload the agent and let the target go; waits until Frida's threads have left it."""
+        script, session = self._script, self._session
+        self._script = self._session = None
+        if script is not None and not self.ended.is_set():
+            with contextlib.suppress(Exception):
+                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload")
+        if session is not None:
+            was_ended = self.ended.is_set()
+            with contextlib.suppress(Exception):
+                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach")
+            if not was_ended:
+                self._wait_until_left()
+        self.ended.set()
+
+    def close(self) -> None:
+        """Detach if that has not happened, and unmap the ring."""
+        self.detach()
+        if self.ring is not None:
+            self.ring.close()
+            self.ring = None
+        if self._mapping is not None:
+            self._mapping.close()
+            self._mapping = None
+
+    def _load(self, rate_hz: float) -> Ring:
+        script = self._session.create_script(agent.script(), name="flametap", runtime="qjs")
+        script.on("destroyed", self.ended.set)
+        script.load()
+        self._script = script
+        prepared = script.exports_sync.prepare(agent.source(), max(1, round(rate_hz)))
+        if prepared["error"]:
+            raise AttachFailedError(
+                f"the agent could not prepare: {os.strerror(prepared['error'])}",
+                "the target needs /proc, memfd_create and about 20 MB of memory",
+            )
+        self.signal_number = prepared["signal"]
+        self._map_ring(prepared["fd"])
+        assert self.ring is not None
+        return self.ring
+
+    def _map_ring(self, ring_fd: int) -> None:
+        """Map the agent's ring through its descriptor, which the agent closes on start."""
+        path = f"/proc/{self.pid}/fd/{ring_fd}"
+        try:
+            if "flametap-ring" not in os.readlink(path):
+                raise AttachFailedError(f"descriptor {ring_fd} of the target is not the agent's ring")
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise AttachFailedError(
+                f"the agent's memory cannot be mapped: {error.strerror}",
+                "run where the target's /proc/PID/fd can be read: same user, or root",
+            ) from error
+        try:
+            self._mapping = mmap.mmap(fd, os.fstat(fd).st_size)
+        finally:
+            os.close(fd)
+        self.ring = Ring(self._mapping)
+        self.ring.check()
+
+    def _on_detached(self, reason: str, crash: object) -> None:
+        if not self.end_reason and reason != "application-requested":
+            self.end_reason = END_REASONS.get(reason, reason)
+        self.ended.set()
+
+    def _wait_until_left(self) -> None:
+        """Frida unloads itself after the detach: whoever looks at the target next should find it gone."""
+        deadline = time.monotonic() + LEAVE_TIMEOUT_S
+        while time.monotonic() < deadline and _has_agent(self.pid):
+            time.sleep(POLL_S)
+        while time.monotonic() < deadline and _count_threads(self.pid) > self._threads_before:
+            time.sleep(POLL_S)
+
+
+def _count_threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
+
+
+def _has_agent(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as maps:
+            return b"frida-agent" in maps.read()
+    except OSError:
+        return False
