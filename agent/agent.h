@@ -123,6 +123,8 @@ struct thread_slot {
     u64 sent_cpu_ns;
     u64 first_seen_ns;
     u64 backoff_until_ns;
+    u64 last_run_ns;                      /* when it was last seen on a CPU, and on which stack */
+    u32 last_run_trace;
     struct interval open;
     char name[16];
 };
@@ -182,8 +184,9 @@ struct agent {
     u32 slot_count;                       /* slots ever used; free ones among them have tid 0 */
     u32 next_thread_id;
     u32 list_number;
-    i32 task_dir_fd;
     u64 list_read_ns;
+    u64 list_checked_ns;
+    u64 list_links;                       /* link count of /proc/self/task */
     u64 names_read_ns;
     u64 held_bytes;
 

@@ -7,6 +7,8 @@
  * per-thread sums equal the kernel's.
  */
 
+#define RECENT_PERIODS 10                 /* a stack this old still stands for what the thread does */
+
 static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
 {
     struct thread_record *record = outbox_reserve(&a->threads_out, (u32)sizeof *record);
@@ -91,24 +93,25 @@ static void intervals_send_open(struct agent *a)
     }
 }
 
-/* The end of a thread, or of the recording: CPU time that never met a stack is reported as such. */
+/*
+ * The end of a thread, or of the recording. CPU time used since the last on-CPU observation goes to that one if it was
+ * recent; otherwise it never met a stack, and is reported as such (trace 0).
+ */
 static void intervals_finish(struct agent *a, struct thread_slot *slot)
 {
-    if (slot->open.state == STATE_RUNNING && slot->open.trace_id) {
-        slot->open.cpu_ns += slot->cpu_carry_ns;
-        slot->cpu_carry_ns = 0;
-    }
+    u32 recent = slot->last_run_trace && slot->accounted_ns < slot->last_run_ns + RECENT_PERIODS * a->period_ns;
     interval_close(a, slot);
-    if (slot->cpu_carry_ns) {
+    if (!slot->cpu_carry_ns)
+        return;
+    if (!recent)
         count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, slot->cpu_carry_ns);
-        slot->open.t0_ns = slot->accounted_ns;
-        slot->open.wall_ns = 0;
-        slot->open.cpu_ns = slot->cpu_carry_ns;
-        slot->open.trace_id = 0;
-        slot->open.state = STATE_RUNNING;
-        slot->open.sysno = -1;
-        slot->open.samples = 0;
-        slot->cpu_carry_ns = 0;
-        interval_close(a, slot);
-    }
+    slot->open.t0_ns = slot->accounted_ns;
+    slot->open.wall_ns = 0;
+    slot->open.cpu_ns = slot->cpu_carry_ns;
+    slot->open.trace_id = recent ? slot->last_run_trace : 0;
+    slot->open.state = STATE_RUNNING;
+    slot->open.sysno = -1;
+    slot->open.samples = 0;
+    slot->cpu_carry_ns = 0;
+    interval_close(a, slot);
 }

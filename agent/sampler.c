@@ -59,6 +59,8 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
         return;                           /* probably Frida's: wait until agent.js has said */
     interval_observe(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id, STATE_RUNNING, -1, 1);
     slot->cpu_carry_ns -= slot->sent_cpu_ns;
+    slot->last_run_trace = trace_id;
+    slot->last_run_ns = slot->sent_ns;
 }
 
 static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns)

@@ -194,13 +194,13 @@ static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
  * saved rbp and left it alone, as HotSpot's does); the frame that rbp points to; the first word further up that is a
  * return address after a call, with the saved rbp below it. Returns 0 at the end of the stack.
  */
-static u32 step_by_guess_sigsafe(struct unwinder *u)
+static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
 {
     u64 ra = 0, saved = 0, slot, limit;
     u32 bp_is_frame = u->bp_known && u->bp >= u->sp && !(u->bp & 7) && stack_word_sigsafe(u, u->bp, &saved) &&
                       stack_word_sigsafe(u, u->bp + 8, &ra) && (ra == 0 || is_code_sigsafe(u, ra - 1));
     u->guessed = 1;
-    if (u->bp_known && u->bp == 0) {        /* thread and goroutine entry points clear rbp: ABI 3.4.1, Go's gogo */
+    if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use it */
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
         return 0;
     }
@@ -318,7 +318,7 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
     if (!cfa_by_rule_sigsafe(u, rule, &cfa)) {
         /* A parked thread's rbp is not in procfs: code that keeps its frame there needs a guess. */
         if (!u->bp_known && (rule->cfa_kind == CFA_RBP || rule->cfa_kind == CFA_DEREF_RBP))
-            return step_by_guess_sigsafe(u);
+            return step_by_guess_sigsafe(u, 0);
         unwind_stop_sigsafe(u, rule->cfa_kind == CFA_REG || rule->cfa_kind == CFA_DEREF_REG ? VERDICT_UNSUPPORTED_RULE
                                                                                             : VERDICT_BAD_MEMORY, u->pc);
         return 0;
@@ -364,7 +364,7 @@ static void unwind_sigsafe(struct unwinder *u)
         }
         u->frames[u->frame_count++] = u->pc;
         if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE)
-            going = step_by_guess_sigsafe(u);
+            going = step_by_guess_sigsafe(u, rule == RULE_JIT);
         else
             going = step_by_rule_sigsafe(u, &u->agent->rules->rules[rule]);
     }
