@@ -24,24 +24,50 @@ static u32 is_fork_sigsafe(const struct agent *a, const u64 *gregs)
            is_syscall_sigsafe(a, gregs[GREG_RIP]);
 }
 
+/* Waits that can be started again with the same arguments. Not among them: calls that exist to be interrupted (pause,
+ * sigsuspend, sigtimedwait), and those that are half done when they return EINTR (close, connect). Context: signal. */
+static u32 is_restartable_sigsafe(i64 nr)
+{
+    switch (nr) {
+    case 0: case 7: case 23: case 35: case 43: case 45: case 47: case 65: case 69: case 70: case 202: case 208: case 220:
+    case 230: case 232: case 270: case 271: case 281: case 288: case 299: case 441:
+        /* read poll select nanosleep accept recvfrom recvmsg semop msgsnd msgrcv futex io_getevents semtimedop
+         * clock_nanosleep epoll_wait pselect6 ppoll epoll_pwait accept4 recvmmsg epoll_pwait2 */
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static u32 is_recorded_wait_sigsafe(const struct thread_slot *slot, const u64 *gregs)
+{
+    return gregs[GREG_RIP] == slot->wait_pc && gregs[GREG_RSP] == slot->wait_sp && gregs[GREG_RDI] == slot->wait_args[0] &&
+           gregs[GREG_RSI] == slot->wait_args[1] && gregs[GREG_RDX] == slot->wait_args[2] &&
+           gregs[GREG_R10] == slot->wait_args[3] && gregs[GREG_R8] == slot->wait_args[4] &&
+           gregs[GREG_R9] == slot->wait_args[5];
+}
+
 /*
- * A wait that our signal cut short returns EINTR for most calls even with SA_RESTART (signal(7)). If the registers
- * are still those of the wait that procfs showed, start the call again. Never for calls that exist to be interrupted.
- * Context: signal.
+ * A thread that began to wait after procfs showed it running takes our signal inside the wait, and most waits return EINTR
+ * then, even with SA_RESTART (signal(7)). The number of the call is lost from rax, but is known when the registers are those of
+ * the wait that procfs showed last, or when `mov $NR,%eax` (b8 imm32) stands before the syscall instruction. Start the call
+ * again: rax = NR, pc back by the two bytes of `syscall`. Returns 1 for that, 2 when an EINTR stands. Context: signal.
  */
 static u32 restart_wait_sigsafe(const struct agent *a, const struct thread_slot *slot, u64 *gregs)
 {
-    i64 nr = slot->wait_sysno;
-    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, gregs[GREG_RIP] - 2))
+    u64 at = gregs[GREG_RIP] - 2;
+    const u8 *code = (const u8 *)at;
+    i64 nr = -1;
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, at))
         return 0;
-    if (nr < 0 || nr == NR_PAUSE || nr == NR_RT_SIGSUSPEND || nr == NR_RT_SIGTIMEDWAIT ||
-        gregs[GREG_RIP] != slot->wait_pc || gregs[GREG_RSP] != slot->wait_sp || gregs[GREG_RDI] != slot->wait_args[0] ||
-        gregs[GREG_RSI] != slot->wait_args[1] || gregs[GREG_RDX] != slot->wait_args[2] ||
-        gregs[GREG_R10] != slot->wait_args[3] || gregs[GREG_R8] != slot->wait_args[4] ||
-        gregs[GREG_R9] != slot->wait_args[5])
+    if (slot->wait_sysno >= 0 && is_recorded_wait_sigsafe(slot, gregs))
+        nr = slot->wait_sysno;
+    else if (code_range_sigsafe(a->map, at - 5) && code[-5] == 0xb8)
+        nr = (i64)(code[-4] | (u32)code[-3] << 8 | (u32)code[-2] << 16 | (u32)code[-1] << 24);
+    if (!is_restartable_sigsafe(nr))
         return 2;
     gregs[GREG_RAX] = (u64)nr;
-    gregs[GREG_RIP] -= 2;
+    gregs[GREG_RIP] = at;
     return 1;
 }
 

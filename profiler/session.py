@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import frida
 
-from flametap import agent
+from flametap import agent, leftovers
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -135,6 +135,7 @@ class Session:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
         self._threads_before = _count_threads(self.pid)
+        threading.Thread(target=leftovers.remove, daemon=True, name="flametap-leftovers").start()
         cancellable = frida.Cancellable()
 
         def attach() -> Any:
@@ -191,11 +192,11 @@ class Session:
         """Unload the agent and let the target go; waits until Frida's threads have left it."""
         script, session = self._script, self._session
         self._script = self._session = None
-        if script is not None and not self.ended.is_set():
+        was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
+        if script is not None and not was_ended:
             with contextlib.suppress(Exception):
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload")
         if session is not None:
-            was_ended = self.ended.is_set()
             with contextlib.suppress(Exception):
                 bounded(session.detach, UNLOAD_TIMEOUT_S, "detach")
             if not was_ended:
