@@ -1,18 +1,18 @@
 /*
  * .eh_frame → rows: the call frame information of one module, interpreted once, for every address of its code.
  *
- * The input is a copy of the section and is not trusted: every read is bounds-checked, every loop consumes input, so the
- * work is linear in the size of the section whatever its bytes say (the look-up of a CIE apart: a binary search).
+ * The input is a copy of the section and is not trusted: every read is bounds-checked and every loop consumes input, so
+ * the work is linear in the size of the section whatever its bytes say (the look-up of a CIE apart: a binary search).
  * Steps: find the records (CIEs and FDEs, one pass), sort the FDEs by address, interpret each FDE's program.
  *
  * Where FDEs overlap, the one that starts later holds from its start on; of several that start at the same address, the
  * first one in the section. A malformed FDE is skipped as a whole. The section ends at its first zero-length record, as
- * it does for libgcc (2 261 binaries were looked at: none goes on behind it).
+ * it does for libgcc (of 2 261 binaries on one machine none goes on behind it).
  *
  * Context: normal thread. No libc, no writable globals (TinyCC under Frida makes them read-only).
  *
- * Sources: DWARF 5 section 6.4 and 7.24; Linux Standard Base 5.0 Core, section 10.6 (.eh_frame and its pointer encodings);
- * libgcc's unwind-dw2.c for what the documents leave open.
+ * Sources: DWARF 5, 6.4 and 7.24; Linux Standard Base 5.0 Core, 10.6 (.eh_frame); libgcc's unwind-dw2.c for what the
+ * documents leave open.
  */
 
 /* Alignment factors are 1 and -8 on x86-64; the bound keeps all products far from overflow. */
@@ -78,8 +78,9 @@ static int eh_parse_cie(struct eh_output *output, struct eh_reader body, struct 
     u64 code_align = eh_read_uleb(&body);
     i64 data_align = eh_read_sleb(&body);
     u64 ra_reg = version == 1 ? eh_read_u8(&body) : eh_read_uleb(&body);
-    if (code_align == 0 || code_align > EH_FACTOR_LIMIT || data_align > EH_FACTOR_LIMIT || data_align < -EH_FACTOR_LIMIT ||
-        ra_reg != DW_REG_RA)
+    if (code_align == 0 || code_align > EH_FACTOR_LIMIT || ra_reg != DW_REG_RA)
+        return 0;
+    if (data_align > EH_FACTOR_LIMIT || data_align < -EH_FACTOR_LIMIT)
         return 0;
     cie->code_align = (u32)code_align;
     cie->data_align = (int)data_align;

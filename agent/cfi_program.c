@@ -83,7 +83,7 @@ static void eh_emit(struct eh_output *output, u32 pc_offset, u32 rule)
 }
 
 /*
- * Run a program on `state`, emitting rows for [location, stop), both relative to text_start; a CIE's program has an empty
+ * Run a program on `state`, emitting rows for [location, stop), both relative to text_start; that of a CIE has an empty
  * range. Returns 0 if it is malformed.
  */
 static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_state *state, struct eh_reader program,

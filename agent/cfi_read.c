@@ -4,8 +4,7 @@
  * The bytes are not trusted. A read that would leave its block fails: its value is 0, the reader stands at its end and
  * `failed` stays set, so that callers may check once after several reads.
  *
- * Context: normal thread. Sources: Linux Standard Base 5.0 Core, section 10.6 (records, pointer encodings); DWARF 5, 7.6
- * (LEB128).
+ * Context: normal thread. Sources: Linux Standard Base 5.0 Core, 10.6 (records, pointer encodings); DWARF 5, 7.6.
  */
 
 /* Pointer encodings (DW_EH_PE_*): low nibble the format, then what it is relative to. */
@@ -196,8 +195,8 @@ static u64 eh_read_code_addr(const struct cfi_input *input, struct eh_reader *re
 
 /*
  * The next record of the section from `*offset` on, which is moved behind it. Returns 0 at the end: no more bytes, a
- * zero-length record, or a length that leads out of the section. 64-bit records (no linker makes them) come back with an
- * empty body.
+ * zero-length record, or a length that leads out of the section. 64-bit records (no linker makes them) come back empty:
+ * as FDEs without a CIE.
  */
 static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_record *record)
 {

@@ -72,7 +72,7 @@ struct eh_state {
     struct eh_register ra;
 };
 
-/* `breg7 8; breg16 0; lit15; and; litK; ge; lit3; shl; plus`: what every linker puts over .plt. Here: all after `breg7 8`. */
+/* `breg7 8; breg16 0; lit15; and; litK; ge; lit3; shl; plus` is what GNU ld puts over .plt; here: after `breg7 8`. */
 static int eh_parse_plt_tail(const struct eh_reader *block, int *threshold)
 {
     const u8 *at = block->at;
@@ -170,9 +170,9 @@ static void eh_set_cfa(struct eh_state *state, u64 reg, int off)
 }
 
 /*
- * Fill the CFA part of `rule`; CFA_UNSUPPORTED if it cannot be expressed. The unwinder takes the CFA as the caller's rsp,
- * as the ABI has it, so a state with another rule for rsp is expressible only if nothing else hangs on its CFA: longjmp,
- * about to jump, has rsp and RA in registers.
+ * Fill the CFA part of `rule`; CFA_UNSUPPORTED if it cannot be expressed. The unwinder takes the CFA as the caller's
+ * rsp, as the ABI has it, so a state with another rule for rsp is expressible only if nothing else hangs on its CFA:
+ * longjmp, about to jump, has rsp and RA in registers.
  */
 static void eh_rule_cfa(const struct eh_state *state, struct unwind_rule *rule)
 {
@@ -272,7 +272,8 @@ static u32 eh_intern_rule(struct rule_table *table, const struct unwind_rule *ru
     return table->count - 1;
 }
 
-static u32 eh_state_rule(const struct eh_state *state, int is_signal_frame, struct rule_table *table, struct cfi_result *result)
+static u32 eh_state_rule(const struct eh_state *state, int is_signal_frame, struct rule_table *table,
+                         struct cfi_result *result)
 {
     struct unwind_rule rule = {CFA_NONE, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
     if (is_signal_frame && state->ra.how == EH_IN_UCONTEXT) {

@@ -123,7 +123,7 @@ class SymbolSource:
 
     module_id: int
     module: str
-    source: str  # "symcache", "symtab", "dynsym", "none", "pending"
+    source: str  # "symcache", "symtab", "gopclntab", "dynsym", "none", "pending"
     note: str = ""  # what is missing and how to get it
     has_lines: bool = False
 
@@ -157,9 +157,13 @@ class Status:
     counters: dict[str, int] = field(default_factory=dict)  # abi.h enum counter, by name
     handler_p50_ns: int = 0  # how long a signal handler ran: median …
     handler_p99_ns: int = 0  # … and 99th percentile
-    handler_histogram: list[int] = field(default_factory=list)  # handler times, 250 ns a bucket (abi.h)
+    handler_histogram: list[int] = field(
+        default_factory=list
+    )  # handler times, 250 ns a bucket (abi.h)
     verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
-    verdict_modules: dict[str, int] = field(default_factory=dict)  # module at fault → CPU weight cut there
+    verdict_modules: dict[str, int] = field(
+        default_factory=dict
+    )  # module at fault → CPU weight cut there
     symbols: list[SymbolSource] = field(default_factory=list)
     symbols_pending: int = 0
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each

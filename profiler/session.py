@@ -42,6 +42,8 @@ UNLOAD_TIMEOUT_S = 5.0
 # Frida's threads have left the target this long after a detach at the latest (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 3.0
 POLL_S = 0.02
+# Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
+LOADER_BYTES = 73728
 
 _Result = TypeVar("_Result")
 
@@ -127,6 +129,7 @@ class Session:
         self._session: Any = None
         self._script: Any = None
         self._threads_before = 0
+        self._loaders_before = 0
 
     def attach(self, rate_hz: float) -> Ring:
         """Attach, load the agent and have it prepare everything but sampling.
@@ -135,6 +138,8 @@ class Session:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
         self._threads_before = _count_threads(self.pid)
+        with contextlib.suppress(OSError):
+            self._loaders_before = _count_loaders(_read(self.pid, "maps"))
         threading.Thread(target=leftovers.remove, daemon=True, name="flametap-leftovers").start()
         cancellable = frida.Cancellable()
 
@@ -254,12 +259,32 @@ class Session:
         self.ended.set()
 
     def _wait_until_left(self) -> None:
-        """Frida unloads itself after the detach: whoever looks at the target next should find it gone."""
+        """Wait until nothing of Frida moves in the target any more.
+
+        Its agent unloads itself after the detach. Then its helper traces the main thread once more, to have it unmap
+        the loader: a target that exits in that moment, or a helper that does because we exit, is a target that
+        crashes (tried: half of them).
+        """
         deadline = time.monotonic() + LEAVE_TIMEOUT_S
-        while time.monotonic() < deadline and _has_agent(self.pid):
+        while time.monotonic() < deadline and not self._has_left():
             time.sleep(POLL_S)
-        while time.monotonic() < deadline and _count_threads(self.pid) > self._threads_before:
-            time.sleep(POLL_S)
+
+    def _has_left(self) -> bool:
+        try:
+            maps = _read(self.pid, "maps")
+            return (
+                b"frida-agent" not in maps
+                and _count_loaders(maps) <= self._loaders_before
+                and _count_threads(self.pid) <= self._threads_before
+                and b"\nTracerPid:\t0\n" in _read(self.pid, "status")
+            )
+        except OSError:
+            return True  # and so has the target
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
 
 
 def _count_threads(pid: int) -> int:
@@ -269,9 +294,12 @@ def _count_threads(pid: int) -> int:
         return 0
 
 
-def _has_agent(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/maps", "rb") as maps:
-            return b"frida-agent" in maps.read()
-    except OSError:
-        return False
+def _count_loaders(maps: bytes) -> int:
+    """How many anonymous mappings look like the one Frida's loader runs in: rwx, LOADER_BYTES long."""
+    found = 0
+    for line in maps.splitlines():
+        fields = line.split()
+        if len(fields) == 5 and fields[1] == b"rwxp":
+            start, end = (int(part, 16) for part in fields[0].split(b"-"))
+            found += end - start == LOADER_BYTES
+    return found

@@ -1,0 +1,105 @@
+# `make` lists the targets. Everything runs in a virtual environment of the checkout's own (VENV), made on demand:
+# no target needs another to be run first.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.flametap-dev
+# Arguments for pytest: make test ARGS="-k layers -x"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+# --- set up -----------------------------------------------------------------------------------------------------------
+
+.PHONY: dev
+dev: $(STAMP) ## make .venv with flametap (editable) and the development tools
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "flametap needs Python 3.10 or newer: make PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no venv module: apt install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# --- look -------------------------------------------------------------------------------------------------------------
+
+DEMO := build/demo
+
+.PHONY: demo
+demo: $(STAMP) $(DEMO) ## attach to a busy sample program and open the live flame graph
+	@$(DEMO) & pid=$$!; trap "kill $$pid 2>/dev/null" EXIT; $(BIN)/flametap live $$pid $(ARGS)
+
+$(DEMO): tests/targets/demo.c
+	@command -v gcc >/dev/null || { echo "the sample program needs a C compiler: apt install gcc libc6-dev" >&2; exit 1; }
+	@mkdir -p $(@D)
+	gcc -std=gnu11 -O2 -g -fomit-frame-pointer -Wall -Wextra -o $@ $< -pthread
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+.PHONY: fmt
+fmt: $(STAMP) ## format, and fix what ruff can fix
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: fmt-check
+fmt-check: $(STAMP)
+	$(BIN)/ruff format --check .
+
+.PHONY: lint
+lint: $(STAMP) ## ruff; node's syntax check of the page's scripts
+	$(BIN)/ruff check .
+	@if command -v node >/dev/null; then \
+		for file in $$(find web/static tests -name '*.js' -o -name '*.mjs'); do node --check $$file || exit 1; done; \
+	else echo "no node: the page's scripts were not checked"; fi
+
+# The folders get their import names through a tree of links; made anew each time, so that it is never stale.
+.PHONY: types
+types: $(STAMP) ## mypy: strict on the package, lenient on the tests
+	@rm -rf build/types && mkdir -p build/types/flametap
+	@ln -s $(addprefix ../../../,$(wildcard profiler/*) web agent) build/types/flametap/
+	$(BIN)/mypy
+	$(BIN)/mypy tests
+
+.PHONY: test
+test: $(STAMP) ## all tests; a part of them: make test ARGS="tests/unit -k layers"
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: test-unit test-c test-attach test-page
+test-unit: ; @$(MAKE) test ARGS="tests/unit $(ARGS)" ## without targets or browser, in seconds
+test-c: ; @$(MAKE) test ARGS="tests/agent_c $(ARGS)" ## the agent's C under gcc and sanitizers
+test-attach: ; @$(MAKE) test ARGS="tests/integration $(ARGS)" ## attach to real programs
+test-page: ; @$(MAKE) test ARGS="tests/browser $(ARGS)" ## the page in headless Chromium
+
+.PHONY: check
+check: fmt-check lint types installed test ## all that CI runs
+
+# --- measure, build, clean --------------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: $(STAMP) ## what flametap costs its target; see bench/README.md
+	$(BIN)/python bench/cost.py $(ARGS)
+
+# Through the source distribution, so that a wheel never holds what a clean checkout does not.
+.PHONY: build
+build: $(STAMP) ## sdist and wheel, in dist/
+	@rm -rf dist build/lib
+	$(BIN)/python -m build --outdir dist .
+
+.PHONY: installed
+installed: build ## the built wheel, installed by itself in a second environment
+	rm -rf build/wheel-venv
+	$(PYTHON) -m venv build/wheel-venv
+	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl 'pytest>=8.2'
+	FLAMETAP_EXPECT_WHEEL=1 build/wheel-venv/bin/pytest -p no:cacheprovider tests/test_installed.py
+
+.PHONY: clean
+clean: ## remove all that was built, and .venv
+	rm -rf build dist .venv .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -prune -exec rm -rf {} +

@@ -1,0 +1,74 @@
+"""The constants and record layouts of ``agent/abi.h``, which says what they mean.
+
+``tests/unit/test_protocol_abi.py`` compiles the header and compares. The intervals' layout is a
+numpy dtype and lives in ``protocol.py``.
+"""
+
+from __future__ import annotations
+
+import struct
+
+ABI_VERSION = 1
+RING_MAGIC = 0x31474E4952505446
+BATCH_MAGIC = 0x48435442
+RING_HEADER_BYTES = 4096
+MAX_FRAMES = 2048
+
+FRAME_KIND_SHIFT = 56
+FRAME_KIND_MODULE = 0
+FRAME_KIND_RUNTIME = 1
+FRAME_MODULE_SHIFT = 40
+
+SECTION_MODULES = 1
+SECTION_THREADS = 2
+SECTION_TRACES = 3
+SECTION_INTERVALS = 4
+
+MODULE_GONE = 1
+THREAD_EXITED = 1
+THREAD_HIDDEN = 2
+THREAD_SIGNAL_BLOCKED = 4
+INTERVAL_OPEN = 1
+
+HANDLER_HISTOGRAM_BUCKETS = 64
+HANDLER_HISTOGRAM_NS = 250
+COUNTER_COUNT = 32
+# In the order of enum counter; the position is the index into ring_header.counters.
+COUNTER_NAMES = (
+    "ticks",
+    "ticks_late",
+    "signals_sent",
+    "signals_handled",
+    "signals_late",
+    "parked_reads",
+    "parked_torn",
+    "unchanged",
+    "ring_full",
+    "intervals_lost",
+    "traces_lost",
+    "threads_lost",
+    "threads_exited",
+    "signal_blocked",
+    "eintr_repaired",
+    "eintr_unrepairable",
+    "fork_backoff",
+    "handler_ns_total",
+    "handler_ns_max",
+    "sampler_cpu_ns",
+    "cfi_rows",
+    "cfi_modules",
+    "cfi_compile_ns",
+    "bytes_held",
+    "unattributed_cpu_ns",
+    "module_refreshes",
+    "rate_mhz_now",
+    "not_ready",
+)
+
+# "<" keeps Python from adding holes of its own; abi.h has none.
+RING_HEADER = struct.Struct("<Q2I6Q")
+BATCH_HEADER = struct.Struct("<4I2Q")
+SECTION_HEADER = struct.Struct("<4I")
+MODULE_RECORD = struct.Struct("<2I3Q32s2I")
+THREAD_RECORD = struct.Struct("<4IQ16s")
+TRACE_RECORD = struct.Struct("<IHBB2I")

@@ -1,0 +1,285 @@
+"""Profile + names → call tree, and questions about such a tree. Pure functions, numpy inside.
+
+How a tree is built, each step over whole levels at once:
+
+1. the leaves that weigh something, and all their ancestors in the trie of addresses;
+2. each address becomes its frames, inlined ones below the one they are inlined into; a thread that
+   waits in a system call gets that as one more leaf;
+3. from the root down, what has the same (merged) parent and the same function becomes one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.model import Clock, FrameKind, Function, Thread
+from flametap.profile import LeafWeights, Profile
+from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED, Trie
+from flametap.symbols.table import SymbolTable
+from flametap.syscalls import syscall_name
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+UNATTRIBUTED_FUNCTION = Function("[unattributed]", "", kind=FrameKind.SYNTHETIC)
+TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
+
+
+def syscall_function(sysno: int) -> Function:
+    """The leaf frame of a thread that waits in a system call."""
+    return Function(f"[{syscall_name(sysno)}]", "", kind=FrameKind.SYSCALL)
+
+
+def thread_function(thread: Thread) -> Function:
+    """The root frame of a thread. A tid may come back, so the full name tells two such threads
+    apart.
+    """
+    name = f"{thread.name} ({thread.tid})"
+    return Function(name, "", "", FrameKind.SYNTHETIC, f"{name}, thread {thread.thread_id}")
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """A call tree in columns, one row per node. Node 0 is the root and stands for everything.
+
+    Rows are in breadth-first order: a parent comes before its children, and siblings lie next to
+    each other, ordered by name, so that boxes keep their places while weights change. Every node
+    but the root weighs more than 0.
+    """
+
+    parent: Int32s  # [n]; -1 for the root
+    function: Int32s  # [n]; index into functions, -1 for the root
+    self_ns: Int64s  # [n]; weight that ends here, nanoseconds of the clock (or samples, see build)
+    total_ns: Int64s  # [n]; self_ns plus the children's total_ns
+    line: Int32s  # [n]; line of the heaviest address merged into the node, 0 if not known
+    depth: Int32s  # [n]; 0 for the root
+    functions: Sequence[Function]  # the symbol table's: ids stay, and not all occur in the tree
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Nodes of the trie that have weight below them, per thread if so asked; level by level."""
+
+    node: Int32s
+    group: Int32s  # index of the thread, 0 when threads are not told apart
+    parent: Int32s  # index into these arrays; for the roots 0
+    levels: list[npt.NDArray[np.intp]]  # the places of each depth in the trie
+    of_leaf: Int32s  # the place of each leaf row
+
+
+@dataclass(frozen=True)
+class _Frames:
+    """Places after each address became its frames. Frame 0 is the root of all."""
+
+    parent: Int32s
+    function: Int32s
+    line: Int32s
+    depth: Int32s
+    self_ns: Int64s
+
+
+def build(
+    profile: Profile,
+    table: SymbolTable,
+    clock: Clock,
+    thread_ids: frozenset[int] | None = None,
+    by_thread: bool = False,
+    *,
+    t0_ns: int | None = None,
+    t1_ns: int | None = None,
+    count_samples: bool = False,
+) -> CallTree:
+    """Build the tree of a profile.
+
+    Args:
+        profile: what was recorded so far.
+        table: the names known so far; gets new functions for what is not native code.
+        clock: what weights count.
+        thread_ids: only these threads; all when None.
+        by_thread: begin with a frame per thread, "name (tid)".
+        t0_ns: only from here on, CLOCK_MONOTONIC of the target.
+        t1_ns: only up to here.
+        count_samples: weights are numbers of stacks taken; not to be used with a span of time.
+    """
+    if count_samples:
+        leaves = profile.leaf_samples(clock, thread_ids)
+    else:
+        leaves = profile.leaf_weights(clock, thread_ids, t0_ns, t1_ns)
+    trie = profile.trie()
+    root_functions = None
+    group_of_leaf = np.zeros(len(leaves.node), np.int32)
+    if by_thread:
+        groups = np.flatnonzero(np.bincount(leaves.thread_id))
+        group_of_leaf = np.searchsorted(groups, leaves.thread_id).astype(np.int32)
+        threads = profile.threads
+        root_functions = [
+            table.function_id(thread_function(threads.get(i) or Thread(i, 0, "?")))
+            for i in groups.tolist()
+        ]
+    places = _places(trie, leaves.node, group_of_leaf)
+    return _merge(_expand(places, trie, table, leaves, root_functions), table)
+
+
+def _places(trie: Trie, leaf_node: Int32s, leaf_group: Int32s) -> _Places:
+    n = len(trie.parent)
+    place_of = np.full(n, -1, np.int32)  # node → place, for one group after the other
+    nodes, groups, parents = [], [], []
+    of_leaf = np.empty(len(leaf_node), np.int32)
+    n_places = 0
+    for group, rows in enumerate(_split_by(leaf_group)):
+        start, found = n_places, []
+        new = leaf_node[rows]
+        while len(new):
+            new = new[place_of[new] < 0]
+            place_of[new] = np.arange(len(new))  # of equal ones the last is kept
+            new = new[place_of[new] == np.arange(len(new))]
+            place_of[new] = np.arange(n_places, n_places + len(new))
+            n_places += len(new)
+            found.append(new)
+            new = trie.parent[new[new != ROOT]]
+        node = np.concatenate((np.empty(0, np.int32), *found))
+        nodes.append(node)
+        groups.append(np.full(n_places - start, group, np.int32))
+        parents.append(np.where(node == ROOT, 0, place_of[trie.parent[node]]))
+        of_leaf[rows] = place_of[leaf_node[rows]]
+        place_of[node] = -1
+    all_nodes = np.concatenate(nodes)
+    return _Places(
+        node=all_nodes,
+        group=np.concatenate(groups),
+        parent=np.concatenate(parents),
+        levels=_split_by(trie.depth[all_nodes]),
+        of_leaf=of_leaf,
+    )
+
+
+def _split_by(number: Int32s) -> list[npt.NDArray[np.intp]]:
+    """The rows that have number 0, those that have 1, and so on, each in their old order."""
+    # 16 bits are sorted by radix, many times faster.
+    is_small = number.max(initial=0) < 1 << 16
+    order = np.argsort(number.astype(np.uint16) if is_small else number, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(number))[:-1])
+
+
+def _expand(
+    places: _Places,
+    trie: Trie,
+    table: SymbolTable,
+    leaves: LeafWeights,
+    root_functions: list[int] | None,
+) -> _Frames:
+    pool = table.pool(trie.n_addresses)
+    # Synthetic frames follow the real ones in pool and addresses, so that all are treated alike:
+    # [unattributed], [truncated], then the roots; without a frame if threads are not told apart.
+    extra = [table.function_id(UNATTRIBUTED_FUNCTION), table.function_id(TRUNCATED_FUNCTION)]
+    extra += root_functions or ()
+    extra_counts = np.ones(len(extra), np.int32) if root_functions is not None else (1, 1, 0)
+    n, n_pool = trie.n_addresses, len(pool.functions)
+    pool_function = np.concatenate((pool.functions, np.array(extra, np.int32)))
+    pool_line = np.concatenate((pool.lines, np.zeros(len(extra), np.int32)))
+    first_of = np.concatenate((pool.first, n_pool + np.arange(len(extra_counts), dtype=np.int32)))
+    count_of = np.concatenate((pool.count, extra_counts))
+    address = trie.address[places.node]
+    address[places.node == UNATTRIBUTED] = n
+    address[places.node == TRUNCATED] = n + 1
+    is_root = places.node == ROOT
+    address[is_root] = n + 2 + places.group[is_root]
+    first, count = first_of[address], count_of[address]
+
+    # Frame 0 is the root of all; a place has count frames in a row, the innermost is its last.
+    start = 1 + np.cumsum(count) - count
+    last = np.where(count > 0, start + count - 1, 0)
+    depth_of_last = count.copy()
+    for level in places.levels[1:]:
+        depth_of_last[level] += depth_of_last[places.parent[level]]
+    place = np.repeat(np.arange(len(address)), count)
+    frame = np.arange(1, len(place) + 1)
+    step = frame - start[place]
+    above = np.where(step > 0, frame - 1, np.where(is_root, 0, last[places.parent])[place])
+
+    # One more leaf for each system call waited in.
+    waits = leaves.sysno >= 0
+    call_at, which = np.unique(
+        places.of_leaf[waits].astype(np.int64) << 16 | leaves.sysno[waits], return_inverse=True
+    )
+    call_place = call_at >> 16
+    call_function = [
+        table.function_id(syscall_function(sysno)) for sysno in (call_at & 0xFFFF).tolist()
+    ]
+    leaf_frame = last[places.of_leaf]
+    leaf_frame[waits] = 1 + len(place) + which
+    self_ns = np.zeros(1 + len(place) + len(call_at), np.int64)
+    np.add.at(self_ns, leaf_frame, leaves.weight)
+
+    def column(root: int, frames: npt.NDArray[Any], calls: npt.ArrayLike) -> Int32s:
+        return np.concatenate(((root,), frames, np.asarray(calls, np.int32)), dtype=np.int32)
+
+    return _Frames(
+        parent=column(-1, above, last[call_place]),
+        function=column(-1, pool_function[first[place] + step], call_function),
+        line=column(0, pool_line[first[place] + step], np.zeros(len(call_at))),
+        depth=column(
+            0, depth_of_last[place] - count[place] + 1 + step, depth_of_last[call_place] + 1
+        ),
+        self_ns=self_ns,
+    )
+
+
+def _merge(frames: _Frames, table: SymbolTable) -> CallTree:
+    functions = table.functions
+    functions, by_rank = table.functions, np.array(table.by_name(), np.int32)
+    rank_of = np.empty(len(by_rank), np.int64)
+    rank_of[by_rank] = np.arange(len(by_rank))
+    levels = _split_by(frames.depth)[1:]
+
+    merged = np.zeros(len(frames.parent), np.int64)
+    parent, function = [np.array((-1,))], [np.array((-1,), np.int32)]
+    n = 1
+    for level in levels:
+        rank = rank_of[frames.function[level]]
+        key, which = np.unique(
+            merged[frames.parent[level]] * len(by_rank) + rank, return_inverse=True
+        )
+        merged[level] = n + which
+        parent.append(key // len(by_rank))
+        function.append(by_rank[key % len(by_rank)])
+        n += len(key)
+
+    total_of_frame = frames.self_ns.copy()
+    for level in reversed(levels):
+        np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
+    self_ns, total_ns = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    np.add.at(self_ns, merged, frames.self_ns)
+    np.add.at(total_ns, merged, total_of_frame)
+    heaviest, line, depth = np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.int32)
+    has_line = frames.line > 0
+    np.maximum.at(heaviest, merged[has_line], total_of_frame[has_line])
+    is_heaviest = has_line & (total_of_frame == heaviest[merged])
+    line[merged[is_heaviest]] = frames.line[is_heaviest]
+    depth[merged] = frames.depth
+    return CallTree(
+        parent=np.concatenate(parent).astype(np.int32),
+        function=np.concatenate(function),
+        self_ns=self_ns,
+        total_ns=total_ns,
+        line=line,
+        depth=depth,
+        functions=functions,
+    )
+
+
+def children(tree: CallTree) -> tuple[Int32s, Int32s]:
+    """Where the children of each node lie.
+
+    Returns:
+        ``(first, count)``, int32[n] each: the children of node ``i`` are the nodes ``first[i]`` to
+        ``first[i] + count[i] - 1``.
+    """
+    count = np.bincount(tree.parent[1:], minlength=len(tree.parent)).astype(np.int32)
+    first = np.searchsorted(tree.parent, np.arange(len(tree.parent)))
+    return first.astype(np.int32), count

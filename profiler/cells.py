@@ -1,0 +1,154 @@
+"""Sums per cell. A cell is one thread, one stack, one state, one system call.
+
+There may be a million cells: they lie in columns, and are found through an open-addressing hash
+table of 4-byte slots that takes a whole batch at once; a dict would need 100 bytes a cell.
+
+Not thread-safe; ``Profile`` holds the lock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.model import Clock, ThreadState
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+_FREE = -1
+# Odd constants with well-mixed bits (2^64 and 2^32 divided by the golden ratio).
+_MIX_WHAT = np.uint64(0x9E3779B97F4A7C15)
+_MIX_THREAD = np.uint64(0x9E3779B1)
+
+
+def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> Int64s:
+    """What intervals weigh by a clock, in nanoseconds.
+
+    A running thread is off the CPU as long as it waits for one.
+    """
+    if clock is Clock.CPU:
+        return cpu
+    if clock is Clock.WALL:
+        return wall
+    return np.where(state == ThreadState.RUNNING, np.maximum(wall - cpu, 0), wall)
+
+
+class Cells:
+    """See the module docstring. Cells are numbered 0, 1, 2 …"""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._thread = np.zeros(256, np.uint32)
+        self._what = np.zeros(256, np.int64)  # stack << 18 | sysno << 2 | state
+        self._sums = {clock: np.zeros(256, np.int64) for clock in Clock}
+        self._samples = np.zeros(256, np.uint32)
+        self._slots = np.full(1 << 10, _FREE, np.int32)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def thread_id(self) -> npt.NDArray[np.uint32]:
+        """The thread of each cell."""
+        return self._thread[: self._length]
+
+    @property
+    def stack(self) -> Int32s:
+        """The stack of each cell."""
+        return (self._what[: self._length] >> 18).astype(np.int32)
+
+    @property
+    def state(self) -> npt.NDArray[np.uint8]:
+        """The state of each cell, enum ThreadState."""
+        return (self._what[: self._length] & 3).astype(np.uint8)
+
+    @property
+    def sysno(self) -> npt.NDArray[np.int16]:
+        """The system call each cell waits in, -1 if in none."""
+        return (self._what[: self._length] >> 2).astype(np.int16)
+
+    def state_of(self, cell: Int32s) -> npt.NDArray[np.uint8]:
+        """The states of some cells."""
+        return (self._what[cell] & 3).astype(np.uint8)
+
+    def sums(self, clock: Clock) -> Int64s:
+        """What each cell weighs so far; a copy."""
+        return self._sums[clock][: self._length].copy()
+
+    def samples(self) -> Int64s:
+        """How many stacks were seen in each cell; a copy."""
+        return self._samples[: self._length].astype(np.int64)
+
+    def add(self, cell: Int32s, wall: Int64s, cpu: Int64s, samples: npt.NDArray[np.uint32]) -> None:
+        """Add intervals to their cells."""
+        state = self.state_of(cell)
+        for clock, sums in self._sums.items():
+            np.add.at(sums, cell, weigh(clock, state, wall, cpu))
+        np.add.at(self._samples, cell, samples)
+
+    def clear(self, cells: npt.NDArray[np.bool_]) -> None:
+        """Set the sums of some cells to nothing."""
+        for sums in self._sums.values():
+            sums[: self._length][cells] = 0
+        self._samples[: self._length][cells] = 0
+
+    def find(
+        self,
+        thread_id: npt.NDArray[np.uint32],
+        stack: Int32s,
+        sysno: npt.NDArray[np.int16],
+        state: npt.NDArray[np.uint8],
+    ) -> Int32s:
+        """The cell of each row; new ones are made as needed."""
+        what = stack.astype(np.int64) << 18 | sysno.astype(np.uint16).astype(np.int64) << 2 | state
+        while 2 * (self._length + len(what)) > len(self._slots):
+            self._slots = np.full(2 * len(self._slots), _FREE, np.int32)
+            self._probe(self.thread_id, self._what[: self._length], is_known=True)
+        return self._probe(thread_id, what, is_known=False)
+
+    def _probe(self, thread_id: npt.NDArray[np.uint32], what: Int64s, *, is_known: bool) -> Int32s:
+        """Find rows or give them free slots: as cells that are numbered already, or as new ones."""
+        mask = len(self._slots) - 1
+        mixed = (what.view(np.uint64) + thread_id * _MIX_THREAD) * _MIX_WHAT
+        slot = (mixed >> np.uint64(32)).astype(np.int64) & mask
+        cells = np.empty(len(what), np.int32)
+        rows = np.arange(len(what))  # still looking
+        while len(rows):
+            at = slot[rows]
+            free = self._slots[at] == _FREE
+            if free.any():
+                # Several rows may want one free slot: the last one written has it, and stands for
+                # all rows of the same key; the others look at the slot again, which is taken now.
+                candidates = rows[free]
+                self._slots[at[free]] = candidates
+                winners = candidates[self._slots[at[free]] == candidates]
+                numbers = winners if is_known else self._number(thread_id[winners], what[winners])
+                self._slots[slot[winners]] = numbers
+            held = self._slots[at]
+            matches = (self._what[held] == what[rows]) & (self._thread[held] == thread_id[rows])
+            cells[rows[matches]] = held[matches]
+            rows = rows[~matches]
+            slot[rows] = (slot[rows] + 1) & mask
+        return cells
+
+    def _number(self, thread_id: npt.NDArray[np.uint32], what: Int64s) -> npt.NDArray[np.intp]:
+        start, end = self._length, self._length + len(what)
+        if end > len(self._what):
+            room = max(end, len(self._what) * 3 // 2)
+            self._thread = _grown(self._thread, room)
+            self._what = _grown(self._what, room)
+            self._sums = {clock: _grown(sums, room) for clock, sums in self._sums.items()}
+            self._samples = _grown(self._samples, room)
+        self._thread[start:end] = thread_id
+        self._what[start:end] = what
+        self._length = end
+        return np.arange(start, end)
+
+
+def _grown(column: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+    grown = np.zeros(room, column.dtype)
+    grown[: len(column)] = column
+    return grown

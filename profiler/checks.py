@@ -1,0 +1,300 @@
+"""The single checks that stand before an attach: one function and one message each.
+
+A check reads ``/proc`` and nothing else: the target does not notice. It returns a finding, or
+raises the error that refuses the attach. ``preflight`` runs them in the order of ``CHECKS``. The
+reasons were each tried on Frida 17.26:
+
+static program        glibc: killed by the attempt; Go, musl: frozen until we exit
+musl                  the agent does not load
+stopped               the stop is lost: the program runs on after the attempt
+already traced        the attempt fails after 10 s
+seccomp, strict mode  the first system call of the agent kills the process
+no spare tasks        GLib aborts the process when a thread cannot be started
+big mapped files      see ``freeze``
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flametap import freeze, procfs, program, rights
+from flametap.errors import CannotAttachError, FlametapError, PermissionRefusedError
+from flametap.procfs import Mapping, ProcessStatus
+
+# Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
+REQUIRED_SPARE_TASKS = 10
+
+# A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
+UNINTERRUPTIBLE_PATIENCE_S = 0.5
+
+
+class Severity(str, Enum):
+    """What a finding means for the attach."""
+
+    OK = "ok"
+    WARNING = "warning"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check."""
+
+    check: str  # a few words: what was looked at
+    severity: Severity
+    message: str
+    hint: str = ""
+    error: FlametapError | None = None  # what ``check`` raises for a refusal
+    can_be_forced: bool = False
+
+
+@dataclass
+class Target:
+    """The process under examination; everything is read once."""
+
+    pid: int
+    proc: str = procfs.PROC
+    status: ProcessStatus = field(init=False)
+    command: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.status = procfs.read_status(self.pid, self.proc)
+        self.command = procfs.read_command(self.pid, self.proc)
+
+    @property
+    def subject(self) -> str:
+        """How messages call the process."""
+        return f"process {self.pid} ({self.status.name})"
+
+    def mappings(self) -> list[Mapping]:
+        """The named mappings; read at most once."""
+        if self._mappings is None:
+            self._mappings = procfs.read_mappings(self.pid, self.proc)
+        return self._mappings
+
+    def freeze_estimate_s(self) -> float:
+        """How long the attach will stop the main thread."""
+        return freeze.estimate_s(self.pid, self.mappings(), self.proc)
+
+    _mappings: list[Mapping] | None = field(default=None, init=False, repr=False)
+
+
+def _check_self(name: str, target: Target) -> Finding:
+    if target.pid == os.getpid():
+        raise CannotAttachError(
+            f"process {target.pid} is flametap itself", "name the process to be profiled"
+        )
+    return Finding(name, Severity.OK, f"process {target.pid}: {target.command[:100]}")
+
+
+def _check_kernel_thread(name: str, target: Target) -> Finding:
+    if procfs.is_kernel_thread(target.pid, target.proc):
+        raise CannotAttachError(
+            f"{target.subject} is a kernel thread: it runs no program",
+            "profile the kernel with perf: perf top",
+        )
+    return Finding(name, Severity.OK, "a user process")
+
+
+def _check_zombie(name: str, target: Target) -> Finding:
+    status = target.status
+    if status.state in "ZX":
+        if status.threads > 1:
+            raise CannotAttachError(
+                f"{target.subject} has lost its main thread, and an attach goes through that",
+                "restart the program under flametap: flametap record -o FILE -- COMMAND",
+            )
+        raise CannotAttachError(
+            f"{target.subject} is a zombie: it has exited and waits for its parent "
+            f"{status.parent} to notice",
+            "nothing is left to profile",
+        )
+    return Finding(name, Severity.OK, "alive")
+
+
+def _check_tracer(name: str, target: Target) -> Finding:
+    tracer = target.status.tracer
+    if tracer:
+        try:
+            who = f"{procfs.read_status(tracer, target.proc).name} (process {tracer})"
+        except procfs.GONE:
+            who = f"process {tracer}"
+        raise CannotAttachError(
+            f"{target.subject} is already traced by {who}; the kernel allows one tracer",
+            "end the debugger or tracer, or detach it, and try again",
+        )
+    return Finding(name, Severity.OK, "not traced by a debugger")
+
+
+def _check_state(name: str, target: Target) -> Finding:
+    state = target.status.state
+    if state in "Tt":
+        raise CannotAttachError(
+            f"{target.subject} is stopped; attaching would set it running",
+            f"let it go on first: kill -CONT {target.pid}",
+        )
+    deadline = time.monotonic() + UNINTERRUPTIBLE_PATIENCE_S
+    while state == "D":
+        if time.monotonic() > deadline:
+            raise CannotAttachError(
+                f"{target.subject} is in uninterruptible sleep (state D); an attach would hang",
+                f"wait for the disk, the network file system or its vfork child; see "
+                f"/proc/{target.pid}/wchan",
+            )
+        time.sleep(0.01)
+        state = procfs.read_status(target.pid, target.proc).state
+    return Finding(name, Severity.OK, "running or asleep, not stopped")
+
+
+def _check_frozen(name: str, target: Target) -> Finding:
+    if procfs.is_frozen(target.pid, target.proc):
+        raise CannotAttachError(
+            f"{target.subject} is frozen by its control group (a paused container?)",
+            "thaw it first: docker unpause, systemctl thaw, or 0 to cgroup.freeze",
+        )
+    return Finding(name, Severity.OK, "not frozen by a control group")
+
+
+def _check_permission(name: str, target: Target) -> Finding:
+    if not procfs.may_trace(target.pid, target.proc):
+        raise rights.explain(rights.gather(target.status, target.proc), target.subject)
+    if procfs.read_status(os.getpid(), target.proc).seccomp and rights.ptrace_is_filtered():
+        raise PermissionRefusedError(
+            f"cannot attach to {target.subject}: a seccomp filter around us forbids ptrace",
+            "start the container with --cap-add=SYS_PTRACE or --security-opt seccomp=unconfined",
+        )
+    return Finding(name, Severity.OK, "the kernel allows us to trace it")
+
+
+def _check_program(name: str, target: Target) -> Finding:
+    try:
+        descriptor = procfs.open_program(target.pid, target.proc)
+    except FileNotFoundError:
+        raise CannotAttachError(
+            f"{target.subject} has no program to attach to (it is exiting)", "nothing is left"
+        ) from None
+    try:
+        found = program.read_program(descriptor)
+    finally:
+        os.close(descriptor)
+    if found is None:
+        raise CannotAttachError(f"{target.subject} does not run an ELF program")
+    _refuse_program(found, target)
+    return Finding(name, Severity.OK, "a 64-bit program that uses glibc")
+
+
+def _refuse_program(found: program.Program, target: Target) -> None:
+    """Raises for a program that Frida cannot enter."""
+    subject = target.subject
+    if found.bits != 64 or found.machine != program.MACHINE_X86_64:
+        machine = program.MACHINES.get(found.machine, f"ELF machine {found.machine}")
+        raise CannotAttachError(
+            f"{subject} is a {found.bits}-bit {machine} program; flametap attaches to 64-bit "
+            "x86-64 programs",
+            "profile a 64-bit build of it",
+        )
+    mapped = {mapping.name for mapping in target.mappings()}
+    if found.is_musl or any("ld-musl" in name for name in mapped):
+        raise CannotAttachError(
+            f"{subject} uses the musl C library; Frida's agent needs glibc",
+            "profile a build against glibc (a debian image instead of alpine)",
+        )
+    # What is mapped counts: a program may have been started through the loader itself.
+    if any(name == "libc.so.6" or name.startswith("libc-2.") for name in mapped):
+        return
+    if not found.interpreter:
+        remedy = {
+            "Go": "build it with CGO_ENABLED=1 -ldflags '-linkmode=external', or use its pprof",
+            "glibc": "link it without -static",
+        }.get(found.static_kind, "link it dynamically against glibc")
+        raise CannotAttachError(
+            f"{subject} is statically linked ({found.static_kind}); attaching would "
+            + ("kill it" if found.static_kind == "glibc" else "freeze it"),
+            remedy,
+        )
+    raise CannotAttachError(
+        f"{subject} has no glibc mapped; Frida's agent needs it",
+        "if it was started this very moment, try again",
+    )
+
+
+def _check_seccomp(name: str, target: Target) -> Finding:
+    if target.status.seccomp == procfs.SECCOMP_STRICT:
+        raise CannotAttachError(
+            f"{target.subject} is in strict seccomp mode; the agent's first system call would "
+            "kill it",
+            "attach before it enters that mode: flametap record -o FILE -- COMMAND",
+        )
+    if target.status.seccomp == procfs.SECCOMP_FILTER:
+        return Finding(
+            name,
+            Severity.WARNING,
+            f"{target.subject} runs under a seccomp filter: if that forbids memfd_create or "
+            "socket, the attach fails, without harm",
+            "if the attach times out, relax the filter (SystemCallFilter=, docker --security-opt)",
+        )
+    return Finding(name, Severity.OK, "no seccomp filter")
+
+
+def _check_tasks(name: str, target: Target) -> Finding:
+    least: procfs.TaskLimit | None = None
+    for limit in procfs.task_limits(target.pid, target.status, target.proc):
+        if least is None or limit.spare < least.spare:
+            least = limit
+    if least is None or least.spare >= REQUIRED_SPARE_TASKS:
+        return Finding(name, Severity.OK, "room for the agent's threads")
+    raise CannotAttachError(
+        f"{target.subject} has no room for {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
+        f"{least.limit}, {least.used} in use",
+        "raise that limit (docker --pids-limit, TasksMax=, ulimit -u), or end other threads",
+    )
+
+
+def _check_freeze(name: str, target: Target) -> Finding:
+    estimate_s = target.freeze_estimate_s()
+    if estimate_s < freeze.WARN_S:
+        return Finding(name, Severity.OK, "no large mapped files")
+    message = (
+        f"{target.subject} would stand still for about {estimate_s:.1f} s: an attach stops its "
+        "main thread and reads all its shared memory and mapped files"
+    )
+    if estimate_s < freeze.REFUSE_S:
+        return Finding(name, Severity.WARNING, message)
+    hint = "if it can stand still that long: --force"
+    return Finding(
+        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
+    )
+
+
+def _check_other_agent(name: str, target: Target) -> Finding:
+    if any("frida-agent" in mapping.path for mapping in target.mappings()):
+        return Finding(
+            name,
+            Severity.WARNING,
+            f"{target.subject} already holds a Frida agent: another flametap or Frida tool",
+            "results are cleaner with one tool at a time",
+        )
+    return Finding(name, Severity.OK, "no other Frida agent")
+
+
+# Name, function, and whether a refusal leaves nothing to look at.
+CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
+    ("process", _check_self, True),
+    ("kernel thread", _check_kernel_thread, True),
+    ("zombie", _check_zombie, True),
+    ("debugger", _check_tracer, False),
+    ("frozen", _check_frozen, False),
+    ("stopped", _check_state, False),
+    ("permission", _check_permission, True),
+    ("program", _check_program, False),
+    ("seccomp", _check_seccomp, False),
+    ("spare threads", _check_tasks, False),
+    ("freeze", _check_freeze, False),
+    ("other agents", _check_other_agent, False),
+]
+# Each of these can take more than a millisecond: not for lists of all processes.
+SLOW_CHECKS = (_check_state, _check_frozen, _check_tasks)

@@ -1,0 +1,74 @@
+"""From a pid to a running capture: checks, warnings, and an attach that is never cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flametap import preflight
+from flametap.checks import Severity
+from flametap.cli.progress import Progress
+from flametap.cli.signals import Interrupted, Interrupts
+
+if TYPE_CHECKING:
+    from flametap.capture import Capture
+
+# Half an attach would leave code in the target that waits for us for ever.
+ATTACHING_REPLY = "waiting for the attach to end, so that the process is left clean\n"
+
+
+@dataclass(frozen=True)
+class How:
+    """The options that every attaching command has."""
+
+    rate_hz: float = 100.0
+    inlines: bool = True
+    symbol_dirs: tuple[str, ...] = ()
+    force: bool = False
+    verbose: bool = False
+
+
+@contextmanager
+def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
+    """A capture that is not attached yet, of a process that may be; closed and detached at the end.
+
+    Raises:
+        FlametapError: the process cannot be attached to, or not without harm.
+    """
+    ready = preflight.check(pid, force=how.force)
+    for warning in ready.warnings:
+        progress.warn(warning)
+    progress.step(f"attaching to {pid} ({ready.command})")
+    # Here and not above: Frida alone takes 0.1 s to load.
+    from flametap.capture import Capture, CaptureOptions
+
+    options = CaptureOptions(rate_hz=how.rate_hz, inlines=how.inlines, symbol_dirs=how.symbol_dirs)
+    capture = Capture(pid, options)
+    try:
+        yield capture
+    finally:
+        progress.clear()
+        capture.close()
+
+
+def start(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
+    """Attaches and begins to sample. A signal meanwhile has to wait until that is done.
+
+    Raises:
+        Interrupted: there was one; the caller closes the capture.
+        FlametapError: the attach failed.
+    """
+    with interrupts.replying("" if progress.is_quiet else ATTACHING_REPLY):
+        if not interrupts.stop:
+            capture.start()
+    if interrupts.stop:
+        raise Interrupted
+
+
+def tell_findings(pid: int, progress: Progress) -> None:
+    """For ``-v``: every check and its outcome."""
+    for finding in preflight.findings(pid):
+        mark = "ok" if finding.severity is Severity.OK else finding.severity.value
+        progress.say(f"check {finding.check}: {mark}: {finding.message}")

@@ -1,0 +1,54 @@
+"""``flametap doctor PID``: everything that speaks for or against an attach, with remedies."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from flametap import preflight, procfs
+from flametap.checks import Severity
+from flametap.cli.options import pick_pid, pid_arguments
+
+MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
+
+
+@click.command(short_help="Tell what would stop an attach, and the remedy.")
+@pid_arguments
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+def doctor(pid: int | None, pid_option: int | None, as_json: bool) -> int:
+    """Run every check that comes before an attach and print each outcome with its remedy.
+
+    Nothing is attached to. The exit code is 0 if an attach is possible, otherwise the one that the
+    attach would fail with.
+    """
+    target = pick_pid(pid, pid_option)
+    found = list(preflight.findings(target))
+    first = next((finding.error for finding in found if finding.error is not None), None)
+    if as_json:
+        rows = [
+            {
+                "check": finding.check,
+                "outcome": finding.severity.value,
+                "message": finding.message,
+                "hint": finding.hint,
+            }
+            for finding in found
+        ]
+        click.echo(
+            json.dumps({"pid": target, "attachable": first is None, "checks": rows}, indent=1)
+        )
+        return first.exit_code if first else 0
+    for finding in found:
+        click.echo(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
+        if finding.hint:
+            click.echo(f"{'':<20}remedy: {finding.hint}")
+    try:
+        name = procfs.read_status(target).name
+    except OSError:
+        name = "gone"
+    if first is None:
+        click.echo(f"\nprocess {target} ({name}) can be attached to: flametap {target}")
+    else:
+        click.echo(f"\nprocess {target} ({name}) cannot be attached to")
+    return first.exit_code if first else 0

@@ -1,0 +1,122 @@
+"""The group of all commands, and how errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from flametap.cli.doctor import doctor
+from flametap.cli.dump import dump
+from flametap.cli.live import live
+from flametap.cli.ps import ps
+from flametap.cli.record import record
+from flametap.errors import FlametapError, UsageError
+
+DEBUG_VARIABLE = "FLAMETAP_DEBUG"
+
+
+class DefaultLive(click.Group):
+    """A group whose command may be left out: ``flametap 1234`` is ``flametap live 1234``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Puts ``live`` in front of arguments that can only be meant for it."""
+        own = {"--help", "--version", "-h"}
+        if args and args[0] not in own and (args[0].startswith("-") or args[0].isdigit()):
+            args = ["live", *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command, or says what may have been meant."""
+        name = args[0]
+        if name not in self.commands:
+            near = difflib.get_close_matches(name, self.commands, n=1)
+            raise UsageError(
+                f"'{name}' is neither a command nor a process id",
+                f"did you mean `flametap {near[0]}`?" if near else "`flametap --help` lists both",
+            )
+        return super().resolve_command(ctx, args)
+
+
+def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Callback of ``--version``."""
+    if value and not ctx.resilient_parsing:
+        from flametap import __version__
+
+        click.echo(f"flametap {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=DefaultLive,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`flametap PID` is short for `flametap live PID`. "
+    "`flametap COMMAND --help` tells the options of a command.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Print the version and exit.",
+)
+@click.pass_context
+def flametap(ctx: click.Context) -> None:
+    """Attach to a running process and see where its time goes.
+
+    No restart, no recompile: every thread is sampled from inside, and a live flame graph is shown
+    in the browser, or written to files that other tools open.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(UsageError.exit_code)
+
+
+for command in (live, record, dump, ps, doctor):
+    flametap.add_command(command)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line; returns the exit code.
+
+    Exit codes: 0 done or saved; 1 internal or I/O; 2 usage; 3 no such process; 4 no permission;
+    5 cannot be attached to; 6 no samples; 130 interrupted; that of CMD for ``record -- CMD``.
+    """
+    try:
+        code = flametap.main(list(arguments), prog_name="flametap", standalone_mode=False)
+    except FlametapError as error:
+        return fail(error.message, error.hint, error.exit_code)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "flametap"
+        message = error.format_message().replace("\n", " ").rstrip(".")
+        return fail(message, f"see `{path} --help`", UsageError.exit_code)
+    except click.ClickException as error:
+        return fail(error.format_message(), "", 1)
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has left (`flametap ps | head`): not worth a word. What Python
+        # itself still wants to flush at exit must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return fail(f"internal error: {what}", f"{DEBUG_VARIABLE}=1 shows where; do report it", 1)
+    return code if isinstance(code, int) else 0
+
+
+def fail(message: str, hint: str, exit_code: int) -> int:
+    """Prints an error as one line, with its hint on the next."""
+    click.echo(f"flametap: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    return exit_code

@@ -1,0 +1,123 @@
+"""``flametap live``, or just ``flametap PID``: sample and show the live page."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import threading
+
+import click
+
+from flametap.cli import attach
+from flametap.cli.options import (
+    by,
+    parse_duration_s,
+    pick_pid,
+    pid_arguments,
+    sampling_options,
+    talk_options,
+)
+from flametap.cli.outputs import plan
+from flametap.cli.progress import Progress
+from flametap.cli.recording import What, finish, watch
+from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+
+# 128 bits: nobody on this machine guesses it.
+TOKEN_BYTES = 16
+
+
+@click.command(short_help="Sample a process and show the live page (the default).")
+@pid_arguments
+@click.option(
+    "-d",
+    "--duration",
+    metavar="TIME",
+    callback=by(parse_duration_s),
+    help="Stop sampling after 30, 500ms, 2m …",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Also write this file at the end; see `flametap record --help`.",
+)
+@click.option("-f", "--format", "formats", multiple=True, metavar="FORMAT", help="Of that file.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port to listen on.  [default: any free one]",
+)
+@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@sampling_options
+@talk_options
+def live(
+    pid: int | None,
+    pid_option: int | None,
+    duration: float | None,
+    outputs: tuple[str, ...],
+    formats: tuple[str, ...],
+    host: str,
+    port: int,
+    no_open: bool,
+    rate: float,
+    no_inlines: bool,
+    symbol_dirs: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Sample a running process and show a live flame graph in the browser.
+
+    The page's address goes to stdout. Ctrl-C ends it; the page stays, without news, when the
+    process exits or --duration is over.
+    """
+    target = pick_pid(pid, pid_option)
+    planned = plan(outputs, formats)
+    how = attach.How(rate, not no_inlines, symbol_dirs, force, verbose)
+    progress = Progress(quiet=quiet)
+    with Interrupts() as interrupts:
+        if verbose:
+            attach.tell_findings(target, progress)
+        try:
+            with attach.prepared(target, how, progress) as capture:
+                from flametap.web.server import serve
+
+                # Before the attach, so that a port in use costs the target nothing.
+                server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
+                try:
+                    attach.start(capture, interrupts, progress)
+                    progress.clear()
+                    click.echo(server.url)
+                    if not no_open:
+                        open_browser(server.url)
+                    progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
+                    watch(capture, interrupts, progress, duration)
+                    code = finish(capture, planned, What(), interrupts, progress, verbose=verbose)
+                    if not interrupts.stop:
+                        progress.say("the page stays until Ctrl-C")
+                        while not interrupts.wait(1.0):
+                            pass
+                    return code
+                finally:
+                    progress.clear()
+                    server.close()
+        except Interrupted:
+            progress.say("interrupted before anything was recorded")
+            return EXIT_CODE
+
+
+def open_browser(url: str) -> None:
+    """Opens the page if there is a desktop to open it on."""
+    # Without one, webbrowser would start a text browser in this very terminal.
+    if sys.platform != "darwin" and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -1,0 +1,122 @@
+"""Option types and the options that several commands share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from flametap.errors import UsageError
+
+RATE_MIN_HZ = 1.0
+RATE_MAX_HZ = 10_000.0  # beyond it the sampler does nothing but sample
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Value = TypeVar("_Value")
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_SECONDS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_pid(text: str) -> int:
+    """A process id; that it exists is not checked here."""
+    # No process id has more digits (the kernel's limit is 2^22).
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) == 0:
+        raise UsageError(f"'{text}' is not a process id", "`flametap ps` lists the processes")
+    return int(text)
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds, or a number with the unit ms, s, m or h → seconds."""
+    match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|)", text.strip())
+    duration_s = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if duration_s <= 0:
+        raise UsageError(f"'{text}' is not a duration", "give seconds, or 500ms, 30s, 2m, 1h")
+    return duration_s
+
+
+def parse_rate_hz(text: str) -> float:
+    """``100``, ``1k``, ``250hz`` → Hz within the limits."""
+    match = re.fullmatch(_NUMBER + r"\s*(k?)(?:hz)?", text.strip(), re.IGNORECASE)
+    rate_hz = float(match[1]) * (1000 if match[2] else 1) if match else 0.0
+    if not RATE_MIN_HZ <= rate_hz <= RATE_MAX_HZ:
+        raise UsageError(
+            f"the rate '{text}' is not between {RATE_MIN_HZ:g} and {RATE_MAX_HZ:g} Hz",
+            "100 is a good rate; 1k shows short phases better",
+        )
+    return rate_hz
+
+
+def parse_regex(text: str) -> re.Pattern[str]:
+    """A regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"'{text}' is not a regular expression: {error}") from None
+
+
+def by(parse: Callable[[str], _Value]) -> Callable[..., _Value | None]:
+    """A click callback that parses the text of an option, if it was given."""
+
+    def callback(_: click.Context, __: click.Parameter, text: str | None) -> _Value | None:
+        return None if text is None else parse(text)
+
+    return callback
+
+
+def pick_pid(positional: int | None, option: int | None) -> int:
+    """The process that was named, in whichever way."""
+    if positional is not None and option is not None and positional != option:
+        raise UsageError(f"two different processes are named: {positional} and {option}")
+    pid = option if option is not None else positional
+    if pid is None:
+        raise UsageError("no process is named", "give a process id; `flametap ps` lists them")
+    return pid
+
+
+def pid_arguments(command: _Command) -> _Command:
+    """``PID`` or ``-p PID``."""
+    command = click.option(
+        "-p", "--pid", "pid_option", metavar="PID", callback=by(parse_pid), help="The process."
+    )(command)
+    return click.argument("pid", metavar="PID", required=False, callback=by(parse_pid))(command)
+
+
+def sampling_options(command: _Command) -> _Command:
+    """How to sample and to name, the same for every command that attaches."""
+    for option in reversed(
+        [
+            click.option(
+                "-r",
+                "--rate",
+                metavar="RATE",
+                callback=by(parse_rate_hz),
+                default="100",
+                show_default=True,
+                help="Samples per second and thread; 1k is 1000.",
+            ),
+            click.option("--no-inlines", is_flag=True, help="Leave out inlined functions."),
+            click.option(
+                "--symbol-dir",
+                "symbol_dirs",
+                multiple=True,
+                type=click.Path(exists=True, file_okay=False),
+                metavar="DIR",
+                help="Look for debug files there too; may be given several times.",
+            ),
+            click.option(
+                "--force", is_flag=True, help="Attach even if that stops the process for seconds."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def talk_options(command: _Command) -> _Command:
+    """How much to say."""
+    command = click.option(
+        "-v", "--verbose", is_flag=True, help="Tell more: checks, symbol sources."
+    )(command)
+    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)

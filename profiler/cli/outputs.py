@@ -1,0 +1,97 @@
+"""The files that were asked for with ``-o``: checked before the attach, written after it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flametap.errors import OutputError, UsageError
+
+STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One ``-o``."""
+
+    path: str  # with %p and %t still in it; "-" for stdout
+    format: str
+
+    def path_for(self, pid: int, now_s: float) -> str:
+        """The path with pid and time (local, ``20261121-143000``) filled in."""
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
+        fill = {"%p": str(pid), "%t": stamp, "%%": "%"}
+        path, rest = "", self.path
+        while rest:
+            step = 2 if rest[:2] in fill else 1
+            path += fill.get(rest[:2], rest[0]) if step == 2 else rest[0]
+            rest = rest[step:]
+        return path
+
+
+def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
+    """Finds each output's format and makes sure that it can be written.
+
+    Args:
+        paths: the values of ``-o``.
+        formats: the values of ``-f``: none, one for all, or one for each path.
+
+    Raises:
+        UsageError: a format cannot be told, or two outputs are the same.
+        OutputError: a path cannot be written.
+    """
+    if not paths:
+        return []
+    from flametap.export import format_for
+
+    if len(formats) > 1 and len(formats) != len(paths):
+        raise UsageError(
+            f"{len(formats)} formats are given for {len(paths)} outputs",
+            "give -f once for all outputs, or once for each -o, in the same order",
+        )
+    if len(set(paths)) != len(paths):
+        raise UsageError("the same output is named twice", "give each -o a path of its own")
+    each: list[str | None] = [*formats] if formats else [None]
+    if len(each) == 1:
+        each *= len(paths)
+    outputs = [
+        Output(path, format_for(path, explicit)) for path, explicit in zip(paths, each, strict=True)
+    ]
+    for output in outputs:
+        if output.path != STDOUT:
+            check_writable(output.path_for(0, time.time()))
+    return outputs
+
+
+def check_writable(path: str) -> None:
+    """Proves that a file can be written, without touching what is there.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    folder = os.path.dirname(path) or "."
+    try:
+        if os.path.isdir(path):
+            raise OutputError(f"cannot write {path}: it is a folder", "name a file in it with -o")
+        if not os.path.isdir(folder):
+            what = "is no folder" if os.path.lexists(folder) else "does not exist"
+            raise OutputError(
+                f"cannot write {path}: {folder} {what}",
+                "create the folder first, or choose another with -o",
+            )
+        if os.path.exists(path) and not os.path.isfile(path):
+            if not os.access(path, os.W_OK):  # /dev/null, a pipe
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        # Files are written next to their place and then renamed: the folder has to take new ones.
+        # Access bits do not tell about read-only and full file systems; a file without a name does.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path}: {error.strerror or error}", "choose another place with -o"
+        ) from None

@@ -1,0 +1,114 @@
+"""What a user reads while we work, on stderr: one rewritten line, or a plain one now and then."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import TextIO
+
+from flametap.model import Status
+
+PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
+CLEAR_LINE = "\r\x1b[K"
+# Samples that were due and not taken (abi.h, enum counter).
+LOSS_COUNTERS = ("signals_late", "parked_torn", "intervals_lost", "traces_lost", "threads_lost")
+
+
+class Progress:
+    """Messages and one line of progress.
+
+    Args:
+        quiet: print nothing at all.
+        stream: where to, stderr by default.
+    """
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self.is_quiet = quiet
+        self._is_terminal = self._stream.isatty()
+        self._has_line = False
+        self._last_plain_s = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Prints a message on a line of its own."""
+        if self.is_quiet:
+            return
+        self.clear()
+        self._write(text + "\n")
+
+    def warn(self, text: str) -> None:
+        """Prints a warning."""
+        self.say(f"warning: {text}")
+
+    @property
+    def wants_step(self) -> bool:
+        """False while ``step`` would print nothing: the text need not be made."""
+        if self.is_quiet:
+            return False
+        return self._is_terminal or time.monotonic() - self._last_plain_s >= PLAIN_INTERVAL_S
+
+    def step(self, text: str) -> None:
+        """Shows what is going on now; it is overwritten by what comes next."""
+        if not self.wants_step:
+            return
+        if self._is_terminal:
+            columns = shutil.get_terminal_size().columns
+            self._write(CLEAR_LINE + text[: columns - 1])
+            self._has_line = True
+        else:
+            self._last_plain_s = time.monotonic()
+            self._write(text + "\n")
+
+    def clear(self) -> None:
+        """Takes the rewritten line away."""
+        if self._has_line:
+            self._write(CLEAR_LINE)
+            self._has_line = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            self.is_quiet = True  # nobody reads us any more: no reason to lose the recording
+
+
+def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: float | None) -> str:
+    """One line on a running recording: time, samples, losses, cost.
+
+    Args:
+        status: of the capture.
+        threads: how many threads the target has now.
+        elapsed_s: since sampling began.
+        limit_s: the duration asked for; None if there is none.
+    """
+    time_part = duration(elapsed_s) + (f" of {duration(limit_s)}" if limit_s else "")
+    parts = [
+        f"{status.state} {status.pid}",
+        time_part,
+        f"{status.samples:,} samples at {status.rate_hz:.3g} Hz",
+        f"{threads} thread{'s' if threads != 1 else ''}",
+    ]
+    lost = losses(status)
+    if lost:
+        parts.append(f"{sum(lost.values()):,} lost")
+    cost_ns = status.counters.get("handler_ns_total", 0) + status.counters.get("sampler_cpu_ns", 0)
+    if elapsed_s > 0:
+        parts.append(f"cost {cost_ns / elapsed_s / 1e7:.2g} % of a core")
+    return " · ".join(parts)
+
+
+def losses(status: Status) -> dict[str, int]:
+    """Why samples were lost → how many; only what occurred."""
+    return {name: count for name in LOSS_COUNTERS if (count := status.counters.get(name, 0))}
+
+
+def duration(seconds: float) -> str:
+    """``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02} min"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"

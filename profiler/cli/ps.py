@@ -1,0 +1,99 @@
+"""``flametap ps``: which processes can be attached to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import click
+
+from flametap import preflight, procfs, rights
+from flametap.checks import Finding, Severity
+
+
+@dataclass(frozen=True)
+class Row:
+    """One process."""
+
+    pid: int
+    user: str
+    threads: int
+    attachable: bool
+    reason: str  # why not, or a warning; "" when all is well
+    command: str
+
+
+@click.command(short_help="List the processes that can be attached to.")
+@click.option("-a", "--all", "show_all", is_flag=True, help="Kernel threads too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array, for programs.")
+@click.argument("text", required=False)
+def ps(show_all: bool, as_json: bool, text: str | None) -> int:
+    """List processes: id, user, threads, whether flametap can attach, and the command.
+
+    With TEXT, only those whose command contains it. Nothing is attached to; `flametap doctor PID`
+    tells more about one.
+    """
+    rows = [row for row in look(show_all) if text is None or text.lower() in row.command.lower()]
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows], indent=1))
+        return 0
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    user_width = max([4, *(len(row.user) for row in rows)])
+    click.echo(f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  COMMAND")
+    for row in rows:
+        answer = "yes" if row.attachable else "no"
+        line = f"{row.pid:>7}  {row.user:<{user_width}}  {row.threads:>7}  {answer:<6}  "
+        reason = f"  ({row.reason})" if row.reason else ""
+        if width is not None:
+            # The reason is worth more than the end of a long command line.
+            left = max(16, width - len(line) - len(reason))
+            line = (line + shorten(row.command, left) + reason)[:width]
+        else:
+            line += row.command + reason
+        click.echo(line)
+    return 0
+
+
+def look(show_all: bool) -> Iterator[Row]:
+    """Every process but ourselves, in the order of the pids."""
+    for pid in procfs.list_pids():
+        if pid == os.getpid():
+            continue
+        try:
+            if not show_all and procfs.is_kernel_thread(pid):
+                continue
+            status = procfs.read_status(pid)
+            command = procfs.read_command(pid)
+        except OSError:
+            continue  # gone meanwhile
+        verdict: Finding | None = None
+        for finding in preflight.findings(pid, quick=True):
+            if finding.severity is Severity.REFUSAL:
+                verdict = finding
+                break
+            if finding.severity is Severity.WARNING and verdict is None:
+                verdict = finding
+        yield Row(
+            pid=pid,
+            user=rights.user_name(status.uids[0]),
+            threads=status.threads,
+            attachable=verdict is None or verdict.severity is Severity.WARNING,
+            reason=reason_of(verdict, pid) if verdict else "",
+            command=command,
+        )
+
+
+def reason_of(finding: Finding, pid: int) -> str:
+    """The message without its subject, which the row names already."""
+    _, separator, rest = finding.message.partition(f"process {pid} (")
+    reason = rest.partition(") ")[2] or rest.partition("): ")[2] if separator else finding.message
+    return reason or finding.message
+
+
+def shorten(text: str, width: int) -> str:
+    """At most ``width`` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,219 @@
+"""``flametap record``: sample to files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from flametap.cli import attach
+from flametap.cli.options import (
+    by,
+    parse_duration_s,
+    parse_pid,
+    parse_regex,
+    pick_pid,
+    sampling_options,
+    talk_options,
+)
+from flametap.cli.outputs import Output, plan
+from flametap.cli.progress import Progress
+from flametap.cli.recording import POLL_S, What, finish, watch
+from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+from flametap.errors import FlametapError, NoSamplesError, UsageError
+from flametap.model import Clock
+
+if TYPE_CHECKING:
+    from flametap.launch import Launched
+
+DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
+CLOCKS = [clock.value for clock in Clock]
+
+
+@click.command(short_help="Sample a process to files.")
+@click.argument("command", nargs=-1, metavar="[-- CMD [ARGS]...]")
+@click.option("-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process.")
+@click.option(
+    "-d",
+    "--duration",
+    metavar="TIME",
+    callback=by(parse_duration_s),
+    help="Stop after 30, 500ms, 2m …",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help=f"Where to; several times for several files, - is stdout. %p is the pid, %t the time. "
+    f"[default: {DEFAULT_OUTPUT}]",
+)
+@click.option(
+    "-f",
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="FORMAT",
+    help="folded or speedscope; by the file's extension when left out.",
+)
+@click.option(
+    "--clock",
+    type=click.Choice(CLOCKS),
+    default=Clock.CPU.value,
+    show_default=True,
+    help="What a weight in the files is.",
+)
+@click.option("-i", "--idle", is_flag=True, help="Include waiting threads: short for --clock wall.")
+@click.option("-t", "--threads", "by_thread", is_flag=True, help="A root frame for each thread.")
+@click.option(
+    "--tid", "tids", type=int, metavar="TID", multiple=True, help="Only this thread (kernel id)."
+)
+@click.option(
+    "--thread",
+    "thread_name",
+    metavar="REGEX",
+    callback=by(parse_regex),
+    help="Only threads with such a name.",
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["time", "samples"]),
+    default="time",
+    show_default=True,
+    help="Weights of folded stacks: microseconds, or how many samples.",
+)
+@sampling_options
+@talk_options
+def record(
+    command: tuple[str, ...],
+    pid: int | None,
+    duration: float | None,
+    outputs: tuple[str, ...],
+    formats: tuple[str, ...],
+    clock: str,
+    idle: bool,
+    by_thread: bool,
+    tids: tuple[int, ...],
+    thread_name: re.Pattern[str] | None,
+    unit: str,
+    rate: float,
+    no_inlines: bool,
+    symbol_dirs: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Sample a running process, or start CMD and sample it from its first instruction.
+
+    Ends after --duration, when the process exits, or with Ctrl-C, and then saves. The exit code is
+    that of CMD if one was started.
+
+    \b
+        flametap record -p 1234 -d 10 -o out.folded -o out.speedscope.json
+        flametap record -o out.folded -- ./server --port 80
+    """
+    if idle and clock not in (Clock.CPU.value, Clock.WALL.value):
+        raise UsageError("-i and --clock off-cpu contradict each other", "leave one of them out")
+    planned = plan(outputs or (DEFAULT_OUTPUT,), formats)
+    what = What(
+        clock=Clock.WALL if idle else Clock(clock),
+        by_thread=by_thread,
+        unit=unit,
+        tids=tids,
+        thread_name=thread_name,
+    )
+    how = attach.How(rate, not no_inlines, symbol_dirs, force, verbose)
+    progress = Progress(quiet=quiet)
+    if pid is None and len(command) == 1 and command[0].isdigit():
+        pid, command = parse_pid(command[0]), ()  # `record 1234`
+    if command and pid is not None:
+        raise UsageError("both a process and a command are named", "name one of them")
+    if command:
+        return _record_command(command, duration, planned, what, how, progress)
+    return _record_process(pick_pid(pid, None), duration, planned, what, how, progress)
+
+
+def _record_process(
+    pid: int,
+    duration_s: float | None,
+    outputs: list[Output],
+    what: What,
+    how: attach.How,
+    progress: Progress,
+) -> int:
+    with Interrupts() as interrupts:
+        if how.verbose:
+            attach.tell_findings(pid, progress)
+        try:
+            with attach.prepared(pid, how, progress) as capture:
+                attach.start(capture, interrupts, progress)
+                watch(capture, interrupts, progress, duration_s)
+                return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
+        except Interrupted:
+            progress.say("interrupted before anything was recorded")
+            return EXIT_CODE
+
+
+def _record_command(
+    command: tuple[str, ...],
+    duration_s: float | None,
+    outputs: list[Output],
+    what: What,
+    how: attach.How,
+    progress: Progress,
+) -> int:
+    from flametap.launch import launch
+
+    failure: FlametapError | None = None
+    with Interrupts() as interrupts, contextlib.ExitStack() as until_released:
+        launched = launch(command)
+        until_released.callback(launched.terminate)
+        try:
+            with attach.prepared(launched.pid, how, progress) as capture:
+                attach.start(capture, interrupts, progress)
+                launched.release()
+                until_released.pop_all()
+                watch(capture, interrupts, progress, duration_s)
+                try:
+                    finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
+                except FlametapError as error:
+                    failure = error  # the program itself shall not suffer from it
+        except Interrupted:
+            progress.say("interrupted before anything was recorded")
+            return EXIT_CODE
+        exit_code = _outlive(launched, interrupts, progress)
+    if isinstance(failure, NoSamplesError):
+        progress.warn(f"nothing was saved: {failure.message}")
+    elif failure is not None:
+        raise failure
+    return exit_code
+
+
+def _outlive(launched: Launched, interrupts: Interrupts, progress: Progress) -> int:
+    """Waits for the program to end and returns its exit code.
+
+    Signals to us are passed on to it, also the one that ended the recording. Ctrl-C in a terminal
+    has reached it without us; at the third one it is killed.
+    """
+    exit_codes: list[int] = []
+    waiter = threading.Thread(target=lambda: exit_codes.append(launched.wait()), daemon=True)
+    waiter.start()
+    passed_on = 0
+    while waiter.is_alive():
+        if interrupts.count > passed_on:
+            passed_on = interrupts.count
+            if passed_on >= 3:
+                launched.terminate()
+            elif interrupts.last is not signal.SIGINT:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(launched.pid, interrupts.last)
+        waiter.join(POLL_S)
+        progress.step(f"saved; process {launched.pid} goes on")
+    progress.clear()
+    return exit_codes[0] if exit_codes else EXIT_CODE

@@ -1,0 +1,187 @@
+"""What ``record`` and ``live`` share: watch a capture to its end, name, save, sum up."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flametap.cli.outputs import STDOUT, Output
+from flametap.cli.progress import Progress, duration, losses, recording_line
+from flametap.cli.signals import EXIT_CODE, Interrupts
+from flametap.errors import NoSamplesError
+from flametap.model import Clock, Status, Verdict
+
+if TYPE_CHECKING:
+    from flametap.capture import Capture
+
+POLL_S = 0.05
+LINE_INTERVAL_S = 0.25  # the eye reads no faster
+# What a stack is cut by, in words for the summary.
+CUT_BY = {
+    Verdict.TRUNCATED_DEPTH: "deeper than the limit",
+    Verdict.NO_UNWIND_INFO: "code without unwind information",
+    Verdict.BAD_MEMORY: "a stack that did not hold together",
+    Verdict.UNSUPPORTED_RULE: "an unwind rule we do not know",
+    Verdict.NO_STACK: "too short for a sample",
+}
+
+
+@dataclass(frozen=True)
+class What:
+    """Which part of the recording goes into the files."""
+
+    clock: Clock = Clock.CPU
+    by_thread: bool = False  # a root frame for each thread
+    unit: str = "time"  # or "samples"
+    tids: tuple[int, ...] = ()
+    thread_name: re.Pattern[str] | None = None
+
+    def thread_ids(self, capture: Capture) -> frozenset[int] | None:
+        """The threads that are wanted; None for all."""
+        if not self.tids and self.thread_name is None:
+            return None
+        return frozenset(
+            thread.thread_id
+            for thread in capture.threads()
+            if thread.tid in self.tids
+            or (self.thread_name is not None and self.thread_name.search(thread.name))
+        )
+
+
+def watch(
+    capture: Capture, interrupts: Interrupts, progress: Progress, limit_s: float | None
+) -> None:
+    """Returns at the first signal, at the end of the target, or when the time is up."""
+    begin_s = time.monotonic()
+    next_line_s = begin_s
+    while not interrupts.stop:
+        now_s = time.monotonic()
+        if limit_s is not None and now_s - begin_s >= limit_s:
+            return
+        if now_s >= next_line_s and progress.wants_step:
+            next_line_s = now_s + LINE_INTERVAL_S
+            threads = sum(not thread.exited for thread in capture.threads())
+            progress.step(recording_line(capture.status(), threads, now_s - begin_s, limit_s))
+        left_s = POLL_S if limit_s is None else min(POLL_S, limit_s - (now_s - begin_s))
+        if capture.wait(max(left_s, 0.0)):
+            return
+
+
+def finish(
+    capture: Capture,
+    outputs: Sequence[Output],
+    what: What,
+    interrupts: Interrupts,
+    progress: Progress,
+    *,
+    verbose: bool = False,
+) -> int:
+    """Detaches, names the functions, writes the files, says what was recorded.
+
+    A signal during the naming saves at once, with the names there are.
+
+    Returns:
+        The exit code: 0, or 130 when it was cut short.
+
+    Raises:
+        NoSamplesError: there is nothing to write.
+        OutputError: a file cannot be written.
+    """
+    progress.step(f"detaching from {capture.pid}")
+    capture.stop()
+    ended = capture.status().reason
+    if not interrupts.stop and ended and ended != "stopped":
+        progress.say(f"{ended}; the recording ends with it")
+    was_cut = _name(capture, interrupts, progress) if outputs else False
+    status = capture.status()
+    for note in status.notes:
+        progress.warn(note)
+    if outputs:
+        _refuse_empty(capture, what)
+    for output in outputs:
+        _write(capture, output, what, progress)
+    for line in summary(status, capture.profile.total_ns(Clock.CPU), len(capture.threads())):
+        progress.say(line)
+    if verbose:
+        for source in status.symbols:
+            note = f" ({source.note})" if source.note else ""
+            progress.say(f"symbols of {source.module}: {source.source}{note}")
+    return EXIT_CODE if was_cut else 0
+
+
+def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> bool:
+    before = interrupts.count
+    while not capture.finish_symbols(POLL_S):
+        if interrupts.count > before:
+            progress.warn("saving without the names that are still missing")
+            return True
+        pending = capture.status().symbols_pending
+        progress.step(f"naming functions, {pending:,} addresses to go (Ctrl-C saves without)")
+    return interrupts.count > max(before, 1)
+
+
+def _refuse_empty(capture: Capture, what: What) -> None:
+    thread_ids = what.thread_ids(capture)
+    weights = capture.profile.leaf_weights(what.clock, thread_ids)
+    if weights.total > 0:
+        return
+    if thread_ids is not None and not thread_ids:
+        names = ", ".join(sorted({thread.name for thread in capture.threads()})[:8])
+        raise NoSamplesError(
+            "no thread matches --tid or --thread", f"the threads are called {names}"
+        )
+    if what.clock is Clock.CPU and capture.profile.total_ns(Clock.WALL) > 0:
+        raise NoSamplesError(
+            f"process {capture.pid} used no CPU time while it was recorded",
+            "--clock wall shows where its threads wait",
+        )
+    raise NoSamplesError(
+        f"nothing of process {capture.pid} was recorded", "record for longer: -d 10"
+    )
+
+
+def _write(capture: Capture, output: Output, what: What, progress: Progress) -> None:
+    from flametap.export import write_file
+
+    path = output.path_for(capture.pid, time.time())
+    progress.step(f"writing {path}")
+    write_file(
+        path,
+        output.format,
+        capture.profile,
+        capture.table,
+        clock=what.clock,
+        thread_ids=what.thread_ids(capture),
+        by_thread=what.by_thread,
+        unit=what.unit,
+    )
+    if output.path != STDOUT:
+        progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
+
+
+def summary(status: Status, cpu_ns: int, threads: int) -> list[str]:
+    """What was recorded, how far it can be trusted, what was lost. Lines without a full stop."""
+    lines = [
+        f"recorded {duration(status.duration_ns / 1e9)}: {status.samples:,} samples of {threads} "
+        f"thread{'s' if threads != 1 else ''}, {duration(cpu_ns / 1e9)} of CPU time"
+    ]
+    total_ns = sum(status.verdict_cpu_ns.values())
+    cut = {
+        verdict: status.verdict_cpu_ns.get(verdict.name, 0) / total_ns
+        for verdict in Verdict
+        if total_ns and not verdict.root_reached
+    }
+    if any(cut.values()):
+        whole = 1 - sum(cut.values())
+        reasons = [f"{share:.1%} {CUT_BY[verdict]}" for verdict, share in cut.items() if share]
+        lines.append(f"{whole:.1%} of it in complete stacks; the rest: {', '.join(reasons)}")
+    if status.verdict_modules:
+        lines.append(f"stacks were cut in: {', '.join(list(status.verdict_modules)[:5])}")
+    lost = losses(status)
+    if lost:
+        reasons = [f"{count:,} {name.replace('_', ' ')}" for name, count in lost.items()]
+        lines.append(f"lost: {', '.join(reasons)}")
+    return lines

@@ -1,0 +1,62 @@
+"""Folded stacks: one line per stack, ``root;…;leaf WEIGHT``.
+
+Weights are whole microseconds, or numbers of stacks. What rounding takes from one line is carried
+to the next, so that the lines add up to the rounded total, and those of a thread or of any other
+subtree to its weight within a microsecond. Lines that come to 0 are left out.
+
+In names ``;`` becomes ``:``; line ends and control characters become blanks.
+
+Source: the format of flamegraph.pl, which inferno and speedscope read (``^(.*) (\\d+)$``).
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from flametap.calltree import CallTree, build, children
+from flametap.export.request import ExportRequest
+
+_NS_PER_US = 1000
+_CLEAN = {code: " " for code in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {ord(";"): ":"}
+
+
+def write(request: ExportRequest, file: BinaryIO) -> None:
+    """Write a profile as folded stacks."""
+    tree = build(
+        request.profile,
+        request.table,
+        request.clock,
+        request.thread_ids,
+        request.by_thread,
+        count_samples=request.counts_samples,
+    )
+    write_tree(tree, file, 1 if request.counts_samples else _NS_PER_US)
+
+
+def write_tree(tree: CallTree, file: BinaryIO, divisor: int = _NS_PER_US) -> None:
+    """Write a call tree as folded stacks, depth first, its weights divided by ``divisor``."""
+    first, count = (column.tolist() for column in children(tree))
+    function, self_ns = tree.function.tolist(), tree.self_ns.tolist()
+    names: dict[int, str] = {}
+    written = total = 0
+    waiting = [(0, "")]
+    while waiting:
+        node, above = waiting.pop()
+        path = above
+        if node:
+            name = names.get(function[node])
+            if name is None:
+                name = names[function[node]] = _clean(tree.functions[function[node]].name)
+            path = f"{above};{name}" if above else name
+        if self_ns[node]:
+            total += self_ns[node]
+            weight = (total + divisor // 2) // divisor - written
+            if weight:
+                written += weight
+                file.write(f"{path} {weight}\n".encode("utf-8", "replace"))
+        children_of = range(first[node], first[node] + count[node])
+        waiting.extend((child, path) for child in reversed(children_of))
+
+
+def _clean(name: str) -> str:
+    return name.translate(_CLEAN).strip() or "?"

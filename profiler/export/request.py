@@ -1,0 +1,29 @@
+"""What is to be exported, in one value that every format understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flametap.model import Clock
+from flametap.profile import Profile
+from flametap.symbols.table import SymbolTable
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """See ``flametap.export.write_file`` for the fields."""
+
+    profile: Profile
+    table: SymbolTable
+    clock: Clock = Clock.CPU
+    thread_ids: frozenset[int] | None = None
+    by_thread: bool = False
+    unit: str = "time"
+    title: str = "flametap"
+    notes: Sequence[str] = ()
+
+    @property
+    def counts_samples(self) -> bool:
+        """True when weights are numbers of stacks instead of nanoseconds."""
+        return self.unit == "samples"

@@ -1,0 +1,162 @@
+"""speedscope's own JSON: one "sampled" profile per thread, in order of time.
+
+Weights are nanoseconds of the chosen clock and add up exactly to the thread's total; a sample is a
+stretch of time in one stack, so equal neighbours are one. Counted in samples instead, a profile has
+one sample per stack and no order. Losses and doubts go into the name, which speedscope shows on
+top.
+
+Written piece by piece: profiles first, the frames they use last, as JSON does not care.
+
+Source: speedscope's file-format-spec.ts and its JSON schema (npm speedscope 1.25.0).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import BinaryIO
+
+import orjson
+
+from flametap import __version__
+from flametap.calltree import (
+    TRUNCATED_FUNCTION,
+    UNATTRIBUTED_FUNCTION,
+    build,
+    syscall_function,
+)
+from flametap.export.request import ExportRequest
+from flametap.model import Thread
+from flametap.profile import LeafWeights
+from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+
+SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"
+# Numbers turned into text at once: large enough for speed, small enough not to matter in memory.
+_NUMBERS_AT_ONCE = 1 << 16
+
+
+def write(request: ExportRequest, file: BinaryIO) -> None:
+    """Write a profile as speedscope JSON."""
+    profile = request.profile
+    weights = _thread_weights(request)
+    threads = [thread for i, thread in profile.threads.items() if weights.get(i)]
+    heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
+    frames = _Frames(request)
+    head = {
+        "$schema": SCHEMA_URL,
+        "exporter": f"flametap {__version__}",
+        "name": _text("; ".join((f"{request.title}, {_what(request)}", *request.notes))),
+        "activeProfileIndex": heaviest,
+    }
+    file.write(orjson.dumps(head)[:-1] + b',"profiles":[')
+    for i, thread in enumerate(threads):
+        file.write(b"," if i else b"")
+        _write_thread(request, thread, frames, file)
+    file.write(b'],"shared":{"frames":[')
+    for i, frame in enumerate(frames.descriptions()):
+        file.write((b"," if i else b"") + orjson.dumps(frame))
+    file.write(b"]}}")
+
+
+def _what(request: ExportRequest) -> str:
+    return f"{request.clock.value} {'samples' if request.counts_samples else 'time'}"
+
+
+def _leaves(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWeights:
+    if request.counts_samples:
+        return request.profile.leaf_samples(request.clock, thread_ids)
+    return request.profile.leaf_weights(request.clock, thread_ids)
+
+
+def _thread_weights(request: ExportRequest) -> dict[int, int]:
+    leaves = _leaves(request, request.thread_ids)
+    weights: dict[int, int] = {}
+    for thread_id, weight in zip(leaves.thread_id.tolist(), leaves.weight.tolist(), strict=True):
+        weights[thread_id] = weights.get(thread_id, 0) + weight
+    return weights
+
+
+def _write_thread(request: ExportRequest, thread: Thread, frames: _Frames, file: BinaryIO) -> None:
+    blocks: Iterable[LeafWeights]
+    if request.counts_samples:
+        blocks = (_leaves(request, frozenset((thread.thread_id,))),)
+    else:
+        blocks = request.profile.timeline(thread.thread_id, request.clock)
+    head = {
+        "type": "sampled",
+        "name": _text(f"{thread.name} ({thread.tid})"),
+        "unit": "none" if request.counts_samples else "nanoseconds",
+        "startValue": 0,
+    }
+    file.write(orjson.dumps(head)[:-1] + b',"samples":[')
+    weights = array("q")
+    for block in blocks:
+        stacks = [
+            frames.stack(node, sysno)
+            for node, sysno in zip(block.node.tolist(), block.sysno.tolist(), strict=True)
+        ]
+        if stacks:
+            file.write((b"," if weights else b"") + b",".join(stacks))
+            weights.extend(block.weight.tolist())
+    file.write(b'],"weights":[')
+    for at in range(0, len(weights), _NUMBERS_AT_ONCE):
+        numbers = weights[at : at + _NUMBERS_AT_ONCE].tolist()
+        file.write((b"," if at else b"") + orjson.dumps(numbers)[1:-1])
+    file.write(b'],"endValue":%d}' % sum(weights))
+
+
+class _Frames:
+    """Turns leaves into stacks of frame numbers, and keeps the list of frames these refer to."""
+
+    def __init__(self, request: ExportRequest) -> None:
+        trie = request.profile.trie()
+        self._table = request.table
+        self._pool = request.table.pool(trie.n_addresses)
+        self._parent, self._address = trie.parent.tolist(), trie.address.tolist()
+        self._numbers: dict[int, int] = {}  # function id → frame number
+        self._lines = _heaviest_lines(request)
+        # Stacks come again and again; each is put together and encoded once, or nearly so.
+        self.stack = lru_cache(1 << 16)(self._stack)
+
+    def _stack(self, node: int, sysno: int) -> bytes:
+        """A leaf's stack, root first, as a JSON list of frame numbers."""
+        addresses: list[int] = []
+        functions: list[int] = []
+        while node > TRUNCATED:
+            addresses.append(self._address[node])
+            node = self._parent[node]
+        if node != ROOT:
+            synthetic = {UNATTRIBUTED: UNATTRIBUTED_FUNCTION, TRUNCATED: TRUNCATED_FUNCTION}
+            functions.append(self._table.function_id(synthetic[node]))
+        for address in reversed(addresses):
+            first = self._pool.first[address]
+            functions += self._pool.functions[first : first + self._pool.count[address]]
+        if sysno >= 0:
+            functions.append(self._table.function_id(syscall_function(sysno)))
+        return orjson.dumps([self._numbers.setdefault(i, len(self._numbers)) for i in functions])
+
+    def descriptions(self) -> Iterator[dict[str, str | int]]:
+        """The frames in the order of their numbers. Without a source file, the module stands for
+        it.
+        """
+        for function_id in self._numbers:
+            function = self._table.functions[function_id]
+            frame: dict[str, str | int] = {"name": _text(function.name)}
+            if function.file or function.module:
+                frame["file"] = _text(function.file or function.module)
+            if function_id in self._lines:
+                frame["line"] = self._lines[function_id]
+            yield frame
+
+
+def _heaviest_lines(request: ExportRequest) -> dict[int, int]:
+    """Function id → the line of its heaviest node. One each, as frames are merged by function."""
+    tree = build(request.profile, request.table, request.clock, request.thread_ids)
+    rows = zip(tree.total_ns.tolist(), tree.function.tolist(), tree.line.tolist(), strict=True)
+    return {function: line for _, function, line in sorted(rows) if line}
+
+
+def _text(text: str) -> str:
+    # What could not be decoded may hold lone surrogates, which JSON cannot carry.
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,220 @@
+"""The intervals of a profile, and what they add up to.
+
+Each interval belongs to a *cell*: one thread, one stack, one state, one system call. Sums per cell
+are kept as intervals arrive, so a view of the whole profile never looks at the intervals
+themselves; a view of a span of time adds up those that touch it.
+
+Rows gather in a tail; every CHUNK_ROWS of them are packed into a :class:`Chunk`. The one open
+interval a thread may have is held apart until a later record closes it, and counts up to the time
+of the last batch.
+
+Not thread-safe; ``Profile`` holds the lock. All times and durations are nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.abi import INTERVAL_OPEN
+from flametap.cells import Cells, Int32s, Int64s, weigh
+from flametap.chunk import ROW_DTYPE, Block, Chunk, Rows, block_of
+from flametap.model import Clock, ThreadState
+
+# Small enough that packing one (some 30 ms) is not felt, large enough that adding up a chunk costs
+# more than the few numpy calls it takes.
+CHUNK_ROWS = 1 << 18
+
+
+@dataclass(frozen=True)
+class CellWeights:
+    """One row per cell that weighs something; a copy."""
+
+    thread_id: npt.NDArray[np.uint32]
+    stack: Int32s
+    state: npt.NDArray[np.uint8]  # enum ThreadState
+    sysno: npt.NDArray[np.int16]  # -1 if it waits in none
+    weight: Int64s
+
+
+class Intervals:
+    """See the module docstring."""
+
+    def __init__(self) -> None:
+        self._cells = Cells()
+        self._hidden = np.empty(0, np.uint32)  # thread ids
+        self._chunks: list[Chunk] = []
+        self._tail = np.empty(CHUNK_ROWS, ROW_DTYPE)  # touched, and thus real memory, as it fills
+        self._n_tail = 0
+        self._open: Rows = np.empty(0, ROW_DTYPE)
+        self.now_ns = 0
+
+    @property
+    def has_open(self) -> bool:
+        """True while a thread is in an interval that goes on."""
+        return len(self._open) > 0
+
+    def add(self, records: npt.NDArray[np.void], stacks: Int32s, now_ns: int) -> None:
+        """Take the intervals of one batch.
+
+        Args:
+            records: dtype ``protocol.INTERVAL_DTYPE``.
+            stacks: the stack of each record.
+            now_ns: open intervals hold up to here.
+        """
+        if len(records):
+            self._settle(records, stacks)
+        self.now_ns = max(self.now_ns, now_ns)
+
+    def _settle(self, records: npt.NDArray[np.void], stacks: Int32s) -> None:
+        """Sort out which intervals, held or new, are over and which go on."""
+        new = np.empty(len(records), ROW_DTYPE)
+        for name in ("t0_ns", "wall_ns", "cpu_ns", "samples"):
+            new[name] = records[name]
+        new["cell"] = self._cells.find(
+            records["thread_id"], stacks, records["sysno"], records["state"]
+        )
+        rows = np.concatenate((self._open, new))
+        is_open = np.concatenate(
+            (np.ones(len(self._open), bool), records["flags"] & INTERVAL_OPEN != 0)
+        )
+        thread = self._cells.thread_id[rows["cell"]]
+        # stable: a later record for the same t0 stays later
+        order = np.lexsort((rows["t0_ns"], thread))
+        rows, is_open, thread = rows[order], is_open[order], thread[order]
+        t0 = rows["t0_ns"]
+        has_next = np.zeros(len(rows), bool)
+        has_next[:-1] = thread[1:] == thread[:-1]
+        next_t0 = np.zeros(len(rows), np.int64)
+        next_t0[:-1] = t0[1:]
+        is_replaced = is_open & has_next & (next_t0 == t0)
+        # Its closing record was lost: it was over at the latest when the thread's next one began.
+        is_cut = is_open & has_next & ~is_replaced
+        rows["wall_ns"][is_cut] = np.minimum(
+            np.maximum(rows["wall_ns"], self.now_ns - t0), next_t0 - t0
+        )[is_cut]
+        goes_on = is_open & ~has_next
+        self._open = rows[goes_on]
+        self._append(rows[~is_replaced & ~goes_on])
+
+    def close(self, thread_ids: Collection[int]) -> None:
+        """The threads are gone: their open intervals end now."""
+        if not self.has_open:
+            return
+        thread = self._cells.thread_id[self._open["cell"]]
+        is_over = np.isin(thread, np.fromiter(thread_ids, np.uint32))
+        self._append(self._held()[is_over])
+        self._open = self._open[~is_over]
+
+    def hide(self, thread_ids: Collection[int]) -> None:
+        """Forget what the threads have done."""
+        self._hidden = np.append(self._hidden, np.fromiter(thread_ids, np.uint32))
+        self._cells.clear(np.isin(self._cells.thread_id, self._hidden))
+        thread = self._cells.thread_id[self._open["cell"]]
+        self._open = self._open[~np.isin(thread, self._hidden)]
+
+    def _held(self) -> Rows:
+        """The open intervals, as long as they are by now."""
+        rows = self._open.copy()
+        rows["wall_ns"] = np.maximum(rows["wall_ns"], self.now_ns - rows["t0_ns"])
+        return rows
+
+    def _append(self, rows: Rows) -> None:
+        self._cells.add(
+            rows["cell"], rows["wall_ns"], rows["cpu_ns"], rows["samples"].astype(np.uint32)
+        )
+        while len(rows):
+            fitting = rows[: CHUNK_ROWS - self._n_tail]
+            self._tail[self._n_tail : self._n_tail + len(fitting)] = fitting
+            self._n_tail += len(fitting)
+            rows = rows[len(fitting) :]
+            if self._n_tail == CHUNK_ROWS:
+                self._chunks.append(Chunk(self._tail, self._cells.thread_id[self._tail["cell"]]))
+                self._n_tail = 0
+
+    def totals(self, clock: Clock) -> CellWeights:
+        """What each cell weighs over the whole profile."""
+        weight = self._cells.sums(clock)
+        held = self._held()
+        state = self._cells.state_of(held["cell"])
+        np.add.at(weight, held["cell"], weigh(clock, state, held["wall_ns"], held["cpu_ns"]))
+        return self._weights(weight)
+
+    def samples(self, clock: Clock) -> CellWeights:
+        """How many stacks were seen in each cell: CPU counts running ones, off-CPU the others."""
+        weight = self._cells.samples()
+        np.add.at(weight, self._open["cell"], self._open["samples"])
+        if clock is not Clock.WALL:
+            weight[(self._cells.state == ThreadState.RUNNING) != (clock is Clock.CPU)] = 0
+        return self._weights(weight)
+
+    def span(self, clock: Clock, t0_ns: int, t1_ns: int) -> CellWeights:
+        """What each cell weighs between two times; of an interval that is cut, CPU pro rata."""
+        weight = np.zeros(len(self._cells), np.int64)
+        for chunk in self._chunks:
+            if chunk.start_ns >= t1_ns or chunk.end_ns < t0_ns:
+                continue
+            is_inside = chunk.start_ns >= t0_ns and chunk.end_ns <= t1_ns
+            block = chunk.read()
+            self._add_block(weight, clock, block if is_inside else _cut(block, t0_ns, t1_ns))
+        for rows in (self._tail[: self._n_tail], self._held()):
+            self._add_block(weight, clock, _cut(block_of(rows), t0_ns, t1_ns))
+        weight[np.isin(self._cells.thread_id, self._hidden)] = 0
+        return self._weights(weight)
+
+    def _add_block(self, weight: Int64s, clock: Clock, block: Block) -> None:
+        state = self._cells.state_of(block.cell)
+        np.add.at(weight, block.cell, weigh(clock, state, block.wall_ns, block.cpu_ns))
+
+    def timeline(self, thread_id: int) -> Iterator[Block]:
+        """The intervals of one thread in order of time.
+
+        What arrives after the call is not in it; the blocks may be fetched without the lock.
+        """
+        chunks = list(self._chunks)
+        rest = np.concatenate((self._tail[: self._n_tail], self._held()))
+        rest = rest[self._cells.thread_id[rest["cell"]] == thread_id]
+        rest = rest[np.argsort(rest["t0_ns"], kind="stable")]
+
+        def blocks() -> Iterator[Block]:
+            for chunk in chunks:
+                yield chunk.read(thread_id)
+            yield block_of(rest)
+
+        return blocks()
+
+    def cell_columns(self) -> tuple[Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
+        """(stack, state, sysno) of each cell; copies."""
+        return self._cells.stack, self._cells.state, self._cells.sysno
+
+    def open_waits(self) -> dict[int, int]:
+        """thread id → the system call it waits in now."""
+        cell = self._open["cell"]
+        cell = cell[self._cells.state_of(cell) == ThreadState.PARKED]
+        thread, sysno = self._cells.thread_id[cell], self._cells.sysno[cell]
+        return dict(zip(thread.tolist(), sysno.tolist(), strict=True))
+
+    def _weights(self, weight: Int64s) -> CellWeights:
+        cells, some = self._cells, np.flatnonzero(weight)
+        return CellWeights(
+            cells.thread_id[some],
+            cells.stack[some],
+            cells.state[some],
+            cells.sysno[some],
+            weight[some],
+        )
+
+
+def _cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
+    """What of the intervals lies between two times."""
+    start, wall, cpu = block.t0_ns, block.wall_ns, block.cpu_ns
+    inside = np.minimum(start + wall, t1_ns) - np.maximum(start, t0_ns)
+    touches = (inside > 0) | ((wall == 0) & (inside == 0) & (start < t1_ns))
+    inside = np.where(touches, inside, 0)
+    cpu_inside = np.where(touches, cpu, 0)
+    is_cut = touches & (inside < wall)
+    cpu_inside[is_cut] = np.rint(cpu[is_cut] * (inside[is_cut] / wall[is_cut])).astype(np.int64)
+    return Block(start, inside, cpu_inside, block.cell)

@@ -1,0 +1,141 @@
+"""What is asked before an attach: can this process be attached to, and without harm?
+
+``check`` raises the first thing that stands against it, each with its own message and remedy;
+``findings`` gives them all. The checks themselves are in ``checks``. Only reads ``/proc``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flametap import checks, procfs, rights
+from flametap.checks import Finding, Severity, Target
+from flametap.errors import (
+    CannotAttachError,
+    FlametapError,
+    NoSuchProcessError,
+    PermissionRefusedError,
+    UsageError,
+)
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What is known about a process that can be attached to."""
+
+    pid: int
+    command: str
+    user: str
+    threads: int
+    freeze_estimate_s: float  # how long the attach will stop the main thread
+    warnings: tuple[str, ...] = ()
+
+
+def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Preflight:
+    """Looks whether a process can be attached to without harm.
+
+    Args:
+        pid: the process.
+        force: accept a long freeze of the target (``freeze.REFUSE_S``); nothing else can be forced.
+        proc: where procfs is mounted.
+
+    Raises:
+        UsageError: the pid is no pid.
+        NoSuchProcessError: no such process, or it went while we looked.
+        PermissionRefusedError: a right is missing.
+        CannotAttachError: the attach would fail or do harm.
+    """
+    warnings = []
+    for finding in findings(pid, proc=proc):
+        forced = force and finding.can_be_forced
+        if finding.error is not None and not forced:
+            raise finding.error
+        if finding.severity is not Severity.OK:
+            warnings.append(finding.message)
+    try:
+        target = Target(pid, proc)
+        estimate_s = target.freeze_estimate_s()
+    except procfs.GONE as error:
+        raise _gone(pid) from error
+    return Preflight(
+        pid=pid,
+        command=target.command,
+        user=rights.user_name(target.status.uids[0]),
+        threads=target.status.threads,
+        freeze_estimate_s=estimate_s,
+        warnings=tuple(warnings),
+    )
+
+
+def findings(pid: int, *, proc: str = procfs.PROC, quick: bool = False) -> Iterator[Finding]:
+    """Runs every check, in the order in which they make sense.
+
+    A refusal that leaves nothing to look at (no such process, no right to read it) ends the list.
+
+    Args:
+        pid: the process.
+        proc: where procfs is mounted.
+        quick: leave out what costs more than a millisecond (for lists of all processes).
+    """
+    try:
+        target = _find(pid, proc)
+        for name, look, is_final in checks.CHECKS:
+            if quick and look in checks.SLOW_CHECKS:
+                continue
+            try:
+                finding = look(name, target)
+            except (CannotAttachError, PermissionRefusedError) as error:
+                finding = Finding(name, Severity.REFUSAL, error.message, error.hint, error)
+            yield finding
+            if is_final and finding.severity is Severity.REFUSAL:
+                return
+    except procfs.GONE:
+        yield _final(_gone(pid))
+    except PermissionError:
+        # The process changed its user between two checks.
+        yield _final(PermissionRefusedError(f"cannot attach to process {pid}: access denied"))
+    except (UsageError, NoSuchProcessError, PermissionRefusedError) as refused:
+        yield _final(refused)
+
+
+def _final(error: FlametapError) -> Finding:
+    return Finding("process", Severity.REFUSAL, error.message, error.hint, error)
+
+
+def _find(pid: int, proc: str) -> Target:
+    if pid <= 0:
+        raise UsageError(f"{pid} is not a process id", "`flametap ps` lists the processes")
+    try:
+        target = Target(pid, proc)
+    except procfs.GONE:
+        raise _missing(pid, proc) from None
+    if target.status.thread_group != pid:
+        raise NoSuchProcessError(
+            f"{pid} is a thread of process {target.status.thread_group}, not a process",
+            f"attach to the whole process: flametap {target.status.thread_group}",
+        )
+    return target
+
+
+def _missing(pid: int, proc: str) -> FlametapError:
+    try:
+        if proc == procfs.PROC:
+            os.kill(pid, 0)
+    except PermissionError:
+        return PermissionRefusedError(
+            f"process {pid} is hidden from us (/proc is mounted with hidepid)",
+            f"run flametap as root: sudo flametap {pid}",
+        )
+    except (ProcessLookupError, OverflowError):
+        pass
+    return NoSuchProcessError(
+        f"there is no process {pid}", "`flametap ps` lists the processes that can be attached to"
+    )
+
+
+def _gone(pid: int) -> NoSuchProcessError:
+    return NoSuchProcessError(
+        f"process {pid} has exited", "`flametap ps` lists the processes that can be attached to"
+    )

@@ -1,0 +1,326 @@
+"""Reading ``/proc``: what the kernel says about a process. Decides nothing, changes nothing, stops
+nobody.
+
+Every function takes the folder ``proc`` so that tests can lay out one of their own. A process may
+go at any moment: ``FileNotFoundError`` and ``ProcessLookupError`` then come out of every function
+here (see ``GONE``), and ``PermissionError`` where the kernel asks for the right to trace.
+
+Source: proc(5), Documentation/filesystems/proc.rst, cgroups(7).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+PROC = "/proc"
+
+GONE = (FileNotFoundError, ProcessLookupError)  # what a read says when the process has gone
+
+PF_KTHREAD = 0x0020_0000  # include/linux/sched.h; flags are field 9 of /proc/PID/stat
+
+CAP_SYS_PTRACE = 19  # include/uapi/linux/capability.h
+CAP_SYS_ADMIN = 21
+CAP_SYS_RESOURCE = 24
+
+SECCOMP_STRICT = 1
+SECCOMP_FILTER = 2
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """The lines of ``/proc/PID/status`` we use.
+
+    Every user may read them, unless ``/proc`` is mounted with hidepid.
+    """
+
+    name: str
+    state: str  # one letter: R S D T t Z X I
+    pid: int
+    thread_group: int  # the process a thread belongs to; equal to ``pid`` for a process
+    parent: int
+    tracer: int  # 0 if nobody traces it
+    uids: tuple[int, int, int, int]  # real, effective, saved, file system
+    gids: tuple[int, int, int, int]
+    threads: int
+    capabilities_permitted: int  # bit mask
+    capabilities_effective: int
+    seccomp: int  # 0 none, 1 strict, 2 filter
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A line of ``/proc/PID/maps`` that has a name."""
+
+    start: int  # runtime_addr
+    end: int
+    permissions: str  # "r-xp"
+    file_offset: int
+    path: str  # without " (deleted)"
+    deleted: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+    @property
+    def name(self) -> str:
+        """The file name without its folder."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+def list_pids(proc: str = PROC) -> list[int]:
+    """Every process visible to us, in ascending order."""
+    return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+
+
+def read_status(pid: int, proc: str = PROC) -> ProcessStatus:
+    """Parses ``/proc/PID/status``."""
+    lines: dict[str, str] = {}
+    for line in _read(f"{proc}/{pid}/status").splitlines():
+        key, _, value = line.partition(":")
+        lines[key] = value.strip()
+    uids = [int(field) for field in lines["Uid"].split()]
+    gids = [int(field) for field in lines["Gid"].split()]
+    return ProcessStatus(
+        name=lines["Name"],
+        state=lines["State"][:1],
+        pid=int(lines["Pid"]),
+        thread_group=int(lines["Tgid"]),
+        parent=int(lines["PPid"]),
+        tracer=int(lines["TracerPid"]),
+        uids=(uids[0], uids[1], uids[2], uids[3]),
+        gids=(gids[0], gids[1], gids[2], gids[3]),
+        threads=int(lines.get("Threads", "0")),
+        capabilities_permitted=int(lines.get("CapPrm", "0"), 16),
+        capabilities_effective=int(lines.get("CapEff", "0"), 16),
+        seccomp=int(lines.get("Seccomp", "0")),
+    )
+
+
+def is_kernel_thread(pid: int, proc: str = PROC) -> bool:
+    """True for a thread of the kernel: it has no program and no memory of its own."""
+    # The name in parentheses may itself hold parentheses and spaces: fields are counted from the
+    # last ")".
+    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    return bool(int(fields[6]) & PF_KTHREAD)
+
+
+def read_command(pid: int, proc: str = PROC) -> str:
+    """The command line as one printable line, or ``[name]`` for a process without one."""
+    command = _read(f"{proc}/{pid}/cmdline").replace("\0", " ").strip()
+    if not command:
+        command = f"[{read_status(pid, proc).name}]"
+    # A command line is data of somebody else: it must not move our terminal's cursor.
+    return "".join(c if c.isprintable() else "?" for c in command)
+
+
+def read_mappings(pid: int, proc: str = PROC) -> list[Mapping]:
+    """The named mappings in ascending order, no anonymous memory. Needs the right to trace."""
+    mappings = []
+    for line in _read(f"{proc}/{pid}/maps").splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) < 6:
+            continue
+        start, _, end = fields[0].partition("-")
+        path = fields[5]
+        deleted = path.endswith(" (deleted)")
+        mappings.append(
+            Mapping(
+                start=int(start, 16),
+                end=int(end, 16),
+                permissions=fields[1],
+                file_offset=int(fields[2], 16),
+                path=path.removesuffix(" (deleted)"),
+                deleted=deleted,
+            )
+        )
+    return mappings
+
+
+def may_trace(pid: int, proc: str = PROC) -> bool:
+    """True if the kernel lets us trace the process now.
+
+    Opening ``/proc/PID/mem`` passes the very check that ``PTRACE_SEIZE`` passes (uid, capabilities,
+    dumpable flag, yama and other security modules), and has no effect on the process.
+    Source: fs/proc/base.c ``mem_open``, kernel/ptrace.c ``__ptrace_may_access``, ptrace(2).
+    """
+    try:
+        os.close(os.open(f"{proc}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
+    except PermissionError:
+        return False
+    return True
+
+
+def is_non_dumpable(pid: int, status: ProcessStatus, proc: str = PROC) -> bool:
+    """True if the process hides its memory from its own user (setuid programs, ssh-agent)."""
+    # Then root owns the files in its folder, though not the folder itself (task_dump_owner).
+    return os.stat(f"{proc}/{pid}/status").st_uid != status.uids[1]
+
+
+def same_namespace(pid: int, kind: str, proc: str = PROC) -> bool | None:
+    """True if the process shares our namespace of that kind (``user``); None if not visible."""
+    try:
+        return os.readlink(f"{proc}/{pid}/ns/{kind}") == os.readlink(f"{proc}/self/ns/{kind}")
+    except OSError:
+        return None
+
+
+def read_yama_scope(proc: str = PROC) -> int:
+    """``kernel.yama.ptrace_scope``; 0 on kernels without yama."""
+    try:
+        return int(_read(f"{proc}/sys/kernel/yama/ptrace_scope"))
+    except (OSError, ValueError):
+        return 0
+
+
+def open_program(pid: int, proc: str = PROC) -> int:
+    """A descriptor of the executable, also if it was deleted or lies in another mount namespace."""
+    return os.open(f"{proc}/{pid}/exe", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def open_mapped_file(pid: int, mapping: Mapping, proc: str = PROC) -> int | None:
+    """A descriptor of the file behind a mapping, or None if it cannot be reached.
+
+    ``map_files`` needs CAP_CHECKPOINT_RESTORE; without it, the path is followed as the process sees
+    it.
+    """
+    paths = [f"{proc}/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"]
+    if not mapping.deleted:
+        paths.append(f"{proc}/{pid}/root{mapping.path}")
+    for path in paths:
+        try:
+            # Non-blocking: the name may by now belong to a pipe.
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            continue
+    return None
+
+
+@dataclass(frozen=True)
+class TaskLimit:
+    """How many tasks (threads of any process) may still be started under one limit."""
+
+    name: str  # what the limit is called, for a message
+    limit: int
+    used: int
+
+    @property
+    def spare(self) -> int:
+        """Tasks that still fit."""
+        return max(0, self.limit - self.used)
+
+
+def task_limits(pid: int, status: ProcessStatus, proc: str = PROC) -> Iterator[TaskLimit]:
+    """Every limit on new threads that binds the process: control groups, user, kernel."""
+    total = _tasks_total(proc)
+    yield TaskLimit("kernel.threads-max", _read_int(f"{proc}/sys/kernel/threads-max"), total)
+    yield TaskLimit("kernel.pid_max", _read_int(f"{proc}/sys/kernel/pid_max"), total)
+    for folder in control_group_folders(pid, "pids", proc):
+        limit = _read_limit(f"{folder}/pids.max")
+        used = _read_limit(f"{folder}/pids.current")
+        if limit is not None and used is not None:
+            yield TaskLimit(f"pids.max of control group {folder}", limit, used)
+    nproc = _soft_limit(pid, "Max processes", proc)
+    exempt = (1 << CAP_SYS_RESOURCE) | (1 << CAP_SYS_ADMIN)
+    if nproc is None or status.uids[0] == 0 or status.capabilities_effective & exempt:
+        return  # kernel/fork.c: the limit does not bind these
+    name = f"RLIMIT_NPROC of user {status.uids[0]}"
+    # Counting a user's threads reads every process; all tasks together are an upper bound that is
+    # free.
+    used = total if nproc - total >= 64 else _tasks_of_user(status.uids[0], proc)
+    yield TaskLimit(name, nproc, used)
+
+
+def control_group_folders(pid: int, controller: str, proc: str = PROC) -> list[str]:
+    """The folders that hold the process's limits for a controller, innermost first.
+
+    Knows version 1 and version 2 mounts.
+    """
+    folders = []
+    groups = [line.split(":", 2) for line in _read(f"{proc}/{pid}/cgroup").splitlines()]
+    for line in _read(f"{proc}/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        root, mount_point = left.split(" ")[3:5]
+        for _, controllers, path in groups:
+            unified = kind == "cgroup2" and not controllers
+            legacy = (
+                kind == "cgroup"
+                and controller in options.split(",")
+                and (controller in controllers.split(","))
+            )
+            if not (unified or legacy) or path.startswith("/.."):
+                continue
+            inner = path[len(root) :] if root != "/" and path.startswith(root) else path
+            folder = mount_point + (inner if inner != "/" else "")
+            while folder.startswith(mount_point):
+                folders.append(folder)
+                folder = folder.rpartition("/")[0]
+    return folders
+
+
+def is_frozen(pid: int, proc: str = PROC) -> bool:
+    """True if a control group holds the process frozen (``docker pause``, for example)."""
+    for folder in control_group_folders(pid, "freezer", proc):
+        try:
+            if "frozen 1" in _read(f"{folder}/cgroup.events"):
+                return True
+        except OSError:
+            pass
+        try:
+            if _read(f"{folder}/freezer.state").strip() != "THAWED":
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def _read(path: str) -> str:
+    # surrogateescape: names and command lines are bytes of any encoding.
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def _read_int(path: str) -> int:
+    try:
+        return int(_read(path))
+    except (OSError, ValueError):
+        return 1 << 62  # no such limit on this kernel
+
+
+def _read_limit(path: str) -> int | None:
+    try:
+        text = _read(path).strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _soft_limit(pid: int, name: str, proc: str) -> int | None:
+    for line in _read(f"{proc}/{pid}/limits").splitlines():
+        if line.startswith(name):
+            soft = line[len(name) :].split()[0]
+            return int(soft) if soft.isdigit() else None
+    return None
+
+
+def _tasks_total(proc: str) -> int:
+    try:
+        return int(_read(f"{proc}/loadavg").split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _tasks_of_user(uid: int, proc: str) -> int:
+    count = 0
+    for pid in list_pids(proc):
+        try:
+            status = read_status(pid, proc)
+        except GONE:
+            continue
+        if status.uids[0] == uid:
+            count += status.threads
+    return count

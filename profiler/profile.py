@@ -1,0 +1,343 @@
+"""The profile in memory: everything the agent has told, and the questions one can ask about it.
+
+One writer calls :meth:`Profile.apply`; any number of readers ask, each under the one lock and for
+milliseconds. Weights are integers, nanoseconds:
+
+==========  =======================================================================================
+cpu         CPU time the thread used
+wall        time that passed
+off-cpu     time that passed asleep, and for a running thread what it waited for a CPU
+==========  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.cells import weigh
+from flametap.intervals import CellWeights, Intervals
+from flametap.model import (
+    Clock,
+    Module,
+    RawFrame,
+    Thread,
+    ThreadInfo,
+    ThreadState,
+    Verdict,
+)
+from flametap.protocol import Batch
+from flametap.stacks import Stacks, Trie
+from flametap.syscalls import syscall_name
+
+
+@dataclass(frozen=True)
+class LeafWeights:
+    """Weights by leaf, in columns; the same leaf may have several rows.
+
+    A leaf is a node of the trie and, for a thread that waits in a system call, the number of that.
+    """
+
+    thread_id: npt.NDArray[np.uint32]
+    node: npt.NDArray[np.int32]
+    sysno: npt.NDArray[np.int16]  # -1: none, and always so for the CPU clock
+    weight: npt.NDArray[np.int64]  # nanoseconds, or samples
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return int(self.weight.sum())
+
+
+class Profile:
+    """See the module docstring."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._stacks = Stacks()
+        self._intervals = Intervals()
+        self._threads: dict[int, Thread] = {}
+        self._hidden: set[int] = set()
+        self._modules: dict[int, Module] = {}
+        self._revision = 0
+        self._start_ns = 0
+
+    # ---- writing
+
+    def apply(self, batch: Batch) -> None:
+        """Take one batch.
+
+        Raises:
+            ProtocolError: a trace id out of all order.
+        """
+        with self._changed:
+            for module in batch.modules:
+                self._modules[module.module.module_id] = module.module
+            newly_hidden: set[int] = set()
+            exited: set[int] = set()
+            for update in batch.threads:
+                if update.hidden:
+                    newly_hidden.add(update.thread_id)
+                    continue
+                self._threads[update.thread_id] = Thread(
+                    update.thread_id,
+                    update.tid,
+                    update.name,
+                    update.first_seen_ns,
+                    update.exited,
+                    update.signals_blocked,
+                )
+                if update.exited:
+                    exited.add(update.thread_id)
+            for trace in batch.traces:
+                self._stacks.add(trace)
+            self._hidden |= newly_hidden
+            self._add_intervals(batch)
+            if exited:
+                self._intervals.close(exited)
+            if newly_hidden:
+                self._intervals.hide(newly_hidden)
+                for thread_id in newly_hidden:
+                    self._threads.pop(thread_id, None)
+            if batch.modules or batch.threads or len(batch.intervals) or self._intervals.has_open:
+                self._revision += 1
+                self._changed.notify_all()
+
+    def _add_intervals(self, batch: Batch) -> None:
+        records = batch.intervals
+        if self._hidden and len(records):
+            hidden = np.fromiter(self._hidden, np.uint32)
+            records = records[~np.isin(records["thread_id"], hidden)]
+        if len(records):
+            for thread_id in np.unique(records["thread_id"]).tolist():
+                # The record that names it was lost on the way and comes with the next batch.
+                self._threads.setdefault(thread_id, Thread(thread_id, 0, "?"))
+            first_ns = int(records["t0_ns"].min())
+            if not self._start_ns or first_ns < self._start_ns:
+                self._start_ns = first_ns
+        stacks = self._stacks.stacks_of(records["trace_id"])
+        self._intervals.add(records, stacks, batch.now_ns)
+
+    # ---- what there is
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change."""
+        return self._revision
+
+    def wait(self, revision: int, timeout_s: float) -> int:
+        """Wait until there is a revision after ``revision``, or the time is up; return the current
+        one.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._revision > revision, timeout_s)
+            return self._revision
+
+    @property
+    def start_ns(self) -> int:
+        """Where the first interval begins, CLOCK_MONOTONIC of the target; 0 when there is none."""
+        return self._start_ns
+
+    @property
+    def now_ns(self) -> int:
+        """Up to when the profile reaches."""
+        return self._intervals.now_ns
+
+    @property
+    def duration_ns(self) -> int:
+        """From the first interval to the last batch."""
+        return max(0, self.now_ns - self._start_ns) if self._start_ns else 0
+
+    @property
+    def threads(self) -> dict[int, Thread]:
+        """All threads by ``thread_id``, without hidden ones; a copy."""
+        with self._changed:
+            return dict(self._threads)
+
+    @property
+    def modules(self) -> dict[int, Module]:
+        """All modules by ``module_id``, unmapped ones too; a copy."""
+        with self._changed:
+            return dict(self._modules)
+
+    @property
+    def n_addresses(self) -> int:
+        """How many addresses were seen; their ids are 0 … n - 1."""
+        return self._stacks.n_addresses
+
+    def addresses_since(self, n: int) -> list[tuple[int, RawFrame]]:
+        """The addresses from id ``n`` on, with their ids."""
+        with self._changed:
+            return [(i, self._stacks.raw_frame(i)) for i in range(n, self._stacks.n_addresses)]
+
+    def locate(self, address_id: int) -> tuple[RawFrame, str]:
+        """An address and the name of the module it is in, "" outside any."""
+        with self._changed:
+            frame = self._stacks.raw_frame(address_id)
+            module = self._modules.get(frame.module_id)
+            return frame, module.name if module else ""
+
+    def trie(self) -> Trie:
+        """All stacks as one trie; a copy."""
+        with self._changed:
+            return self._stacks.trie()
+
+    # ---- weights
+
+    def leaf_weights(
+        self,
+        clock: Clock,
+        thread_ids: frozenset[int] | None = None,
+        t0_ns: int | None = None,
+        t1_ns: int | None = None,
+    ) -> LeafWeights:
+        """What weighs how much.
+
+        Args:
+            clock: what to count.
+            thread_ids: only these; all when None.
+            t0_ns: from here on, CLOCK_MONOTONIC; an interval that is cut counts pro rata.
+            t1_ns: up to here.
+        """
+        with self._changed:
+            if t0_ns is None and t1_ns is None:
+                cells = self._intervals.totals(clock)
+            else:
+                cells = self._intervals.span(
+                    clock, t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
+                )
+            return self._leaves(clock, cells, thread_ids)
+
+    def leaf_samples(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> LeafWeights:
+        """How many stacks were taken where: of running threads for the CPU clock, of threads
+        asleep for off-CPU, of all for wall."""
+        with self._changed:
+            return self._leaves(clock, self._intervals.samples(clock), thread_ids)
+
+    def _leaves(
+        self, clock: Clock, cells: CellWeights, thread_ids: frozenset[int] | None
+    ) -> LeafWeights:
+        node = self._stacks.stack_nodes()[cells.stack]
+        sysno = _waits(clock, cells.state, cells.sysno)
+        leaves = LeafWeights(cells.thread_id, node, sysno, cells.weight)
+        if thread_ids is None:
+            return leaves
+        wanted = np.isin(cells.thread_id, np.fromiter(thread_ids, np.uint32))
+        return LeafWeights(
+            cells.thread_id[wanted], node[wanted], sysno[wanted], cells.weight[wanted]
+        )
+
+    def timeline(self, thread_id: int, clock: Clock) -> Iterator[LeafWeights]:
+        """One thread's leaves in order of time, in blocks; the sum equals its total.
+
+        Neighbours of the same leaf are one row, rows without weight are left out. What arrives
+        after the call is not in it.
+        """
+        with self._changed:
+            blocks = self._intervals.timeline(thread_id)
+            stack, state, sysno = self._intervals.cell_columns()
+            node = self._stacks.stack_nodes()[stack]
+        waits = _waits(clock, state, sysno)
+
+        def leaves() -> Iterator[LeafWeights]:
+            for block in blocks:
+                weight = weigh(clock, state[block.cell], block.wall_ns, block.cpu_ns)
+                some = weight > 0
+                cell, weight = block.cell[some], weight[some]
+                if not len(cell):
+                    continue
+                is_new = np.ones(len(cell), bool)
+                is_new[1:] = (node[cell][1:] != node[cell][:-1]) | (
+                    waits[cell][1:] != waits[cell][:-1]
+                )
+                first = np.flatnonzero(is_new)
+                yield LeafWeights(
+                    np.full(len(first), thread_id, np.uint32),
+                    node[cell[first]],
+                    waits[cell[first]],
+                    np.add.reduceat(weight, first),
+                )
+
+        return leaves()
+
+    def thread_infos(self) -> list[ThreadInfo]:
+        """All threads with their weights and what they wait in, in the order they were seen."""
+        with self._changed:
+            totals = {clock: self._thread_totals(clock) for clock in Clock}
+            waits = self._intervals.open_waits()
+            return [
+                ThreadInfo(
+                    thread_id=thread.thread_id,
+                    tid=thread.tid,
+                    name=thread.name,
+                    cpu_ns=totals[Clock.CPU].get(thread.thread_id, 0),
+                    wall_ns=totals[Clock.WALL].get(thread.thread_id, 0),
+                    off_cpu_ns=totals[Clock.OFF_CPU].get(thread.thread_id, 0),
+                    exited=thread.exited,
+                    waits_in=(
+                        syscall_name(waits[thread.thread_id]) if thread.thread_id in waits else ""
+                    ),
+                )
+                for thread in self._threads.values()
+            ]
+
+    def _thread_totals(self, clock: Clock) -> Mapping[int, int]:
+        cells = self._intervals.totals(clock)
+        sums = np.zeros(int(cells.thread_id.max(initial=0)) + 1, np.int64)
+        np.add.at(sums, cells.thread_id, cells.weight)
+        return dict(enumerate(sums.tolist()))
+
+    def total_ns(self, clock: Clock) -> int:
+        """The weight of everything by a clock."""
+        with self._changed:
+            return int(self._intervals.totals(clock).weight.sum())
+
+    @property
+    def samples(self) -> int:
+        """How many stacks were taken, by signal and by procfs."""
+        with self._changed:
+            return int(self._intervals.samples(Clock.WALL).weight.sum())
+
+    # ---- trust
+
+    def verdict_cpu_ns(self) -> dict[str, int]:
+        """Name of the verdict → CPU weight of the stacks that have it; only what occurs."""
+        with self._changed:
+            cells = self._intervals.totals(Clock.CPU)
+            verdicts = self._stacks.stack_verdicts()[cells.stack]
+            sums = np.zeros(len(Verdict), np.int64)
+            np.add.at(sums, verdicts, cells.weight)
+        return {Verdict(i).name: weight for i, weight in enumerate(sums.tolist()) if weight}
+
+    def verdict_modules(self) -> dict[str, int]:
+        """Module in which unwinding stopped → CPU weight of the stacks cut there, heaviest first.
+
+        "" stands for code outside any file. Stacks that are merely too deep are no module's fault.
+        """
+        sums: dict[str, int] = {}
+        with self._changed:
+            cells = self._intervals.totals(Clock.CPU)
+            verdicts = self._stacks.stack_verdicts()[cells.stack]
+            blames = np.isin(
+                verdicts,
+                (Verdict.NO_UNWIND_INFO, Verdict.BAD_MEMORY, Verdict.UNSUPPORTED_RULE),
+            )
+            faults = self._stacks.stack_faults()[cells.stack]
+            for fault in np.unique(faults[blames]).tolist():
+                module = self._modules.get(fault)
+                name = module.name if module else ""
+                weight = int(cells.weight[blames & (faults == fault)].sum())
+                sums[name] = sums.get(name, 0) + weight
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _waits(
+    clock: Clock, state: npt.NDArray[np.uint8], sysno: npt.NDArray[np.int16]
+) -> npt.NDArray[np.int16]:
+    if clock is Clock.CPU:
+        return np.full(len(sysno), -1, np.int16)
+    return np.where(state == ThreadState.PARKED, sysno, np.int16(-1))

@@ -1,0 +1,397 @@
+"""Agent bytes → typed events: the layout is drawn in ``agent/abi.h``, its constants are in
+``abi.py``.
+
+Does no I/O: :class:`Decoder` is fed bytes, cut anywhere; :class:`Ring` reads a buffer that somebody
+else has mapped. Everything is checked where it enters, so that later stages need not: a byte that
+makes no sense raises :class:`ProtocolError` instead of becoming a wrong number. Neither class is
+thread-safe.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.abi import (
+    ABI_VERSION,
+    BATCH_HEADER,
+    BATCH_MAGIC,
+    COUNTER_COUNT,
+    COUNTER_NAMES,
+    FRAME_KIND_RUNTIME,
+    FRAME_KIND_SHIFT,
+    FRAME_MODULE_SHIFT,
+    HANDLER_HISTOGRAM_BUCKETS,
+    MAX_FRAMES,
+    MODULE_GONE,
+    MODULE_RECORD,
+    RING_HEADER,
+    RING_HEADER_BYTES,
+    RING_MAGIC,
+    SECTION_HEADER,
+    SECTION_INTERVALS,
+    SECTION_MODULES,
+    SECTION_THREADS,
+    SECTION_TRACES,
+    THREAD_EXITED,
+    THREAD_HIDDEN,
+    THREAD_RECORD,
+    THREAD_SIGNAL_BLOCKED,
+    TRACE_RECORD,
+)
+from flametap.errors import FlametapError
+from flametap.model import Module, RawFrame, Verdict
+
+# struct interval_record
+INTERVAL_DTYPE = np.dtype(
+    [
+        ("t0_ns", "<u8"),
+        ("wall_ns", "<u8"),
+        ("cpu_ns", "<u8"),
+        ("thread_id", "<u4"),
+        ("trace_id", "<u4"),
+        ("state", "u1"),
+        ("flags", "u1"),
+        ("sysno", "<i2"),
+        ("samples", "<u4"),
+    ]
+)
+
+# Larger than any ring we map; a length above it is garbage, and waiting for so many bytes would be
+# waiting for ever.
+MAX_BATCH_BYTES = 256 << 20
+# 146 years: keeps every sum of a time and a duration inside a signed 64-bit integer.
+_MAX_NS = 1 << 62
+# Thread ids count up from 1, and the profile keeps tables by thread id.
+_MAX_THREAD_ID = 1 << 24
+
+
+class ProtocolError(FlametapError):
+    """The agent's bytes make no sense: damage, or an agent and a host of different versions."""
+
+
+@dataclass(frozen=True)
+class ModuleUpdate:
+    """A module that appeared, or one that has been unmapped."""
+
+    module: Module
+    gone: bool
+
+
+@dataclass(frozen=True)
+class ThreadUpdate:
+    """What is known of a thread now; a later one with the same ``thread_id`` replaces it."""
+
+    thread_id: int
+    tid: int
+    name: str
+    first_seen_ns: int
+    exited: bool
+    hidden: bool
+    signals_blocked: bool
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One stack. ``frames`` are encoded as in abi.h, uint64, leaf first."""
+
+    trace_id: int
+    verdict: Verdict
+    fault_module: int
+    frames: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the agent wrote at once. ``intervals`` has dtype :data:`INTERVAL_DTYPE` and is
+    read-only.
+    """
+
+    sequence: int
+    now_ns: int
+    modules: list[ModuleUpdate]
+    threads: list[ThreadUpdate]
+    traces: list[Trace]
+    intervals: npt.NDArray[np.void]
+
+
+def raw_frame(encoded: int) -> RawFrame:
+    """Decode one frame of a trace."""
+    if encoded >> FRAME_KIND_SHIFT == FRAME_KIND_RUNTIME:
+        return RawFrame(0, encoded & ((1 << FRAME_KIND_SHIFT) - 1))
+    return RawFrame(encoded >> FRAME_MODULE_SHIFT, encoded & ((1 << FRAME_MODULE_SHIFT) - 1))
+
+
+class Decoder:
+    """Turns a stream of batches into :class:`Batch` objects, however the stream is cut."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[Batch]:
+        """Take more bytes; return the batches that are whole now.
+
+        Raises:
+            ProtocolError: wrong magic or version, a size that does not fit, an impossible value.
+                The decoder is of no use afterwards.
+        """
+        self._held += data
+        batches: list[Batch] = []
+        at = 0
+        while len(self._held) - at >= BATCH_HEADER.size:
+            total_bytes = _check_batch_header(self._held, at)
+            if len(self._held) - at < total_bytes:
+                break
+            batches.append(_decode_batch(bytes(memoryview(self._held)[at : at + total_bytes])))
+            at += total_bytes
+        del self._held[:at]
+        return batches
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a batch that is not whole yet; more than 0 at the end of a stream means a torn
+        tail.
+        """
+        return len(self._held)
+
+
+def _check_batch_header(data: bytearray, at: int) -> int:
+    magic, version, total_bytes, _, _, _ = BATCH_HEADER.unpack_from(data, at)
+    if magic != BATCH_MAGIC:
+        raise ProtocolError(f"batch starts with {magic:#010x} instead of {BATCH_MAGIC:#010x}")
+    if version != ABI_VERSION:
+        raise ProtocolError(f"batch has version {version}, this flametap reads {ABI_VERSION}")
+    if not BATCH_HEADER.size <= total_bytes <= MAX_BATCH_BYTES or total_bytes % 8:
+        raise ProtocolError(f"batch claims an impossible size of {total_bytes} bytes")
+    return int(total_bytes)
+
+
+def _decode_batch(data: bytes) -> Batch:
+    _, _, _, section_count, sequence, now_ns = BATCH_HEADER.unpack_from(data)
+    if now_ns >= _MAX_NS:
+        raise ProtocolError(f"batch {sequence} claims an impossible time")
+    batch = Batch(sequence, now_ns, [], [], [], np.empty(0, INTERVAL_DTYPE))
+    at, last_kind = BATCH_HEADER.size, 0
+    for _ in range(section_count):
+        if at + SECTION_HEADER.size > len(data):
+            raise ProtocolError(f"batch {sequence} ends inside a section header")
+        kind, record_count, section_bytes, _ = SECTION_HEADER.unpack_from(data, at)
+        at += SECTION_HEADER.size
+        if at + section_bytes > len(data):
+            raise ProtocolError(f"section {kind} of batch {sequence} is longer than the batch")
+        if not last_kind < kind <= SECTION_INTERVALS:
+            raise ProtocolError(f"section {kind} of batch {sequence} is unknown or out of order")
+        section = data[at : at + section_bytes]
+        if kind == SECTION_MODULES:
+            batch.modules.extend(_decode_modules(section, record_count))
+        elif kind == SECTION_THREADS:
+            batch.threads.extend(_decode_threads(section, record_count))
+        elif kind == SECTION_TRACES:
+            batch.traces.extend(_decode_traces(section, record_count))
+        else:
+            batch = Batch(
+                batch.sequence,
+                batch.now_ns,
+                batch.modules,
+                batch.threads,
+                batch.traces,
+                _decode_intervals(section, record_count),
+            )
+        at += section_bytes
+        last_kind = kind
+    if at != len(data):
+        raise ProtocolError(f"batch {sequence} has {len(data) - at} bytes after its last section")
+    return batch
+
+
+def _unpack(record: struct.Struct, section: bytes, at: int) -> tuple[Any, ...]:
+    if at + record.size > len(section):
+        raise ProtocolError("a section ends inside a record")
+    return record.unpack_from(section, at)
+
+
+def _end_of_section(section: bytes, at: int) -> None:
+    if at != len(section):
+        raise ProtocolError(f"a section's records take {at} bytes of its {len(section)}")
+
+
+def _text(raw: bytes) -> str:
+    # Names and paths end up in JSON, which has no room for undecodable bytes; files are opened
+    # through /proc/PID/map_files first, which needs no path.
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def _decode_modules(section: bytes, record_count: int) -> list[ModuleUpdate]:
+    updates: list[ModuleUpdate] = []
+    at = 0
+    for _ in range(record_count):
+        module_id, flags, load_bias, start, end, build_id, build_id_bytes, path_bytes = _unpack(
+            MODULE_RECORD, section, at
+        )
+        at += MODULE_RECORD.size
+        if not 1 <= module_id <= 0xFFFF or start > end or build_id_bytes > 32:
+            raise ProtocolError(f"module record {module_id} makes no sense")
+        if at + path_bytes > len(section):
+            raise ProtocolError("a section ends inside a module's path")
+        path = _text(section[at : at + path_bytes])
+        at += (path_bytes + 7) & ~7
+        module = Module(module_id, path, load_bias, start, end, build_id[:build_id_bytes].hex())
+        updates.append(ModuleUpdate(module, bool(flags & MODULE_GONE)))
+    _end_of_section(section, at)
+    return updates
+
+
+def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
+    if record_count * THREAD_RECORD.size != len(section):
+        raise ProtocolError(f"{len(section)} bytes do not hold {record_count} thread records")
+    updates: list[ThreadUpdate] = []
+    for thread_id, tid, flags, _, first_seen_ns, name in THREAD_RECORD.iter_unpack(section):
+        if not 1 <= thread_id <= _MAX_THREAD_ID or first_seen_ns >= _MAX_NS:
+            raise ProtocolError(f"thread record {thread_id} makes no sense")
+        updates.append(
+            ThreadUpdate(
+                thread_id=thread_id,
+                tid=tid,
+                name=_text(name),
+                first_seen_ns=first_seen_ns,
+                exited=bool(flags & THREAD_EXITED),
+                hidden=bool(flags & THREAD_HIDDEN),
+                signals_blocked=bool(flags & THREAD_SIGNAL_BLOCKED),
+            )
+        )
+    return updates
+
+
+def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
+    traces: list[Trace] = []
+    at = 0
+    for _ in range(record_count):
+        trace_id, frame_count, verdict, _, fault_module, _ = _unpack(TRACE_RECORD, section, at)
+        at += TRACE_RECORD.size
+        if (
+            trace_id == 0
+            or frame_count > MAX_FRAMES
+            or verdict >= Verdict.NO_STACK
+            or fault_module > 0xFFFF
+        ):
+            raise ProtocolError(f"trace record {trace_id} makes no sense")
+        if at + 8 * frame_count > len(section):
+            raise ProtocolError("a section ends inside a trace")
+        frames = np.frombuffer(section, "<u8", frame_count, at)
+        at += 8 * frame_count
+        if frame_count and int(frames.max()) >> FRAME_KIND_SHIFT > FRAME_KIND_RUNTIME:
+            raise ProtocolError(f"trace {trace_id} has a frame of an unknown kind")
+        traces.append(Trace(trace_id, Verdict(verdict), fault_module, frames))
+    _end_of_section(section, at)
+    return traces
+
+
+def _decode_intervals(section: bytes, record_count: int) -> npt.NDArray[np.void]:
+    if record_count * INTERVAL_DTYPE.itemsize != len(section):
+        raise ProtocolError(f"{len(section)} bytes do not hold {record_count} intervals")
+    intervals = np.frombuffer(section, INTERVAL_DTYPE)
+    if record_count:
+        states = intervals["state"]
+        if states.min() < 1 or states.max() > 3:
+            raise ProtocolError("an interval has an unknown state")
+        if intervals["thread_id"].min() < 1 or intervals["thread_id"].max() > _MAX_THREAD_ID:
+            raise ProtocolError("an interval has an impossible thread id")
+        if max(int(intervals[name].max()) for name in ("t0_ns", "wall_ns", "cpu_ns")) >= _MAX_NS:
+            raise ProtocolError("an interval has an impossible time")
+    return intervals
+
+
+# Positions in the header taken as an array of u64.
+_RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED, _COUNTERS = 2, 3, 4, 5, 6, 7, 8
+
+
+class Ring:
+    """The host's end of the ring that the agent writes: one reader, one writer.
+
+    Args:
+        buffer: writable, the whole ring as mapped. The ring keeps it exported until :meth:`close`.
+
+    The u64 fields are read and written through a memoryview of native words, which is one load or
+    store each: a ``struct`` with a byte order would go byte by byte and could see half of an
+    update. x86-64 keeps stores in order, so what the agent wrote before it moved ``head`` is there.
+    """
+
+    def __init__(self, buffer: bytearray | memoryview | Any) -> None:
+        view = memoryview(buffer).cast("B")
+        if len(view) < RING_HEADER_BYTES:
+            raise ProtocolError(f"ring of {len(view)} bytes is smaller than its header")
+        self._view = view
+        self._words = view[:RING_HEADER_BYTES].cast("Q")
+
+    def check(self) -> None:
+        """Raise :class:`ProtocolError` unless this is a ring of our version that fits into the
+        buffer.
+        """
+        magic, version, _, ring_bytes, *_ = RING_HEADER.unpack_from(self._view)
+        if magic != RING_MAGIC:
+            raise ProtocolError(f"ring starts with {magic:#x} instead of {RING_MAGIC:#x}")
+        if version != ABI_VERSION:
+            raise ProtocolError(f"ring has version {version}, this flametap reads {ABI_VERSION}")
+        if ring_bytes == 0 or ring_bytes & (ring_bytes - 1):
+            raise ProtocolError(f"ring of {ring_bytes} bytes is not a power of two")
+        if RING_HEADER_BYTES + ring_bytes > len(self._view):
+            raise ProtocolError(f"ring of {ring_bytes} bytes does not fit into its mapping")
+
+    def read(self) -> bytes:
+        """Return everything written since the last call, and only then let the agent use that room
+        again.
+        """
+        ring_bytes = self._words[_RING_BYTES]
+        head, tail = self._words[_HEAD], self._words[_TAIL]
+        if not 0 <= head - tail <= ring_bytes:
+            raise ProtocolError(f"ring positions make no sense: head {head}, tail {tail}")
+        if head == tail:
+            return b""
+        start = RING_HEADER_BYTES + tail % ring_bytes
+        until_end = min(head - tail, RING_HEADER_BYTES + ring_bytes - start)
+        rest = head - tail - until_end
+        data = b"".join(
+            (
+                self._view[start : start + until_end],
+                self._view[RING_HEADER_BYTES : RING_HEADER_BYTES + rest],
+            )
+        )
+        self._words[_TAIL] = head
+        return data
+
+    def counters(self) -> dict[str, int]:
+        """All counters by name (``COUNTER_TICKS_LATE`` is ``ticks_late``); abi.h says what each
+        counts.
+        """
+        return {name: self._words[_COUNTERS + i] for i, name in enumerate(COUNTER_NAMES)}
+
+    def handler_histogram(self) -> list[int]:
+        """Signal handler runs per bucket of :data:`HANDLER_HISTOGRAM_NS`; the last holds all that
+        took longer.
+        """
+        first = _COUNTERS + COUNTER_COUNT
+        return list(self._words[first : first + HANDLER_HISTOGRAM_BUCKETS])
+
+    @property
+    def start_ns(self) -> int:
+        """When sampling began, CLOCK_MONOTONIC; 0 before."""
+        return self._words[_START]
+
+    @property
+    def now_ns(self) -> int:
+        """When the last round of the sampler took place, CLOCK_MONOTONIC."""
+        return self._words[_NOW]
+
+    @property
+    def stopped(self) -> bool:
+        """True once the last batch is in place."""
+        return self._words[_STOPPED] != 0
+
+    def close(self) -> None:
+        """Let go of the buffer, so that its mapping can be closed."""
+        self._words.release()
+        self._view.release()

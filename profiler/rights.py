@@ -1,0 +1,144 @@
+"""Which right is missing when the kernel does not let us trace a process, and how to get it.
+
+The kernel says only "permission denied". ``explain`` goes through its reasons in the kernel's own
+order, on facts that were read before; it never decides by itself that an attach would work: that is
+``procfs.may_trace``.
+
+Source: ptrace(2) "Ptrace access mode checking", kernel/ptrace.c, security/yama/yama_lsm.c,
+security/commoncap.c.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+from dataclasses import dataclass
+
+from flametap import procfs
+from flametap.errors import PermissionRefusedError
+from flametap.procfs import CAP_SYS_PTRACE, ProcessStatus
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the decision rests on."""
+
+    target: ProcessStatus
+    ours: ProcessStatus
+    yama_scope: int
+    non_dumpable: bool
+    same_user_namespace: bool | None  # None if not visible
+    is_descendant: bool  # the target is a child (of a child …) of ours
+
+
+def gather(target: ProcessStatus, proc: str = procfs.PROC) -> Facts:
+    """Reads the facts about a process that we may not trace."""
+    ours = procfs.read_status(os.getpid(), proc)
+    return Facts(
+        target=target,
+        ours=ours,
+        yama_scope=procfs.read_yama_scope(proc),
+        non_dumpable=procfs.is_non_dumpable(target.pid, target, proc),
+        same_user_namespace=procfs.same_namespace(target.pid, "user", proc),
+        is_descendant=_is_descendant(target, ours.pid, proc),
+    )
+
+
+def user_name(uid: int) -> str:
+    """The account's name, or ``uid N`` if it has none here."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def explain(facts: Facts, subject: str) -> PermissionRefusedError:
+    """The error to show.
+
+    Args:
+        facts: from ``gather``.
+        subject: how to call the process in the message, such as ``process 12 (nginx)``.
+    """
+    target, ours = facts.target, facts.ours
+    can_trace_anyone = bool(ours.capabilities_effective & (1 << CAP_SYS_PTRACE))
+    if not can_trace_anyone and ours.uids[1] == 0:
+        return PermissionRefusedError(
+            f"cannot attach to {subject}: we are root, but lack CAP_SYS_PTRACE, as in a container",
+            "start the container with --cap-add=SYS_PTRACE (Kubernetes: "
+            "securityContext.capabilities.add), or run flametap on its host",
+        )
+    if not can_trace_anyone:
+        owner, us = user_name(target.uids[0]), user_name(ours.uids[1])
+        if {*target.uids[:3]} != {ours.uids[3]}:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: it belongs to {owner}, and we run as {us}",
+                f"run flametap as {owner} or as root: sudo flametap {target.pid}"
+                if owner != "root"
+                else f"run flametap as root: sudo flametap {target.pid}",
+            )
+        root_hint = f"run flametap as root: sudo flametap {target.pid}"
+        if {*target.gids[:3]} != {ours.gids[3]}:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: it runs with another group than we do", root_hint
+            )
+        if target.capabilities_permitted & ~ours.capabilities_permitted:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: it holds capabilities that we lack", root_hint
+            )
+        if facts.non_dumpable:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: it hides its memory from its own user (not dumpable)",
+                root_hint,
+            )
+        if facts.same_user_namespace is False:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: it lives in another user namespace", root_hint
+            )
+        if facts.yama_scope == 1 and not facts.is_descendant:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: kernel.yama.ptrace_scope is 1: only parents may",
+                f"run as root (sudo flametap {target.pid}), or allow it until the next boot: "
+                "sudo sysctl kernel.yama.ptrace_scope=0",
+            )
+        if facts.yama_scope == 2:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: kernel.yama.ptrace_scope is 2: only root may",
+                root_hint,
+            )
+    if facts.yama_scope == 3:
+        return PermissionRefusedError(
+            f"cannot attach to {subject}: kernel.yama.ptrace_scope is 3: nobody may",
+            "it cannot be lowered while the system runs: set it in /etc/sysctl.d and reboot",
+        )
+    if facts.same_user_namespace is not True:
+        return PermissionRefusedError(
+            f"cannot attach to {subject}: it lives outside our container's user namespace",
+            "run flametap on the host, or in the process's own container",
+        )
+    return PermissionRefusedError(
+        f"cannot attach to {subject}: a security module (AppArmor, SELinux …) forbids it",
+        "see `dmesg` or the audit log for the rule; run flametap outside that confinement",
+    )
+
+
+def ptrace_is_filtered() -> bool:
+    """True if a seccomp filter around us forbids ptrace (older container runtimes)."""
+    import ctypes
+
+    ptrace_detach, nobody = 17, 0x7FFF_FFFF  # above any pid_max: the kernel itself answers ESRCH
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace(ptrace_detach, nobody, None, None)
+    return ctypes.get_errno() != errno.ESRCH
+
+
+def _is_descendant(target: ProcessStatus, ancestor: int, proc: str) -> bool:
+    parent = target.parent
+    while parent > 1:
+        if parent == ancestor:
+            return True
+        try:
+            parent = procfs.read_status(parent, proc).parent
+        except procfs.GONE:
+            return False
+    return False

@@ -1,0 +1,168 @@
+"""Which stacks were seen: addresses, one trie of them, and what every trace id stands for.
+
+A node of the trie is an address below its caller; its parent always has a lower number. Stacks
+whose root was not reached hang below a node of their own, so that they stay visible as such:
+
+    0 root ─┬─ 1 [unattributed]   CPU time whose stack was never seen
+            ├─ 2 [truncated] ──── frames of stacks that lack their root
+            └─── frames of complete stacks
+
+A *stack* is a node together with the verdict of the unwinder and the module at fault. The agent
+may send the same stack again under a new trace id; both ids then mean the same stack.
+
+Not thread-safe; ``Profile`` holds the lock.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.model import RawFrame, Verdict
+from flametap.protocol import ProtocolError, Trace, raw_frame
+
+ROOT = 0
+UNATTRIBUTED = 1
+TRUNCATED = 2
+# What synthetic nodes have in place of an address id.
+NO_ADDRESS = -1
+
+# The stack of trace id 0, and of ids that never came.
+STACK_UNATTRIBUTED = 0
+
+# Trace ids count up from 1. One this far above the highest seen is damage, and must not make us
+# allocate a table for it.
+_MAX_TRACE_ID_GAP = 1 << 22
+
+
+@dataclass(frozen=True)
+class Trie:
+    """A copy of the trie in columns, one row per node, int32. Node 0 is the root."""
+
+    parent: npt.NDArray[np.int32]  # -1 for the root, otherwise less than the node's own number
+    address: npt.NDArray[np.int32]  # address id, NO_ADDRESS for the three synthetic nodes
+    depth: npt.NDArray[np.int32]  # 0 for the root
+    n_addresses: int
+
+
+class Stacks:
+    """See the module docstring."""
+
+    def __init__(self) -> None:
+        self._address_ids: dict[int, int] = {}
+        self._addresses = array("Q")  # by address id, encoded as on the wire
+        # Open addressing, 0 = free: a dict would need 100 bytes a node.
+        self._node_slots = array("i", bytes(4 << 10))
+        self._parent = array("i", (-1, ROOT, ROOT))
+        self._address = array("i", (NO_ADDRESS, NO_ADDRESS, NO_ADDRESS))
+        self._depth = array("i", (0, 1, 1))
+        self._stack_ids: dict[int, int] = {}
+        self._stack_node = array("i", (UNATTRIBUTED,))
+        self._stack_verdict = array("B", (Verdict.NO_STACK,))
+        self._stack_fault = array("i", (0,))
+        self._stack_of_trace = np.full(1 << 12, -1, np.int32)
+        self._stack_of_trace[0] = STACK_UNATTRIBUTED
+        self._highest_trace_id = 0
+
+    def add(self, trace: Trace) -> None:
+        """Take a trace; afterwards :meth:`stacks_of` knows its id."""
+        trace_id = trace.trace_id
+        if trace_id > self._highest_trace_id + _MAX_TRACE_ID_GAP:
+            raise ProtocolError(f"trace id {trace_id} follows {self._highest_trace_id}")
+        if trace_id >= len(self._stack_of_trace):
+            grown = np.full(trace_id + trace_id // 2, -1, np.int32)
+            grown[: len(self._stack_of_trace)] = self._stack_of_trace
+            self._stack_of_trace = grown
+        self._highest_trace_id = max(self._highest_trace_id, trace_id)
+        # A trace without frames is a stack of which nothing was found.
+        whole = trace.verdict.root_reached and len(trace.frames) > 0
+        node = self._node(ROOT if whole else TRUNCATED, trace.frames)
+        self._stack_of_trace[trace_id] = self._stack(node, trace.verdict, trace.fault_module)
+
+    def _node(self, node: int, frames_leaf_first: npt.NDArray[np.uint64]) -> int:
+        if 2 * (len(self._parent) + len(frames_leaf_first)) > len(self._node_slots):
+            self._grow_node_slots(2 * (len(self._parent) + len(frames_leaf_first)))
+        address_ids, slots = self._address_ids, self._node_slots
+        parents, addresses = self._parent, self._address
+        mask = len(slots) - 1
+        for encoded in frames_leaf_first[::-1].tolist():
+            address_id = address_ids.get(encoded)
+            if address_id is None:
+                address_id = address_ids[encoded] = len(self._addresses)
+                self._addresses.append(encoded)
+            slot = _node_hash(node, address_id) & mask
+            child = slots[slot]
+            while child and (parents[child] != node or addresses[child] != address_id):
+                slot = slot + 1 & mask
+                child = slots[slot]
+            if not child:
+                child = slots[slot] = len(parents)
+                parents.append(node)
+                addresses.append(address_id)
+                self._depth.append(self._depth[node] + 1)
+            node = child
+        return node
+
+    def _grow_node_slots(self, at_least: int) -> None:
+        size = 1 << at_least.bit_length()
+        slots = array("i", bytes(4 * size))
+        for node in range(TRUNCATED + 1, len(self._parent)):
+            slot = _node_hash(self._parent[node], self._address[node]) & (size - 1)
+            while slots[slot]:
+                slot = slot + 1 & (size - 1)
+            slots[slot] = node
+        self._node_slots = slots
+
+    def _stack(self, node: int, verdict: Verdict, fault_module: int) -> int:
+        key = node << 20 | fault_module << 4 | verdict
+        stack = self._stack_ids.get(key)
+        if stack is None:
+            stack = self._stack_ids[key] = len(self._stack_node)
+            self._stack_node.append(node)
+            self._stack_verdict.append(verdict)
+            self._stack_fault.append(fault_module)
+        return stack
+
+    def stacks_of(self, trace_ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
+        """The stack of each trace id; the unattributed one for ids that never came."""
+        known = trace_ids < len(self._stack_of_trace)
+        stacks = self._stack_of_trace[np.where(known, trace_ids, 0)]
+        return np.where(stacks < 0, np.int32(STACK_UNATTRIBUTED), stacks)
+
+    @property
+    def n_addresses(self) -> int:
+        """How many different addresses were seen; their ids are 0 … n - 1."""
+        return len(self._addresses)
+
+    def raw_frame(self, address_id: int) -> RawFrame:
+        """What an address id stands for."""
+        return raw_frame(self._addresses[address_id])
+
+    def trie(self) -> Trie:
+        """The trie as it is now."""
+        return Trie(
+            np.array(self._parent, np.int32),
+            np.array(self._address, np.int32),
+            np.array(self._depth, np.int32),
+            len(self._addresses),
+        )
+
+    def stack_nodes(self) -> npt.NDArray[np.int32]:
+        """The leaf node of each stack."""
+        return np.array(self._stack_node, np.int32)
+
+    def stack_verdicts(self) -> npt.NDArray[np.uint8]:
+        """The verdict of each stack."""
+        return np.array(self._stack_verdict, np.uint8)
+
+    def stack_faults(self) -> npt.NDArray[np.int32]:
+        """The module at fault for each stack that was cut, 0 where there is none."""
+        return np.array(self._stack_fault, np.int32)
+
+
+def _node_hash(parent: int, address_id: int) -> int:
+    mixed = parent * 0x9E3779B1 + address_id * 0x85EBCA6B
+    return mixed ^ mixed >> 17

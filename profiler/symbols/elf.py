@@ -1,0 +1,288 @@
+"""The parts of an ELF file that lead to names: sections, segments, build-id, debug link, FDE
+table.
+
+Reads 64-bit little-endian ELF with ``struct`` through a read function, so that an open file,
+bytes copied out of a process (the vDSO) and a decompressed section look alike. Nothing is read
+before it is asked for, every size is checked against the file, and a bad file raises ``ElfError``
+and nothing else. pyelftools is not used here: it takes 10 µs a symbol, 1.1 s for node's 110 000,
+where this takes 0.1 s.
+
+Source: System V ABI, "Object Files"; LSB core, ".eh_frame_hdr"; GDB manual, "Separate Debug
+Files".
+"""
+
+from __future__ import annotations
+
+import lzma
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SHT_SYMTAB = 2
+SHT_RELA = 4
+SHT_NOTE = 7
+SHT_NOBITS = 8
+SHF_EXECINSTR = 0x4
+PT_LOAD = 1
+PT_NOTE = 4
+EM_X86_64 = 62
+NT_GNU_BUILD_ID = 3
+
+MAX_SECTIONS = 1 << 20  # far above what linkers write; a damaged header asks for 2^64
+MAX_DEBUGDATA_BYTES = 256 << 20  # mini debug info unpacks to a few MB; more is a decompression bomb
+
+# (file_offset, size) -> bytes; shorter at the end of the file.
+Read = Callable[[int, int], bytes]
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_NOTE = struct.Struct("<III")
+
+
+class ElfError(ValueError):
+    """Not an ELF file that we can read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section header; ``addr`` is a file_addr, 0 for sections that are not loaded."""
+
+    name: str
+    kind: int
+    flags: int
+    addr: int
+    offset: int
+    size: int
+    link: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A program header; ``vaddr`` is a file_addr."""
+
+    kind: int
+    offset: int
+    vaddr: int
+    file_size: int
+
+
+class ElfFile:
+    """One ELF image.
+
+    Args:
+        read: gives ``size`` bytes at a file_offset.
+        size: length of the image in bytes.
+
+    Raises:
+        ElfError: not a 64-bit little-endian ELF, or its headers point outside of it.
+    """
+
+    def __init__(self, read: Read, size: int) -> None:
+        self._read = read
+        self._size = size
+        header = self._bytes(0, _HEADER.size, "header")
+        if header[:4] != b"\x7fELF":
+            raise ElfError("not an ELF file")
+        if header[4] != 2 or header[5] != 1:
+            raise ElfError("not a 64-bit little-endian ELF file")
+        (_, self.file_type, self.machine, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize,
+         shnum, shstrndx) = _HEADER.unpack(header)  # fmt: skip
+        self.segments = self._read_segments(phoff, phentsize, phnum)
+        self.sections = self._read_sections(shoff, shentsize, shnum, shstrndx)
+        self._by_name = {section.name: section for section in reversed(self.sections)}
+        self.build_id = self._find_build_id()
+
+    @property
+    def base_addr(self) -> int:
+        """The lowest loaded file_addr: symcache addresses count from here."""
+        return min((s.vaddr for s in self.segments if s.kind == PT_LOAD), default=0)
+
+    @property
+    def has_symtab(self) -> bool:
+        """True when the full symbol table was not stripped."""
+        section = self.section(".symtab")
+        return section is not None and section.kind == SHT_SYMTAB and section.size > 0
+
+    @property
+    def debug_info_bytes(self) -> int:
+        """Size of DWARF's ``.debug_info`` as stored; 0 when there is none."""
+        section = self.section(".debug_info") or self.section(".zdebug_info")
+        return 0 if section is None or section.kind == SHT_NOBITS else section.size
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return self._by_name.get(name)
+
+    def data(self, section: Section) -> bytes:
+        """The section's bytes as stored (``b""`` for one without contents).
+
+        Raises:
+            ElfError: it reaches beyond the end of the file.
+        """
+        if section.kind == SHT_NOBITS:
+            return b""
+        return self._bytes(section.offset, section.size, section.name or "section")
+
+    def at_addr(self, file_addr: int, size: int) -> bytes:
+        """``size`` loaded bytes at a file_addr, ``b""`` when they are not in the file."""
+        for segment in self.segments:
+            if segment.kind != PT_LOAD:
+                continue
+            start = file_addr - segment.vaddr
+            if start >= 0 and start + size <= segment.file_size:
+                return self._read(segment.offset + start, size)
+        return b""
+
+    def debug_link(self) -> tuple[str, int] | None:
+        """File name and CRC-32 of the separate debug file, from ``.gnu_debuglink``."""
+        section = self.section(".gnu_debuglink")
+        if section is None or not 8 <= section.size <= 4096:
+            return None
+        data = self.data(section)
+        name = data.split(b"\0", 1)[0]
+        crc = struct.unpack_from("<I", data, len(data) - 4)[0]
+        return (name.decode("utf-8", "surrogateescape"), crc) if name else None
+
+    def mini_debug_info(self) -> ElfFile | None:
+        """The xz-compressed ELF in ``.gnu_debugdata`` (symbol tables of Fedora's files)."""
+        section = self.section(".gnu_debugdata")
+        if section is None:
+            return None
+        try:
+            data = lzma.LZMADecompressor().decompress(self.data(section), MAX_DEBUGDATA_BYTES)
+        except lzma.LZMAError as error:
+            raise ElfError(f"damaged .gnu_debugdata: {error}") from error
+        return from_bytes(data)
+
+    def fde_table(self) -> FdeTable | None:
+        """The sorted function starts of ``.eh_frame_hdr``, if it has its usual encoding."""
+        section = self.section(".eh_frame_hdr")
+        if section is None or section.kind == SHT_NOBITS:
+            return None
+        data = self.data(section)
+        # version 1; eh_frame pointer pcrel|sdata4, count udata4, table datarel|sdata4:
+        # what every linker writes.
+        if len(data) < 12 or data[0] != 1 or data[1] != 0x1B or data[2:4] != b"\x03\x3b":
+            return None
+        count = min(struct.unpack_from("<I", data, 8)[0], (len(data) - 12) // 8)
+        return FdeTable(self, section.addr, memoryview(data)[12 : 12 + count * 8])
+
+    def _bytes(self, offset: int, size: int, what: str) -> bytes:
+        if offset + size > self._size:
+            raise ElfError(f"truncated: {what} ends beyond the file")
+        data = self._read(offset, size)
+        if len(data) != size:
+            raise ElfError(f"truncated while reading {what}")
+        return data
+
+    def _read_segments(self, offset: int, entry_size: int, count: int) -> list[Segment]:
+        if count == 0:
+            return []
+        if entry_size != _SEGMENT.size:
+            raise ElfError("program headers of an unknown size")
+        data = self._bytes(offset, entry_size * count, "program headers")
+        return [
+            Segment(kind, segment_offset, vaddr, file_size)
+            for kind, _, segment_offset, vaddr, _, file_size, _, _ in _SEGMENT.iter_unpack(data)
+        ]
+
+    def _read_sections(
+        self, offset: int, entry_size: int, count: int, names_index: int
+    ) -> list[Section]:
+        if offset == 0:
+            return []
+        if entry_size != _SECTION.size:
+            raise ElfError("section headers of an unknown size")
+        if count == 0 or names_index == 0xFFFF:
+            # More than 65 279 sections: the true numbers are in section 0.
+            first = _SECTION.unpack(self._bytes(offset, entry_size, "section 0"))
+            count = count or first[5]
+            names_index = first[6] if names_index == 0xFFFF else names_index
+        if count > MAX_SECTIONS:
+            raise ElfError("too many sections")
+        data = self._bytes(offset, entry_size * count, "section headers")
+        raw = list(_SECTION.iter_unpack(data))
+        names = b""
+        if names_index < len(raw):
+            names = self._bytes(raw[names_index][4], raw[names_index][5], "section names")
+        return [
+            Section(_string(names, name), kind, flags, addr, section_offset, size, link)
+            for name, kind, flags, addr, section_offset, size, link, _, _, _ in raw
+        ]
+
+    def _find_build_id(self) -> str:
+        places = [(s.offset, s.file_size) for s in self.segments if s.kind == PT_NOTE]
+        places += [(s.offset, s.size) for s in self.sections if s.kind == SHT_NOTE]
+        for offset, size in places:
+            if size > 1 << 20 or offset + size > self._size:
+                continue  # debug files keep the program headers of the file they were split from
+            build_id = build_id_in_notes(self._read(offset, size))
+            if build_id:
+                return build_id
+        return ""
+
+
+class FdeTable:
+    """Where functions begin and end according to the unwind tables: all that a stripped file still
+    tells.
+    """
+
+    def __init__(self, elf: ElfFile, header_addr: int, entries: memoryview) -> None:
+        self._elf = elf
+        self._header_addr = header_addr
+        self._entries = entries
+
+    def function_at(self, file_addr: int) -> tuple[int, int] | None:
+        """Start and end (file_addr) of the function that covers ``file_addr``."""
+        low, high = 0, len(self._entries) // 8
+        while low < high:
+            middle = (low + high) // 2
+            if self._start(middle) <= file_addr:
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            return None
+        start = self._start(low - 1)
+        fde_addr = self._header_addr + struct.unpack_from("<i", self._entries, low * 8 - 4)[0]
+        fde = self._elf.at_addr(fde_addr, 16)
+        if len(fde) != 16:
+            return None
+        # length, CIE pointer, pc_begin, pc_range; pcrel|sdata4 unless pc_begin disagrees
+        # with the table.
+        _, _, begin, length = struct.unpack("<IIiI", fde)
+        if fde_addr + 8 + begin != start or not start <= file_addr < start + length:
+            return None
+        return start, start + length
+
+    def _start(self, index: int) -> int:
+        offset: int = struct.unpack_from("<i", self._entries, index * 8)[0]
+        return self._header_addr + offset
+
+
+def from_bytes(data: bytes) -> ElfFile:
+    """An ELF image held in memory.
+
+    Raises:
+        ElfError: see ``ElfFile``.
+    """
+    return ElfFile(lambda offset, size: data[offset : offset + size], len(data))
+
+
+def build_id_in_notes(notes: bytes) -> str:
+    """The GNU build-id in a run of ELF notes, lower-case hex; ``""`` if there is none."""
+    position = 0
+    while position + _NOTE.size <= len(notes):
+        name_size, desc_size, kind = _NOTE.unpack_from(notes, position)
+        name_start = position + _NOTE.size
+        desc_start = name_start + (name_size + 3 & ~3)
+        if kind == NT_GNU_BUILD_ID and notes[name_start : name_start + name_size] == b"GNU\0":
+            return notes[desc_start : desc_start + desc_size].hex()
+        position = desc_start + (desc_size + 3 & ~3)
+    return ""
+
+
+def _string(table: bytes, offset: int) -> str:
+    end = table.find(b"\0", offset)
+    return table[offset : end if end >= 0 else len(table)].decode("utf-8", "replace")

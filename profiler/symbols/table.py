@@ -1,0 +1,167 @@
+"""The table of names: address id → the functions there. Filled in the background, read while it
+fills.
+
+Functions get dense ids in the order they turn up and keep them for good, so an id stays valid in
+every tree built later. The frames of all addresses lie in one pool; an address points at its first
+frame and says how many there are. An address whose names are not known yet resolves to one stand-in
+function, for example ``libfoo.so+0x1234``.
+
+All methods may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from flametap.model import Frame, FrameKind, Function, RawFrame
+
+
+@dataclass(frozen=True)
+class FramePool:
+    """The frames of many addresses in four arrays of C ints.
+
+    The frames of address ``a`` are ``functions[first[a] : first[a] + count[a]]``, outermost first,
+    and the same range of ``lines``. Every address has at least one.
+    """
+
+    first: array[int]
+    count: array[int]
+    functions: array[int]
+    lines: array[int]
+
+
+def unnamed_function(frame: RawFrame, module_name: str) -> Function:
+    """The stand-in for code without a name: ``libfoo.so+0x1234``, or ``[jit] 0x7f…`` outside any
+    file.
+    """
+    if frame.module_id == 0:
+        return Function(f"[jit] {frame.addr:#x}", "", kind=FrameKind.UNKNOWN)
+    module_name = module_name or f"[module {frame.module_id}]"
+    return Function(f"{module_name}+{frame.addr:#x}", module_name, kind=FrameKind.UNKNOWN)
+
+
+def _nowhere(address_id: int) -> tuple[RawFrame, str]:
+    return RawFrame(0, address_id), ""
+
+
+class SymbolTable:
+    """See the module docstring.
+
+    Args:
+        locate: address id → (raw frame, name of its module), for stand-ins; called while the table
+            is locked. ``Profile.locate`` is meant for this.
+    """
+
+    def __init__(self, locate: Callable[[int], tuple[RawFrame, str]] = _nowhere) -> None:
+        self._locate = locate
+        self._lock = threading.Lock()
+        self._functions: list[Function] = []
+        self._ids: dict[Function, int] = {}
+        self._pool_functions = array("i")
+        self._pool_lines = array("i")
+        # Per address: position in the pool, number of frames, and whether these are names or a
+        # stand-in.
+        self._first = array("i")
+        self._count = array("i")
+        self._named = bytearray()
+        self._revision = 0
+        self._by_name: list[int] = []
+
+    @property
+    def functions(self) -> Sequence[Function]:
+        """All functions by id. Grows at its end and never changes otherwise."""
+        return self._functions
+
+    @property
+    def revision(self) -> int:
+        """Grows whenever an address gets names."""
+        return self._revision
+
+    def function_id(self, function: Function) -> int:
+        """The id of ``function``, a new one when it was not seen before."""
+        with self._lock:
+            return self._function_id(function)
+
+    def set(self, address_id: int, frames: Sequence[Frame]) -> None:
+        """Give an address its names.
+
+        Args:
+            address_id: as given out by ``Profile.addresses_since``.
+            frames: outermost first, at least one; what follows the first was inlined into the one
+                before.
+        """
+        if not frames:
+            raise ValueError("an address needs at least one frame")
+        with self._lock:
+            self._reach(address_id + 1)
+            self._store(address_id, frames)
+            self._named[address_id] = 1
+            self._revision += 1
+
+    def named(self, address_id: int) -> bool:
+        """True when :meth:`set` was called for this address."""
+        with self._lock:
+            return address_id < len(self._named) and self._named[address_id] == 1
+
+    def frames(self, address_id: int) -> list[Frame]:
+        """The frames of one address, outermost first; a stand-in when it has no names yet."""
+        with self._lock:
+            self._reach(address_id + 1)
+            first = self._first[address_id]
+            return [
+                Frame(self._functions[self._pool_functions[i]], self._pool_lines[i])
+                for i in range(first, first + self._count[address_id])
+            ]
+
+    def pool(self, n_addresses: int) -> FramePool:
+        """The frames of addresses 0 … ``n_addresses`` - 1, as copies that later changes do not
+        touch.
+        """
+        with self._lock:
+            self._reach(n_addresses)
+            return FramePool(
+                self._first[:n_addresses],
+                self._count[:n_addresses],
+                self._pool_functions[:],
+                self._pool_lines[:],
+            )
+
+    def by_name(self) -> array[int]:
+        """All function ids, ordered by name, then module, file and id; a copy."""
+        with self._lock:
+            functions = self._functions
+            if len(self._by_name) < len(functions):
+                # The old ones are in order already, which sort() makes use of.
+                self._by_name += range(len(self._by_name), len(functions))
+                self._by_name.sort(
+                    key=lambda i: (functions[i].name, functions[i].module, functions[i].file, i)
+                )
+            return array("i", self._by_name)
+
+    def _function_id(self, function: Function) -> int:
+        function_id = self._ids.setdefault(function, len(self._functions))
+        if function_id == len(self._functions):
+            self._functions.append(function)
+        return function_id
+
+    def _store(self, address_id: int, frames: Sequence[Frame]) -> None:
+        # What the address pointed at before stays in the pool unused: one entry per stand-in at the
+        # most, as an address gets its names once.
+        self._first[address_id] = len(self._pool_functions)
+        self._count[address_id] = len(frames)
+        for frame in frames:
+            self._pool_functions.append(self._function_id(frame.function))
+            self._pool_lines.append(frame.line)
+
+    def _reach(self, n_addresses: int) -> None:
+        """Give all addresses below ``n_addresses`` an entry, with a stand-in where there is none
+        yet.
+        """
+        for address_id in range(len(self._count), n_addresses):
+            self._first.append(0)
+            self._count.append(0)
+            self._named.append(0)
+            self._store(address_id, [Frame(unnamed_function(*self._locate(address_id)))])

@@ -1,0 +1,105 @@
+"""Rules for the whole suite: what a test may need, and what it may not leave behind.
+
+Capabilities
+    Declare what a test needs beyond Python packages, by the names in ``support/capabilities.py``::
+
+        pytestmark = pytest.mark.needs("attach", "gcc")          # a whole file
+
+        @pytest.mark.needs("redis")                               # one test
+        def test_redis(): ...
+
+        def test_one_of_many(require_capability):                 # in the middle, or in a fixture
+            python = require_capability("python3.13")             # the path of the program
+
+        @pytest.fixture(scope="session")
+        def browser(require_capability):
+            chromium = require_capability("chromium")
+
+    Missing on a developer's machine: the test is skipped, with the package to install as the
+    reason. Missing where ``CI`` is set: the test fails, unless the table says that CI may lack it.
+    A new need is one line in that table, and ``.ci/run`` then installs its package.
+
+Leaks
+    After each test no child process and no Python thread that it started may be alive: ``no_leaks``
+    waits for two seconds, then fails the test. What session and module fixtures started before the
+    test is theirs to end.
+
+Shared helpers
+    Modules in ``tests/support`` import by their plain names (``from capabilities import find``).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from capabilities import CAPABILITIES, find
+
+LEAK_GRACE_S = 2.0
+# Started by Frida on the first attach of a process and shared by all later ones; ends with us.
+SHARED_CHILDREN = ("frida-helper", "re.frida.helper")
+
+
+def _require(name: str) -> str:
+    found = find(name)
+    if found is not None:
+        return found
+    capability = CAPABILITIES[name]
+    hint = f": apt install {' '.join(capability.packages)}" if capability.packages else ""
+    reason = f"needs {name}, which this machine lacks{hint}"
+    if capability.required and os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        pytest.fail(f"{reason} (an error where CI is set)", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def require_capability() -> Callable[[str], str]:
+    """A function that returns the path of a needed program, or skips (in CI: fails) the test."""
+    return _require
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Apply every ``needs`` marker of the test, its class and its module, before any fixture."""
+    for marker in item.iter_markers("needs"):
+        for name in marker.args:
+            _require(name)
+
+
+def _children() -> dict[int, str]:
+    """Direct children of this process: pid → command line. Zombies count: nobody waited for
+    them."""
+    found: dict[int, str] = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            for pid in (task / "children").read_text().split():
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                found[int(pid)] = b" ".join(words).decode("utf-8", "replace").strip()
+        except OSError:  # the thread or the child ended while we looked
+            continue
+    return {
+        pid: line
+        for pid, line in found.items()
+        if not any(known in line for known in SHARED_CHILDREN)
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Fail a test that leaves a child process or a Python thread behind."""
+    children, threads = set(_children()), set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + LEAK_GRACE_S
+    while True:
+        left = {pid: line for pid, line in _children().items() if pid not in children}
+        running = [thread for thread in threading.enumerate() if thread not in threads]
+        if not left and not running:
+            return
+        if time.monotonic() > deadline:
+            pytest.fail(f"left behind: child processes {left}, threads {running}", pytrace=False)
+        time.sleep(0.02)

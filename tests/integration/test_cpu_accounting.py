@@ -1,0 +1,74 @@
+"""CPU weight per thread is the kernel's own figure, also for work between the ticks."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from flametap.capture import Capture
+from flametap.model import Clock
+from kernel import CpuLog
+from recording import capturing, doubts, stacks
+from running import Start, Target
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+# A thread that hardly runs is a matter of single kernel ticks (4 ms at 250 Hz), at both ends.
+TICKS_NS = 8_000_000
+
+
+def _record(target: Target, seconds: float, rate_hz: float) -> tuple[Capture, dict[str, float]]:
+    """Records; also says what the kernel has counted meanwhile: thread's name → CPU ns."""
+    with (
+        CpuLog(target.pid, list(target.facts.values())) as log,
+        capturing(target.pid, rate_hz=rate_hz) as capture,
+    ):
+        capture.wait(seconds)
+        capture.stop()
+        time.sleep(0.05)
+        profile = capture.profile
+        used = {
+            name: log.used_ns(tid, profile.start_ns, profile.now_ns)
+            for name, tid in target.facts.items()
+        }
+        return capture, used
+
+
+@pytest.mark.parametrize("rate_hz", [100, 1000])
+def test_cpu_weight_is_what_the_kernel_counted(
+    start: Start, seconds: float, rate_hz: float
+) -> None:
+    target = start("bursts")
+    capture, used_ns = _record(target, max(seconds, 2.0), rate_hz)
+    weights = {info.name: info.cpu_ns for info in capture.threads()}
+    for name, expected_ns in used_ns.items():
+        assert weights[name] == pytest.approx(expected_ns, rel=0.02, abs=TICKS_NS), (
+            f"{name}: {weights} {used_ns} {doubts(capture)}"
+        )
+    assert sum(weights[name] for name in used_ns) == pytest.approx(sum(used_ns.values()), rel=0.02)
+    target.finish()
+
+
+def test_work_in_bursts_is_put_where_it_was_done(start: Start, seconds: float) -> None:
+    target = start("bursts")
+    capture, _ = _record(target, max(seconds, 2.0), 1000)
+    for name in ("short-often", "long-rare", "steady"):
+        seen = stacks(capture, Clock.CPU, target.facts[name])
+        assert seen.share("live") >= 0.95, f"{name}:\n{seen.heaviest()}"
+    steady = stacks(capture, Clock.CPU, target.facts["steady"])
+    assert steady.share("burst") >= 0.99, steady.heaviest()
+    target.finish()
+
+
+def test_thread_that_blocks_all_signals_says_so_and_loses_no_cpu(start: Start) -> None:
+    target = start("bursts")
+    capture, used_ns = _record(target, 1.0, 100)
+    by_name = {thread.name: thread for thread in capture.profile.threads.values()}
+    assert by_name["masked"].signals_blocked
+    assert not by_name["steady"].signals_blocked
+    seen = stacks(capture, Clock.CPU, target.facts["masked"])
+    assert seen.total == pytest.approx(used_ns["masked"], rel=0.02, abs=TICKS_NS)
+    assert seen.share("[unattributed]") >= 0.99, seen.heaviest()
+    assert capture.status().counters["signal_blocked"] > 0
+    target.finish()

@@ -1,0 +1,98 @@
+"""`flametap live` and the other commands, from outside: address, page, names within the promised
+time, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import cli
+import receipt
+from recording import capturing, doubts, stacks
+from running import Start, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+URL = r"(http://127\.0\.0\.1:\d+/\S+)"
+# From the call to the first tree with names. The bar is 1.5 s on a quiet machine; a test machine is
+# never quiet.
+FIRST_GRAPH_S = 1.5 * float(os.environ.get("FLAMETAP_TEST_PATIENCE", "2"))
+
+
+def test_first_graph_with_names_comes_in_time(start: Start) -> None:
+    target = start("ratio")
+    begin = time.monotonic()
+    with capturing(target.pid, rate_hz=100) as capture:
+        wait_until(lambda: {"main", "heavy"} <= stacks(capture).names(), "names", 20)
+        elapsed_s = time.monotonic() - begin
+    assert elapsed_s <= FIRST_GRAPH_S, doubts(capture)
+    target.finish()
+
+
+@pytest.mark.parametrize("spelling", [["live"], ["live", "-p"], []])
+def test_live_serves_the_page_until_ctrl_c(
+    start: Start, tmp_path: Path, spelling: list[str]
+) -> None:
+    target = start("ratio")
+    before = receipt.take(target.pid)
+    arguments = [*spelling, target.pid, "--no-open"]
+    with cli.Running(str(tmp_path), *arguments) as run:
+        url = run.wait_for(URL)
+        with urllib.request.urlopen(url, timeout=10) as response:
+            page = response.read().decode()
+            assert "<canvas" in page
+            assert "default-src" in response.headers["Content-Security-Policy"]
+        without_token = url.split("/", 3)
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen("/".join(without_token[:3]) + "/", timeout=10)
+        refusal.value.close()
+        assert refusal.value.code in (403, 404)
+        run.interrupt()
+        run.result(15).assert_saved()
+    assert receipt.harm_after_settling(target.pid, before) == []
+    target.finish()
+
+
+def test_dump_shows_every_thread_once_with_its_wait(start: Start) -> None:
+    target = start("parked", "long")
+    result = cli.run("dump", target.pid)
+    result.assert_saved()
+    for name in target.facts:
+        assert result.stdout.count(f"park_in_{name}") == 1, result.stdout
+    assert target.finish() == [f"{name} returns=0 eintr=0" for name in target.facts]
+
+
+def test_dump_as_json_can_be_parsed(start: Start) -> None:
+    target = start("parked", "long")
+    result = cli.run("dump", target.pid, "--json")
+    result.assert_saved()
+    text = json.dumps(json.loads(result.stdout))
+    for name, tid in target.facts.items():
+        assert f"park_in_{name}" in text
+        assert str(tid) in text
+    target.finish()
+
+
+def test_ps_lists_the_target_and_doctor_finds_nothing_wrong(start: Start) -> None:
+    target = start("sleeper")
+    listed = cli.run("ps")
+    listed.assert_saved()
+    assert [line for line in listed.stdout.splitlines() if str(target.pid) in line.split()]
+    healthy = cli.run("doctor", target.pid)
+    healthy.assert_saved()
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.needs("static-glibc")
+def test_doctor_names_what_would_stop_an_attach(start: Start) -> None:
+    target = start("sleeper", variant="static")
+    result = cli.run("doctor", target.pid)
+    assert result.exit_code == 5, result.stdout + result.stderr
+    assert "static" in result.stdout + result.stderr
+    assert target.finish() == ["done"]

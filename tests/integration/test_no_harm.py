@@ -1,0 +1,113 @@
+"""The first promise: the target is never harmed. Each test here is a way in which it could be."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import cli
+import receipt
+from recording import capturing, record
+from running import Start, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+CYCLES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "50"))
+# The attach itself stops the main thread for some 130 ms; the rest is the machine's.
+LONGEST_GAP_US = 700_000
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ratio", "bursts", "parked long", "parked short", "sleeper"],
+)
+def test_nothing_stays_behind(start: Start, command: str, seconds: float) -> None:
+    target = start(*command.split())
+    before = receipt.take(target.pid)
+    result = cli.run(
+        "record", "-p", target.pid, "-d", seconds, "-r", 1000, "-o", os.devnull, "-f", "folded"
+    )
+    assert result.exit_code in (0, 6), result.stderr
+    assert receipt.harm_after_settling(target.pid, before) == []
+    target.finish()
+
+
+def test_output_goes_on_unbroken(start: Start, tmp_path: Path, seconds: float) -> None:
+    target = start("ticker")
+    wait_until(lambda: len(target.lines) > 10, "10 ticks")
+    out = tmp_path / "out.folded"
+    cli.run("record", "-p", target.pid, "-d", seconds, "-r", 1000, "-o", out).assert_saved()
+    time.sleep(0.1)
+    *ticks, last = target.finish()
+    assert last == "done"
+    assert target.errors == []
+    times_us = []
+    for number, line in enumerate(ticks):
+        found = re.fullmatch(rf"tick {number} (\d+)", line)
+        assert found, f"line {number} is {line!r}"
+        times_us.append(int(found[1]))
+    gaps = [after - before for before, after in pairwise(times_us)]
+    assert max(gaps) < LONGEST_GAP_US
+
+
+def test_many_attaches_in_a_row_leave_it_healthy(start: Start) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    for cycle in range(CYCLES):
+        with capturing(target.pid, rate_hz=1000) as capture:
+            assert not capture.wait(0.05), f"cycle {cycle}: {capture.status().reason}"
+    assert receipt.harm_after_settling(target.pid, before, attaches=CYCLES) == []
+    for line in target.finish():
+        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
+
+
+def test_its_own_signals_all_arrive_and_none_of_ours(start: Start, seconds: float) -> None:
+    target = start("signals")
+    signals = receipt.take(target.pid).signals[target.pid]
+    capture = record(target.pid, seconds, rate_hz=1000)
+    assert capture.status().counters["signals_handled"] > 0
+    after = receipt.take(target.pid).signals[target.pid]
+    for field in ("SigIgn", "SigCgt"):
+        assert after[field] == signals[field]
+    (report,) = target.finish()
+    found = re.fullmatch(r"sent (\d+) urg (\d+) rt (\d+) foreign 0 prof runs", report)
+    assert found, report
+    assert found[1] == found[2] == found[3], report
+
+
+def test_threads_libraries_and_children_that_come_and_go(start: Start, seconds: float) -> None:
+    target = start("churn")
+    capture = record(target.pid, seconds, rate_hz=1000)
+    (report,) = target.finish()
+    assert re.fullmatch(r"rounds \d+", report), report
+    names = {info.name for info in capture.threads()}
+    assert names <= {"churn"}, names
+    assert len(capture.threads()) > 10
+
+
+def test_killed_profiler_leaves_the_target_alone(start: Start, tmp_path: Path) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    arguments = ("record", "-p", target.pid, "-r", 1000, "-o", tmp_path / "out.folded")
+    with cli.Running(str(tmp_path), *arguments) as run:
+        wait_until(
+            lambda: len(receipt.take(target.pid).threads) > len(before.threads), "the agent", 20
+        )
+        time.sleep(0.5)
+        run.process.kill()
+        run.process.wait()
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    for line in target.finish():
+        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
+
+
+def test_agent_and_frida_are_not_in_the_profile(start: Start, seconds: float) -> None:
+    target = start("ratio")
+    capture = record(target.pid, seconds, rate_hz=1000)
+    assert [info.tid for info in capture.threads()] == [target.pid]
+    target.finish()

@@ -1,0 +1,185 @@
+"""`flametap record` on programs whose answer is known."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import cli
+from flametap.model import Clock, Verdict
+from recording import complete_share, doubts, record, stacks
+from running import Start, wait_until
+from stacks import read_folded
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+
+def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
+    start: Start, tmp_path: Path, seconds: float
+) -> None:
+    target, out = start("ratio"), tmp_path / "out.folded"
+    cli.run("record", "-p", target.pid, "-d", seconds, "-r", 1000, "-o", out).assert_saved()
+    folded = read_folded(out)
+    assert folded.under("heavy") / folded.under("light") == pytest.approx(3, rel=0.05), (
+        folded.heaviest()
+    )
+    # Both hang below all that calls them, and next to nothing hangs anywhere else.
+    known = folded.where(lambda s: s[-3:-1] == ("main", "cycle") and s[-1] in ("heavy", "light"))
+    assert known.total >= 0.99 * folded.total, folded.heaviest()
+    target.finish()
+
+
+def test_omitted_frame_pointers_cost_no_stack(start: Start, seconds: float) -> None:
+    target = start("ratio")
+    capture = record(target.pid, seconds, rate_hz=100)
+    assert complete_share(capture) >= 0.99, doubts(capture)
+    target.finish()
+
+
+@pytest.mark.needs("g++")
+def test_inlined_functions_and_threads_have_names(start: Start, seconds: float) -> None:
+    target = start("inlines")
+    capture = record(target.pid, seconds)
+    assert complete_share(capture) >= 0.99, doubts(capture)
+    seen = stacks(capture)
+    for size in (3, 5):
+        run = f"shapes::Mixer<{size}>::run"
+        chain = ("worker", run, f"shapes::Mixer<{size}>::round", "shapes::twist")
+        inlined = seen.where(lambda s, chain=chain: chain == s[-4:])
+        assert inlined.total >= 0.9 * seen.under(run) > 0, seen.heaviest()
+    assert seen.share("worker") >= 0.99, seen.heaviest()
+    names = {info.name: info.cpu_ns for info in capture.threads()}
+    for index in range(4):
+        assert names[f"mixer-{index}"] > 0, names
+    assert set(names) <= {"inlines", *(f"mixer-{index}" for index in range(4))}, names
+    # Two cores and four equal threads.
+    per_thread = [names[f"mixer-{index}"] for index in range(4)]
+    assert min(per_thread) > 0.1 * sum(per_thread), names
+    assert target.finish() == ["mixed 1"]
+
+
+def test_threads_option_gives_each_thread_its_root(start: Start, tmp_path: Path) -> None:
+    target, out = start("bursts"), tmp_path / "out.folded"
+    cli.run("record", "-p", target.pid, "-d", 1, "-t", "-o", out).assert_saved()
+    roots = {stack[0] for stack in read_folded(out).weights}
+    assert f"steady ({target.facts['steady']})" in roots
+    assert f"long-rare ({target.facts['long-rare']})" in roots
+    target.finish()
+
+
+@pytest.mark.parametrize("depth", [500, 1900])
+def test_deep_recursion_is_complete_up_to_the_limit(start: Start, depth: int) -> None:
+    target = start("deep", str(depth))
+    capture = record(target.pid, 0.5, rate_hz=200)
+    assert complete_share(capture) >= 0.99, doubts(capture)
+    seen = stacks(capture)
+    assert {s.count("descend_even") + s.count("descend_odd") for s in seen.weights} == {depth + 1}
+    assert seen.share("main") >= 0.99
+    target.finish()
+
+
+def test_deeper_recursion_is_cut_and_says_so(start: Start) -> None:
+    target = start("deep", "5000")
+    capture = record(target.pid, 0.5, rate_hz=200)
+    weights = capture.status().verdict_cpu_ns
+    assert weights.get(Verdict.TRUNCATED_DEPTH.name, 0) >= 0.99 * sum(weights.values()), weights
+    seen = stacks(capture)
+    assert seen.share("[truncated]") >= 0.99, [s[:2] for s in seen.weights]
+    assert seen.share("bottom") >= 0.95
+    target.finish()
+
+
+def test_folded_and_speedscope_hold_the_same_total(start: Start, tmp_path: Path) -> None:
+    target = start("bursts")
+    folded, speedscope = tmp_path / "out.folded", tmp_path / "out.speedscope.json"
+    cli.run("record", "-p", target.pid, "-d", 1, "-o", folded, "-o", speedscope).assert_saved()
+    document = json.loads(speedscope.read_text())
+    assert {profile["unit"] for profile in document["profiles"]} == {"nanoseconds"}
+    total_ns = sum(sum(profile["weights"]) for profile in document["profiles"])
+    # One is in whole microseconds, the other in nanoseconds.
+    assert read_folded(folded).total == pytest.approx(total_ns / 1000, abs=1)
+    target.finish()
+
+
+def test_folded_total_is_the_total_of_the_profile(start: Start, tmp_path: Path) -> None:
+    from flametap.export import write_file
+
+    target = start("bursts")
+    capture = record(target.pid, 1)
+    for clock in Clock:
+        out = tmp_path / f"{clock.value}.folded"
+        write_file(str(out), "folded", capture.profile, capture.table, clock=clock)
+        assert read_folded(out).total == pytest.approx(
+            capture.profile.total_ns(clock) / 1000, abs=1
+        )
+    target.finish()
+
+
+def test_stdout_carries_nothing_but_data(start: Start) -> None:
+    target = start("ratio")
+    result = cli.run("record", "-p", target.pid, "-d", 0.5, "-o", "-", "-f", "folded")
+    result.assert_saved()
+    from stacks import parse_folded
+
+    assert parse_folded(result.stdout).share("main") > 0.98
+    target.finish()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_first_signal_stops_and_saves(start: Start, tmp_path: Path, number: int) -> None:
+    target, out = start("ratio"), tmp_path / "out.folded"
+    with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
+        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        time.sleep(0.7)
+        run.interrupt(number)
+        run.result(15).assert_saved()
+    folded = read_folded(out)
+    assert folded.share("cycle") > 0.98, folded.heaviest()
+    assert not list(tmp_path.glob("*.tmp*"))
+    target.finish()
+
+
+def _is_sampled(pid: int) -> bool:
+    return "frida" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def test_end_of_the_target_ends_the_recording_and_is_saved(start: Start, tmp_path: Path) -> None:
+    target, out = start("ratio"), tmp_path / "out.folded"
+    with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
+        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        time.sleep(1)
+        target.finish()
+        run.result(15).assert_saved()
+        assert re.search("exit|ended|gone", run.output), run.output
+    folded = read_folded(out)
+    assert folded.under("heavy") > folded.under("light") > 0, folded.heaviest()
+
+
+def test_killed_target_leaves_what_was_sampled(start: Start, tmp_path: Path) -> None:
+    target, out = start("ratio"), tmp_path / "out.folded"
+    with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
+        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        time.sleep(1)
+        target.close()
+        run.result(15).assert_saved()
+    assert read_folded(out).share("cycle") > 0.98
+
+
+def test_command_is_profiled_from_its_start_and_keeps_its_exit_code(tmp_path: Path) -> None:
+    out = tmp_path / "out.folded"
+    script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo hello; exit 7"
+    result = cli.run("record", "-o", out, "--", "sh", "-c", script)
+    assert result.exit_code == 7, result.stderr
+    assert result.stdout == "hello\n"
+    assert read_folded(out).total > 50_000
+
+
+def test_command_killed_by_a_signal_gives_128_and_its_number(tmp_path: Path) -> None:
+    out = tmp_path / "out.folded"
+    result = cli.run("record", "-o", out, "--", "sh", "-c", "sleep 0.3; kill -9 $$")
+    assert result.exit_code == 128 + 9, result.stderr

@@ -1,0 +1,123 @@
+"""The instruments before the measurement: targets keep their known answers, and the receipt notices
+each harm.
+
+Nothing here attaches to anything.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import receipt
+from kernel import CpuLog, context_switches, task_ids
+from running import Start, Target, wait_until
+from targetbuild import SOURCES
+
+pytestmark = pytest.mark.needs("gcc")
+
+HARMS = {
+    "fd": r"fd \d+ was closed, is /dev/null",
+    "thread": r"new thread \d+ \(harm\)",
+    "handler": r"SigCgt was \w+, is \w+",
+    "ignored": r"SigIgn was \w+, is \w+",
+    "mask": r"SigBlk was \w+, is \w+",
+    "text": r"code of .*/harm at 0x\w+ was changed",
+    "writable-text": r"code of .*/harm at 0x\w+ is gone or has other rights",
+    "memfd": r"left mapped: /memfd:left-behind",
+    "anonymous-code": r"86016 bytes of anonymous code left behind by 1 attach",
+}
+
+
+@pytest.mark.parametrize("name", HARMS)
+def test_receipt_names_the_harm(start: Start, name: str) -> None:
+    target = start("harm")
+    before = receipt.take(target.pid)
+    target.say(name)
+    found = receipt.harm(before, receipt.take(target.pid))
+    assert any(re.search(HARMS[name], line) for line in found), found
+    target.finish()
+
+
+def test_receipt_of_a_quiet_and_of_a_busy_process_stays_the_same(start: Start) -> None:
+    for target in (start("sleeper"), start("bursts"), start("parked", "short")):
+        before = receipt.take(target.pid)
+        time.sleep(0.2)
+        assert receipt.harm_after_settling(target.pid, before, attaches=0) == []
+        target.finish()
+
+
+def test_parked_threads_stay_asleep_when_nobody_profiles_them(start: Start) -> None:
+    target = start("parked", "long")
+    before = {name: context_switches(target.pid, tid) for name, tid in target.facts.items()}
+    time.sleep(0.2)
+    after = {name: context_switches(target.pid, tid) for name, tid in target.facts.items()}
+    assert after == before
+    assert target.finish() == [f"{name} returns=0 eintr=0" for name in target.facts]
+
+
+def test_short_waits_end_again_and_again_without_eintr(start: Start) -> None:
+    target = start("parked", "short")
+    time.sleep(0.3)
+    for line in target.finish():
+        found = re.fullmatch(r"\w+ returns=(\d+) eintr=0", line)
+        assert found, line
+        assert int(found[1]) > 10, line
+
+
+def test_kernel_cpu_time_tells_the_shapes_of_bursts(start: Start) -> None:
+    target = start("bursts")
+    tids = list(target.facts.values())
+    with CpuLog(target.pid, tids) as log:
+        time.sleep(0.05)
+        begin = time.monotonic_ns()
+        time.sleep(0.5)
+        end = time.monotonic_ns()
+        time.sleep(0.05)
+    used = {name: log.used_ns(tid, begin, end) / 1e9 for name, tid in target.facts.items()}
+    assert used["short-rare"] < used["short-often"] < used["steady"]
+    assert 0.002 < used["short-rare"] < 0.05
+    assert used["steady"] > 0.1
+    assert used["masked"] > 0.1
+    target.finish()
+
+
+def test_ticker_counts_without_a_gap(start: Start) -> None:
+    target = start("ticker")
+    wait_until(lambda: len(target.lines) > 30, "30 ticks")
+    *ticks, last = target.finish()
+    assert last == "done"
+    assert [int(line.split()[1]) for line in ticks] == list(range(len(ticks)))
+
+
+@pytest.mark.parametrize("name", ["ratio", "deep", "churn", "signals"])
+def test_busy_target_is_busy_and_ends_in_order(start: Start, name: str) -> None:
+    target = start(name)
+    time.sleep(0.25)
+    report = target.finish()
+    if name == "signals":
+        found = re.fullmatch(r"sent (\d+) urg (\d+) rt (\d+) foreign 0 prof runs", report[-1])
+        assert found, report
+        assert found[1] == found[2] == found[3]
+    else:
+        assert len(report) == 1, report
+        assert not report[0].startswith("failed"), report
+
+
+@pytest.mark.needs("g++")
+def test_mixers_run_in_four_named_threads(start: Start) -> None:
+    target = start("inlines")
+    names = [
+        Path(f"/proc/{target.pid}/task/{t}/comm").read_text().strip() for t in task_ids(target.pid)
+    ]
+    assert sorted(names) == ["inlines", "mixer-0", "mixer-1", "mixer-2", "mixer-3"]
+    assert target.finish() == ["mixed 1"]
+
+
+def test_python_target_ends_by_itself(adopt: Callable[[Target], Target]) -> None:
+    assert adopt(Target([sys.executable, SOURCES / "busy.py"])).finish()[0].startswith("done")

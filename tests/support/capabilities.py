@@ -1,0 +1,160 @@
+"""What a test may need beyond Python packages: programs, compilers, the right to attach.
+
+One table, three users: tests ask for a capability by name, ``conftest.py`` decides between skip and
+error, and ``.ci/run`` asks for the Debian packages that bring what is missing (``python3
+capabilities.py --missing-packages``, before any of our dependencies is installed: hence standard
+library only).
+
+A capability that CI must have is an error there when missing, so that a green run cannot hide a
+skipped part; anywhere else it is a skip that names the package to install.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+Probe = Callable[[], "str | None"]
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One thing a test may need.
+
+    ``probe`` returns the path of the program (or another true text) and None if it is missing.
+    ``packages`` are Debian's; ``required`` says that CI must have it.
+    """
+
+    probe: Probe
+    packages: tuple[str, ...] = ()
+    required: bool = True
+
+
+def command(*names: str) -> Probe:
+    """A probe for the first of these commands on PATH (or in sbin, where Debian puts daemons)."""
+
+    def probe() -> str | None:
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+        return next((found for name in names if (found := shutil.which(name, path=path))), None)
+
+    return probe
+
+
+def python(version: str) -> Probe:
+    """A probe for another CPython, on PATH or built by pyenv."""
+
+    def probe() -> str | None:
+        builds = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+        return str(builds[-1]) if builds else shutil.which(f"python{version}")
+
+    return probe
+
+
+def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
+    """A probe that builds a C program: a compiler may be there without the libraries."""
+
+    def probe() -> str | None:
+        if (found := shutil.which(compiler)) is None:
+            return None
+        arguments = [found, "-x", "c", "-", "-o", "/dev/null", *flags]
+        built = subprocess.run(arguments, input=text, text=True, capture_output=True, check=False)
+        return found if built.returncode == 0 else None
+
+    return probe
+
+
+_SEIZE = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE = 0x4206
+sys.exit(libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), None, None) != 0)
+"""
+
+
+def attach() -> str | None:
+    """Whether one process may trace a sibling, as flametap traces its targets.
+
+    The kernel's own answer: a second process seizes a sleeping one (which does not stop it) and
+    ends.
+    """
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        seize = [sys.executable, "-I", "-c", _SEIZE, str(sleeper.pid)]
+        return "ptrace" if subprocess.run(seize, check=False).returncode == 0 else None
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+_MAIN = '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
+
+CAPABILITIES: dict[str, Capability] = {
+    "attach": Capability(attach),
+    # Compilers and what reads their output.
+    "gcc": Capability(compiles(_MAIN), ("gcc", "libc6-dev")),
+    "g++": Capability(command("g++"), ("g++",)),
+    "static-glibc": Capability(compiles(_MAIN, "-static"), ("gcc", "libc6-dev")),
+    "sanitizers": Capability(compiles(_MAIN, "-fsanitize=address,undefined"), ("gcc",)),
+    "gcc-m32": Capability(compiles(_MAIN, "-m32"), ("gcc-multilib",)),
+    "musl-gcc": Capability(command("musl-gcc"), ("musl-tools",)),
+    "readelf": Capability(command("readelf"), ("binutils",)),
+    "addr2line": Capability(command("addr2line"), ("binutils",)),
+    "eu-addr2line": Capability(command("eu-addr2line"), ("elfutils",)),
+    "eu-stack": Capability(command("eu-stack"), ("elfutils",)),
+    "gdb": Capability(command("gdb"), ("gdb",)),
+    # The page.
+    "chromium": Capability(command("chromium", "chromium-browser", "google-chrome"), ("chromium",)),
+    "node": Capability(command("node"), ("nodejs",)),
+    "npm": Capability(command("npm"), ("npm",)),
+    # Targets that nobody here wrote.
+    "openssl": Capability(command("openssl"), ("openssl",)),
+    "redis": Capability(command("redis-server"), ("redis-server", "redis-tools")),
+    "nginx": Capability(command("nginx"), ("nginx-light",)),
+    "wrk": Capability(command("wrk"), ("wrk",)),
+    "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
+    "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
+    "age": Capability(command("age"), ("age",)),  # Go
+    "setpriv": Capability(command("setpriv"), ("util-linux",)),
+    "python3.10": Capability(python("3.10"), required=False),
+    "python3.12": Capability(python("3.12"), required=False),
+    "python3.13": Capability(python("3.13"), required=False),
+}
+
+
+@functools.cache
+def find(name: str) -> str | None:
+    """Probe a capability, once.
+
+    Returns:
+        the path of the program (for ``attach`` another true text), None if it is missing.
+
+    Raises:
+        LookupError: nobody has entered a capability of that name in ``CAPABILITIES``.
+    """
+    if name not in CAPABILITIES:
+        raise LookupError(f"no capability {name!r}; add it to {__file__}: {sorted(CAPABILITIES)}")
+    return CAPABILITIES[name].probe()
+
+
+def main() -> None:
+    """Print the Debian packages that bring every required capability this machine lacks."""
+    if sys.argv[1:] != ["--missing-packages"]:
+        sys.exit("usage: capabilities.py --missing-packages")
+    wanted = {
+        package
+        for name, capability in CAPABILITIES.items()
+        if capability.required and find(name) is None
+        for package in capability.packages
+    }
+    for package in sorted(wanted):
+        print(package)
+
+
+if __name__ == "__main__":
+    main()

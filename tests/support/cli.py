@@ -1,0 +1,105 @@
+"""Runs the command line as a user would, and checks what holds for each of its runs."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from running import wait_until
+
+COMMAND = [sys.executable, "-m", "flametap"]
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    def assert_refused(self, exit_code: int, *patterns: str) -> None:
+        """Checks a refusal: exit code, one line of error that matches each pattern (without regard
+        to case), a hint, and neither data nor a traceback."""
+        assert "Traceback" not in self.stderr, self.stderr
+        assert self.exit_code == exit_code, self.stderr
+        assert self.stdout == "", self.stdout
+        errors = [line for line in self.stderr.splitlines() if line.startswith("flametap: ")]
+        assert len(errors) == 1, f"not exactly one line of error:\n{self.stderr}"
+        for pattern in patterns:
+            assert re.search(pattern, self.stderr, re.IGNORECASE), (
+                f"no {pattern!r} in {self.stderr}"
+            )
+
+    def assert_saved(self) -> None:
+        """Checks that the run went well."""
+        assert "Traceback" not in self.stderr, self.stderr
+        assert self.exit_code == 0, f"exit {self.exit_code}: {self.stderr}"
+
+
+def run(
+    *arguments: object,
+    prefix: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Result:
+    """Runs ``flametap ARGUMENTS`` to its end; ``prefix`` is a command that runs it (setpriv,
+    say)."""
+    command = [*prefix, *COMMAND, *(str(argument) for argument in arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+class Running:
+    """A run that goes on: to be interrupted. Its output goes to files: nothing blocks on a full
+    pipe."""
+
+    def __init__(self, folder: str, *arguments: object) -> None:
+        self._stdout = Path(folder) / "flametap.stdout"
+        self._stderr = Path(folder) / "flametap.stderr"
+        command = [*COMMAND, *(str(argument) for argument in arguments)]
+        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
+            self.process = subprocess.Popen(
+                command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL
+            )
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    @property
+    def output(self) -> str:
+        """All it has written so far, stdout then stderr."""
+        return self._stdout.read_text() + self._stderr.read_text()
+
+    def wait_for(self, pattern: str, timeout_s: float = 20.0) -> str:
+        """Waits until its output matches; returns the match's first group, or all of it."""
+        wait_until(
+            lambda: re.search(pattern, self.output) or self.process.poll() is not None,
+            f"flametap to print {pattern!r}",
+            timeout_s,
+        )
+        found = re.search(pattern, self.output)
+        assert found, f"flametap ended without printing {pattern!r}:\n{self.output}"
+        return found.group(found.lastindex or 0)
+
+    def interrupt(self, number: int = signal.SIGINT) -> None:
+        """Sends a signal, as Ctrl-C does."""
+        self.process.send_signal(number)
+
+    def result(self, timeout_s: float = TIMEOUT_S) -> Result:
+        """Waits for its end."""
+        code = self.process.wait(timeout_s)
+        return Result(code, self._stdout.read_text(), self._stderr.read_text())

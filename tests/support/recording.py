@@ -1,0 +1,61 @@
+"""Recordings through the Python interface, as the live page makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flametap.capture import Capture, CaptureOptions
+from flametap.model import Clock, Verdict
+from stacks import Stacks, of_tree
+
+ATTACHED_S = 15.0
+SYMBOLS_S = 60.0
+
+
+@contextmanager
+def capturing(pid: int, *, rate_hz: float = 1000.0) -> Iterator[Capture]:
+    """Attaches and samples while the block runs; then stops, detaches and finishes the symbols.
+
+    The capture stays readable after the block, until the context is left.
+    """
+    capture = Capture(pid, CaptureOptions(rate_hz=rate_hz))
+    try:
+        capture.start()
+        yield capture
+    finally:
+        capture.close()
+
+
+def record(pid: int, seconds: float, *, rate_hz: float = 1000.0) -> Capture:
+    """Records for some seconds and detaches. The result holds the profile and all names."""
+    with capturing(pid, rate_hz=rate_hz) as capture:
+        assert not capture.wait(seconds), f"the target has gone: {capture.status().reason}"
+        capture.stop()
+        capture.finish_symbols(SYMBOLS_S)
+        return capture
+
+
+def complete_share(capture: Capture) -> float:
+    """The part of the CPU weight whose stack reached its root; 0 when there is no CPU weight."""
+    weights = capture.status().verdict_cpu_ns
+    complete = sum(weights.get(verdict.name, 0) for verdict in Verdict if verdict.root_reached)
+    return complete / sum(weights.values()) if sum(weights.values()) else 0.0
+
+
+def stacks(capture: Capture, clock: Clock = Clock.CPU, tid: int | None = None) -> Stacks:
+    """The recording's stacks by a clock, of all threads or of the one with kernel id ``tid``."""
+    if tid is None:
+        return of_tree(capture.tree(clock, None))
+    chosen = frozenset(info.thread_id for info in capture.threads() if info.tid == tid)
+    assert chosen, f"thread {tid} was never seen: {capture.threads()}"
+    return of_tree(capture.tree(clock, chosen))
+
+
+def doubts(capture: Capture) -> str:
+    """What stood in the way of complete stacks, for messages of failed tests."""
+    status = capture.status()
+    return (
+        f"verdicts {status.verdict_cpu_ns}, modules at fault {status.verdict_modules}, "
+        f"counters {status.counters}, notes {status.notes}"
+    )

@@ -1,0 +1,82 @@
+"""What is installed works by itself: away from the checkout, isolated from it, through the console
+script.
+
+``make test`` runs these on the editable install. ``make installed`` runs them on the wheel, in a
+virtual environment of its own, with FLAMETAP_EXPECT_WHEEL=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = Path(sys.executable).with_name("flametap")
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+
+
+def run_python(text: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-I", "-c", text, cwd=cwd)
+
+
+def test_package_comes_from_where_it_should(tmp_path: Path) -> None:
+    done = run_python(
+        "import flametap, flametap.web, flametap.agent; print(flametap.__file__)", tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    in_checkout = Path(done.stdout.strip()).is_relative_to(ROOT / "profiler")
+    assert in_checkout != bool(os.environ.get("FLAMETAP_EXPECT_WHEEL"))
+
+
+def test_console_script_prints_its_version(tmp_path: Path) -> None:
+    done = run(SCRIPT, "--version", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    version = run_python("import flametap; print(flametap.__version__)", tmp_path).stdout.strip()
+    assert version in done.stdout
+
+
+@pytest.mark.parametrize("command", ["live", "record", "dump", "ps", "doctor"])
+def test_every_command_has_help(command: str, tmp_path: Path) -> None:
+    done = run(SCRIPT, command, "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+
+
+def test_module_runs_like_the_script(tmp_path: Path) -> None:
+    done = run(sys.executable, "-I", "-m", "flametap", "--version", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_agent_sources_are_installed(tmp_path: Path) -> None:
+    text = "from flametap import agent; assert len(agent.source()) > 10_000; assert agent.script()"
+    done = run_python(text, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_page_files_are_installed(tmp_path: Path) -> None:
+    text = (
+        "import json; from importlib.resources import files; top = files('flametap.web');"
+        "print(json.dumps([e.name for d in ('templates', 'static') for e in (top / d).iterdir()]))"
+    )
+    done = run_python(text, tmp_path)
+    assert done.returncode == 0, done.stderr
+    endings = {Path(name).suffix for name in json.loads(done.stdout)}
+    assert {".html", ".js", ".css"} <= endings
+
+
+def test_unknown_pid_is_one_line_and_exit_code_3(tmp_path: Path) -> None:
+    """The whole way through import, command line and checks, without a target."""
+    highest = int(Path("/proc/sys/kernel/pid_max").read_text())
+    done = run(SCRIPT, "dump", str(highest + 1), cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("flametap: ")
+    assert "Traceback" not in done.stderr

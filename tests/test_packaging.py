@@ -1,0 +1,99 @@
+"""The list of packages, the tree and a built wheel tell the same story.
+
+A sub-package or data file that is missing from pyproject.toml works in an editable install and is
+absent from the wheel: the likeliest way to ship a release that does not start.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"profiler": "flametap", "web": "flametap/web", "agent": "flametap/agent"}
+LEFT_OUT = re.compile(
+    r"(^|/)README\.md$|^web/screenshot[\w-]*\.png$|(^|/)__pycache__/|\.egg-info(/|$)"
+)
+
+
+def shipped_files() -> dict[str, str]:
+    """What the wheel must hold: its name in there → its name in the tree."""
+    return {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}": name
+        for folder, package in FOLDERS.items()
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file() and not LEFT_OUT.search(name := path.relative_to(ROOT).as_posix())
+    }
+
+
+def listed_packages() -> set[str]:
+    """The packages pyproject.toml spells out (read without tomllib, which Python 3.10 lacks)."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    match = re.search(r"^packages = \[\n(.*?)^\]", text, re.DOTALL | re.MULTILINE)
+    assert match, "pyproject.toml: no list of packages under [tool.setuptools]"
+    return set(re.findall(r'"([\w.]+)"', match[1]))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """A wheel built from a copy of the tree: building in place would leave build/ and egg-info
+    behind."""
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    for folder in FOLDERS:
+        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / folder, tree / folder, ignore=unwanted)
+    command = [sys.executable, "-I", "-m", "build", "--wheel", "--no-isolation"]
+    command += ["--outdir", str(out), str(tree)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (path,) = out.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def test_every_package_is_listed() -> None:
+    in_tree = {
+        name.rpartition("/")[0].replace("/", ".")
+        for name in shipped_files()
+        if name.endswith(".py")
+    }
+    assert listed_packages() == in_tree
+
+
+def test_every_package_has_an_init() -> None:
+    """Without one, the editable install does not find the folder."""
+    shipped = shipped_files()
+    missing = [
+        name for name in listed_packages() if f"{name.replace('.', '/')}/__init__.py" not in shipped
+    ]
+    assert not missing
+
+
+def test_wheel_holds_exactly_the_tree(wheel: zipfile.ZipFile) -> None:
+    held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert held == set(shipped_files())
+
+
+def test_wheel_installs_one_top_level_name(wheel: zipfile.ZipFile) -> None:
+    """Nothing called web, agent, profiler or tests may land in somebody's site-packages."""
+    assert {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" not in name} == {
+        "flametap"
+    }
+
+
+def test_wheel_declares_command_and_licence(wheel: zipfile.ZipFile) -> None:
+    names = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
+    scripts = configparser.ConfigParser()
+    scripts.read_string(wheel.read(names["entry_points.txt"]).decode())
+    assert dict(scripts["console_scripts"]) == {"flametap": "flametap.cli:main"}
+    assert "licenses/LICENSE" in names

@@ -1,0 +1,30 @@
+"""What the documents point at exists: links, pictures, and the make targets they tell of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = (".", "agent", "bench", "profiler", "tests", "tests/targets", "tests/data", "web")
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).glob("*.md")
+)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_relative_links_lead_somewhere(name: str) -> None:
+    path = ROOT / name
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text("utf-8"))
+    lost = [link for link in links if ":" not in link and not (path.parent / link).exists()]
+    assert not lost
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_make_targets_exist(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    told = re.findall(r"(?:^ {4}|`)make ([a-z][a-z-]*)", text, re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert not [target for target in told if not re.search(rf"^{target}:", makefile, re.MULTILINE)]

@@ -1,0 +1,351 @@
+"""Every refusal before an attach, on a procfs of our own making."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elfheaders import GLIBC_LOADER, GLIBC_NOTE, I386, executable
+from fakeproc import FakeProc, mapping
+from flametap import freeze, preflight, procfs, rights
+from flametap.checks import Severity
+from flametap.errors import (
+    CannotAttachError,
+    FlametapError,
+    NoSuchProcessError,
+    PermissionRefusedError,
+    UsageError,
+)
+
+PID = 100_000_000  # no real process has it
+LIBC = mapping(0x7F00_0000_0000, 1 << 20, "/usr/lib/x86_64-linux-gnu/libc.so.6", "r-xp")
+DYNAMIC = executable(GLIBC_LOADER, notes=GLIBC_NOTE)
+MIB = 1 << 20
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeProc:
+    return FakeProc(tmp_path / "proc")
+
+
+def refusal(fake: FakeProc, pid: int = PID, *, force: bool = False) -> FlametapError:
+    with pytest.raises(FlametapError) as raised:
+        preflight.check(pid, force=force, proc=fake.proc)
+    error = raised.value
+    assert "\n" not in error.message
+    assert error.hint
+    return error
+
+
+def test_healthy_process_passes_without_warnings(fake: FakeProc) -> None:
+    fake.process(PID, maps=LIBC, program=DYNAMIC, Threads="7")
+    ready = preflight.check(PID, proc=fake.proc)
+    assert (ready.pid, ready.command, ready.threads) == (PID, "demo --all", 7)
+    assert ready.warnings == ()
+    assert ready.freeze_estimate_s == 0
+    found = list(preflight.findings(PID, proc=fake.proc))
+    assert {finding.severity for finding in found} == {Severity.OK}
+    assert len(found) == 12
+
+
+@pytest.mark.parametrize("pid", [0, -5])
+def test_number_that_is_no_pid(fake: FakeProc, pid: int) -> None:
+    assert isinstance(refusal(fake, pid), UsageError)
+
+
+@pytest.mark.parametrize("pid", [PID, 1 << 40])
+def test_missing_process(fake: FakeProc, pid: int) -> None:
+    error = refusal(fake, pid)
+    assert isinstance(error, NoSuchProcessError)
+    assert f"no process {pid}" in error.message
+
+
+def test_thread_names_its_process(fake: FakeProc) -> None:
+    fake.process(PID, Tgid="77")
+    error = refusal(fake)
+    assert isinstance(error, NoSuchProcessError)
+    assert "thread of process 77" in error.message
+
+
+def test_ourselves(fake: FakeProc) -> None:
+    assert "flametap itself" in refusal(fake, os.getpid()).message
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "hint"),
+    [
+        ({"State": "Z (zombie)"}, "zombie.*parent 1", "nothing is left"),
+        ({"State": "Z (zombie)", "Threads": "3"}, "main thread", "record"),
+        ({"State": "T (stopped)"}, "stopped", "kill -CONT"),
+        ({"State": "t (tracing stop)", "TracerPid": "55"}, "already traced by process 55", "end"),
+        ({"State": "D (disk sleep)"}, "uninterruptible", "wchan"),
+        ({"Seccomp": "1"}, "strict seccomp", "record"),
+    ],
+)
+def test_states_that_refuse_an_attach(
+    fake: FakeProc, status: dict[str, str], message: str, hint: str
+) -> None:
+    fake.process(PID, maps=LIBC, program=DYNAMIC, **status)
+    error = refusal(fake)
+    assert isinstance(error, CannotAttachError)
+    assert re.search(message, error.message)
+    assert re.search(hint, error.hint)
+
+
+def test_kernel_thread(fake: FakeProc) -> None:
+    fake.process(PID, name="a) (b", flags=procfs.PF_KTHREAD)
+    assert "kernel thread" in refusal(fake).message
+
+
+def test_tracer_is_named(fake: FakeProc) -> None:
+    fake.process(55, name="gdb")
+    fake.process(PID, TracerPid="55")
+    assert "already traced by gdb (process 55)" in refusal(fake).message
+
+
+@pytest.mark.parametrize(
+    ("program", "maps", "message"),
+    [
+        (executable(notes=GLIBC_NOTE), "", r"statically linked \(glibc\).*kill"),
+        (executable(sections=b"\0.gopclntab\0"), "", r"statically linked \(Go\).*freeze"),
+        (executable(), "", r"statically linked \(musl.*freeze"),
+        (executable("/lib/ld-musl-x86_64.so.1"), "", "musl C library"),
+        (executable(bits=32, machine=I386), "", "32-bit x86 program"),
+        (executable(GLIBC_LOADER, machine=183), LIBC, "64-bit ARM64 program"),
+        (DYNAMIC, "", "no glibc mapped"),
+        (b"#!/bin/sh", "", "ELF"),
+    ],
+)
+def test_programs_that_cannot_be_entered(
+    fake: FakeProc, program: bytes, maps: str, message: str
+) -> None:
+    fake.process(PID, maps=maps, program=program)
+    with pytest.raises(CannotAttachError, match=message):
+        preflight.check(PID, proc=fake.proc)
+
+
+def test_program_started_through_the_loader_itself_passes(fake: FakeProc) -> None:
+    fake.process(PID, maps=LIBC, program=executable())
+    preflight.check(PID, proc=fake.proc)
+
+
+def test_seccomp_filter_is_a_warning(fake: FakeProc) -> None:
+    fake.process(PID, maps=LIBC, program=DYNAMIC, Seccomp="2")
+    assert "seccomp filter" in preflight.check(PID, proc=fake.proc).warnings[0]
+
+
+def test_other_frida_agent_is_a_warning(fake: FakeProc) -> None:
+    agent = mapping(0x1000, 4096, "/memfd:frida-agent-64.so (deleted)", "r-xp")
+    fake.process(PID, maps=agent + LIBC, program=DYNAMIC)
+    assert "Frida agent" in preflight.check(PID, proc=fake.proc).warnings[0]
+
+
+# --- room for threads
+
+
+def test_process_limit_of_the_user(fake: FakeProc) -> None:
+    folder = fake.process(PID, uid=1000, maps=LIBC, program=DYNAMIC, Threads="3")
+    fake.process(PID + 1, uid=1000, Threads="4")
+    fake.process(PID + 2, uid=1001, Threads="50")
+    (folder / "limits").write_text("Max processes             16      20      processes\n")
+    assert "RLIMIT_NPROC of user 1000 is 16, 7 in use" in refusal(fake).message
+
+
+@pytest.mark.parametrize("exempt", [{"uid": 0}, {"CapEff": f"{1 << procfs.CAP_SYS_RESOURCE:x}"}])
+def test_process_limit_does_not_bind_the_mighty(fake: FakeProc, exempt: dict[str, str]) -> None:
+    folder = fake.process(PID, maps=LIBC, program=DYNAMIC, **exempt)  # type: ignore[arg-type]
+    (folder / "limits").write_text("Max processes             1      1      processes\n")
+    preflight.check(PID, proc=fake.proc)
+
+
+def test_task_limit_of_the_kernel(fake: FakeProc) -> None:
+    (fake.root / "sys/kernel/threads-max").write_text("105\n")
+    fake.process(PID, maps=LIBC, program=DYNAMIC)
+    assert "kernel.threads-max is 105, 100 in use" in refusal(fake).message
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_task_limit_of_an_outer_control_group(fake: FakeProc, tmp_path: Path, version: int) -> None:
+    mount = tmp_path / "cgroup"
+    inner = mount / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "pids.max").write_text("max\n")
+    (inner / "pids.current").write_text("5\n")
+    (mount / "outer" / "pids.max").write_text("12\n")
+    (mount / "outer" / "pids.current").write_text("8\n")
+    kind, line = [("cgroup", "4:cpu,pids"), ("cgroup2", "0:")][version - 1]
+    (fake.root / "self/mountinfo").write_text(f"30 20 0:26 / {mount} rw - {kind} none rw,pids\n")
+    folder = fake.process(PID, maps=LIBC, program=DYNAMIC)
+    (folder / "cgroup").write_text(f"{line}:/outer/inner\n")
+    assert f"control group {mount}/outer is 12, 8 in use" in refusal(fake).message
+
+
+def test_frozen_control_group(fake: FakeProc, tmp_path: Path) -> None:
+    mount = tmp_path / "cgroup"
+    (mount / "box").mkdir(parents=True)
+    (mount / "box" / "cgroup.events").write_text("populated 1\nfrozen 1\n")
+    (fake.root / "self/mountinfo").write_text(f"30 20 0:26 / {mount} rw - cgroup2 none rw\n")
+    folder = fake.process(PID, maps=LIBC, program=DYNAMIC)
+    (folder / "cgroup").write_text("0::/box\n")
+    assert "frozen" in refusal(fake).message
+
+
+# --- freeze
+
+
+def test_large_shared_memory_is_refused_unless_forced(fake: FakeProc) -> None:
+    shared = mapping(0x1000_0000, 512 * MIB, "/dev/zero (deleted)", "rw-s")
+    fake.process(PID, maps=shared + LIBC, program=DYNAMIC)
+    error = refusal(fake)
+    assert "3.1 s" in error.message
+    assert "--force" in error.hint
+    ready = preflight.check(PID, force=True, proc=fake.proc)
+    assert ready.freeze_estimate_s == pytest.approx(3.07, abs=0.01)
+    assert "3.1 s" in ready.warnings[0]
+
+
+def test_force_forces_nothing_else(fake: FakeProc) -> None:
+    fake.process(PID, State="T (stopped)")
+    assert "stopped" in refusal(fake, force=True).message
+
+
+def test_some_shared_memory_is_a_warning(fake: FakeProc) -> None:
+    shared = mapping(0x1000_0000, 64 * MIB, "/memfd:x (deleted)", "rw-s")
+    fake.process(PID, maps=shared + LIBC, program=DYNAMIC)
+    assert "shared memory" in preflight.check(PID, proc=fake.proc).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "mib_read"),
+    [
+        ([("/dev/zero (deleted)", 100, "rw-s")], 100),
+        ([("/data/file", 100, "r--s")], 100),
+        # A file in pieces is read from each piece to its end; shared memory is not.
+        ([("/data/file", 10, "r--s"), ("/data/file", 20, "rw-p")], 50),
+        ([("/data/file", 10, "---p"), ("/data/file", 20, "rw-p")], 40),
+        ([("/dev/zero (deleted)", 10, "rw-s"), ("/dev/zero (deleted)", 20, "rw-s")], 30),
+        ([("[heap]", 500, "rw-p"), ("[anon:jemalloc]", 500, "rw-p")], 0),
+        ([("/dev/nvidia0", 500, "rw-s")], 0),
+        ([("/dev/shm/pool", 40, "rw-s")], 40),
+        ([("/data/none", 500, "---s")], 0),
+        ([("/data/huge", 2048, "rw-s")], 0),
+    ],
+)
+def test_freeze_estimate_counts_what_frida_reads(
+    tmp_path: Path, lines: list[tuple[str, int, str]], mib_read: int
+) -> None:
+    fake, text, at = FakeProc(tmp_path / "proc"), "", 0x1000_0000
+    for path, mib, permissions in lines:
+        text += mapping(at, mib * MIB, path, permissions)
+        at += 4096 * MIB
+    fake.process(PID, maps=text)
+    estimate_s = freeze.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc)
+    assert estimate_s == pytest.approx(mib_read * MIB * freeze.SECONDS_PER_BYTE)
+
+
+def test_libraries_are_not_read_whole(fake: FakeProc, tmp_path: Path) -> None:
+    library = tmp_path / "library.so"
+    library.write_bytes(DYNAMIC)
+    fake.process(PID, maps=mapping(0x1000_0000, 300 * MIB, str(library), "r-xp"))
+    assert freeze.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc) == 0
+
+
+# --- rights
+
+
+def facts(tmp_path: Path) -> rights.Facts:
+    fake = FakeProc(tmp_path / "proc", own_uid=1000)
+    fake.process(PID, uid=1000)
+    return rights.Facts(
+        target=procfs.read_status(PID, fake.proc),
+        ours=procfs.read_status(os.getpid(), fake.proc),
+        yama_scope=0,
+        non_dumpable=False,
+        same_user_namespace=True,
+        is_descendant=False,
+    )
+
+
+def explained(facts: rights.Facts) -> PermissionRefusedError:
+    error = rights.explain(facts, "process 1 (x)")
+    assert error.message.startswith("cannot attach to process 1 (x): ")
+    assert error.exit_code == 4
+    assert error.hint
+    return error
+
+
+def test_right_of_another_user(tmp_path: Path) -> None:
+    base = facts(tmp_path)
+    other = replace(base, target=replace(base.target, uids=(0, 0, 0, 0)))
+    assert "belongs to root" in explained(other).message
+    assert "sudo" in explained(other).hint
+
+
+def test_right_of_another_group(tmp_path: Path) -> None:
+    base = facts(tmp_path)
+    other = replace(base, target=replace(base.target, gids=(7, 7, 7, 7)))
+    assert "another group" in explained(other).message
+
+
+def test_right_over_a_mighty_process(tmp_path: Path) -> None:
+    base = facts(tmp_path)
+    other = replace(base, target=replace(base.target, capabilities_permitted=1))
+    assert "capabilities that we lack" in explained(other).message
+
+
+def test_right_over_a_process_that_hides(tmp_path: Path) -> None:
+    assert "not dumpable" in explained(replace(facts(tmp_path), non_dumpable=True)).message
+
+
+@pytest.mark.parametrize(("scope", "hint"), [(1, "sysctl"), (2, "sudo"), (3, "reboot")])
+def test_right_that_yama_takes(tmp_path: Path, scope: int, hint: str) -> None:
+    error = explained(replace(facts(tmp_path), yama_scope=scope))
+    assert f"ptrace_scope is {scope}" in error.message
+    assert hint in error.hint
+
+
+def test_right_over_a_child_despite_yama(tmp_path: Path) -> None:
+    child = replace(facts(tmp_path), yama_scope=1, is_descendant=True)
+    assert "security module" in explained(child).message
+
+
+def test_root_in_a_container(tmp_path: Path) -> None:
+    base = facts(tmp_path)
+    root = replace(base, ours=replace(base.ours, uids=(0, 0, 0, 0)))
+    assert "CAP_SYS_PTRACE" in explained(root).message
+    assert "--cap-add=SYS_PTRACE" in explained(root).hint
+
+
+def test_root_over_a_process_outside_its_namespace(tmp_path: Path) -> None:
+    base = facts(tmp_path)
+    mighty = replace(base.ours, capabilities_effective=1 << procfs.CAP_SYS_PTRACE)
+    outside = replace(base, ours=mighty, same_user_namespace=None)
+    assert "namespace" in explained(outside).message
+
+
+def test_ptrace_is_not_filtered_here() -> None:
+    assert not rights.ptrace_is_filtered()
+
+
+# --- procfs
+
+
+def test_command_line_cannot_move_the_cursor(fake: FakeProc) -> None:
+    fake.process(PID, command="evil \x1b[2J")
+    assert procfs.read_command(PID, fake.proc) == "evil ?[2J"
+
+
+def test_command_line_of_a_process_without_one(fake: FakeProc) -> None:
+    fake.process(PID, name="idle", command="")
+    assert procfs.read_command(PID, fake.proc) == "[idle]"
+
+
+def test_mappings_keep_spaces_and_know_deleted_files(fake: FakeProc) -> None:
+    maps = mapping(0x1000, 4096, "/a b/c (deleted)") + "2000-3000 rw-p 00000000 00:00 0\n"
+    fake.process(PID, maps=maps)
+    (found,) = procfs.read_mappings(PID, fake.proc)
+    assert (found.path, found.deleted, found.name, found.size) == ("/a b/c", True, "c", 4096)

@@ -1,0 +1,67 @@
+"""Names of addresses: ids that stay, inline chains, stand-ins until names are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from flametap.model import Frame, FrameKind, Function, RawFrame
+from flametap.symbols.table import SymbolTable, unnamed_function
+
+MAIN = Function("main", "prog")
+INNER = Function("inner", "prog", "a.h", FrameKind.INLINED)
+
+
+def locate(address_id: int) -> tuple[RawFrame, str]:
+    if address_id % 2:
+        return RawFrame(0, 0x7F00 + address_id), ""
+    return RawFrame(3, 0x1234 + address_id), "libfoo.so"
+
+
+def test_equal_functions_have_one_id() -> None:
+    table = SymbolTable()
+    assert table.function_id(MAIN) == 0
+    assert table.function_id(INNER) == 1
+    assert table.function_id(Function("main", "prog")) == 0
+    assert list(table.functions) == [MAIN, INNER]
+
+
+def test_frames_come_back_outermost_first() -> None:
+    table = SymbolTable(locate)
+    table.set(2, [Frame(MAIN, 10), Frame(INNER, 3)])
+    assert table.named(2)
+    assert not table.named(0)
+    assert table.frames(2) == [Frame(MAIN, 10), Frame(INNER, 3)]
+    pool = table.pool(3)
+    first, count = pool.first[2], pool.count[2]
+    assert [table.functions[i] for i in pool.functions[first : first + count]] == [MAIN, INNER]
+    assert list(pool.lines[first : first + count]) == [10, 3]
+
+
+def test_address_without_names_has_a_stand_in_until_it_gets_them() -> None:
+    table = SymbolTable(locate)
+    assert table.frames(0) == [
+        Frame(Function("libfoo.so+0x1234", "libfoo.so", kind=FrameKind.UNKNOWN))
+    ]
+    assert table.frames(1) == [Frame(Function("[jit] 0x7f01", "", kind=FrameKind.UNKNOWN))]
+    revision = table.revision
+    table.set(0, [Frame(MAIN, 1)])
+    assert table.revision > revision
+    assert table.frames(0) == [Frame(MAIN, 1)]
+
+
+def test_module_that_is_not_known_is_numbered() -> None:
+    assert unnamed_function(RawFrame(7, 0x10), "").name == "[module 7]+0x10"
+
+
+def test_address_needs_a_frame() -> None:
+    with pytest.raises(ValueError, match="at least one frame"):
+        SymbolTable().set(0, [])
+
+
+def test_order_by_name_takes_in_later_functions() -> None:
+    table = SymbolTable()
+    for name in "mza":
+        table.function_id(Function(name, ""))
+    assert list(table.by_name()) == [2, 0, 1]
+    table.function_id(Function("n", ""))
+    assert list(table.by_name()) == [2, 0, 3, 1]

@@ -1,0 +1,141 @@
+"""ELF parsing against readelf, and against damage."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from flametap.symbols import elf
+from flametap.symbols.elf import ElfError
+from objects import compile_object, open_elf, run, split_debug, symbols
+
+pytestmark = pytest.mark.needs("gcc", "readelf")
+
+SOURCE = """
+static int twice(int x) { volatile int y = x; return y * 2; }
+int visible(int x) { return twice(x) + 1; }
+int main(int argc, char **argv) { return visible(argc); }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_object(tmp_path_factory.mktemp("elf"), SOURCE, "-O1", "-g", "-fno-inline")
+
+
+def test_sections_and_build_id_are_those_that_readelf_prints(program: Path) -> None:
+    parsed = open_elf(program)
+    notes = run(["readelf", "-nW", str(program)])
+    assert parsed.build_id == re.search(r"Build ID: (\w+)", notes)[1]  # type: ignore[index]
+    expected = re.findall(
+        r"\[ *\d+\] (\.\S+) +\S+ +(\w{16}) (\w{6}) (\w{6})", run(["readelf", "-SW", str(program)])
+    )
+    assert [
+        (s.name, s.addr, s.offset, s.size) for s in parsed.sections if s.name.startswith(".")
+    ] == [(n, int(a, 16), int(o, 16), int(s, 16)) for n, a, o, s in expected]
+    assert parsed.has_symtab
+    assert parsed.debug_info_bytes > 0
+    assert parsed.base_addr == 0
+
+
+def test_stripped_file_names_its_debug_file(tmp_path: Path) -> None:
+    program = compile_object(tmp_path, SOURCE, "-g")
+    build_id = open_elf(program).build_id
+    split_debug(program, tmp_path / "program.debug")
+    stripped, debug = open_elf(program), open_elf(tmp_path / "program.debug")
+    link = stripped.debug_link()
+    assert link is not None
+    assert link[0] == "program.debug"
+    assert not stripped.has_symtab
+    assert stripped.debug_info_bytes == 0
+    assert debug.has_symtab
+    assert debug.debug_info_bytes > 0
+    assert stripped.build_id == debug.build_id == build_id
+    text = debug.section(".text")
+    assert text is not None
+    assert debug.data(text) == b""
+
+
+def test_function_starts_come_from_the_unwind_tables(program: Path) -> None:
+    fdes = open_elf(program).fde_table()
+    assert fdes is not None
+    for name in ("twice", "visible", "main"):
+        start, size = symbols(program)[name]
+        for file_addr in (start, start + 1, start + size - 1):
+            assert fdes.function_at(file_addr) == (start, start + size)
+    assert fdes.function_at(0) is None
+    assert fdes.function_at(1 << 30) is None
+
+
+def test_mini_debug_info_is_unpacked(program: Path, tmp_path: Path) -> None:
+    debug = tmp_path / "mini"
+    run(["objcopy", "--only-keep-debug", str(program), str(debug)])
+    run(["xz", "-k", str(debug)])
+    output = tmp_path / "with_mini"
+    add = f".gnu_debugdata={debug}.xz"
+    run(["objcopy", "--strip-all", "--add-section", add, str(program), str(output)])
+    mini = open_elf(output).mini_debug_info()
+    assert mini is not None
+    assert mini.has_symtab
+    damaged = bytearray(output.read_bytes())
+    place = damaged.index(b"\xfd7zXZ")
+    damaged[place + 12 : place + 40] = bytes(28)
+    with pytest.raises(ElfError):
+        elf.from_bytes(bytes(damaged)).mini_debug_info()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x7fELF",
+        b"#!/bin/sh\n" * 20,
+        b"\x7fELF\x01\x01" + bytes(100),  # 32 bits
+        b"\x7fELF\x02\x02" + bytes(100),  # big-endian
+    ],
+)
+def test_other_files_are_refused(data: bytes) -> None:
+    with pytest.raises(ElfError):
+        elf.from_bytes(data)
+
+
+def read_everything(data: bytes) -> None:
+    """All that a symbolizer asks of a file."""
+    parsed = elf.from_bytes(data)
+    for section in parsed.sections:
+        parsed.data(section)
+    parsed.debug_link()
+    parsed.mini_debug_info()
+    fdes = parsed.fde_table()
+    if fdes is not None:
+        fdes.function_at(0x1150)
+
+
+def test_damage_ends_in_elf_error_and_nothing_else(program: Path) -> None:
+    data = program.read_bytes()
+    generator = random.Random(7)
+    headers = struct.unpack_from("<Q", data, 40)[0]
+    refused = 0
+    for _ in range(400):
+        damaged = bytearray(data[: generator.choice([len(data), generator.randrange(len(data))])])
+        for _ in range(generator.randrange(8)):
+            place = generator.choice([generator.randrange(64), headers + generator.randrange(512)])
+            if place < len(damaged):
+                damaged[place] = generator.randrange(256)
+        try:
+            read_everything(bytes(damaged))
+        except ElfError:
+            refused += 1
+    assert refused > 100
+
+
+def test_build_id_is_found_behind_other_notes() -> None:
+    other = struct.pack("<III", 4, 16, 1) + b"GNU\0" + bytes(16)
+    wanted = struct.pack("<III", 4, 3, 3) + b"GNU\0" + b"\xab\xcd\xef\0"
+    assert elf.build_id_in_notes(other + wanted) == "abcdef"
+    assert elf.build_id_in_notes(other) == ""
+    assert elf.build_id_in_notes(wanted[:13]) == ""

@@ -1,0 +1,195 @@
+"""The right file or none: build-ids, deleted files, debug files in all their places."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flametap.model import Module
+from flametap.symbols.elf import from_bytes
+from flametap.symbols.files import VDSO_PATH, FilesError, TargetFiles
+from flametap.symbols.symtab import SymbolIndex
+from objects import compile_object, module_of, open_elf, run, split_debug
+
+pytestmark = pytest.mark.needs("gcc")
+
+SOURCE = """
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { puts("ready"); fflush(stdout); pause(); return 0; }
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return compile_object(tmp_path, SOURCE, "-g")
+
+
+@pytest.fixture
+def running(program: Path) -> Iterator[int]:
+    """The program as a process that waits; its pid."""
+    process = subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process.pid
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def mapped_module(pid: int, path: str, build_id: str) -> Module:
+    """The module as the agent reports it: from the executable mapping of ``path``."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6 and fields[5].startswith(path) and "x" in fields[1]:
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            return Module(1, path, start - int(fields[2], 16), start, end, build_id)
+    raise AssertionError(f"{path} is not mapped")
+
+
+def test_running_file_is_opened_even_when_deleted(program: Path, running: int) -> None:
+    module = mapped_module(running, str(program), open_elf(program).build_id)
+    program.unlink()
+    files = TargetFiles(running)
+    image = files.open_module(module)
+    assert image.elf.build_id == module.build_id
+    image.close()
+
+
+def test_rebuilt_file_is_not_used(program: Path) -> None:
+    module = module_of(program)
+    program.unlink()
+    compile_object(program.parent, SOURCE.replace("ready", "other"), "-O2")
+    with pytest.raises(FilesError, match="another one"):
+        TargetFiles(None).open_module(module)
+
+
+def test_rebuilt_file_is_not_used_while_the_old_one_runs(program: Path, running: int) -> None:
+    module = mapped_module(running, str(program), open_elf(program).build_id)
+    program.unlink()
+    compile_object(program.parent, SOURCE.replace("ready", "other"), "-O2")
+    image = TargetFiles(running).open_module(module)
+    assert image.elf.build_id == module.build_id
+    image.close()
+
+
+def test_file_without_build_id_is_taken_only_from_the_mapping(tmp_path: Path) -> None:
+    program = compile_object(tmp_path, SOURCE, "-Wl,--build-id=none", name="anonymous")
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        module = mapped_module(process.pid, str(program), "")
+        image = TargetFiles(process.pid).open_module(module)
+        assert image.elf.build_id == ""
+        image.close()
+        process.kill()
+
+
+def test_mapped_file_is_taken_when_its_build_id_is_not_known(program: Path, running: int) -> None:
+    module = mapped_module(running, str(program), "")
+    image = TargetFiles(running).open_module(module)
+    assert image.elf.build_id
+    image.close()
+    with pytest.raises(FilesError):
+        TargetFiles(None).open_module(module)
+
+
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "text").write_text("#!/bin/sh\n" * 100)
+    for name, reason in (("fifo", "regular"), ("text", "ELF"), ("none", "not found")):
+        module = Module(1, str(tmp_path / name), 0, 0, 4096, "abcd")
+        with pytest.raises(FilesError, match=reason):
+            TargetFiles(None).open_module(module)
+
+
+def test_target_that_has_exited_is_no_error_but_a_reason(program: Path) -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    files = TargetFiles(process.pid)
+    image = files.open_module(module_of(program))  # the path, checked by build-id
+    image.close()
+    assert not files.is_main_executable(str(program))
+    with pytest.raises(FilesError):
+        files.open_module(Module(2, "/nowhere", 0, 0, 4096, "abcd"))
+
+
+def test_main_executable_is_known(program: Path, running: int) -> None:
+    files = TargetFiles(running)
+    assert files.is_main_executable(str(program))
+    assert not files.is_main_executable("/usr/lib/libc.so.6")
+
+
+def test_vdso_is_read_from_memory() -> None:
+    lines = [ln for ln in Path("/proc/self/maps").read_text().splitlines() if "[vdso]" in ln]
+    if not lines:
+        pytest.skip("this kernel maps no vDSO")
+    start, end = (int(part, 16) for part in lines[0].split()[0].split("-"))
+    with open("/proc/self/mem", "rb") as memory:
+        memory.seek(start)
+        image_bytes = memory.read(end - start)
+    build_id = from_bytes(image_bytes).build_id
+    module = Module(3, VDSO_PATH, start, start, end, build_id)
+    for files in (TargetFiles(os.getpid()), TargetFiles(None)):
+        image = files.open_module(module)
+        index = SymbolIndex([(image.elf, ".dynsym")])
+        section = image.elf.section(".text")
+        assert section is not None
+        names = {
+            found.name
+            for file_addr in range(section.addr, section.addr + section.size)
+            if (found := index.lookup(file_addr)) is not None
+        }
+        assert any("clock_gettime" in name for name in names)
+    with pytest.raises(FilesError):
+        TargetFiles(None).open_module(Module(3, VDSO_PATH, start, start, end, "ffff"))
+
+
+@pytest.mark.parametrize("place", ["same", ".debug", "flat", "build-id", "bare-build-id", "named"])
+def test_debug_file_is_found_in_all_its_places(program: Path, tmp_path: Path, place: str) -> None:
+    debug = tmp_path / "program.debug"
+    split_debug(program, debug)
+    build_id = open_elf(program).build_id
+    user = tmp_path / "user"
+    target = {
+        "same": debug,
+        ".debug": tmp_path / ".debug" / "program.debug",
+        "flat": user / "program.debug",
+        "build-id": user / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug",
+        "bare-build-id": user / build_id[:2] / f"{build_id[2:]}.debug",
+        "named": user / "program",
+    }[place]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target != debug:
+        shutil.move(debug, target)
+    files = TargetFiles(None, [str(user)])
+    module = module_of(program)
+    found = files.open_debug_file(module, open_elf(program))
+    assert found is not None
+    assert found.file is not None
+    assert found.file.path == str(target)
+    found.close()
+
+
+def test_debug_file_of_another_build_is_not_used(program: Path, tmp_path: Path) -> None:
+    split_debug(program, tmp_path / "program.debug")
+    other = compile_object(tmp_path, SOURCE.replace("ready", "other"), "-g", name="other")
+    shutil.copy(other, tmp_path / "program.debug")
+    assert TargetFiles(None).open_debug_file(module_of(program), open_elf(program)) is None
+
+
+def test_debug_file_without_build_id_is_checked_by_its_crc(tmp_path: Path) -> None:
+    program = compile_object(tmp_path, SOURCE, "-g", "-Wl,--build-id=none", name="plain")
+    debug = tmp_path / "plain.debug"
+    split_debug(program, debug)
+    files = TargetFiles(None)
+    found = files.open_debug_file(module_of(program), open_elf(program))
+    assert found is not None
+    found.close()
+    run(["objcopy", "--add-section", f".extra={program}", str(debug)])
+    assert files.open_debug_file(module_of(program), open_elf(program)) is None

@@ -1,0 +1,163 @@
+"""What the page asks for. All paths below ``/TOKEN/api/``:
+
+GET view      the boxes of a view (encode.py has the shape). clock=cpu|wall|off-cpu  threads=1,2
+              zoom=ID.ID.…  width=PX  rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
+GET status    {status: model.Status, threads: [model.ThreadInfo]}
+GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
+              second, at least every other second; ``end``: nothing will change any more;
+              ``bye``: the server goes down
+POST pause    {"paused": bool} → {"paused": bool}
+
+Errors are {"error": "one line"} with status 400, 403 or 404.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, abort, request
+from werkzeug.exceptions import HTTPException
+
+from flametap.model import Clock, Status
+from flametap.web.encode import FunctionIds, ViewQuery, encode_view
+from flametap.web.source import ProfileSource
+from flametap.web.trees import TreeCache
+
+EVENT_GAP_S = 0.2  # at most five events a second, whatever the profile does
+HEARTBEAT_S = 2.0  # shows the page that we live, and us that the page has gone
+WAIT_S = 0.25  # how long closing the server may go unnoticed
+RECONNECT_MS = 1000
+MAX_WIDTH_PX = 20_000.0
+MAX_ROWS = 4096  # the agent stops at 2048 frames, inlined ones come on top
+
+
+@dataclass
+class Service:
+    """What the requests of one server share."""
+
+    source: ProfileSource
+    closing: threading.Event = field(default_factory=threading.Event)
+    ids: FunctionIds = field(default_factory=FunctionIds)
+
+    def __post_init__(self) -> None:
+        self.trees = TreeCache(self.source)
+
+
+def blueprint(service: Service) -> Blueprint:
+    """The routes, without a prefix."""
+    api = Blueprint("api", __name__)
+
+    @api.get("/view")
+    def view() -> Response:
+        query = parse_view_query(request.args.to_dict())
+        revision, index = service.trees.get(query.clock, query.thread_ids, query.revision)
+        return json_response(encode_view(index, query, revision, service.ids))
+
+    @api.get("/status")
+    def status() -> Response:
+        return json_response(
+            {"status": service.source.status(), "threads": service.source.threads()}
+        )
+
+    @api.get("/events")
+    def events() -> Response:
+        response = Response(event_stream(service), mimetype="text/event-stream")
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    @api.post("/pause")
+    def pause() -> Response:
+        body = request.get_json()
+        if not isinstance(body, dict) or not isinstance(body.get("paused"), bool):
+            abort(400, 'the body must be {"paused": true} or {"paused": false}')
+        service.source.set_paused(body["paused"])
+        return json_response({"paused": body["paused"]})
+
+    @api.errorhandler(HTTPException)
+    def failed(error: HTTPException) -> Response:
+        return json_response({"error": error.description}, error.code or 500)
+
+    return api
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A JSON answer; numpy columns and dataclasses included."""
+    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(data, status, mimetype="application/json")
+
+
+def parse_view_query(args: dict[str, str]) -> ViewQuery:
+    """The arguments of a view request. Numbers out of range are brought into it.
+
+    Raises:
+        BadRequest: an argument that makes no sense, by name.
+    """
+
+    def numbers(name: str, separator: str) -> tuple[int, ...]:
+        text = args.get(name, "")
+        try:
+            return tuple(int(part) for part in text.split(separator)) if text else ()
+        except ValueError:
+            abort(400, f"{name} must be numbers with {separator!r} between them")
+
+    def number(name: str, default: float, low: float, high: float) -> float:
+        try:
+            value = float(args.get(name, default))
+        except ValueError:
+            value = math.nan
+        if math.isnan(value):
+            abort(400, f"{name} must be a number")
+        return min(max(value, low), high)
+
+    try:
+        clock = Clock(args.get("clock", Clock.CPU.value))
+    except ValueError:
+        abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
+    table = args.get("table", "")
+    if table not in ("", "self", "total"):
+        abort(400, "table must be self or total")
+    threads = numbers("threads", ",")
+    return ViewQuery(
+        clock=clock,
+        thread_ids=frozenset(threads) if threads else None,
+        revision=int(number("revision", 0, 0, 2**53)),
+        zoom=numbers("zoom", "."),
+        width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
+        last_row=int(number("rows", ViewQuery.last_row, 1, MAX_ROWS)),
+        search=args.get("q", ""),
+        table=table,
+    )
+
+
+def event_stream(service: Service) -> Iterator[bytes]:
+    """The events of one connection, until the profile can change no more or the server closes."""
+    yield f"retry: {RECONNECT_MS}\n\n".encode()
+    while not service.closing.is_set():
+        status = service.source.status()
+        until = time.monotonic() + HEARTBEAT_S
+        yield _event("status", _without_symbols(status))
+        if status.state == "ended" and not status.symbols_pending:
+            yield _event("end", {})
+            return
+        service.closing.wait(EVENT_GAP_S)
+        while not service.closing.is_set() and time.monotonic() < until:
+            if service.source.wait(status.revision, WAIT_S) > status.revision:
+                break
+    yield _event("bye", {})
+
+
+def _without_symbols(status: Status) -> dict[str, Any]:
+    """The status as a dict; symbols are fetched apart: hundreds of modules are too long for each event."""
+    fields = dataclasses.fields(status)
+    return {each.name: getattr(status, each.name) for each in fields if each.name != "symbols"}
+
+
+def _event(name: str, value: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"

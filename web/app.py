@@ -1,0 +1,27 @@
+"""The Flask app: the page, its files and the API, all below ``/TOKEN/``."""
+
+from __future__ import annotations
+
+from flask import Flask, render_template
+
+from flametap.web.api import Service, blueprint
+from flametap.web.guard import protect
+from flametap.web.source import ProfileSource
+
+
+def create_app(source: ProfileSource, token: str) -> Flask:
+    """An app that shows one profile to whoever knows the token.
+
+    ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
+    """
+    service = Service(source)
+    app = Flask(__name__, static_url_path=f"/{token}/static")
+    app.extensions["flametap"] = service
+    protect(app, token)
+    app.register_blueprint(blueprint(service), url_prefix=f"/{token}/api")
+
+    @app.get(f"/{token}/")
+    def page() -> str:
+        return render_template("index.html", status=source.status())
+
+    return app

@@ -1,0 +1,188 @@
+"""Trees → the JSON of a view. Columns instead of objects: a third of the size, a tenth of the time.
+
+The answer to a view request (weights and positions in nanoseconds of the clock asked for)::
+
+    revision        int     of the tree; the next request may ask for at least that
+    total_ns        int     the whole tree: all the threads asked for
+    zoom            {path: [function id], box: int, asked: int}
+                            what could be kept of the path asked for, its box, length asked for
+    deepest_row     int     deepest row with a box, sent or not
+    last_row        int     deeper rows are not sent
+    boxes           columns of equal length, rows ascending, left to right within a row;
+                    the ancestors of the zoom come first (see calltree_view.Boxes)
+        row x_ns total_ns self_ns line parent hidden
+        function            index into functions below, -1 for the root and runs of narrow boxes
+    functions       columns: id (the same for the whole session) name module file kind full_name
+                    matches (0 or 1, only with a search)
+    search          null, or {pattern, error: str | null, total_ns, count,
+                    top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
+    table           null, or {rows: {id name module file kind self_ns total_ns}, function_count}
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flametap.calltree_view import (
+    Boxes,
+    TreeIndex,
+    ancestors,
+    find_matches,
+    match_functions,
+    resolve_path,
+    top_functions,
+    visible_boxes,
+)
+from flametap.model import Clock, Function
+from flametap.web.search import SearchError, compile_search
+
+MAX_TOP_MATCHES = 200  # as many as anybody steps through with N
+MAX_TABLE_ROWS = 300
+
+
+@dataclass(frozen=True)
+class ViewQuery:
+    """What a page wants to see."""
+
+    clock: Clock = Clock.CPU
+    thread_ids: frozenset[int] | None = None
+    revision: int = 0  # at least
+    zoom: tuple[int, ...] = ()  # function ids, root first
+    width_px: float = 1000.0
+    last_row: int = 400
+    search: str = ""
+    table: str = ""  # "self" or "total": also the top functions, by that; "": none
+
+
+class FunctionIds:
+    """Small numbers for functions, the same for the whole session whatever tree they come from."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: dict[Function, int] = {}
+        self._functions: list[Function] = []
+
+    def id_of(self, function: Function) -> int:
+        """The function's number; a new one at first sight."""
+        known = self._ids.get(function)
+        if known is not None:
+            return known
+        with self._lock:
+            number = self._ids.setdefault(function, len(self._functions))
+            if number == len(self._functions):
+                self._functions.append(function)
+            return number
+
+    def functions(self, numbers: Iterable[int]) -> list[Function]:
+        """The functions of these numbers, up to the first number that was never given out."""
+        found = []
+        for number in numbers:
+            if not 0 <= number < len(self._functions):
+                break
+            found.append(self._functions[number])
+        return found
+
+
+def encode_view(
+    index: TreeIndex, query: ViewQuery, revision: int, ids: FunctionIds
+) -> dict[str, Any]:
+    """The answer to a view request, for orjson (with numpy columns)."""
+    tree = index.tree
+    path = resolve_path(index, ids.functions(query.zoom))
+    zoom = path[-1]
+    boxes = visible_boxes(index, zoom, query.width_px, query.last_row)
+    search, matching = _encode_search(index, zoom, query.search, ids)
+    return {
+        "revision": revision,
+        "total_ns": int(tree.total_ns[0]),
+        "zoom": {
+            "path": _path_ids(index, zoom, ids),
+            "box": boxes.zoom_box,
+            "asked": len(query.zoom),
+        },
+        "deepest_row": boxes.deepest_row,
+        "last_row": query.last_row,
+        **_encode_boxes(boxes, tree.functions, matching, ids),
+        "search": search,
+        "table": _encode_table(index, zoom, query.table, matching, ids) if query.table else None,
+    }
+
+
+def _path_ids(index: TreeIndex, node: int, ids: FunctionIds) -> list[int]:
+    tree = index.tree
+    return [ids.id_of(tree.functions[tree.function[at]]) for at in ancestors(tree, node)[1:]]
+
+
+def _encode_boxes(
+    boxes: Boxes,
+    functions: Sequence[Function],
+    matching: Sequence[bool] | None,
+    ids: FunctionIds,
+) -> dict[str, Any]:
+    local: dict[int, int] = {-1: -1}
+    column = [local.setdefault(function, len(local) - 1) for function in boxes.function.tolist()]
+    del local[-1]
+    columns = _function_columns([functions[function] for function in local], ids)
+    columns["full_name"] = [functions[function].full_name for function in local]
+    if matching is not None:
+        columns["matches"] = [int(matching[function]) for function in local]
+    return {
+        "boxes": {
+            "row": boxes.row,
+            "x_ns": boxes.x_ns,
+            "total_ns": boxes.total_ns,
+            "self_ns": boxes.self_ns,
+            "line": boxes.line,
+            "parent": boxes.parent,
+            "hidden": boxes.hidden,
+            "function": column,
+        },
+        "functions": columns,
+    }
+
+
+def _function_columns(functions: Sequence[Function], ids: FunctionIds) -> dict[str, Any]:
+    return {
+        "id": [ids.id_of(function) for function in functions],
+        "name": [function.name for function in functions],
+        "module": [function.module for function in functions],
+        "file": [function.file for function in functions],
+        "kind": [function.kind.value for function in functions],
+    }
+
+
+def _encode_search(
+    index: TreeIndex, zoom: int, text: str, ids: FunctionIds
+) -> tuple[dict[str, Any] | None, Any]:
+    """The search's part of the answer, and per function of the tree whether it matches."""
+    if not text:
+        return None, None
+    answer: dict[str, Any] = {"pattern": text, "error": None, "total_ns": 0, "count": 0, "top": []}
+    try:
+        matches: Callable[[Function], bool] = compile_search(text)
+        matching = match_functions(index.tree, matches)
+    except SearchError as error:
+        return {**answer, "error": str(error)}, None
+    found = find_matches(index, matching, zoom)
+    top = found.nodes[:MAX_TOP_MATCHES].tolist()
+    answer["total_ns"] = found.total_ns
+    answer["count"] = len(found.nodes)
+    answer["top"] = [
+        {"path": _path_ids(index, node, ids), "total_ns": int(index.tree.total_ns[node])}
+        for node in top
+    ]
+    return answer, matching
+
+
+def _encode_table(
+    index: TreeIndex, zoom: int, order: str, matching: Any, ids: FunctionIds
+) -> dict[str, Any]:
+    top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=order == "self", matching=matching)
+    functions = [index.tree.functions[function] for function in top.function.tolist()]
+    rows = _function_columns(functions, ids)
+    rows["self_ns"] = top.self_ns
+    rows["total_ns"] = top.total_ns
+    return {"rows": rows, "function_count": top.function_count}

@@ -1,0 +1,108 @@
+"""The HTTP server: werkzeug's, one thread per connection, in the background.
+
+A thread per connection because each open page holds one for its events; with a pool, as many pages
+as it has threads would starve every other request.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import weakref
+from typing import Any
+
+from flask import Flask
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
+
+from flametap.errors import OutputError
+from flametap.web.api import WAIT_S, Service
+from flametap.web.app import create_app
+from flametap.web.source import ProfileSource
+
+POLL_S = 0.05  # how long a call to close() may go unnoticed by the accepting thread
+GOODBYE_S = WAIT_S + 0.1  # what event streams need to notice that they shall say good-bye
+
+
+class _Handler(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"  # keeps connections open: a view costs no new one
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Say nothing: stderr is the user's terminal, and the URL holds the token."""
+
+
+class _WSGIServer(ThreadedWSGIServer):
+    """Knows its open connections, so that closing does not wait for pages to go away."""
+
+    def __init__(self, address: tuple[str, int], app: Flask, fd: int) -> None:
+        super().__init__(address[0], address[1], app, _Handler, fd=fd)
+        self.connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, peer = super().get_request()
+        self.connections.add(connection)
+        return connection, peer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that was closed in the middle of an answer is no news."""
+
+    def hang_up(self) -> None:
+        """End all connections; their threads then end by themselves."""
+        for connection in list(self.connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:  # already gone
+                continue
+
+
+class Server:
+    """A running server.
+
+    Attributes:
+        url: what to open in a browser; holds the token.
+    """
+
+    def __init__(self, app: Flask, listener: socket.socket, host: str, token: str) -> None:
+        self._service: Service = app.extensions["flametap"]
+        port = listener.getsockname()[1]
+        with listener:  # the server works on a duplicate
+            self._server = _WSGIServer((host, port), app, listener.fileno())
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(
+            host, f"[{host}]" if ":" in host else host
+        )
+        self.url = f"http://{shown}:{port}/{token}/"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(POLL_S,), name="flametap-web", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say good-bye to the pages and free the port. Safe to call twice."""
+        self._service.closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        if self._server.connections:
+            time.sleep(GOODBYE_S)
+        self._server.hang_up()
+        self._server.server_close()
+
+
+def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
+    """Serve a profile in the background.
+
+    Args:
+        port: 0 takes any free one.
+
+    Raises:
+        OutputError: the address cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=64)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(
+            f"cannot serve the page on {host} port {port}: {reason}",
+            "choose another with --port, or --port 0 for any free one",
+        ) from error
+    return Server(create_app(source, token), listener, host, token)

@@ -1,0 +1,30 @@
+"""What the web needs from a profile: one Protocol, met by a live capture and by the tests' fake."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from flametap.calltree import CallTree
+from flametap.model import Clock, Status, ThreadInfo
+
+
+class ProfileSource(Protocol):
+    """A profile that may still grow. Every method may be called from several threads at once."""
+
+    def status(self) -> Status:
+        """State, counters, verdicts, symbols; cheap enough for several calls a second."""
+
+    def threads(self) -> list[ThreadInfo]:
+        """All threads of the target that have any weight, exited ones included."""
+
+    def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
+        """The call tree as of now; None means all threads."""
+
+    def wait(self, revision: int, timeout_s: float) -> int:
+        """Block until the revision is newer than the given one; return the current one.
+
+        Returns at the timeout as well; a timeout of 0 only asks.
+        """
+
+    def set_paused(self, paused: bool) -> None:
+        """Stop taking samples, or go on."""

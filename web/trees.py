@@ -1,0 +1,55 @@
+"""The trees that pages look at now, built once per revision and shared by all requests for them.
+
+Zooming, scrolling and searching ask for the revision the page already has, and get the tree kept
+here; only a page that was told of a newer revision makes a new one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from flametap.calltree_view import TreeIndex
+from flametap.model import Clock
+from flametap.web.source import ProfileSource
+
+MAX_TREES = (
+    4  # a tree with a million nodes and its index take some 100 MB; tabs differ by clock or threads
+)
+
+
+class _Slot:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.revision = -1
+        self.index: TreeIndex | None = None
+
+
+class TreeCache:
+    """Thread-safe; requests for one tree wait for each other, others go on."""
+
+    def __init__(self, source: ProfileSource) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._slots: OrderedDict[tuple[Clock, frozenset[int] | None], _Slot] = OrderedDict()
+
+    def get(
+        self, clock: Clock, thread_ids: frozenset[int] | None, revision: int
+    ) -> tuple[int, TreeIndex]:
+        """A tree of at least the given revision, or the current one if that is older.
+
+        Returns:
+            the revision of the tree (it may hold even newer samples), and the tree.
+        """
+        with self._lock:
+            slot = self._slots.setdefault((clock, thread_ids), _Slot())
+            self._slots.move_to_end((clock, thread_ids))
+            while len(self._slots) > MAX_TREES:
+                self._slots.popitem(last=False)
+        with slot.lock:
+            if slot.index is None or slot.revision < revision:
+                now = self._source.wait(-1, 0.0)  # before the tree: never newer than what it holds
+                if slot.index is None or slot.revision != now:
+                    slot.index = TreeIndex(self._source.tree(clock, thread_ids))
+                    slot.revision = now
+            return slot.revision, slot.index
