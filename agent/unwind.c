@@ -79,22 +79,55 @@ static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
 }
 
 /*
- * The rule for `pc`: a rule number, 0 (a module without CFI there) or one of RULE_NOT_READY, RULE_JIT, RULE_NO_CODE.
+ * The cache of rules by pc. An entry is one u64 {pc >> 16 : 32, generation : 8, rule : 24}, read and written whole, so
+ * handlers on several threads can share the cache without a lock. The index folds bits 16..31 into 0..15 and can be undone
+ * with the tag.
  *
- * A cache entry is one u64 {pc >> 16 : 32, generation : 8, rule : 24}, read and written whole, so handlers on several
- * threads can share the cache without a lock. The index folds bits 16..31 into 0..15 and can be undone with the tag.
+ * Nine rules of ten are CFA = rsp|rbp + n, RA at CFA-8, rbp unchanged or saved close below the CFA. Those are kept in
+ * the entry itself, so that a step touches one line of the cache and the stack, and nothing else:
+ *
+ *   bit 23  1: packed; 0: bits 22..0 are a rule number
+ *   bit 22  base register: 0 rsp, 1 rbp
+ *   bits 21..8  n / 8
+ *   bits 7..0   0: rbp unchanged; k: saved at CFA - 8k
  */
+#define PACKED 0x800000U
+#define PACKED_RBP 0x400000U
+#define PACKED_OFFSET_MAX (0x3fff * 8)
+
+static u32 rule_pack_sigsafe(const struct unwind_rule *rule, u32 number)
+{
+    u32 saved = 0;
+    if ((rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_RBP) || rule->ra_kind != RA_AT_CFA || rule->ra_off != -8 ||
+        rule->cfa_off <= 0 || rule->cfa_off > PACKED_OFFSET_MAX || rule->cfa_off & 7)
+        return number;
+    if (rule->rbp_kind == RBP_SAVED) {
+        if (rule->rbp_off >= 0 || rule->rbp_off < -255 * 8 || rule->rbp_off & 7)
+            return number;
+        saved = (u32)(-rule->rbp_off / 8);
+    } else if (rule->rbp_kind != RBP_SAME) {
+        return number;
+    }
+    return PACKED | (rule->cfa_kind == CFA_RBP ? PACKED_RBP : 0) | (u32)(rule->cfa_off / 8) << 8 | saved;
+}
+
+static u32 cache_index_sigsafe(u64 pc)
+{
+    return (u32)(pc ^ pc >> 16) & (RULE_CACHE_SLOTS - 1);
+}
+
+/* The rule for `pc`: a rule number, 0 (a module without CFI there) or one of RULE_NOT_READY, RULE_JIT, RULE_NO_CODE. */
 static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 pc)
 {
     u64 tag = pc >> 16;
-    u32 index = (u32)(pc ^ tag) & (RULE_CACHE_SLOTS - 1);
+    u32 index = cache_index_sigsafe(pc);
     u32 generation = a->cache_generation & 0xff;
     u64 entry = a->rule_cache[index];
     const struct code_range *range;
     struct module *m;
     u32 rule;
 
-    if (entry >> 32 == tag && ((entry >> 24) & 0xff) == generation)
+    if (entry >> 32 == tag && ((entry >> 24) & 0xff) == generation && !(entry & PACKED))
         return (u32)entry & 0xffffff;
     range = code_range_sigsafe(map, pc);
     if (!range) {
@@ -110,7 +143,7 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
     }
     rule = m->state == MODULE_READY ? rule_in_module_sigsafe(m, pc) : 0;
     if (tag >> 32 == 0)
-        a->rule_cache[index] = tag << 32 | (u64)generation << 24 | rule;
+        a->rule_cache[index] = tag << 32 | (u64)generation << 24 | rule_pack_sigsafe(&a->rules->rules[rule], rule);
     return rule;
 }
 
@@ -340,18 +373,66 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
 }
 
 /*
+ * As many steps as packed rules carry: the common case, kept free of calls because it is most of the handler's time.
+ * Leaves `u` at the first frame that needs more. 0 at the end of the stack. Context: signal.
+ */
+static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
+{
+    const volatile u64 *cache = u->agent->rule_cache;
+    u64 generation = u->agent->cache_generation & 0xff;
+    u64 pc = u->pc, sp = u->sp, bp = u->bp, ra = 1;
+    u32 count = u->frame_count, first = count, bp_known = u->bp_known;
+    while (count < MAX_FRAMES) {
+        u64 entry = cache[(pc ^ pc >> 16) & (RULE_CACHE_SLOTS - 1)];
+        u64 cfa, saved;
+        if ((entry >> 24) != ((pc >> 16) << 8 | generation) || !(entry & PACKED))
+            break;
+        if (entry & PACKED_RBP) {
+            if (!bp_known)
+                break;
+            cfa = bp;
+        } else {
+            cfa = sp;
+        }
+        cfa += ((entry >> 8) & 0x3fff) * 8;
+        saved = entry & 0xff;
+        if (cfa <= sp || cfa > u->window_end || cfa & 7 || cfa - saved * 8 - 8 < u->window_start)
+            break;
+        u->frames[count++] = pc;
+        ra = *(const u64 *)(cfa - 8 + u->window_delta);
+        if (ra == 0)
+            break;
+        if (saved) {
+            bp = *(const u64 *)(cfa - saved * 8 + u->window_delta);
+            bp_known = 1;
+        }
+        sp = cfa;
+        pc = call_site_sigsafe(ra);
+    }
+    u->frame_count = count;
+    u->pc = pc;
+    u->sp = sp;
+    u->bp = bp;
+    u->bp_known = bp_known;
+    if (count != first)
+        u->gregs = (const u64 *)0;
+    if (ra == 0)
+        unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+    return ra != 0;
+}
+
+/*
  * Walk from the leaf (pc, sp, bp, gregs, window and frames are set) to the root. Sets frame_count, verdict, fault_pc.
  * Context: signal; may not: allocate, lock, call libc, read outside the window.
  */
 static void unwind_sigsafe(struct unwinder *u)
 {
-    u32 going = 1;
     u->frame_count = 0;
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
     u->guessed = 0;
     u->scan_checks = 0;
-    while (going && u->frame_count < MAX_FRAMES) {
+    while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
         u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc);
         if (rule == RULE_NOT_READY) {
             unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
@@ -363,10 +444,12 @@ static void unwind_sigsafe(struct unwinder *u)
             return;
         }
         u->frames[u->frame_count++] = u->pc;
-        if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE)
-            going = step_by_guess_sigsafe(u, rule == RULE_JIT);
-        else
-            going = step_by_rule_sigsafe(u, &u->agent->rules->rules[rule]);
+        if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE) {
+            if (!step_by_guess_sigsafe(u, rule == RULE_JIT))
+                break;
+        } else if (!step_by_rule_sigsafe(u, &u->agent->rules->rules[rule])) {
+            break;
+        }
     }
     if (u->verdict == VERDICT_COMPLETE && u->guessed)
         u->verdict = VERDICT_GUESSED;
