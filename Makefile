@@ -89,11 +89,12 @@ bench: $(STAMP) ## what flametap costs its target; see bench/README.md
 .PHONY: build
 build: $(STAMP) ## sdist and wheel, in dist/
 	@rm -rf dist build/lib
-	$(BIN)/python -m build --outdir dist .
+	@mkdir -p build
+	$(BIN)/python -m build --outdir dist . >build/log 2>&1 || { cat build/log; exit 1; }
 
 .PHONY: installed
 installed: build ## the built wheel, installed by itself in a second environment
-	rm -rf build/wheel-venv
+	@rm -rf build/wheel-venv
 	$(PYTHON) -m venv build/wheel-venv
 	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl 'pytest>=8.2'
 	FLAMETAP_EXPECT_WHEEL=1 build/wheel-venv/bin/pytest -p no:cacheprovider tests/test_installed.py

@@ -68,7 +68,7 @@ enum counter {
     COUNTER_TICKS_LATE = 1,               /* rounds that began more than one period late */
     COUNTER_SIGNALS_SENT = 2,
     COUNTER_SIGNALS_HANDLED = 3,
-    COUNTER_SIGNALS_LATE = 4,             /* thread-ticks skipped because the last signal was still on its way */
+    COUNTER_SIGNALS_LATE = 4,             /* thread-ticks skipped: it ran, yet its last signal was still on its way */
     COUNTER_PARKED_READS = 5,             /* stacks of parked threads read through procfs */
     COUNTER_PARKED_TORN = 6,              /* … thrown away because the thread ran meanwhile */
     COUNTER_UNCHANGED = 7,                /* thread-ticks with no CPU used: the old stack still holds */

@@ -7,7 +7,8 @@
  * per-thread sums equal the kernel's.
  */
 
-#define RECENT_PERIODS 10                 /* a stack this old still stands for what the thread does */
+#define RECENT_NS 100000000ULL            /* a stack this old still stands for what the thread does, */
+#define RECENT_PERIODS 10                 /* or this many periods */
 
 static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
 {
@@ -99,7 +100,8 @@ static void intervals_send_open(struct agent *a)
  */
 static void intervals_finish(struct agent *a, struct thread_slot *slot)
 {
-    u32 recent = slot->last_run_trace && slot->accounted_ns < slot->last_run_ns + RECENT_PERIODS * a->period_ns;
+    u64 recent_ns = RECENT_PERIODS * a->period_ns > RECENT_NS ? RECENT_PERIODS * a->period_ns : RECENT_NS;
+    u32 recent = slot->last_run_trace && slot->accounted_ns < slot->last_run_ns + recent_ns;
     interval_close(a, slot);
     if (!slot->cpu_carry_ns)
         return;

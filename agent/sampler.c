@@ -90,8 +90,10 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns)
 /* The last signal has not been answered. A thread that ran all the same may have blocked it since. */
 static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
 {
+    if (!ran)
+        return;                           /* it waits for a CPU, and takes the signal when it gets one */
     count_up(a, COUNTER_SIGNALS_LATE, 1);
-    if (!ran || ++slot->late_ticks % LATE_TICKS_BEFORE_CHECK)
+    if (++slot->late_ticks % LATE_TICKS_BEFORE_CHECK)
         return;
     if (thread_blocks_signal(a, slot->tid)) {
         slot->signals_blocked = 1;

@@ -74,17 +74,14 @@ def read_program(descriptor: int) -> Program | None:
     entry_size, entry_count = struct.unpack_from("<HH", header, 54)
     interpreter, has_glibc_note = "", False
     if entry_size >= 56:
-        table = os.pread(descriptor, min(entry_size * entry_count, _MAX_TABLE_BYTES), table_offset)
+        table = _read(descriptor, entry_size * entry_count, table_offset)
         for entry in range(0, len(table) - 55, entry_size):
             (kind,) = struct.unpack_from("<I", table, entry)
             (offset,) = struct.unpack_from("<Q", table, entry + 8)
             (size,) = struct.unpack_from("<Q", table, entry + 32)
             if kind == _PT_INTERP:
-                interpreter = (
-                    os.pread(descriptor, min(size, 4096), offset)
-                    .rstrip(b"\0")
-                    .decode("utf-8", "replace")
-                )
+                path = _read(descriptor, size, offset).rstrip(b"\0")
+                interpreter = path.decode("utf-8", "replace")
             elif kind == _PT_NOTE:
                 notes = _read(descriptor, size, offset)
                 has_glibc_note = has_glibc_note or _has_abi_tag(notes)
@@ -115,7 +112,7 @@ def _section_names(descriptor: int, header: bytes) -> bytes:
     entry_size, entry_count, names_index = struct.unpack_from("<HHH", header, 58)
     if entry_size < 64 or names_index >= entry_count:
         return b""
-    entry = os.pread(descriptor, 64, table_offset + names_index * entry_size)
+    entry = _read(descriptor, 64, table_offset + names_index * entry_size)
     if len(entry) < 64:
         return b""
     offset, size = struct.unpack_from("<QQ", entry, 24)

@@ -92,6 +92,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = flametap.main(list(arguments), prog_name="flametap", standalone_mode=False)
     except FlametapError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            return leave_closed_stdout()
         return fail(error.message, error.hint, error.exit_code)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "flametap"
@@ -102,16 +104,20 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return 130
     except BrokenPipeError:
-        # The reader of our output has left (`flametap ps | head`): not worth a word. What Python
-        # itself still wants to flush at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return leave_closed_stdout()
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return fail(f"internal error: {what}", f"{DEBUG_VARIABLE}=1 shows where; do report it", 1)
     return code if isinstance(code, int) else 0
+
+
+def leave_closed_stdout() -> int:
+    """The reader of our output has left (`flametap ps | head`): not worth a word."""
+    # What Python itself still wants to flush at exit must not fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def fail(message: str, hint: str, exit_code: int) -> int:

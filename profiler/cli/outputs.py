@@ -73,7 +73,7 @@ def check_writable(path: str) -> None:
     Raises:
         OutputError: it cannot.
     """
-    folder = os.path.dirname(path) or "."
+    folder = os.path.dirname(os.path.realpath(path))
     try:
         if os.path.isdir(path):
             raise OutputError(f"cannot write {path}: it is a folder", "name a file in it with -o")

@@ -87,8 +87,8 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
     parts = [
         f"{status.state} {status.pid}",
         time_part,
-        f"{status.samples:,} samples at {status.rate_hz:.3g} Hz",
-        f"{threads} thread{'s' if threads != 1 else ''}",
+        f"{counted(status.samples, 'sample')} at {status.rate_hz:.3g} Hz",
+        counted(threads, "thread"),
     ]
     lost = losses(status)
     if lost:
@@ -104,8 +104,15 @@ def losses(status: Status) -> dict[str, int]:
     return {name: count for name in LOSS_COUNTERS if (count := status.counters.get(name, 0))}
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 thread``, ``2 threads``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def duration(seconds: float) -> str:
-    """``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
+    """``310 ms``, ``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flametap.cli.outputs import STDOUT, Output
-from flametap.cli.progress import Progress, duration, losses, recording_line
+from flametap.cli.progress import Progress, counted, duration, losses, recording_line
 from flametap.cli.signals import EXIT_CODE, Interrupts
 from flametap.errors import NoSamplesError
 from flametap.model import Clock, Status, Verdict
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 LINE_INTERVAL_S = 0.25  # the eye reads no faster
+# Of one core: below it, the figures of the CPU clock rest on a handful of samples.
+IDLE_SHARE = 0.01
 # What a stack is cut by, in words for the summary.
 CUT_BY = {
     Verdict.TRUNCATED_DEPTH: "deeper than the limit",
@@ -90,20 +92,22 @@ def finish(
         NoSamplesError: there is nothing to write.
         OutputError: a file cannot be written.
     """
+    asked = min(interrupts.count, 1)  # the signal that ended the recording, if one did
     progress.step(f"detaching from {capture.pid}")
     capture.stop()
     ended = capture.status().reason
     if not interrupts.stop and ended and ended != "stopped":
         progress.say(f"{ended}; the recording ends with it")
-    was_cut = _name(capture, interrupts, progress) if outputs else False
+    was_cut = bool(outputs) and _name(capture, interrupts, asked, progress)
     status = capture.status()
     for note in status.notes:
         progress.warn(note)
+    lines = summary(status, capture.profile.total_ns(Clock.CPU), len(capture.threads()))
     if outputs:
         _refuse_empty(capture, what)
     for output in outputs:
-        _write(capture, output, what, progress)
-    for line in summary(status, capture.profile.total_ns(Clock.CPU), len(capture.threads())):
+        _write(capture, output, what, [*lines, *status.notes], progress)
+    for line in lines:
         progress.say(line)
     if verbose:
         for source in status.symbols:
@@ -112,15 +116,15 @@ def finish(
     return EXIT_CODE if was_cut else 0
 
 
-def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> bool:
-    before = interrupts.count
+def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progress) -> bool:
+    """Waits for all names; True if one more signal than ``asked`` put an end to that."""
     while not capture.finish_symbols(POLL_S):
-        if interrupts.count > before:
+        if interrupts.count > asked:
             progress.warn("saving without the names that are still missing")
             return True
         pending = capture.status().symbols_pending
         progress.step(f"naming functions, {pending:,} addresses to go (Ctrl-C saves without)")
-    return interrupts.count > max(before, 1)
+    return False
 
 
 def _refuse_empty(capture: Capture, what: What) -> None:
@@ -143,7 +147,9 @@ def _refuse_empty(capture: Capture, what: What) -> None:
     )
 
 
-def _write(capture: Capture, output: Output, what: What, progress: Progress) -> None:
+def _write(
+    capture: Capture, output: Output, what: What, notes: Sequence[str], progress: Progress
+) -> None:
     from flametap.export import write_file
 
     path = output.path_for(capture.pid, time.time())
@@ -157,6 +163,8 @@ def _write(capture: Capture, output: Output, what: What, progress: Progress) -> 
         thread_ids=what.thread_ids(capture),
         by_thread=what.by_thread,
         unit=what.unit,
+        title=f"{capture.command} ({capture.pid})",
+        notes=notes,
     )
     if output.path != STDOUT:
         progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
@@ -165,23 +173,29 @@ def _write(capture: Capture, output: Output, what: What, progress: Progress) -> 
 def summary(status: Status, cpu_ns: int, threads: int) -> list[str]:
     """What was recorded, how far it can be trusted, what was lost. Lines without a full stop."""
     lines = [
-        f"recorded {duration(status.duration_ns / 1e9)}: {status.samples:,} samples of {threads} "
-        f"thread{'s' if threads != 1 else ''}, {duration(cpu_ns / 1e9)} of CPU time"
+        f"recorded {duration(status.duration_ns / 1e9)}: {counted(status.samples, 'sample')} of "
+        f"{counted(threads, 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
     ]
+    if cpu_ns < IDLE_SHARE * status.duration_ns:
+        lines.append("it was nearly always asleep: --clock wall shows where")
+        return lines + _lost(status)
     total_ns = sum(status.verdict_cpu_ns.values())
     cut = {
         verdict: status.verdict_cpu_ns.get(verdict.name, 0) / total_ns
         for verdict in Verdict
         if total_ns and not verdict.root_reached
     }
-    if any(cut.values()):
+    if sum(cut.values()) >= 0.0005:
         whole = 1 - sum(cut.values())
-        reasons = [f"{share:.1%} {CUT_BY[verdict]}" for verdict, share in cut.items() if share]
+        reasons = [
+            f"{share:.1%} {CUT_BY[verdict]}" for verdict, share in cut.items() if share >= 0.0005
+        ]
         lines.append(f"{whole:.1%} of it in complete stacks; the rest: {', '.join(reasons)}")
     if status.verdict_modules:
         lines.append(f"stacks were cut in: {', '.join(list(status.verdict_modules)[:5])}")
-    lost = losses(status)
-    if lost:
-        reasons = [f"{count:,} {name.replace('_', ' ')}" for name, count in lost.items()]
-        lines.append(f"lost: {', '.join(reasons)}")
-    return lines
+    return lines + _lost(status)
+
+
+def _lost(status: Status) -> list[str]:
+    reasons = [f"{count:,} {name.replace('_', ' ')}" for name, count in losses(status).items()]
+    return [f"lost: {', '.join(reasons)}"] if reasons else []

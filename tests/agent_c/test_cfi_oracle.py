@@ -59,7 +59,8 @@ BINARIES = {
     "libstdc++": (LIBRARIES / "libstdc++.so.6", 0.0),
     "libcrypto": (LIBRARIES / "libcrypto.so.3", 0.005),
     "libpython": (_python_library(), 0.0),
-    "node": (Path("/usr/bin/node"), 0.001),
+    # Debian's node is a small program in front of a library.
+    "node": (next(LIBRARIES.glob("libnode.so.*"), Path("/usr/bin/node")), 0.001),
 }
 REGISTERS = (
     "rax",

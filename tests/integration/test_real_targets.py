@@ -69,7 +69,7 @@ def test_redis_under_benchmark(adopt: Adopt, tmp_path: Path, seconds: float) -> 
     socket = tmp_path / "redis.sock"
     server = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", ""]
     target = adopt(Target([*server, "--dir", str(tmp_path)], announces=False))
-    wait_until(lambda: socket.exists() and target.lines, "redis to listen", 10)
+    wait_until(lambda: "The server is now ready" in "".join(target.lines), "redis", 10)
     expected = Expectation(
         names=("main", "aeMain", "aeProcessEvents", "processCommand", "call", "setCommand"),
         modules=("redis-server", "libc.so.6"),

@@ -69,6 +69,17 @@ def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
     return probe
 
 
+def libc_debug_file() -> str | None:
+    """The debug file that belongs to the C library in use, by build-id."""
+    library = next(Path("/usr/lib").glob("*-linux-gnu/libc.so.6"), None)
+    if library is None:
+        return None
+    note = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"  # name of 4 bytes, 20 of content, NT_GNU_BUILD_ID
+    build_id = library.read_bytes().partition(note)[2][:20].hex()
+    debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
+    return str(debug) if debug.exists() else None
+
+
 _SEIZE = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -107,6 +118,8 @@ CAPABILITIES: dict[str, Capability] = {
     "addr2line": Capability(command("addr2line"), ("binutils",)),
     "eu-addr2line": Capability(command("eu-addr2line"), ("elfutils",)),
     "eu-stack": Capability(command("eu-stack"), ("elfutils",)),
+    "xz": Capability(command("xz"), ("xz-utils",)),
+    "libc-debug": Capability(libc_debug_file, ("libc6-dbg",)),
     "gdb": Capability(command("gdb"), ("gdb",)),
     # The page.
     "chromium": Capability(command("chromium", "chromium-browser", "google-chrome"), ("chromium",)),

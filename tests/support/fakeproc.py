@@ -41,7 +41,7 @@ class FakeProc:
         program: bytes = b"",
         **status: str,
     ) -> Path:
-        """Lays out a process; more keywords replace lines of its status file. Returns its folder."""
+        """Lays out a process and returns its folder; ``status`` replaces lines of that file."""
         folder = self.root / str(pid)
         folder.mkdir()
         lines = {

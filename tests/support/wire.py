@@ -74,9 +74,7 @@ def interval(
 ) -> bytes:
     """An interval record."""
     flags = abi.INTERVAL_OPEN if is_open else 0
-    return INTERVAL.pack(
-        t0_ns, wall_ns, cpu_ns, thread_id, trace_id, state, flags, sysno, samples
-    )
+    return INTERVAL.pack(t0_ns, wall_ns, cpu_ns, thread_id, trace_id, state, flags, sysno, samples)
 
 
 def section(kind: int, records: Sequence[bytes]) -> bytes:

@@ -43,18 +43,24 @@ static struct timespec period(void)
     return result;
 }
 
-/* Each returns what the wait returned, -1 with errno set when it failed. */
+/* Each returns what the wait returned, -1 with errno set when it failed. AFTER_THE_CALL keeps the call from becoming a
+ * jump, which would leave no frame of ours on the stack. */
+#define AFTER_THE_CALL(result) __asm__ volatile("" : "+r"(result))
 
 NOINLINE static int park_in_epoll_wait(void)
 {
     struct epoll_event event;
-    return epoll_wait(epoll_fd, &event, 1, period_ms());
+    int result = epoll_wait(epoll_fd, &event, 1, period_ms());
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_poll(void)
 {
     struct pollfd input = {.fd = silent_pair[0], .events = POLLIN, .revents = 0};
-    return poll(&input, 1, period_ms());
+    int result = poll(&input, 1, period_ms());
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_select(void)
@@ -64,19 +70,25 @@ NOINLINE static int park_in_select(void)
     fd_set set;
     FD_ZERO(&set);
     FD_SET(silent_pair[0], &set);
-    return select(silent_pair[0] + 1, &set, NULL, NULL, &timeout);
+    int result = select(silent_pair[0] + 1, &set, NULL, NULL, &timeout);
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_nanosleep(void)
 {
     struct timespec left = period();
-    return nanosleep(&left, NULL);
+    int result = nanosleep(&left, NULL);
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_futex(void)
 {
     struct timespec left = period();
-    return (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
+    int result = (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_sem_timedwait(void)
@@ -85,18 +97,24 @@ NOINLINE static int park_in_sem_timedwait(void)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += left.tv_sec + (until.tv_nsec + left.tv_nsec) / 1000000000;
     until.tv_nsec = (until.tv_nsec + left.tv_nsec) % 1000000000;
-    return sem_timedwait(&semaphore, &until);
+    int result = sem_timedwait(&semaphore, &until);
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_accept(void)
 {
-    return accept(listener, NULL, NULL);
+    int result = accept(listener, NULL, NULL);
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 NOINLINE static int park_in_read(void)
 {
     char byte;
-    return (int)read(silent_pair[1], &byte, 1);
+    int result = (int)read(silent_pair[1], &byte, 1);
+    AFTER_THE_CALL(result);
+    return result;
 }
 
 struct wait {

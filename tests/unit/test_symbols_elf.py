@@ -71,6 +71,7 @@ def test_function_starts_come_from_the_unwind_tables(program: Path) -> None:
     assert fdes.function_at(1 << 30) is None
 
 
+@pytest.mark.needs("xz")
 def test_mini_debug_info_is_unpacked(program: Path, tmp_path: Path) -> None:
     debug = tmp_path / "mini"
     run(["objcopy", "--only-keep-debug", str(program), str(debug)])

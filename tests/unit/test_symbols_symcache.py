@@ -263,6 +263,7 @@ def test_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert default_dir() == Path("/home/somebody/.cache/flametap/symcache")
 
 
+@pytest.mark.needs("libc-debug")
 def test_debug_file_of_libc_gives_lines_and_public_names() -> None:
     path = next(Path("/").glob("usr/lib/*/libc.so.6"))
     module = module_of(path)

@@ -1,0 +1,146 @@
+"""How much memory the profile takes and how long its views take: 10^7 intervals, 10^5 stacks.
+
+    python bench/store.py [--intervals 10000000] [--traces 100000] [--threads 32]
+
+Stacks grow like those of a real program: neighbours share most of their callers, functions are
+called from several lines. A stack is seen by one to three threads. Memory is what the process holds
+above an empty interpreter with numpy, measured after each step; time is CPU time of the one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import io
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap import calltree
+from flametap.export import folded
+from flametap.export.request import ExportRequest
+from flametap.model import Clock, Frame, FrameKind, Function, Module, Verdict
+from flametap.profile import Profile
+from flametap.protocol import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
+from flametap.symbols.table import SymbolTable
+
+BATCH_ROWS = 5_000
+NO_ROWS = np.empty(0, INTERVAL_DTYPE)
+FUNCTIONS = 3_000
+CALL_SITES = 8  # different return addresses in one function
+
+
+def resident_mb() -> float:
+    """Memory of this process, with what malloc merely keeps given back first."""
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+def stacks(n: int) -> Iterator[npt.NDArray[np.uint64]]:
+    """``n`` different stacks, leaf first: each keeps most of the callers of the one before."""
+    rng = random.Random(1)
+    stack: list[int] = []
+    for number in range(n):
+        del stack[max(0, len(stack) - rng.choice((1, 1, 1, 2, 2, 3, 4, 6, 8, 12))) :]
+        for _ in range(rng.randint(20, 40) - len(stack)):
+            function = int(FUNCTIONS * rng.random() ** 3)
+            stack.append(1 << 40 | function << 8 | rng.randrange(CALL_SITES))
+        stack[-1] = 1 << 40 | (number % FUNCTIONS) << 8 | rng.randrange(CALL_SITES)
+        yield np.array(stack[::-1], np.uint64)
+
+
+def rows(
+    rng: np.random.Generator, batch: int, n_traces: int, n_threads: int
+) -> npt.NDArray[np.void]:
+    """One batch of intervals: one in ten asleep, for up to ten seconds."""
+    found = np.zeros(BATCH_ROWS, INTERVAL_DTYPE)
+    trace = rng.integers(0, n_traces, BATCH_ROWS)
+    found["trace_id"] = 1 + trace
+    found["thread_id"] = 1 + (trace + rng.integers(0, 3, BATCH_ROWS)) % n_threads
+    asleep = rng.random(BATCH_ROWS) < 0.1
+    found["state"] = np.where(asleep, 2, 1)
+    found["sysno"] = np.where(asleep, 202, -1)
+    found["wall_ns"] = np.where(asleep, rng.integers(1, 10**10, BATCH_ROWS), 10_000_000)
+    found["cpu_ns"] = np.where(asleep, 0, rng.integers(9_900_000, 10_000_000, BATCH_ROWS))
+    found["samples"] = 1
+    tick = batch * BATCH_ROWS // n_threads
+    found["t0_ns"] = 10**9 + (tick + np.arange(BATCH_ROWS) // n_threads) * 10_000_000
+    return found
+
+
+def name_all(profile: Profile, table: SymbolTable) -> None:
+    """Names for all addresses; one in five has an inlined frame."""
+    for address_id, frame in profile.addresses_since(0):
+        number = frame.addr >> 8
+        frames = [Frame(Function(f"function_{number}", "libx.so", "x.c"), frame.addr & 0xFF)]
+        if address_id % 5 == 0:
+            name = f"inlined_{number % 100}"
+            frames.append(Frame(Function(name, "libx.so", "y.h", FrameKind.INLINED), 3))
+        table.set(address_id, frames)
+
+
+def main() -> None:
+    """Fill a profile and look at it from all sides."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--intervals", type=int, default=10_000_000)
+    parser.add_argument("--traces", type=int, default=100_000)
+    parser.add_argument("--threads", type=int, default=32)
+    options = parser.parse_args()
+    empty_mb = resident_mb()
+
+    def measure(what: str, step: Callable[[], Any]) -> Any:
+        start = time.thread_time()
+        result = step()
+        took = time.thread_time() - start
+        print(f"{what:<34} {took:7.3f} s   {resident_mb() - empty_mb:6.0f} MB held", flush=True)
+        return result
+
+    profile = Profile()
+    module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
+    profile.apply(Batch(0, 1, [module], [], [], NO_ROWS))
+
+    def fill_traces() -> None:
+        for trace_id, frames in enumerate(stacks(options.traces), 1):
+            verdict = Verdict.COMPLETE if trace_id % 50 else Verdict.NO_UNWIND_INFO
+            trace = Trace(trace_id, verdict, 0 if trace_id % 50 else 1, frames)
+            profile.apply(Batch(0, 1, [], [], [trace], NO_ROWS))
+
+    def fill_intervals() -> None:
+        rng = np.random.default_rng(1)
+        for batch in range(options.intervals // BATCH_ROWS):
+            records = rows(rng, batch, options.traces, options.threads)
+            profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], records))
+
+    measure("traces", fill_traces)
+    measure("intervals (making them included)", fill_intervals)
+    table = SymbolTable(profile.locate)
+    measure("names", lambda: name_all(profile, table))
+    print(f"{len(profile.trie().parent)} trie nodes, {profile.n_addresses} addresses")
+    for clock in Clock:
+        tree = measure(f"tree, {clock.value}", lambda c=clock: calltree.build(profile, table, c))
+        assert int(tree.total_ns[0]) == profile.total_ns(clock)
+    print(f"{len(tree.parent)} nodes in the last tree")
+    some = frozenset(range(1, 5))
+    measure("tree, cpu, four threads", lambda: calltree.build(profile, table, Clock.CPU, some))
+    measure(
+        "tree, wall, by thread",
+        lambda: calltree.build(profile, table, Clock.WALL, by_thread=True),
+    )
+    middle = (profile.start_ns + profile.now_ns) // 2
+    for what, end in (("ten seconds", middle + 10**10), ("second half", 1 << 61)):
+        measure(
+            f"tree, cpu, {what}",
+            lambda end=end: calltree.build(profile, table, Clock.CPU, t0_ns=middle, t1_ns=end),
+        )
+    measure("thread list", profile.thread_infos)
+    measure("verdicts", lambda: (profile.verdict_cpu_ns(), profile.verdict_modules()))
+    measure("folded", lambda: folded.write(ExportRequest(profile, table), io.BytesIO()))
+
+
+if __name__ == "__main__":
+    main()

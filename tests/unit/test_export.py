@@ -1,0 +1,96 @@
+"""Formats by name, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from flametap import export
+from flametap.errors import OutputError, UsageError
+from flametap.export import Format, format_for, write_file
+from flametap.export.request import ExportRequest
+from flametap.model import Clock
+from profiles import small_profile
+
+
+@pytest.mark.parametrize(
+    ("path", "explicit", "expected"),
+    [
+        ("out.folded", None, "folded"),
+        ("OUT.COLLAPSED", None, "folded"),
+        ("a/b.speedscope.json", None, "speedscope"),
+        ("b.speedscope", None, "speedscope"),
+        ("-", None, "folded"),
+        ("-", "speedscope", "speedscope"),
+        ("out.txt", "folded", "folded"),
+    ],
+)
+def test_format_is_told_by_option_or_name(path: str, explicit: str | None, expected: str) -> None:
+    assert format_for(path, explicit) == expected
+
+
+@pytest.mark.parametrize(("path", "explicit"), [("out.txt", None), ("out.folded", "svg")])
+def test_format_that_cannot_be_told_lists_the_formats(path: str, explicit: str | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        format_for(path, explicit)
+    assert "folded" in caught.value.hint
+    assert "speedscope" in caught.value.hint
+
+
+def test_file_is_written_and_nothing_else_left(tmp_path: Path) -> None:
+    path = tmp_path / "out.folded"
+    path.write_text("what was there before")
+    write_file(str(path), "folded", *small_profile(), by_thread=True, clock=Clock.WALL)
+    assert "pool:1 (102);main;epoll_wait;[epoll_wait] 5000" in path.read_text("utf-8")
+    assert os.listdir(tmp_path) == ["out.folded"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "out.folded"
+    link.symlink_to(tmp_path / "real" / "file")
+    write_file(str(link), "folded", *small_profile())
+    assert link.is_symlink()
+    assert (tmp_path / "real" / "file").read_text("utf-8").endswith("\n")
+
+
+def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(request: ExportRequest, file: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(export.FORMATS, "folded", Format((".folded",), fail))
+    path = tmp_path / "out.folded"
+    path.write_text("old")
+    with pytest.raises(OutputError, match="No space left"):
+        write_file(str(path), "folded", *small_profile())
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.folded"]
+
+
+def test_folder_that_is_not_there_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot write"):
+        write_file(str(tmp_path / "no" / "out.folded"), "folded", *small_profile())
+
+
+def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write_file("-", "speedscope", *small_profile(), title="prog")
+    assert json.loads(capfdbinary.readouterr().out)["name"] == "prog, cpu time"
+
+
+def test_pipe_is_written_to_directly(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text("utf-8")))
+    reader.start()
+    write_file(str(pipe), "folded", *small_profile())
+    reader.join(10)
+    assert "main;work;clamp 11\n" in read[0]
+    assert pipe.is_fifo()

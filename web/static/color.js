@@ -1,0 +1,99 @@
+// A function's colour: the hue says which module, small differences in lightness tell neighbours
+// apart, greys are what has no name of its own. Always the same for the same names. No DOM.
+
+// Hues of OKLCH that stay apart from each other and from the search colour (violet, 305).
+const HUES = [58, 85, 128, 160, 190, 218, 245, 20, 38, 105, 268, 340];
+
+const SHADES = {
+  light: { lightness: 0.845, spread: 0.035, chroma: 0.082, text: '#1c1b22' },
+  dark: { lightness: 0.475, spread: 0.035, chroma: 0.072, text: '#f4f3f7' },
+};
+const GREYS = {
+  light: { unknown: 0.83, syscall: 0.86, synthetic: 0.89, root: 0.92, run: 0.88 },
+  dark: { unknown: 0.41, syscall: 0.37, synthetic: 0.34, root: 0.3, run: 0.33 },
+};
+const MATCH = { light: [0.7, 0.17, 305], dark: [0.58, 0.19, 305] };
+
+/** 32-bit FNV-1a. */
+export function hashText(text) {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return hash >>> 0;
+}
+
+/** OKLCH → "rgb(…)": done here because not every browser's canvas knows oklch().
+ * Source: Björn Ottosson, "A perceptual color space for image processing", 2020. */
+export function oklch(lightness, chroma, hueDegrees) {
+  const a = chroma * Math.cos((hueDegrees * Math.PI) / 180);
+  const b = chroma * Math.sin((hueDegrees * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  const bytes = linear.map((value) => {
+    const clamped = Math.min(1, Math.max(0, value));
+    const encoded = clamped <= 0.0031308 ? 12.92 * clamped : 1.055 * clamped ** (1 / 2.4) - 0.055;
+    return Math.round(255 * encoded);
+  });
+  return `rgb(${bytes.join(', ')})`;
+}
+
+export function hueOfModule(module) {
+  // The low bits of FNV-1a are its weakest: a different last letter alone changes them.
+  const hash = hashText(module.replace(/(\.so)?[.\d]*$/, ''));
+  return HUES[(hash ^ (hash >>> 15)) % HUES.length];
+}
+
+/** The colour of a module in lists. */
+export function moduleColor(module, theme) {
+  if (!module) return oklch(GREYS[theme].syscall, 0.012, 260);
+  const shade = SHADES[theme];
+  return oklch(theme === 'light' ? 0.74 : 0.6, shade.chroma + 0.03, hueOfModule(module));
+}
+
+/** Colours of boxes for one theme, remembered per function. */
+export class Palette {
+  constructor(theme) {
+    this.theme = theme;
+    this.text = SHADES[theme].text;
+    this.match = oklch(...MATCH[theme]);
+    this.matchText = theme === 'light' ? '#1a0f2e' : '#ffffff';
+    this.root = oklch(GREYS[theme].root, 0.006, 260);
+    this.run = oklch(GREYS[theme].run, 0.006, 260);
+    this.known = new Map();
+  }
+
+  /** @param {{kind: string, module: string, name: string}} f */
+  box(f) {
+    const key = `${f.kind}\0${f.module}\0${f.name}`;
+    let color = this.known.get(key);
+    if (color === undefined) {
+      color = this.compute(f);
+      this.known.set(key, color);
+    }
+    return color;
+  }
+
+  compute({ kind, module, name }) {
+    const greys = GREYS[this.theme];
+    if (kind === 'syscall') return oklch(greys.syscall, 0.025, 240);
+    if (kind === 'synthetic' || !module) return oklch(greys.synthetic, 0.008, 260);
+    const { lightness, spread, chroma } = SHADES[this.theme];
+    const offset = ((hashText(name) >>> 8) % 101) / 50 - 1; // -1 … 1
+    if (kind === 'unknown') {
+      return oklch(greys.unknown + offset * spread * 0.5, 0.016, hueOfModule(module));
+    }
+    const toPaper = kind === 'inlined' ? (this.theme === 'light' ? 0.045 : -0.045) : 0;
+    return oklch(
+      lightness + offset * spread + toPaper,
+      kind === 'inlined' ? chroma * 0.72 : chroma,
+      hueOfModule(module) + offset * 5,
+    );
+  }
+}

@@ -1,0 +1,136 @@
+// Boxes → pixels, on two canvases: one for the boxes, one above it for what follows the pointer,
+// so that moving the mouse does not draw thousands of boxes anew.
+
+import { fitLabel } from './layout.js';
+import { formatCount } from './format.js';
+
+const LABEL_PADDING = 5;
+const LEAST_LABEL_PX = 26; // less does not hold three letters
+const DIMMED = 0.3; // what a search does not find
+const ANCESTOR = 0.62; // what lies between the root and the zoomed box
+
+/** Fits a canvas to its box in device pixels; clears it. Returns a context in CSS pixels. */
+function prepare(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+  }
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+export class Painter {
+  constructor(boxCanvas, markCanvas) {
+    this.boxCanvas = boxCanvas;
+    this.markCanvas = markCanvas;
+    this.widths = new Map();
+    this.font = '';
+  }
+
+  /** Width of one character in the labels' font. */
+  widthOf(context, character) {
+    let width = this.widths.get(character);
+    if (width === undefined) {
+      width = context.measureText(character).width;
+      this.widths.set(character, width);
+    }
+    return width;
+  }
+
+  setFont(font) {
+    if (font !== this.font) this.widths.clear();
+    this.font = font;
+  }
+
+  /** Left and right edge of a box in CSS pixels, on device pixels, cut to the canvas; null when
+   * it is out of sight. */
+  span({ view, viewport, width }, box) {
+    const scale = width / viewport.width;
+    const left = (view.left(box) - viewport.left) * scale;
+    const right = left + view.width(box) * scale;
+    if (right <= 0 || left >= width) return null;
+    const ratio = window.devicePixelRatio || 1;
+    const snap = (x) => Math.round(x * ratio) / ratio;
+    const from = snap(Math.max(0, left));
+    return [from, Math.max(from + 1 / ratio, snap(Math.min(width, right)))];
+  }
+
+  /**
+   * Draws the rows in sight.
+   *
+   * @param scene {view, viewport, rows, scrollTop, width, height, palette, zoomRow, isSearching}
+   */
+  drawBoxes(scene) {
+    const { view, rows, scrollTop, palette } = scene;
+    const context = prepare(this.boxCanvas, scene.width, scene.height);
+    context.font = this.font;
+    context.textBaseline = 'middle';
+    const widthOf = (character) => this.widthOf(context, character);
+    const [firstRow, lastRow] = rows.range(scrollTop, scene.height);
+    for (let row = firstRow; row <= lastRow; row++) {
+      const [first, end] = view.rowRange(row);
+      const top = rows.top(row) - scrollTop;
+      for (let box = first; box < end; box++) {
+        const span = this.span(scene, box);
+        if (span) this.drawBox(context, scene, box, span, top, widthOf);
+      }
+    }
+    context.globalAlpha = 1;
+  }
+
+  drawBox(context, scene, box, [left, right], top, widthOf) {
+    const { view, rows, palette } = scene;
+    const f = view.functionOf(box);
+    const isMatch = scene.isSearching && f !== null && f.matches;
+    const isRun = view.isRun(box);
+    let alpha = 1;
+    if (scene.isSearching && !isMatch) alpha = DIMMED;
+    else if (view.boxes.row[box] < scene.zoomRow) alpha = ANCESTOR;
+    context.globalAlpha = alpha;
+    context.fillStyle = isMatch
+      ? palette.match
+      : f
+        ? palette.box(f)
+        : isRun
+          ? palette.run
+          : palette.root;
+    const width = right - left;
+    // A hairline between neighbours, as long as there is a box left beside it.
+    context.fillRect(left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1);
+    if (width < LEAST_LABEL_PX) return;
+    const name = f ? f.name : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
+    const label = fitLabel(name, width - 2 * LABEL_PADDING, widthOf);
+    if (!label) return;
+    context.globalAlpha = isRun ? alpha * 0.6 : Math.max(alpha, 0.55);
+    context.fillStyle = isMatch ? palette.matchText : palette.text;
+    context.fillText(label, left + LABEL_PADDING, top + rows.rowHeight / 2);
+  }
+
+  /** Outlines the box under the pointer and the one chosen by keyboard. */
+  drawMarks(scene, hovered, selected) {
+    const context = prepare(this.markCanvas, scene.width, scene.height);
+    for (const [box, color, lineWidth] of [
+      [hovered, scene.palette.text, 1.5],
+      [selected, scene.focusColor, 2.5],
+    ]) {
+      if (box === null) continue;
+      const span = this.span(scene, box);
+      if (!span) continue;
+      const top = scene.rows.top(scene.view.boxes.row[box]) - scene.scrollTop;
+      const [left, right] = span;
+      const inset = lineWidth / 2;
+      context.strokeStyle = color;
+      context.lineWidth = lineWidth;
+      context.strokeRect(
+        left + inset,
+        top + inset,
+        Math.max(0.5, right - left - 1 - lineWidth),
+        scene.rows.rowHeight - 1 - lineWidth,
+      );
+    }
+  }
+}

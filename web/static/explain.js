@@ -1,0 +1,200 @@
+// What the counters, verdicts and symbol sources mean, in plain words, and what follows for trust
+// in the picture. No DOM.
+
+import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
+
+/** Counters of agent/abi.h by group; each: name, label, what it means, how to print it. */
+export const COUNTER_GROUPS = [
+  {
+    group: 'lost',
+    title: 'Lost',
+    counters: [
+      ['ring_full', 'Batches dropped', 'The profiler did not fetch data fast enough.'],
+      ['intervals_lost', 'Samples in dropped batches', 'Time missing from the graph.'],
+      ['traces_lost', 'Stacks without room', 'The table of stacks was full; their time shows as [unattributed].'],
+      ['threads_lost', 'Threads without a slot', 'More threads at once than can be watched; these are missing.'],
+    ],
+  },
+  {
+    group: 'imprecise',
+    title: 'Less precise',
+    counters: [
+      ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but the stack was never seen: [unattributed].', formatNs],
+      ['signals_late', 'Samples skipped', 'The last signal to the thread had not arrived yet.'],
+      ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is seen only while it waits.'],
+      ['parked_torn', 'Reads thrown away', 'The thread woke up while its stack was read; tried again at the next tick.'],
+      ['ticks_late', 'Late rounds', 'A round began more than a period late: the machine was busy.'],
+      ['fork_backoff', 'Held back around fork', 'No signals while a thread forks, so that the fork can finish.'],
+      ['not_ready', 'Retried', 'Unwind information was still being prepared.'],
+    ],
+  },
+  {
+    group: 'target',
+    title: 'Felt by the process',
+    counters: [
+      ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
+      ['eintr_repaired', 'Interrupted calls, restarted', 'Restarted before the process could notice.'],
+    ],
+  },
+  {
+    group: 'work',
+    title: 'Work done',
+    counters: [
+      ['ticks', 'Rounds', 'How often all threads were looked at.'],
+      ['signals_sent', 'Signals sent', 'One for each sample of a running thread.'],
+      ['signals_handled', 'Signals handled', 'Stacks taken by running threads themselves.'],
+      ['parked_reads', 'Stacks read from outside', 'Waiting threads are read without waking them.'],
+      ['unchanged', 'Nothing to do', 'The thread had not run since the last look: its stack still holds.'],
+      ['threads_exited', 'Threads ended', 'Threads that ended while recording.'],
+      ['module_refreshes', 'Module lists read', 'After a library was loaded or unloaded.'],
+    ],
+  },
+  {
+    group: 'cost',
+    title: 'Cost',
+    counters: [
+      ['rate_mhz_now', 'Rate in force', 'Lowered by itself when the cost would pass its limit.', (value) => formatRate(value / 1000)],
+      ['handler_ns_total', 'In the signal handler', 'Taken from the threads of the process.', formatNs],
+      ['handler_ns_max', 'Longest single sample', 'The longest time a thread was held up.', formatNs],
+      ['sampler_cpu_ns', 'In the sampling thread', 'CPU time of our own thread in the process.', formatNs],
+      ['bytes_held', 'Memory held', 'Tables in the process; freed when we detach.', formatBytes],
+      ['cfi_modules', 'Modules prepared', 'Modules whose unwind information was compiled.'],
+      ['cfi_rows', 'Unwind rows', 'Rows of unwind information held.'],
+      ['cfi_compile_ns', 'Preparing them took', 'Once for each module.', formatNs],
+    ],
+  },
+];
+
+/** All counters of a status in groups: [{title, group, rows: [{name, label, text, value, shown}]}]. */
+export function explainCounters(counters) {
+  const left = new Map(Object.entries(counters));
+  const groups = COUNTER_GROUPS.map(({ group, title, counters: known }) => ({
+    group,
+    title,
+    rows: known
+      .filter(([name]) => left.has(name))
+      .map(([name, label, text, print = formatCount]) => {
+        const value = left.get(name);
+        left.delete(name);
+        return { name, label, text, value, shown: print(value) };
+      }),
+  }));
+  const unknown = [...left].map(([name, value]) => {
+    return { name, label: name, text: '', value, shown: formatCount(value) };
+  });
+  if (unknown.length) groups.push({ group: 'other', title: 'Other', rows: unknown });
+  return groups.filter(({ rows }) => rows.length);
+}
+
+/** Verdicts (model.Verdict) from the best to the worst. */
+export const VERDICTS = [
+  ['COMPLETE', 'Complete', 'Root reached by unwind information all the way.', 'good'],
+  ['GUESSED', 'Complete, partly guessed', 'Root reached; at least one step by frame pointer.', 'fair'],
+  ['TRUNCATED_DEPTH', 'Too deep', 'Deeper than the limit; the frames next to the root are missing.', 'bad'],
+  ['NO_UNWIND_INFO', 'No unwind information', 'Stopped in code that does not say how to go on.', 'bad'],
+  ['BAD_MEMORY', 'Left the stack', 'Stopped at an address that is no part of the stack.', 'bad'],
+  ['UNSUPPORTED_RULE', 'Rule not supported', 'Stopped at a rule we do not interpret.', 'bad'],
+  ['NO_STACK', 'No stack', 'CPU time that was counted, but never seen on a stack.', 'none'],
+];
+
+/** Shares of CPU time by verdict: {total, complete, rows: [{label, text, level, ns}]}. */
+export function explainVerdicts(verdictNs) {
+  const total = Object.values(verdictNs).reduce((sum, ns) => sum + ns, 0);
+  const complete = (verdictNs.COMPLETE ?? 0) + (verdictNs.GUESSED ?? 0);
+  const rows = VERDICTS.map(([name, label, text, level]) => {
+    return { name, label, text, level, ns: verdictNs[name] ?? 0 };
+  });
+  return { total, complete, rows: rows.filter(({ ns }) => ns > 0) };
+}
+
+export const SOURCES = {
+  symcache: ['full', 'names, inlined functions and lines'],
+  symtab: ['names', 'function names'],
+  dynsym: ['exported', 'exported names only'],
+  none: ['none', 'no names: module+offset'],
+  pending: ['reading', 'being read'],
+};
+
+/** What one module's symbols give: {badge, text, level}. */
+export function explainSource({ source, has_lines: hasLines }) {
+  const [badge, text] = SOURCES[source] ?? [source, source];
+  if (source === 'pending') return { badge, text, level: 'none' };
+  if (source === 'none') return { badge, text, level: 'bad' };
+  if (source === 'dynsym') return { badge, text, level: 'fair' };
+  return { badge: hasLines ? 'lines' : badge, text, level: 'good' };
+}
+
+const FRAME_KINDS = {
+  inlined: ['inlined', 'Inlined into its caller by the compiler.'],
+  unknown: ['no symbol', 'The module has no name for this address.'],
+  syscall: ['system call', 'Where the thread waits in the kernel.'],
+  synthetic: ['not a function', ''],
+};
+const SYNTHETIC = {
+  '[unattributed]': 'CPU time that was counted exactly, but whose stack was never seen.',
+  '[truncated]': 'Stacks whose root was not reached hang below this box.',
+};
+
+/** What is special about a kind of frame: {badge, text}, or null for an ordinary function. */
+export function explainKind({ kind, name }) {
+  const known = FRAME_KINDS[kind];
+  return known ? { badge: known[0], text: SYNTHETIC[name] ?? known[1] } : null;
+}
+
+/** Handler time below which a share of all calls stayed, from the histogram of abi.h; null if
+ * nothing was measured. */
+export function quantileNs(histogram, share, bucketNs = 250) {
+  const total = histogram.reduce((sum, count) => sum + count, 0);
+  if (!total) return null;
+  let seen = 0;
+  const bucket = histogram.findIndex((count) => (seen += count) >= share * total);
+  return (bucket + 1) * bucketNs;
+}
+
+/** CPU of one core that the profiler takes inside the process, 0 … 1. */
+export function costShare({ counters, duration_ns: durationNs }) {
+  if (!(durationNs > 0)) return 0;
+  return ((counters.handler_ns_total ?? 0) + (counters.sampler_cpu_ns ?? 0)) / durationNs;
+}
+
+const LOSSES = ['intervals_lost', 'traces_lost', 'threads_lost'];
+const COST_LIMIT = 0.01; // the budget the governor holds: 1 % of one core
+
+/** The four facts at the foot of the page: [{id, level, text}]. */
+export function summarise(status) {
+  const verdicts = explainVerdicts(status.verdict_cpu_ns);
+  const share = verdicts.total ? verdicts.complete / verdicts.total : 1;
+  const lost = LOSSES.reduce((sum, name) => sum + (status.counters[name] ?? 0), 0);
+  const eintr = status.counters.eintr_unrepairable ?? 0;
+  const named = (status.symbols ?? []).filter(({ source }) => source !== 'none');
+  const nameless = (status.symbols ?? []).length - named.length;
+  const cost = costShare(status);
+  const facts = [
+    {
+      id: 'stacks',
+      level: share >= 0.99 ? 'good' : share >= 0.9 ? 'fair' : 'bad',
+      text: verdicts.total
+        ? `${formatShare(verdicts.complete, verdicts.total)} complete stacks`
+        : 'no CPU time yet',
+    },
+    { id: 'lost', level: lost ? 'bad' : 'good', text: lost ? `${formatCount(lost)} lost` : 'nothing lost' },
+    {
+      id: 'names',
+      level: nameless ? 'fair' : 'good',
+      text: status.symbols_pending
+        ? `${formatCount(status.symbols_pending)} names to come`
+        : nameless
+          ? `${formatCount(nameless)} of ${formatCount(named.length + nameless)} modules without names`
+          : `${formatCount(named.length)} modules named`,
+    },
+    {
+      id: 'cost',
+      level: cost <= COST_LIMIT ? 'good' : 'fair',
+      text: `costs ${formatShare(cost, 1)} of a core`,
+    },
+  ];
+  if (eintr) {
+    facts.push({ id: 'eintr', level: 'bad', text: `${formatCount(eintr)} calls interrupted` });
+  }
+  return facts;
+}

@@ -1,0 +1,287 @@
+// The flame graph as a component: a scrolled area above two canvases. Scrolls by itself (the
+// canvases are never larger than what is in sight), zooms in what it has without waiting for the
+// server, and finds hovered and selected boxes again after every update.
+
+import { Rows, WHOLE, blend } from './layout.js';
+import { Painter } from './draw.js';
+
+const ZOOM_MS = 200;
+const NARROWEST_REVEAL_PX = 3; // a found box narrower than this is zoomed to
+
+export class Graph {
+  /**
+   * @param parts {scroller, spacer, boxCanvas, markCanvas}
+   * @param on {zoom(path), point(info | null), needRow(row)}; info: {box, x, y, isDocked}
+   */
+  constructor(parts, on) {
+    Object.assign(this, parts);
+    this.on = on;
+    this.painter = new Painter(parts.boxCanvas, parts.markCanvas);
+    this.view = null;
+    this.viewport = WHOLE;
+    this.animation = null; // {from, startedAt}
+    this.isFlame = true;
+    this.palette = null;
+    this.hovered = null;
+    this.pointer = null; // {x, y, clientX, clientY} while the mouse is over us
+    this.selectedPath = null; // chosen by keyboard, touch or search
+    this.fromRoot = 0; // how far the root's edge is scrolled out of sight
+    this.frame = 0;
+    this.drawMs = 0; // what the last drawing took
+    this.listen();
+  }
+
+  // --- what is shown ---------------------------------------------------------------------------
+
+  setTheme(palette, font, focusColor) {
+    this.palette = palette;
+    this.focusColor = focusColor;
+    this.painter.setFont(font);
+    this.redraw();
+  }
+
+  setFlame(isFlame) {
+    this.isFlame = isFlame;
+    this.fromRoot = 0;
+    this.layOut();
+  }
+
+  /** Shows another view; the place it shows (zoom, scroll) stays unless `isNewPlace`. */
+  setView(view, isNewPlace) {
+    this.view = view;
+    this.zoomBox = view.zoom.box;
+    if (!this.animation) this.viewport = this.goal();
+    this.layOut();
+    if (isNewPlace) this.showRow(view.boxes.row[this.zoomBox]);
+  }
+
+  /** Zooms in what is there already; the view asked for meanwhile will be sharper. */
+  zoomTo(path) {
+    const box = this.view?.find(path) ?? null;
+    if (box === null) return;
+    const from = this.viewport;
+    this.zoomBox = box;
+    const isStill = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
+    this.animation = isStill ? null : { from, startedAt: performance.now() };
+    if (isStill) this.viewport = this.goal();
+    this.showRow(this.view.boxes.row[box]);
+    this.redraw();
+  }
+
+  /** Selects the box at the end of a path, if it is in the view and wide enough to be seen. */
+  reveal(path) {
+    const box = this.view?.find(path) ?? null;
+    this.selectedPath = path;
+    const widthPx = box === null ? 0 : (this.view.width(box) / this.goal().width) * this.width;
+    if (widthPx < NARROWEST_REVEAL_PX) return false;
+    this.select(box);
+    return true;
+  }
+
+  select(box) {
+    this.selectedPath = box === null ? null : this.view.pathOf(box);
+    if (box !== null) this.showRow(this.view.boxes.row[box]);
+    this.redraw();
+    this.pointAtSelected();
+  }
+
+  /** The selected box of the present view, null if there is none. */
+  selected() {
+    return this.selectedPath && this.view ? this.view.find(this.selectedPath) : null;
+  }
+
+  // --- geometry --------------------------------------------------------------------------------
+
+  get width() {
+    return this.scroller.clientWidth;
+  }
+
+  get height() {
+    return this.scroller.clientHeight;
+  }
+
+  goal() {
+    return this.view.viewportOf(this.zoomBox);
+  }
+
+  layOut() {
+    if (!this.view) return;
+    const coarse = window.matchMedia('(pointer: coarse)').matches;
+    this.rows = new Rows({
+      count: this.view.deepest_row + 1,
+      rowHeight: coarse ? 24 : 20,
+      viewHeight: this.height,
+      isFlame: this.isFlame,
+      padding: 8,
+    });
+    this.spacer.style.height = `${this.rows.height}px`;
+    this.setScroll(this.fromRoot);
+    this.redraw();
+  }
+
+  /** Distance from the root's edge: what stays the same when the graph grows at its other end. */
+  setScroll(fromRoot) {
+    const most = Math.max(0, this.rows.height - this.height);
+    this.fromRoot = Math.max(0, Math.min(most, fromRoot));
+    const wanted = this.isFlame ? most - this.fromRoot : this.fromRoot;
+    if (Math.abs(this.scroller.scrollTop - wanted) >= 1) this.scroller.scrollTop = wanted;
+  }
+
+  showRow(row) {
+    const top = this.rows.scrollTo(row, this.scroller.scrollTop, this.height);
+    this.scroller.scrollTop = top;
+    this.readScroll();
+  }
+
+  readScroll() {
+    const most = Math.max(0, this.rows.height - this.height);
+    const top = this.scroller.scrollTop;
+    this.fromRoot = this.isFlame ? most - top : top;
+  }
+
+  boxAt(x, y) {
+    const row = this.rows.rowAt(y + this.scroller.scrollTop);
+    const fraction = this.viewport.left + (x / this.width) * this.viewport.width;
+    return this.view.hit(row, fraction);
+  }
+
+  // --- drawing ---------------------------------------------------------------------------------
+
+  redraw() {
+    if (!this.frame) this.frame = requestAnimationFrame((now) => this.draw(now));
+  }
+
+  draw(now) {
+    this.frame = 0;
+    if (!this.view || !this.palette || !this.width) return;
+    const began = performance.now();
+    if (this.animation) {
+      const done = Math.min(1, Math.max(0, (now - this.animation.startedAt) / ZOOM_MS));
+      this.viewport = blend(this.animation.from, this.goal(), done);
+      if (done < 1) this.redraw();
+      else this.animation = null;
+    }
+    this.scene = {
+      view: this.view,
+      viewport: this.viewport,
+      rows: this.rows,
+      scrollTop: this.scroller.scrollTop,
+      width: this.width,
+      height: this.height,
+      palette: this.palette,
+      focusColor: this.focusColor,
+      zoomRow: this.view.boxes.row[this.zoomBox],
+      isSearching: this.view.search !== null && this.view.search.error === null,
+    };
+    this.painter.drawBoxes(this.scene);
+    this.pointAgain();
+    this.drawMs = performance.now() - began;
+    const [, deepest] = this.rows.range(this.scroller.scrollTop, this.height);
+    this.on.needRow(deepest);
+  }
+
+  drawMarks() {
+    if (this.scene) this.painter.drawMarks(this.scene, this.hovered, this.selected());
+  }
+
+  // --- pointing --------------------------------------------------------------------------------
+
+  /** The mouse has not moved, but what lies below it may have. */
+  pointAgain() {
+    if (this.pointer) {
+      this.hovered = this.boxAt(this.pointer.x, this.pointer.y);
+      this.tell();
+    } else {
+      this.hovered = null;
+      this.pointAtSelected();
+    }
+    this.drawMarks();
+  }
+
+  tell() {
+    const { clientX, clientY } = this.pointer;
+    this.scroller.classList.toggle('can-zoom', this.hovered !== null);
+    this.on.point(
+      this.hovered === null ? null : { box: this.hovered, x: clientX, y: clientY, isDocked: false },
+    );
+  }
+
+  pointAtSelected() {
+    if (this.pointer) return;
+    const box = this.selected();
+    this.on.point(box === null ? null : { box, isDocked: true });
+  }
+
+  listen() {
+    const { scroller } = this;
+    scroller.addEventListener('scroll', () => {
+      if (!this.rows) return;
+      this.readScroll();
+      this.redraw();
+    });
+    scroller.addEventListener('pointermove', (event) => {
+      if (event.pointerType !== 'mouse' || !this.view) return;
+      this.movePointer(event);
+    });
+    scroller.addEventListener('pointerleave', () => this.leave());
+    scroller.addEventListener('pointerdown', (event) => (this.lastPointer = event.pointerType));
+    scroller.addEventListener('click', (event) => this.click(event));
+    scroller.addEventListener('keydown', (event) => this.key(event));
+    new ResizeObserver(() => this.layOut()).observe(scroller);
+  }
+
+  movePointer(event) {
+    const area = this.scroller.getBoundingClientRect();
+    const { clientX, clientY } = event;
+    this.pointer = { x: clientX - area.left, y: clientY - area.top, clientX, clientY };
+    if (this.pointer.x >= this.width) return this.leave(); // on the scroll bar
+    const before = this.hovered;
+    this.hovered = this.boxAt(this.pointer.x, this.pointer.y);
+    if (before !== this.hovered) this.drawMarks();
+    this.tell();
+  }
+
+  leave() {
+    this.pointer = null;
+    this.hovered = null;
+    this.scroller.classList.remove('can-zoom');
+    this.drawMarks();
+    this.on.point(null);
+    this.pointAtSelected();
+  }
+
+  click(event) {
+    if (!this.view) return;
+    const area = this.scroller.getBoundingClientRect();
+    const box = this.boxAt(event.clientX - area.left, event.clientY - area.top);
+    if (this.lastPointer === 'touch') {
+      this.select(box);
+    } else if (box !== null) {
+      this.selectedPath = null;
+      this.on.zoom(this.view.pathOf(box));
+    }
+  }
+
+  key(event) {
+    if (!this.view || event.ctrlKey || event.metaKey || event.altKey) return;
+    const away = this.isFlame ? 'ArrowUp' : 'ArrowDown';
+    const directions = {
+      ArrowLeft: 'left',
+      ArrowRight: 'right',
+      [away]: 'in',
+      [away === 'ArrowUp' ? 'ArrowDown' : 'ArrowUp']: 'out',
+    };
+    const direction = directions[event.key];
+    if (direction) {
+      const from = this.selected();
+      this.pointer = null;
+      this.hovered = null;
+      this.select(from === null ? this.zoomBox : (this.view.neighbour(from, direction) ?? from));
+    } else if (event.key === 'Enter' && this.selected() !== null) {
+      this.on.zoom(this.view.pathOf(this.selected()));
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+}

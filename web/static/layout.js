@@ -1,0 +1,181 @@
+// Boxes of a view (web/encode.py has the columns) → places on a canvas, and back. No DOM.
+//
+// Horizontally everything is a fraction of the whole tree's width, so that a viewport {left, width}
+// (zoomed to a third: {left: 0.2, width: 0.33}) means the same after an update. Vertically a box
+// keeps its row, its depth in the tree, whatever is zoomed to.
+
+export const WHOLE = Object.freeze({ left: 0, width: 1 });
+
+/** A view as the server sent it, with what drawing and hit tests need. */
+export class BoxView {
+  constructor(answer) {
+    Object.assign(this, answer);
+    this.boxCount = answer.boxes.row.length;
+    this.rowStarts = startsOfRows(answer.boxes.row);
+    this.scale = answer.total_ns > 0 ? 1 / answer.total_ns : 0;
+  }
+
+  /** Boxes of a row: [first, one past the last]; empty for rows that were not sent. */
+  rowRange(row) {
+    const starts = this.rowStarts;
+    return row < 0 || row + 1 >= starts.length ? [0, 0] : [starts[row], starts[row + 1]];
+  }
+
+  left(box) {
+    return this.boxes.x_ns[box] * this.scale;
+  }
+
+  width(box) {
+    return this.boxes.total_ns[box] * this.scale;
+  }
+
+  /** The viewport in which a box fills the width. */
+  viewportOf(box) {
+    return this.boxes.total_ns[box] > 0 ? { left: this.left(box), width: this.width(box) } : WHOLE;
+  }
+
+  /** The function of a box as an object, null for the root and for runs of narrow boxes. */
+  functionOf(box) {
+    const at = this.boxes.function[box];
+    if (at < 0) return null;
+    const f = this.functions;
+    return {
+      id: f.id[at],
+      name: f.name[at],
+      module: f.module[at],
+      file: f.file[at],
+      kind: f.kind[at],
+      full_name: f.full_name[at],
+      matches: f.matches ? f.matches[at] === 1 : false,
+    };
+  }
+
+  isRun(box) {
+    return this.boxes.hidden[box] > 0;
+  }
+
+  /** Function ids from the root's child to the box; for a run of narrow boxes, to its parent. */
+  pathOf(box) {
+    const path = [];
+    for (let at = box; at > 0; at = this.boxes.parent[at]) {
+      if (!this.isRun(at)) path.push(this.functions.id[this.boxes.function[at]]);
+    }
+    return path.reverse();
+  }
+
+  childrenOf(box) {
+    const [first, end] = this.rowRange(this.boxes.row[box] + 1);
+    const children = [];
+    for (let at = first; at < end; at++) if (this.boxes.parent[at] === box) children.push(at);
+    return children;
+  }
+
+  /** The box at the end of a path, null if any part of it is not there. */
+  find(path) {
+    let box = 0;
+    for (const id of path) {
+      const next = this.childrenOf(box).find(
+        (child) => !this.isRun(child) && this.functions.id[this.boxes.function[child]] === id,
+      );
+      if (next === undefined) return null;
+      box = next;
+    }
+    return box;
+  }
+
+  /** The box of a row at a fraction of the whole width, null for an empty stretch. */
+  hit(row, fraction) {
+    const [first, end] = this.rowRange(row);
+    let low = first;
+    let high = end;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.left(middle) <= fraction) low = middle + 1;
+      else high = middle;
+    }
+    const box = low - 1;
+    return box >= first && fraction < this.left(box) + this.width(box) ? box : null;
+  }
+
+  /** The box that an arrow key leads to: "out" to the root, "in" away from it, "left", "right". */
+  neighbour(box, direction) {
+    if (direction === 'out') return this.boxes.parent[box] >= 0 ? this.boxes.parent[box] : null;
+    if (direction === 'in') {
+      const children = this.childrenOf(box);
+      const weight = (child) => this.boxes.total_ns[child];
+      return children.length ? children.reduce((a, b) => (weight(b) > weight(a) ? b : a)) : null;
+    }
+    const [first, end] = this.rowRange(this.boxes.row[box]);
+    const next = direction === 'left' ? box - 1 : box + 1;
+    return next >= first && next < end ? next : null;
+  }
+}
+
+function startsOfRows(rows) {
+  const starts = [0];
+  for (let at = 1; at < rows.length; at++) {
+    while (starts.length <= rows[at]) starts.push(at);
+  }
+  starts.push(rows.length);
+  return starts;
+}
+
+/** Where rows lie in a scrolled area. Flame: row 0 at the bottom; icicle: at the top. */
+export class Rows {
+  constructor({ count, rowHeight, viewHeight, isFlame, padding = 0 }) {
+    this.rowHeight = rowHeight;
+    this.isFlame = isFlame;
+    this.padding = padding; // beyond the last row, so that it does not stick to the edge
+    this.height = Math.max(viewHeight, count * rowHeight + padding);
+  }
+
+  /** Top edge of a row, from the top of the scrolled area. */
+  top(row) {
+    return this.isFlame ? this.height - (row + 1) * this.rowHeight : row * this.rowHeight;
+  }
+
+  rowAt(y) {
+    return Math.floor((this.isFlame ? this.height - y : y) / this.rowHeight);
+  }
+
+  /** First and last row that a stretch of the area shows. */
+  range(top, height) {
+    const a = this.rowAt(top);
+    const b = this.rowAt(top + height);
+    return [Math.max(0, Math.min(a, b) - 1), Math.max(a, b) + 1];
+  }
+
+  /** Where to scroll so that a row is in sight, `margin` rows from the root's side; keeps the
+   * given position if the row is in sight already. */
+  scrollTo(row, scrollTop, viewHeight, margin = 2) {
+    const top = this.top(row);
+    const isInSight = top >= scrollTop && top + this.rowHeight <= scrollTop + viewHeight;
+    if (isInSight) return scrollTop;
+    const wanted = this.isFlame
+      ? top + (margin + 1) * this.rowHeight - viewHeight
+      : top - margin * this.rowHeight;
+    return Math.max(0, Math.min(this.height - viewHeight, wanted));
+  }
+}
+
+/** A viewport on the way from one to another; `done` goes from 0 to 1. */
+export function blend(from, to, done) {
+  const eased = 1 - (1 - done) ** 3;
+  return {
+    left: from.left + (to.left - from.left) * eased,
+    width: from.width + (to.width - from.width) * eased,
+  };
+}
+
+/** Cuts a label to a width. `widthOf` measures one character; the result may be empty. */
+export function fitLabel(text, widthPx, widthOf) {
+  const ellipsis = widthOf('…');
+  let used = 0;
+  let fits = 0; // characters that leave room for the ellipsis
+  for (let at = 0; at < text.length; at++) {
+    used += widthOf(text[at]);
+    if (used > widthPx) return fits >= 2 ? `${text.slice(0, fits)}…` : '';
+    if (used + ellipsis <= widthPx) fits = at + 1;
+  }
+  return text;
+}
