@@ -208,9 +208,9 @@ def _expand(
         places.of_leaf[waits].astype(np.int64) << 16 | leaves.sysno[waits], return_inverse=True
     )
     call_place = call_at >> 16
-    call_function = [
-        table.function_id(syscall_function(sysno)) for sysno in (call_at & 0xFFFF).tolist()
-    ]
+    sysnos, which_sysno = np.unique(call_at & 0xFFFF, return_inverse=True)
+    sysno_functions = [table.function_id(syscall_function(sysno)) for sysno in sysnos.tolist()]
+    call_function = np.array(sysno_functions, np.int32)[which_sysno]
     leaf_frame = last[places.of_leaf]
     leaf_frame[waits] = 1 + len(place) + which
     self_ns = np.zeros(1 + len(place) + len(call_at), np.int64)

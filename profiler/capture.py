@@ -1,8 +1,8 @@
 """A live recording: session → protocol → profile → symbols, kept flowing by one thread.
 
-This is what the command line drives and what the page looks at (it meets ``flametap.web.source.ProfileSource``).
-The pump thread moves bytes from the ring into the profile 20 times a second and hands new addresses to the
-symbolizer, which names them in the background.
+This is what the command line drives and what the page looks at (it meets
+``flametap.web.source.ProfileSource``). The pump thread moves bytes from the ring into the profile
+20 times a second and hands new addresses to the symbolizer, which names them in the background.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import threading
 import time
 from dataclasses import dataclass
 
+from flametap.abi import HANDLER_HISTOGRAM_NS
 from flametap.calltree import CallTree, build
 from flametap.errors import FlametapError
 from flametap.model import Clock, Status, ThreadInfo
 from flametap.profile import Profile
-from flametap.abi import HANDLER_HISTOGRAM_NS
 from flametap.protocol import Decoder, Ring
 from flametap.session import Session
 from flametap.symbols import Symbolizer
@@ -60,8 +60,6 @@ class Capture:
         self._pump_lock = threading.Lock()
         self._stopping = threading.Event()
         self._pump = threading.Thread(target=self._pump_loop, daemon=True, name="flametap-pump")
-        self._trees: dict[tuple[Clock, frozenset[int] | None], tuple[int, int, CallTree]] = {}
-        self._trees_lock = threading.Lock()
 
     # ------------------------------------------------------------------ life
 
@@ -91,7 +89,9 @@ class Capture:
         return self._ended.wait(timeout_s)
 
     def stop(self) -> None:
-        """End sampling, take what is left in the ring, detach. May be called again, and after the target's end."""
+        """End sampling, take what is left in the ring, detach. May be called again, and after the
+        target's end.
+        """
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
                 return
@@ -145,20 +145,10 @@ class Capture:
         return self.profile.thread_infos()
 
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> CallTree:
-        """See ``ProfileSource.tree``. Kept until the profile or the names change: a page asks for the same
-        tree once for its boxes and once for a search."""
-        key = (clock, thread_ids)
-        with self._trees_lock:
-            stamp = (self.profile.revision, self.table.revision)
-            kept = self._trees.get(key)
-            if kept is not None and kept[:2] == stamp:
-                return kept[2]
-            tree = build(self.profile, self.table, clock, thread_ids)
-            self._trees = {k: v for k, v in self._trees.items() if v[:2] == stamp}
-            self._trees[key] = (*stamp, tree)
-            return tree
+        """See ``ProfileSource.tree``."""
+        return build(self.profile, self.table, clock, thread_ids)
 
-    def wait_revision(self, revision: int, timeout_s: float) -> int:
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until there is something newer than ``revision``; return what there is."""
         deadline = time.monotonic() + timeout_s
         while self._revision() == revision and time.monotonic() < deadline:
@@ -181,7 +171,11 @@ class Capture:
         with _ExitWatch(self.pid) as target:
             while not self._stopping.wait(PUMP_INTERVAL_S):
                 self._drain()
-                if self.error is None and not self._session.ended.is_set() and not target.has_exited():
+                if (
+                    self.error is None
+                    and not self._session.ended.is_set()
+                    and not target.has_exited()
+                ):
                     continue
                 self._session.ended.wait(REASON_WAIT_S)
                 if not self._session.end_reason and target.has_exited():
@@ -225,7 +219,9 @@ class Capture:
 
 
 class _ExitWatch:
-    """Tells when a process has exited, through a pidfd (pidfd_open(2)), which a reused pid cannot fool."""
+    """Tells when a process has exited, through a pidfd (pidfd_open(2)), which a reused pid cannot
+    fool.
+    """
 
     def __init__(self, pid: int) -> None:
         try:
@@ -245,7 +241,9 @@ class _ExitWatch:
 
 
 def _quantiles_ns(ring: Ring) -> tuple[int, int]:
-    """Median and 99th percentile of the handler's time: upper ends of their buckets; 0 when it never ran."""
+    """Median and 99th percentile of the handler's time: upper ends of their buckets; 0 when it
+    never ran.
+    """
     histogram = ring.handler_histogram()
     total = sum(histogram)
     found: list[int] = []
@@ -260,7 +258,7 @@ def _quantiles_ns(ring: Ring) -> tuple[int, int]:
 
 
 def read_command(pid: int) -> str:
-    """The command line of a process, arguments separated by blanks; its short name if it has none."""
+    """The command line of a process, with blanks between; its short name if it has none."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().rstrip(b"\0").split(b"\0")

@@ -9,8 +9,9 @@
     │   └── AttachFailedError     exit 5   the attach was tried and did not work
     └── NoSamplesError            exit 6   nothing was recorded
 
-An error is one line that says what happened and why, and a hint that says what to do next. The command line
-prints ``flametap: MESSAGE`` and ``hint: HINT`` to stderr and exits with ``exit_code``; nothing else exits.
+An error is one line that says what happened and why, and a hint that says what to do next. The
+command line prints ``flametap: MESSAGE`` and ``hint: HINT`` to stderr and exits with
+``exit_code``; nothing else exits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Start a program and hold it at its entry point until the profiler is in place (``record -- CMD``).
+"""Start a program and hold it at its entry point until the profiler is in place (``record --
+CMD``).
 
-The child is traced from exec up to its entry point (auxv AT_ENTRY): by then the dynamic loader has mapped libc, which
-Frida needs, and nothing of the program has run. There two bytes of its code become a jump to itself, and the tracer lets
-go, because Frida has to trace it next. ``release`` puts the two bytes back and the program begins. This is the only
-place where code is changed, and it is a process of our own. ptrace(2), getauxval(3), System V ABI AMD64 3.4.1.
+The child is traced from exec up to its entry point (auxv AT_ENTRY): by then the dynamic loader has
+mapped libc, which Frida needs, and nothing of the program has run. There two bytes of its code
+become a jump to itself, and the tracer lets go, because Frida has to trace it next. ``release``
+puts the two bytes back and the program begins. This is the only place where code is changed, and it
+is a process of our own. ptrace(2), getauxval(3), System V ABI AMD64 3.4.1.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Launched:
             self._code = b""
 
     def wait(self) -> int:
-        """Wait for the end of the program: its exit code, or 128 + n after signal n, as in a shell."""
+        """Wait for the program's end: its exit code, or 128 + n after signal n, as in a shell."""
         code = self._child.wait()
         return 128 - code if code < 0 else code
 
@@ -78,9 +80,11 @@ def launch(argv: Sequence[str]) -> Launched:
         child = subprocess.Popen(list(argv), preexec_fn=_trace_me)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it cannot be traced"
-        raise UsageError(f"cannot run {argv[0]}: {reason}", "give the program and its arguments after --") from error
+        raise UsageError(
+            f"cannot run {argv[0]}: {reason}", "give the program and its arguments after --"
+        ) from error
     try:
-        _wait_for_stop(child, signal.SIGTRAP)  # the stop after exec
+        _wait_for_stop(child, argv[0], signal.SIGTRAP)  # the stop after exec
         _ptrace(PTRACE_SETOPTIONS, child.pid, 0, PTRACE_O_EXITKILL)
         entry = _entry_point(child.pid)
         if entry is None:
@@ -90,7 +94,7 @@ def launch(argv: Sequence[str]) -> Launched:
         code = _read(child.pid, entry, len(JUMP_TO_SELF))
         _write(child.pid, entry, BREAKPOINT)
         _ptrace(PTRACE_CONT, child.pid, 0, 0)
-        _wait_for_stop(child, signal.SIGTRAP)
+        _wait_for_stop(child, argv[0], signal.SIGTRAP)
         _write(child.pid, entry, JUMP_TO_SELF)
         _ptrace(PTRACE_POKEUSER, child.pid, RIP_IN_USER, entry)
         _ptrace(PTRACE_DETACH, child.pid, 0, 0)
@@ -116,15 +120,14 @@ def _ptrace(request: int, pid: int, where: int, data: int) -> None:
         raise OSError(error, os.strerror(error))
 
 
-def _wait_for_stop(child: subprocess.Popen[bytes], expected: signal.Signals) -> None:
+def _wait_for_stop(child: subprocess.Popen[bytes], argv0: str, expected: signal.Signals) -> None:
     """Wait until the child stops with ``expected``; pass any other signal on to it."""
     while True:
         _, status = os.waitpid(child.pid, 0)
         if not os.WIFSTOPPED(status):
             child.returncode = os.waitstatus_to_exitcode(status)
             raise CannotAttachError(
-                f"{child.args[0] if isinstance(child.args, list) else child.args} ended before its first "
-                f"instruction, with status {child.returncode}",
+                f"{argv0} ended before its first instruction, with status {child.returncode}",
                 "run it without flametap to see why",
             )
         if os.WSTOPSIG(status) == expected:

@@ -1,7 +1,8 @@
 """Removes what profilers that were killed left in the temporary folder.
 
-Frida unpacks a helper of 10 MB into ``frida-<32 hex digits>`` there and removes it when it ends; a host that is killed cannot.
-Only folders of our own user go, and only when no process runs from them.
+Frida unpacks a helper of 10 MB into ``frida-<32 hex digits>`` there and removes it when it ends; a
+host that is killed cannot. Only folders of our own user go, and only when no process runs from
+them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pure types that every stage shares: clocks, states, verdicts, modules, threads, frames.
 
-Imports nothing of ours and does no I/O. Times are nanoseconds of the target's CLOCK_MONOTONIC unless the name says
-otherwise. Three words for addresses, used in Python, C and JSON alike:
+Imports nothing of ours and does no I/O. Times are nanoseconds of the target's CLOCK_MONOTONIC
+unless the name says otherwise. Three words for addresses, used in Python, C and JSON alike:
 
 ``runtime_addr``  an address in the running target
 ``file_addr``     the address as linked (ELF ``p_vaddr`` space): ``runtime_addr - load_bias``
@@ -69,7 +69,8 @@ class Module:
 
 @dataclass
 class Thread:
-    """A thread of the target. ``thread_id`` is ours and never used again; ``tid`` is the kernel's and may be."""
+    """A thread of the target. ``thread_id`` is ours and never used again; ``tid`` is the kernel's
+    and may be."""
 
     thread_id: int
     tid: int
@@ -81,8 +82,9 @@ class Thread:
 
 @dataclass(frozen=True)
 class RawFrame:
-    """One frame of a trace before symbols. ``module_id`` 0 means code outside any file (a JIT, say);
-    ``addr`` is then a runtime_addr, otherwise a file_addr. Callers hold return address - 1."""
+    """One frame of a trace before symbols. ``module_id`` 0 means code outside any file (a JIT,
+    say); ``addr`` is then a runtime_addr, otherwise a file_addr. Callers hold return
+    address - 1."""
 
     module_id: int
     addr: int

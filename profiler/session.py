@@ -1,8 +1,8 @@
 """The one place that knows Frida: attach, load the agent, map its ring, stop, detach.
 
-A session begins with ``attach`` and ends with ``detach``; it is not used again, since each attach leaves a small
-mapping behind in the target. Calls into the target are bounded in time: a target that was stopped or froze makes
-them fail, and never hang.
+A session begins with ``attach`` and ends with ``detach``; it is not used again, since each attach
+leaves a small mapping behind in the target. Calls into the target are bounded in time: a target
+that was stopped or froze makes them fail, and never hang.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ATTACH_TIMEOUT_S = 30.0
 # Compiling the agent and reading the maps takes 20-50 ms; the rest is for a starved machine.
 CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
-# Frida's threads have left the target this long after a detach at the latest (1 s when the machine is idle).
+# How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 3.0
 POLL_S = 0.02
 # Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
@@ -141,7 +141,7 @@ class Session:
         with contextlib.suppress(OSError):
             self._loaders_before = _count_loaders(_read(self.pid, "maps"))
         threading.Thread(target=leftovers.remove, daemon=True, name="flametap-leftovers").start()
-        cancellable = frida.Cancellable()
+        cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
 
         def attach() -> Any:
             with cancellable:
@@ -179,18 +179,26 @@ class Session:
         """Stop sampling for a while, or go on. Nothing happens when the session has ended."""
         if not self.ended.is_set() and self._script is not None:
             with contextlib.suppress(Exception):
-                bounded(lambda: self._script.exports_sync.set_paused(paused), CALL_TIMEOUT_S, "pause")
+                bounded(
+                    lambda: self._script.exports_sync.set_paused(paused), CALL_TIMEOUT_S, "pause"
+                )
 
     def stop(self) -> str:
-        """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is well."""
+        """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is
+        well.
+        """
         if self.ended.is_set() or self._script is None:
             return ""
         try:
             unanswered = bounded(self._script.exports_sync.stop, CALL_TIMEOUT_S, "stop")
         except Exception:
-            return "" if self.ended.wait(1.0) else "the target did not answer when sampling was stopped"
+            return (
+                ""
+                if self.ended.wait(1.0)
+                else "the target did not answer when sampling was stopped"
+            )
         if unanswered > 0:
-            return f"{unanswered} threads had not taken their last signal when sampling was stopped; it will be ignored"
+            return f"{unanswered} threads never took their last signal; it will be ignored"
         return ""
 
     def detach(self) -> None:
@@ -239,7 +247,9 @@ class Session:
         path = f"/proc/{self.pid}/fd/{ring_fd}"
         try:
             if "flametap-ring" not in os.readlink(path):
-                raise AttachFailedError(f"descriptor {ring_fd} of the target is not the agent's ring")
+                raise AttachFailedError(
+                    f"descriptor {ring_fd} of the target is not the agent's ring"
+                )
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise AttachFailedError(
@@ -261,9 +271,9 @@ class Session:
     def _wait_until_left(self) -> None:
         """Wait until nothing of Frida moves in the target any more.
 
-        Its agent unloads itself after the detach. Then its helper traces the main thread once more, to have it unmap
-        the loader: a target that exits in that moment, or a helper that does because we exit, is a target that
-        crashes (tried: half of them).
+        Its agent unloads itself after the detach. Then its helper traces the main thread once more,
+        to have it unmap the loader: a target that exits in that moment, or a helper that does
+        because we exit, is a target that crashes (tried: half of them).
         """
         deadline = time.monotonic() + LEAVE_TIMEOUT_S
         while time.monotonic() < deadline and not self._has_left():
@@ -295,7 +305,7 @@ def _count_threads(pid: int) -> int:
 
 
 def _count_loaders(maps: bytes) -> int:
-    """How many anonymous mappings look like the one Frida's loader runs in: rwx, LOADER_BYTES long."""
+    """How many anonymous mappings look like the one Frida's loader runs in."""
     found = 0
     for line in maps.splitlines():
         fields = line.split()

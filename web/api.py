@@ -148,7 +148,7 @@ def event_stream(service: Service) -> Iterator[bytes]:
             return
         service.closing.wait(EVENT_GAP_S)
         while not service.closing.is_set() and time.monotonic() < until:
-            if service.source.wait(status.revision, WAIT_S) > status.revision:
+            if service.source.wait_newer(status.revision, WAIT_S) > status.revision:
                 break
     yield _event("bye", {})
 

@@ -20,7 +20,7 @@ class ProfileSource(Protocol):
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
         """The call tree as of now; None means all threads."""
 
-    def wait(self, revision: int, timeout_s: float) -> int:
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision is newer than the given one; return the current one.
 
         Returns at the timeout as well; a timeout of 0 only asks.

@@ -53,7 +53,9 @@ def parse_regex(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise UsageError(f"'{text}' is not a regular expression: {error}") from None
+        raise UsageError(
+            f"'{text}' is not a regular expression: {error}", "put a \\ before . ( [ * + ? ^ $ |"
+        ) from None
 
 
 def by(parse: Callable[[str], _Value]) -> Callable[..., _Value | None]:
@@ -68,7 +70,9 @@ def by(parse: Callable[[str], _Value]) -> Callable[..., _Value | None]:
 def pick_pid(positional: int | None, option: int | None) -> int:
     """The process that was named, in whichever way."""
     if positional is not None and option is not None and positional != option:
-        raise UsageError(f"two different processes are named: {positional} and {option}")
+        raise UsageError(
+            f"two different processes are named: {positional} and {option}", "name one of them"
+        )
     pid = option if option is not None else positional
     if pid is None:
         raise UsageError("no process is named", "give a process id; `flametap ps` lists them")

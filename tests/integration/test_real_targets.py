@@ -71,8 +71,8 @@ def test_redis_under_benchmark(adopt: Adopt, tmp_path: Path, seconds: float) -> 
     target = adopt(Target([*server, "--dir", str(tmp_path)], announces=False))
     wait_until(lambda: "The server is now ready" in "".join(target.lines), "redis", 10)
     expected = Expectation(
-        names=("main", "aeMain", "aeProcessEvents", "processCommand", "call", "setCommand"),
-        modules=("redis-server", "libc.so.6"),
+        names=("main", "aeMain", "readQueryFromClient", "processCommand", "call", "setCommand"),
+        modules=("libc.so.6",),
         may_gain_threads="jemalloc_bg_thd",
     )
     with unharmed(target.pid, expected):
@@ -98,6 +98,7 @@ def test_redis_under_benchmark(adopt: Adopt, tmp_path: Path, seconds: float) -> 
 
 
 NGINX_CONF = """
+user root;
 daemon off;
 worker_processes 1;
 pid {folder}/nginx.pid;
@@ -118,7 +119,6 @@ def test_nginx_worker_under_wrk(
 ) -> None:
     (tmp_path / "www").mkdir()
     (tmp_path / "www" / "index.html").write_text("hello\n" * 100)
-    tmp_path.chmod(0o755)
     conf = tmp_path / "nginx.conf"
     conf.write_text(NGINX_CONF.format(folder=tmp_path, port=free_port))
     nginx = require_capability("nginx")
@@ -141,8 +141,6 @@ def test_nginx_worker_under_wrk(
     assert "requests in" in report, report
     assert "Socket errors" not in report, report
     assert "Non-2xx" not in report, report
-    # Its master and it are quiet again: the sockets of the benchmark are closed.
-    master.terminate()
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.13"])

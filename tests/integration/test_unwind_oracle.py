@@ -89,7 +89,9 @@ def idle_target(
         case "python":
             program = (
                 "import select, threading, time\n"
-                "for wait in (time.sleep, lambda s: select.select([], [], [], s), threading.Event().wait):\n"
+                "select_forever = lambda s: select.select([], [], [], s)\n"
+                "waits = time.sleep, select_forever, threading.Event().wait\n"
+                "for wait in waits:\n"
                 "    threading.Thread(target=wait, args=(1e6,), daemon=True).start()\n"
                 "threading.Event().wait()"
             )

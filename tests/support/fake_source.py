@@ -373,7 +373,7 @@ class FakeSource:
             notes=["the attach interrupted one epoll_wait of the main thread (EINTR), once"],
         )
 
-    def wait(self, revision: int, timeout_s: float) -> int:
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:
             self._changed.wait_for(lambda: self.revision > revision, timeout_s)
             return self.revision

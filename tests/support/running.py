@@ -3,6 +3,9 @@ targets."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -53,6 +56,7 @@ class Target:
             errors="replace",
             bufsize=1,
             cwd=cwd,
+            start_new_session=True,  # a group of its own: close() ends its children, too
         )
         self.pid = self._process.pid
         assert self._process.stdout is not None
@@ -118,15 +122,10 @@ class Target:
         assert code == 0, f"{self.name} exited with {code}: {self.lines[-5:]} {self.errors[-5:]}"
         return self.lines[1:]
 
-    def terminate(self) -> None:
-        """Sends SIGTERM and waits: for servers, which end their own children then."""
-        self._process.terminate()
-        self._process.wait(EXIT_S)
-
     def close(self) -> None:
-        """Ends it whatever it does, and frees its pipes. May be called again."""
-        if self._process.poll() is None:
-            self._process.kill()
+        """Ends it and its children whatever they do, and frees its pipes. May be called again."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self._process.wait(EXIT_S)
         for reader in self._readers:
             reader.join(EXIT_S)

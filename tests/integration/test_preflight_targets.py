@@ -1,0 +1,198 @@
+"""Preflight on real processes of the odd kinds that ``test_bad_input`` does not record from: each is
+refused for its own reason, or passes although it looks odd."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flametap import preflight
+from flametap.errors import CannotAttachError, NoSuchProcessError
+from running import Target, wait_until
+
+pytestmark = pytest.mark.needs("gcc")
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+SOURCES = {
+    "strict": """
+        #include <linux/seccomp.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        int main(void) {
+            char byte;
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+            return read(0, &byte, 1) < 0;
+        }""",
+    "vforked": """
+        #include <unistd.h>
+        int main(void) {
+            char byte;
+            if (vfork() == 0) { (void)!read(0, &byte, 1); _exit(0); }
+            return 0;
+        }""",
+    "headless": """
+        #include <pthread.h>
+        #include <unistd.h>
+        static void *run(void *unused) { char byte; (void)!read(0, &byte, 1); _exit(0); }
+        int main(void) {
+            pthread_t thread;
+            pthread_create(&thread, 0, run, 0);
+            pthread_exit(0);
+        }""",
+    "hidden": """
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        int main(void) { char byte; prctl(PR_SET_DUMPABLE, 0); return read(0, &byte, 1) < 0; }""",
+}
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, adopt: Callable[[Target], Target]
+) -> Callable[..., Target]:
+    """Compiles one of ``SOURCES`` and runs it behind a prefix of other commands."""
+
+    def start(name: str, *prefix: str) -> Target:
+        # Not below tmp_path, which only its owner may enter.
+        program = tmp_path / name
+        command = ["gcc", "-x", "c", "-", "-o", str(program), "-pthread"]
+        subprocess.run(command, input=SOURCES[name], text=True, check=True)
+        descriptor = os.open(program, os.O_RDONLY)
+        os.set_inheritable(descriptor, True)
+        try:
+            return adopt(Target([*prefix, program], announces=False))
+        finally:
+            os.close(descriptor)
+
+    return start
+
+
+def refuse(pid: int, pattern: str) -> None:
+    """Waits for the process to become what it shall be, then checks the refusal."""
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            preflight.check(pid)
+            reason = "it was not refused"
+        except CannotAttachError as error:
+            reason = error.message
+        if pattern in reason:
+            return
+        assert time.monotonic() < deadline, reason
+        time.sleep(0.02)
+
+
+def test_strict_seccomp(run: Callable[..., Target]) -> None:
+    refuse(run("strict").pid, "strict seccomp")
+
+
+def test_parent_that_waits_for_its_vfork_child(run: Callable[..., Target]) -> None:
+    refuse(run("vforked").pid, "uninterruptible sleep")
+
+
+def test_main_thread_that_has_exited(run: Callable[..., Target]) -> None:
+    refuse(run("headless").pid, "lost its main thread")
+
+
+def test_thread_is_no_process() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert thread.native_id is not None
+        with pytest.raises(NoSuchProcessError, match=f"thread of process {os.getpid()}"):
+            preflight.check(thread.native_id)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_program_started_through_the_loader_passes(adopt: Callable[[Target], Target]) -> None:
+    target = adopt(Target(["/lib64/ld-linux-x86-64.so.2", "/bin/cat"], announces=False))
+    wait_until(lambda: "libc.so.6" in Path(f"/proc/{target.pid}/maps").read_text(), "its libc")
+    assert preflight.check(target.pid).warnings == ()
+
+
+@pytest.mark.needs("gdb")
+def test_process_in_a_debugger(adopt: Callable[[Target], Target]) -> None:
+    target = adopt(Target(["cat"], announces=False))
+    adopt(Target(["gdb", "-q", "-nx", "-p", str(target.pid)], announces=False))
+    refuse(target.pid, "already traced by gdb")
+
+
+# --- what only root can set up
+
+
+@pytest.fixture
+def as_root() -> None:
+    """Skips for anyone else."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become someone else")
+
+
+@pytest.fixture
+def control_group() -> Iterator[Path]:
+    """A new group of the pids controller, version 1 or 2."""
+    for parent in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")):
+        folder = parent / f"flametap-test-{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        if (folder / "pids.max").exists():
+            yield folder
+            wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group to empty")
+            folder.rmdir()
+            return
+        folder.rmdir()
+    pytest.skip("no control group with the pids controller can be made here")
+
+
+@pytest.mark.usefixtures("as_root")
+def test_control_group_without_room(
+    adopt: Callable[[Target], Target], control_group: Path
+) -> None:
+    target = adopt(Target(["cat"], announces=False))
+    (control_group / "pids.max").write_text("6")
+    (control_group / "cgroup.procs").write_text(str(target.pid))
+    refuse(target.pid, f"{control_group} is 6, 1 in use")
+    target.close()
+
+
+@pytest.mark.usefixtures("as_root")
+@pytest.mark.needs("setpriv")
+def test_user_without_room(adopt: Callable[[Target], Target]) -> None:
+    target = adopt(Target([*NOBODY, "prlimit", "--nproc=5", "cat"], announces=False))
+    refuse(target.pid, "RLIMIT_NPROC of user 65534 is 5")
+
+
+@pytest.mark.usefixtures("as_root")
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize(
+    ("asker", "owner", "pattern"),
+    [
+        (NOBODY, [], "belongs to root, and we run as nobody"),
+        (["setpriv", "--reuid=65533", "--clear-groups"], NOBODY, "belongs to nobody"),
+        (["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"], [], "CAP_SYS_PTRACE"),
+    ],
+)
+def test_missing_right_is_named(
+    adopt: Callable[[Target], Target], asker: list[str], owner: list[str], pattern: str
+) -> None:
+    target = adopt(Target([*owner, "cat"], announces=False))
+    wait_until(lambda: Path(f"/proc/{target.pid}/comm").read_text() == "cat\n", "cat")
+    pid = os.fork()
+    if pid == 0:
+        # Not through our interpreter's files, which that user may not be able to read.
+        try:
+            os._exit(_ask_as(asker, target.pid, pattern))
+        except BaseException:
+            os._exit(99)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
