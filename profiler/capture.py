@@ -19,7 +19,7 @@ from flametap.errors import FlametapError
 from flametap.model import Clock, Status, ThreadInfo
 from flametap.profile import Profile
 from flametap.protocol import Decoder, Ring
-from flametap.session import Session
+from flametap.session import END_REASONS, Session
 from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable
 
@@ -178,8 +178,11 @@ class Capture:
                 ):
                     continue
                 self._session.ended.wait(REASON_WAIT_S)
-                if not self._session.end_reason and target.has_exited():
-                    self._session.end_reason = "the target exited"
+                if target.has_exited(REASON_WAIT_S):
+                    self._session.end_reason = END_REASONS["process-terminated"]
+                elif self._session.end_reason == END_REASONS["process-terminated"]:
+                    # To Frida an exec looks like an exit, but the process is still there.
+                    self._session.end_reason = END_REASONS["process-replaced"]
                 self._session.ended.set()
                 self._finish(self._session.end_reason)
                 return
@@ -236,8 +239,8 @@ class _ExitWatch:
         if self._fd >= 0:
             os.close(self._fd)
 
-    def has_exited(self) -> bool:
-        return self._fd >= 0 and bool(select.select([self._fd], [], [], 0)[0])
+    def has_exited(self, timeout_s: float = 0.0) -> bool:
+        return self._fd >= 0 and bool(select.select([self._fd], [], [], timeout_s)[0])
 
 
 def _quantiles_ns(ring: Ring) -> tuple[int, int]:

@@ -76,7 +76,8 @@ class Cells:
 
     def sums(self, clock: Clock) -> Int64s:
         """What each cell weighs so far; a copy."""
-        return self._sums[clock][: self._length].copy()
+        sums: Int64s = self._sums[clock][: self._length].copy()
+        return sums
 
     def samples(self) -> Int64s:
         """How many stacks were seen in each cell; a copy."""

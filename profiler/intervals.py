@@ -13,7 +13,7 @@ Not thread-safe; ``Profile`` holds the lock. All times and durations are nanosec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,7 +118,7 @@ class Intervals:
 
     def _held(self) -> Rows:
         """The open intervals, as long as they are by now."""
-        rows = self._open.copy()
+        rows: Rows = self._open.copy()
         rows["wall_ns"] = np.maximum(rows["wall_ns"], self.now_ns - rows["t0_ns"])
         return rows
 
@@ -169,22 +169,12 @@ class Intervals:
         state = self._cells.state_of(block.cell)
         np.add.at(weight, block.cell, weigh(clock, state, block.wall_ns, block.cpu_ns))
 
-    def timeline(self, thread_id: int) -> Iterator[Block]:
-        """The intervals of one thread in order of time.
-
-        What arrives after the call is not in it; the blocks may be fetched without the lock.
-        """
-        chunks = list(self._chunks)
+    def snapshot(self) -> list[Chunk]:
+        """All intervals as they are now, in chunks that may be read without the lock."""
         rest = np.concatenate((self._tail[: self._n_tail], self._held()))
-        rest = rest[self._cells.thread_id[rest["cell"]] == thread_id]
-        rest = rest[np.argsort(rest["t0_ns"], kind="stable")]
-
-        def blocks() -> Iterator[Block]:
-            for chunk in chunks:
-                yield chunk.read(thread_id)
-            yield block_of(rest)
-
-        return blocks()
+        if not len(rest):
+            return list(self._chunks)
+        return [*self._chunks, Chunk(rest, self._cells.thread_id[rest["cell"]])]
 
     def cell_columns(self) -> tuple[Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
         """(stack, state, sysno) of each cell; copies."""

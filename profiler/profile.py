@@ -13,7 +13,7 @@ off-cpu     time that passed asleep, and for a running thread what it waited for
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,11 +175,14 @@ class Profile:
             return [(i, self._stacks.raw_frame(i)) for i in range(n, self._stacks.n_addresses)]
 
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
-        """An address and the name of the module it is in, "" outside any."""
-        with self._changed:
-            frame = self._stacks.raw_frame(address_id)
-            module = self._modules.get(frame.module_id)
-            return frame, module.name if module else ""
+        """An address and the name of the module it is in, "" outside any.
+
+        Takes no lock, as the symbol table asks while it holds its own: addresses are only ever
+        appended, and a look-up in a dict is one step.
+        """
+        frame = self._stacks.raw_frame(address_id)
+        module = self._modules.get(frame.module_id)
+        return frame, module.name if module else ""
 
     def trie(self) -> Trie:
         """All stacks as one trie; a copy."""
@@ -231,38 +234,40 @@ class Profile:
             cells.thread_id[wanted], node[wanted], sysno[wanted], cells.weight[wanted]
         )
 
-    def timeline(self, thread_id: int, clock: Clock) -> Iterator[LeafWeights]:
-        """One thread's leaves in order of time, in blocks; the sum equals its total.
+    def timelines(self, clock: Clock) -> Callable[[int], Iterator[LeafWeights]]:
+        """What every thread did one after the other, as it is known now.
 
-        Neighbours of the same leaf are one row, rows without weight are left out. What arrives
-        after the call is not in it.
+        Returns:
+            A function of a ``thread_id`` that gives the thread's leaves in order of time, in
+            blocks. Neighbours of the same leaf are one row, rows without weight are left out; the
+            sum equals the thread's total. It may be called from any thread, as often as needed.
         """
         with self._changed:
-            blocks = self._intervals.timeline(thread_id)
+            chunks = self._intervals.snapshot()
             stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
         waits = _waits(clock, state, sysno)
 
-        def leaves() -> Iterator[LeafWeights]:
-            for block in blocks:
+        def leaves(thread_id: int) -> Iterator[LeafWeights]:
+            for chunk in chunks:
+                block = chunk.read(thread_id)
                 weight = weigh(clock, state[block.cell], block.wall_ns, block.cpu_ns)
                 some = weight > 0
                 cell, weight = block.cell[some], weight[some]
                 if not len(cell):
                     continue
+                nodes, sysnos = node[cell], waits[cell]
                 is_new = np.ones(len(cell), bool)
-                is_new[1:] = (node[cell][1:] != node[cell][:-1]) | (
-                    waits[cell][1:] != waits[cell][:-1]
-                )
+                is_new[1:] = (nodes[1:] != nodes[:-1]) | (sysnos[1:] != sysnos[:-1])
                 first = np.flatnonzero(is_new)
                 yield LeafWeights(
                     np.full(len(first), thread_id, np.uint32),
-                    node[cell[first]],
-                    waits[cell[first]],
+                    nodes[first],
+                    sysnos[first],
                     np.add.reduceat(weight, first),
                 )
 
-        return leaves()
+        return leaves
 
     def thread_infos(self) -> list[ThreadInfo]:
         """All threads with their weights and what they wait in, in the order they were seen."""

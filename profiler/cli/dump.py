@@ -89,11 +89,8 @@ def _sample(capture: Capture, interrupts: Interrupts) -> None:
         elapsed_s = time.monotonic() - begin_s
         if elapsed_s >= LONGEST_S:
             return
-        if elapsed_s >= SHORTEST_S and all(
-            _last_leaf(capture, thread_id) is not None
-            for thread_id, thread in capture.profile.threads.items()
-            if not thread.exited
-        ):
+        newest = _newest_leaves(capture)
+        if elapsed_s >= SHORTEST_S and newest and None not in newest.values():
             return
 
 
@@ -113,10 +110,9 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
 
     trie = capture.profile.trie()
     stacks = []
-    for thread_id, thread in capture.profile.threads.items():
-        if thread.exited:
-            continue
-        leaf = _last_leaf(capture, thread_id)
+    threads = capture.profile.threads
+    for thread_id, leaf in _newest_leaves(capture).items():
+        thread = threads[thread_id]
         frames: list[Frame] = []
         is_complete, sysno = False, -1
         if leaf is not None:
@@ -130,15 +126,20 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
     return sorted(stacks, key=lambda stack: (stack.tid != capture.pid, stack.tid))
 
 
-def _last_leaf(capture: Capture, thread_id: int) -> tuple[int, int] | None:
-    """Node and system call (-1 for none) of a thread's newest interval that has a stack."""
+def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
+    """Thread that has not exited → node and system call (-1 for none) of its newest stack."""
     from flametap.stacks import UNATTRIBUTED
 
-    newest: tuple[int, int] | None = None
-    for leaves in capture.profile.timeline(thread_id, Clock.WALL):
-        for node, sysno in zip(leaves.node.tolist(), leaves.sysno.tolist(), strict=True):
-            if node != UNATTRIBUTED:
-                newest = node, sysno
+    timeline = capture.profile.timelines(Clock.WALL)
+    newest: dict[int, tuple[int, int] | None] = {}
+    for thread_id, thread in capture.profile.threads.items():
+        if thread.exited:
+            continue
+        newest[thread_id] = None
+        for leaves in timeline(thread_id):
+            for node, sysno in zip(leaves.node.tolist(), leaves.sysno.tolist(), strict=True):
+                if node != UNATTRIBUTED:
+                    newest[thread_id] = node, sysno
     return newest
 
 

@@ -75,7 +75,7 @@ class Progress:
 
 
 def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: float | None) -> str:
-    """One line on a running recording: time, samples, losses, cost.
+    """One line on a running recording: time, samples, losses, cost in per cent of one core.
 
     Args:
         status: of the capture.
@@ -83,7 +83,9 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
         elapsed_s: since sampling began.
         limit_s: the duration asked for; None if there is none.
     """
-    time_part = duration(elapsed_s) + (f" of {duration(limit_s)}" if limit_s else "")
+    time_part = duration(elapsed_s) if elapsed_s >= 1 else f"{elapsed_s:.1f} s"
+    if limit_s:
+        time_part += f" of {duration(limit_s)}"
     parts = [
         f"{status.state} {status.pid}",
         time_part,
@@ -95,7 +97,7 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
         parts.append(f"{sum(lost.values()):,} lost")
     cost_ns = status.counters.get("handler_ns_total", 0) + status.counters.get("sampler_cpu_ns", 0)
     if elapsed_s > 0:
-        parts.append(f"cost {cost_ns / elapsed_s / 1e7:.2g} % of a core")
+        parts.append(f"cost {cost_ns / elapsed_s / 1e7:.2g} %")
     return " · ".join(parts)
 
 

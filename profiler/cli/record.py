@@ -214,6 +214,6 @@ def _outlive(launched: Launched, interrupts: Interrupts, progress: Progress) -> 
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(launched.pid, interrupts.last)
         waiter.join(POLL_S)
-        progress.step(f"saved; process {launched.pid} goes on")
+        progress.step(f"process {launched.pid} goes on")
     progress.clear()
     return exit_codes[0] if exit_codes else EXIT_CODE

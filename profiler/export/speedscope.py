@@ -13,7 +13,7 @@ Source: speedscope's file-format-spec.ts and its JSON schema (npm speedscope 1.2
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import BinaryIO
 
@@ -42,7 +42,8 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     weights = _thread_weights(request)
     threads = [thread for i, thread in profile.threads.items() if weights.get(i)]
     heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
-    frames = _Frames(request)
+    timeline = _timelines(request)
+    frames = _Frames(request)  # after the timeline, so that it knows all its nodes
     head = {
         "$schema": SCHEMA_URL,
         "exporter": f"flametap {__version__}",
@@ -52,7 +53,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     file.write(orjson.dumps(head)[:-1] + b',"profiles":[')
     for i, thread in enumerate(threads):
         file.write(b"," if i else b"")
-        _write_thread(request, thread, frames, file)
+        _write_thread(request, thread, timeline(thread.thread_id), frames, file)
     file.write(b'],"shared":{"frames":[')
     for i, frame in enumerate(frames.descriptions()):
         file.write((b"," if i else b"") + orjson.dumps(frame))
@@ -77,12 +78,19 @@ def _thread_weights(request: ExportRequest) -> dict[int, int]:
     return weights
 
 
-def _write_thread(request: ExportRequest, thread: Thread, frames: _Frames, file: BinaryIO) -> None:
-    blocks: Iterable[LeafWeights]
+def _timelines(request: ExportRequest) -> Callable[[int], Iterable[LeafWeights]]:
     if request.counts_samples:
-        blocks = (_leaves(request, frozenset((thread.thread_id,))),)
-    else:
-        blocks = request.profile.timeline(thread.thread_id, request.clock)
+        return lambda thread_id: (_leaves(request, frozenset((thread_id,))),)
+    return request.profile.timelines(request.clock)
+
+
+def _write_thread(
+    request: ExportRequest,
+    thread: Thread,
+    timeline: Iterable[LeafWeights],
+    frames: _Frames,
+    file: BinaryIO,
+) -> None:
     head = {
         "type": "sampled",
         "name": _text(f"{thread.name} ({thread.tid})"),
@@ -91,7 +99,7 @@ def _write_thread(request: ExportRequest, thread: Thread, frames: _Frames, file:
     }
     file.write(orjson.dumps(head)[:-1] + b',"samples":[')
     weights = array("q")
-    for block in blocks:
+    for block in timeline:
         stacks = [
             frames.stack(node, sysno)
             for node, sysno in zip(block.node.tolist(), block.sysno.tolist(), strict=True)

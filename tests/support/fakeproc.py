@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 MY_CAPABILITIES = "000001ffffffffff"
@@ -39,9 +40,10 @@ class FakeProc:
         flags: int = 0,
         maps: str = "",
         program: bytes = b"",
-        **status: str,
+        status: Mapping[str, str] | None = None,
+        **more_status: str,
     ) -> Path:
-        """Lays out a process and returns its folder; ``status`` replaces lines of that file."""
+        """Lays out a process and returns its folder; more keywords replace lines of "status"."""
         folder = self.root / str(pid)
         folder.mkdir()
         lines = {
@@ -57,7 +59,8 @@ class FakeProc:
             "CapPrm": "0",
             "CapEff": "0",
             "Seccomp": "0",
-            **status,
+            **(status or {}),
+            **more_status,
         }
         (folder / "status").write_text("".join(f"{k}:\t{v}\n" for k, v in lines.items()))
         (folder / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 {flags} 0 0\n")

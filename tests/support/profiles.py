@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from typing import Any
 
 import wire
 from flametap.calltree import CallTree
@@ -30,7 +30,7 @@ NAMES: dict[int, list[Frame]] = {
 EPOLL_WAIT = 232
 
 
-def apply(profile: Profile, now_ns: int, **sections: Sequence[bytes]) -> None:
+def apply(profile: Profile, now_ns: int, **sections: Any) -> None:
     """Encode a batch and give it to the profile."""
     for batch in Decoder().feed(wire.batch(now_ns, **sections)):
         profile.apply(batch)

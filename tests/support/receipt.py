@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,17 +149,18 @@ def harm(
     *,
     attaches: int = 1,
     has_jit: bool = False,
-    may_gain_threads: str = "",
+    own_threads: str = "",
 ) -> list[str]:
     """Names each difference that should not be there.
 
     Args:
         attaches: how often the target was attached to: each may leave one bootstrap page.
         has_jit: the target makes code itself: its anonymous code is not compared.
-        may_gain_threads: name of threads the target starts by itself (jemalloc's, say).
+        own_threads: pattern for names of threads that the target starts and ends as it likes
+            (jemalloc's, the JVM's collectors).
     """
     return [
-        *_thread_harm(before, after, may_gain_threads),
+        *_thread_harm(before, after, own_threads),
         *_descriptor_harm(before, after),
         *_code_harm(before, after),
         *([] if has_jit else _anonymous_code_harm(before, after, attaches)),
@@ -167,13 +169,17 @@ def harm(
     ]
 
 
-def _thread_harm(before: Receipt, after: Receipt, may_gain: str) -> list[str]:
+def _thread_harm(before: Receipt, after: Receipt, own_threads: str) -> list[str]:
+    def is_own(name: str) -> bool:
+        return bool(own_threads) and re.fullmatch(own_threads, name) is not None
+
     found = []
     for tid in after.threads.keys() - before.threads.keys():
-        if not may_gain or after.threads[tid] != may_gain:
+        if not is_own(after.threads[tid]):
             found.append(f"new thread {tid} ({after.threads[tid]})")
     for tid in before.threads.keys() - after.threads.keys():
-        found.append(f"thread {tid} ({before.threads[tid]}) is gone")
+        if not is_own(before.threads[tid]):
+            found.append(f"thread {tid} ({before.threads[tid]}) is gone")
     for tid in before.threads.keys() & after.threads.keys():
         for field in SIGNAL_FIELDS:
             was, now = before.signals[tid][field], after.signals[tid][field]
@@ -221,7 +227,7 @@ def harm_after_settling(
     timeout_s: float = 4.0,
     attaches: int = 1,
     has_jit: bool = False,
-    may_gain_threads: str = "",
+    own_threads: str = "",
 ) -> list[str]:
     """``harm``, after the asynchronous part of the unload: what is still wrong when ``timeout_s``
     is over."""
@@ -232,7 +238,7 @@ def harm_after_settling(
             take(pid),
             attaches=attaches,
             has_jit=has_jit,
-            may_gain_threads=may_gain_threads,
+            own_threads=own_threads,
         )
         if not found or time.monotonic() > deadline:
             return found

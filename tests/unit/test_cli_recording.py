@@ -21,7 +21,7 @@ from flametap.cli.progress import Progress, duration, recording_line
 from flametap.cli.recording import What, finish, summary, watch
 from flametap.cli.signals import Interrupted, Interrupts
 from flametap.errors import NoSamplesError
-from flametap.model import Clock, Frame, FrameKind, Function, Status, ThreadInfo
+from flametap.model import Clock, Frame, FrameKind, Function, Status, ThreadInfo, Verdict
 
 
 class PlayedProfile:
@@ -216,9 +216,9 @@ def test_thread_that_is_not_there(out: io.StringIO, written: list[str]) -> None:
 def test_threads_are_chosen_by_id_or_name() -> None:
     capture = cast(Any, PlayedCapture())
     assert What().thread_ids(capture) is None
-    assert What(tids=(8,)).thread_ids(capture) == {2}
-    assert What(thread_name=re.compile("^de")).thread_ids(capture) == {1}
-    assert What(tids=(8,), thread_name=re.compile("^de")).thread_ids(capture) == {1, 2}
+    assert What(tids=(8,)).thread_ids(capture) == frozenset({2})
+    assert What(thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1})
+    assert What(tids=(8,), thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1, 2})
 
 
 def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
@@ -266,8 +266,7 @@ def test_recording_line() -> None:
         "traces_lost": 2,
     }
     assert recording_line(status, 3, 2.0, 10.0) == (
-        "recording 7 · 2.0 s of 10.0 s · 42 samples at 100 Hz · 3 threads · 2 lost · "
-        "cost 1 % of a core"
+        "recording 7 · 2.0 s of 10.0 s · 42 samples at 100 Hz · 3 threads · 2 lost · cost 1 %"
     )
 
 
@@ -375,4 +374,4 @@ def test_dump_as_json() -> None:
 
 
 def test_cut_reasons_cover_every_verdict_that_is_not_whole() -> None:
-    assert {v for v in recording.Verdict if not v.root_reached} == set(recording.CUT_BY)
+    assert {v for v in Verdict if not v.root_reached} == set(recording.CUT_BY)

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from flametap import __version__

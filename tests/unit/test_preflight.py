@@ -89,7 +89,7 @@ def test_ourselves(fake: FakeProc) -> None:
 def test_states_that_refuse_an_attach(
     fake: FakeProc, status: dict[str, str], message: str, hint: str
 ) -> None:
-    fake.process(PID, maps=LIBC, program=DYNAMIC, **status)
+    fake.process(PID, maps=LIBC, program=DYNAMIC, status=status)
     error = refusal(fake)
     assert isinstance(error, CannotAttachError)
     assert re.search(message, error.message)
@@ -155,9 +155,10 @@ def test_process_limit_of_the_user(fake: FakeProc) -> None:
     assert "RLIMIT_NPROC of user 1000 is 16, 7 in use" in refusal(fake).message
 
 
-@pytest.mark.parametrize("exempt", [{"uid": 0}, {"CapEff": f"{1 << procfs.CAP_SYS_RESOURCE:x}"}])
-def test_process_limit_does_not_bind_the_mighty(fake: FakeProc, exempt: dict[str, str]) -> None:
-    folder = fake.process(PID, maps=LIBC, program=DYNAMIC, **exempt)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("uid", "capability"), [(0, 0), (1000, procfs.CAP_SYS_RESOURCE)])
+def test_process_limit_does_not_bind_the_mighty(fake: FakeProc, uid: int, capability: int) -> None:
+    effective = f"{1 << capability:x}"
+    folder = fake.process(PID, uid=uid, maps=LIBC, program=DYNAMIC, CapEff=effective)
     (folder / "limits").write_text("Max processes             1      1      processes\n")
     preflight.check(PID, proc=fake.proc)
 

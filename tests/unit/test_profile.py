@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,12 +21,12 @@ A, B, C, D = (wire.frame(1, 0x100 * i) for i in range(1, 5))
 EPOLL_WAIT, FUTEX = 232, 202
 
 
-def apply(profile: Profile, now_ns: int, **sections: Sequence[bytes]) -> None:
+def apply(profile: Profile, now_ns: int, **sections: Any) -> None:
     for batch in Decoder().feed(wire.batch(now_ns, **sections)):
         profile.apply(batch)
 
 
-def profile_with(*rows: bytes, now_ns: int = 0, **sections: Sequence[bytes]) -> Profile:
+def profile_with(*rows: bytes, now_ns: int = 0, **sections: Any) -> Profile:
     """Two threads, three stacks A→B, A→C and A→B→D, and the intervals given."""
     profile = Profile()
     apply(
@@ -302,7 +301,7 @@ def test_timeline_is_in_order_and_merges_equal_neighbours() -> None:
     def rows(clock: Clock) -> list[tuple[str, int, int]]:
         return [
             (stack_of(profile, node), sysno, weight)
-            for block in profile.timeline(1, clock)
+            for block in profile.timelines(clock)(1)
             for node, sysno, weight in zip(
                 block.node.tolist(), block.sysno.tolist(), block.weight.tolist(), strict=True
             )
@@ -351,8 +350,9 @@ def test_random_profile_equals_a_naive_one(monkeypatch: pytest.MonkeyPatch) -> N
         assert weights(profile, clock) == expected
         assert weights(profile, clock, t0_ns=0, t1_ns=1 << 61) == expected
         timelines: Counter[Any] = Counter()
+        timeline = profile.timelines(clock)
         for thread in at:
-            for block in profile.timeline(thread, clock):
+            for block in timeline(thread):
                 timelines.update(by_stack(profile, block))
         assert dict(timelines) == expected
     assert {i.thread_id: i.wall_ns for i in profile.thread_infos()} == dict(per_thread)

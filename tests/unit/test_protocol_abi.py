@@ -116,7 +116,8 @@ def fields_of(layout: str) -> list[tuple[int, int]]:
 def test_interval_dtype_equals_the_header(truth: dict[str, int]) -> None:
     assert list(INTERVAL_DTYPE.names or ()) == struct_fields("interval_record")
     for name in struct_fields("interval_record"):
-        dtype, offset = (INTERVAL_DTYPE.fields or {})[name][:2]
+        assert INTERVAL_DTYPE.fields is not None
+        dtype, offset = INTERVAL_DTYPE.fields[name][:2]
         assert offset == truth[f"offsetof(struct interval_record, {name})"], name
         assert dtype.itemsize == truth[f"sizeof(((struct interval_record *)0)->{name})"], name
     assert INTERVAL_DTYPE.itemsize == truth["sizeof(struct interval_record)"]

@@ -65,7 +65,8 @@ export class Painter {
    * @param scene {view, viewport, rows, scrollTop, width, height, palette, zoomRow, isSearching}
    */
   drawBoxes(scene) {
-    const { view, rows, scrollTop, palette } = scene;
+    const { view, rows, scrollTop } = scene;
+    this.learnColors(scene);
     const context = prepare(this.boxCanvas, scene.width, scene.height);
     context.font = this.font;
     context.textBaseline = 'middle';
@@ -82,10 +83,21 @@ export class Painter {
     context.globalAlpha = 1;
   }
 
+  /** One colour per function of the view, looked up once and not once per box. */
+  learnColors({ view, palette }) {
+    if (this.colorsOf === view && this.palette === palette) return;
+    const { kind, module, name } = view.functions;
+    this.colors = name.map((_, at) =>
+      palette.box({ kind: kind[at], module: module[at], name: name[at] }),
+    );
+    this.colorsOf = view;
+    this.palette = palette;
+  }
+
   drawBox(context, scene, box, [left, right], top, widthOf) {
     const { view, rows, palette } = scene;
-    const f = view.functionOf(box);
-    const isMatch = scene.isSearching && f !== null && f.matches;
+    const at = view.boxes.function[box]; // -1: the root, or a run of narrow boxes
+    const isMatch = scene.isSearching && at >= 0 && view.functions.matches[at] === 1;
     const isRun = view.isRun(box);
     let alpha = 1;
     if (scene.isSearching && !isMatch) alpha = DIMMED;
@@ -93,8 +105,8 @@ export class Painter {
     context.globalAlpha = alpha;
     context.fillStyle = isMatch
       ? palette.match
-      : f
-        ? palette.box(f)
+      : at >= 0
+        ? this.colors[at]
         : isRun
           ? palette.run
           : palette.root;
@@ -102,7 +114,7 @@ export class Painter {
     // A hairline between neighbours, as long as there is a box left beside it.
     context.fillRect(left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1);
     if (width < LEAST_LABEL_PX) return;
-    const name = f ? f.name : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
+    const name = at >= 0 ? view.functions.name[at] : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
     const label = fitLabel(name, width - 2 * LABEL_PADDING, widthOf);
     if (!label) return;
     context.globalAlpha = isRun ? alpha * 0.6 : Math.max(alpha, 0.55);

@@ -1,0 +1,131 @@
+// The card that says all about one box: follows the mouse, or is docked below the graph when the
+// box was chosen by touch or keyboard.
+
+import { bar, h } from './dom.js';
+import { moduleColor } from './color.js';
+import { explainKind } from './explain.js';
+import { formatCount, formatNs, formatPlace, formatShare } from './format.js';
+import { CLOCK_NAMES } from './state.js';
+
+const GAP_PX = 14; // between the pointer and the card
+
+function weightRow(label, ns, view, zoomNs) {
+  const total = view.total_ns;
+  const ofZoom = zoomNs < total ? h('td', { class: 'dim' }, formatShare(ns, zoomNs)) : null;
+  return h(
+    'tr',
+    {},
+    h('th', { scope: 'row' }, label),
+    h('td', {}, formatNs(ns)),
+    h('td', {}, formatShare(ns, total)),
+    ofZoom,
+    h('td', { class: 'meter' }, h('span', { class: 'track' }, bar('fill', ns / total))),
+  );
+}
+
+/** Whether the stacks through a box reach their root. */
+function stackNote(view, box) {
+  for (let at = box; at > 0; at = view.boxes.parent[at]) {
+    const f = view.functionOf(at);
+    if (f?.kind === 'synthetic' && f.name === '[truncated]') {
+      return ['bad', 'Incomplete: these stacks end before their root'];
+    }
+    if (f?.kind === 'synthetic' && f.name === '[unattributed]') return ['bad', 'Stack never seen'];
+  }
+  return ['good', 'Stack reaches its root'];
+}
+
+function about(view, box, theme) {
+  const f = view.functionOf(box);
+  if (view.isRun(box)) {
+    const count = formatCount(view.boxes.hidden[box]);
+    return [
+      h('p', { class: 'name' }, `${count} narrow functions`),
+      h('p', { class: 'place' }, 'Too narrow to draw here. Zoom in to see them.'),
+    ];
+  }
+  if (f === null) return [h('p', { class: 'name' }, 'all'), h('p', { class: 'place' }, 'Everything recorded')];
+  const kind = explainKind(f);
+  const place = formatPlace(f.file, view.boxes.line[box]);
+  const swatch = h('span', { class: 'swatch' });
+  swatch.style.background = moduleColor(f.module, theme);
+  return [
+    h('p', { class: 'name' }, f.full_name || f.name, kind && h('span', { class: 'badge' }, kind.badge)),
+    f.module &&
+      h(
+        'p',
+        { class: 'place' },
+        swatch,
+        h('span', {}, f.module),
+        place && h('span', { class: 'file', title: f.file }, place),
+      ),
+    kind?.text && h('p', { class: 'place' }, kind.text),
+  ];
+}
+
+export class Details {
+  constructor(card, { onZoom }) {
+    this.card = card;
+    this.onZoom = onZoom;
+  }
+
+  /** Shows a box; info as Graph's `on.point` gives it, null hides the card. */
+  show(view, info, { clock, theme }) {
+    this.card.hidden = info === null;
+    if (info === null) return;
+    const { box, isDocked } = info;
+    const boxes = view.boxes;
+    const zoomNs = boxes.total_ns[view.zoom.box];
+    const canZoom = isDocked && !view.isRun(box) && box !== view.zoom.box;
+    const [level, note] = stackNote(view, box);
+    const f = view.functionOf(box);
+    const isSelfKnown = !view.isRun(box) && f !== null;
+    this.card.replaceChildren(
+      ...about(view, box, theme).filter(Boolean),
+      h(
+        'table',
+        {},
+        h(
+          'thead',
+          {},
+          h(
+            'tr',
+            {},
+            h('th', {}, `${CLOCK_NAMES[clock]} time`),
+            h('td', {}),
+            h('td', {}, 'of all'),
+            zoomNs < view.total_ns ? h('td', {}, 'of zoom') : null,
+            h('td', {}),
+          ),
+        ),
+        h(
+          'tbody',
+          {},
+          isSelfKnown ? weightRow('Self', boxes.self_ns[box], view, zoomNs) : null,
+          weightRow('Total', boxes.total_ns[box], view, zoomNs),
+        ),
+      ),
+      f === null ? '' : h('p', { class: `verdict ${level}` }, note),
+      canZoom
+        ? h(
+            'button',
+            { class: 'button', type: 'button', onclick: () => this.onZoom(view.pathOf(box)) },
+            'Zoom in',
+          )
+        : '',
+    );
+    this.card.classList.toggle('docked', isDocked);
+    if (isDocked) this.card.removeAttribute('style');
+    else this.place(info);
+  }
+
+  /** Beside the pointer, on the side that has room. */
+  place({ x, y }) {
+    const { offsetWidth: width, offsetHeight: height, style } = this.card;
+    const fitsRight = x + GAP_PX + width <= window.innerWidth - 8;
+    const left = fitsRight ? x + GAP_PX : Math.max(8, x - GAP_PX - width);
+    const fitsBelow = y + GAP_PX + height <= window.innerHeight - 8;
+    const top = fitsBelow ? y + GAP_PX : Math.max(8, y - GAP_PX - height);
+    style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+  }
+}

@@ -1,0 +1,93 @@
+// The functions as a table: what the graph shows, for those who read rather than look.
+
+import { bar, byId, h, setText } from './dom.js';
+import { moduleColor } from './color.js';
+import { explainKind } from './explain.js';
+import { formatCount, formatNs, formatShare } from './format.js';
+
+export class Functions {
+  /** @param on {sort(order), find(name)} */
+  constructor(on) {
+    this.on = on;
+    this.section = byId('functions');
+    this.body = byId('functions-body');
+    this.caption = byId('functions-caption');
+    this.rows = new Map(); // function id → row
+    this.isPointedAt = false;
+    this.section.addEventListener('click', (event) => {
+      const button = event.target.closest('button[data-sort]');
+      if (button) on.sort(button.dataset.sort);
+    });
+    this.body.addEventListener('pointerenter', () => (this.isPointedAt = true));
+    this.body.addEventListener('pointerleave', () => (this.isPointedAt = false));
+  }
+
+  update(view, { sort, theme }) {
+    if (!view.table) return;
+    const { rows, function_count: count } = view.table;
+    const whole = view.boxes.total_ns[view.zoom.box];
+    const elements = rows.id.map((id, at) => {
+      const row = this.rows.get(id) ?? this.makeRow(rows, at, theme);
+      this.rows.set(id, row);
+      this.fill(row, rows.self_ns[at], rows.total_ns[at], whole);
+      return row.element;
+    });
+    const isSame = sort === this.sort && theme === this.theme;
+    // Rows do not swap places under the pointer; they do as soon as it leaves.
+    if (!(this.isPointedAt && isSame)) this.body.replaceChildren(...elements);
+    if (theme !== this.theme) {
+      for (const { swatch, module } of this.rows.values()) {
+        swatch.style.background = moduleColor(module, theme);
+      }
+    }
+    Object.assign(this, { sort, theme });
+    const shown = rows.id.length;
+    const some = shown < count ? `The ${formatCount(shown)} heaviest of ${formatCount(count)}` : `${formatCount(count)}`;
+    setText(this.caption, `${some} functions${view.search?.error === null ? ' that match' : ''}`);
+    for (const header of this.section.querySelectorAll('th')) {
+      const key = header.querySelector('button')?.dataset.sort;
+      if (key === sort) header.setAttribute('aria-sort', 'descending');
+      else header.removeAttribute('aria-sort');
+    }
+  }
+
+  makeRow(rows, at, theme) {
+    const f = { name: rows.name[at], kind: rows.kind[at], module: rows.module[at] };
+    const kind = explainKind(f);
+    const swatch = h('span', { class: 'swatch' });
+    swatch.style.background = moduleColor(f.module, theme);
+    const row = {
+      swatch,
+      module: f.module,
+      self: h('span', { class: 'number' }),
+      selfShare: h('span', { class: 'number dim' }),
+      selfBar: bar('fill', 0),
+      total: h('span', { class: 'number' }),
+      totalShare: h('span', { class: 'number dim' }),
+      totalBar: bar('fill', 0),
+    };
+    const find = h(
+      'button',
+      { type: 'button', class: 'link', title: 'Find in the graph', onclick: () => this.on.find(f.name) },
+      f.name,
+    );
+    row.element = h(
+      'tr',
+      {},
+      h('td', { class: 'weight' }, row.self, row.selfShare, h('span', { class: 'track' }, row.selfBar)),
+      h('td', { class: 'weight' }, row.total, row.totalShare, h('span', { class: 'track' }, row.totalBar)),
+      h('td', { class: 'function' }, find, kind && h('span', { class: 'badge' }, kind.badge)),
+      h('td', { class: 'module' }, swatch, f.module),
+    );
+    return row;
+  }
+
+  fill(row, selfNs, totalNs, whole) {
+    setText(row.self, formatNs(selfNs));
+    setText(row.selfShare, formatShare(selfNs, whole));
+    row.selfBar.style.width = `${whole > 0 ? (100 * selfNs) / whole : 0}%`;
+    setText(row.total, formatNs(totalNs));
+    setText(row.totalShare, formatShare(totalNs, whole));
+    row.totalBar.style.width = `${whole > 0 ? (100 * totalNs) / whole : 0}%`;
+  }
+}

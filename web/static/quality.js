@@ -1,0 +1,203 @@
+// How far the picture can be trusted: the line at the foot of the page, and the panel behind it.
+
+import { bar, byId, h } from './dom.js';
+import { moduleColor } from './color.js';
+import {
+  costShare,
+  explainCounters,
+  explainSource,
+  explainVerdicts,
+  quantileNs,
+  summarise,
+} from './explain.js';
+import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
+
+/** Replaces the content of an element, unless it would stay the same or its text is being selected. */
+function fill(element, key, make) {
+  const text = JSON.stringify(key);
+  const selection = document.getSelection();
+  const isSelecting = selection && !selection.isCollapsed && element.contains(selection.anchorNode);
+  if (element.filledWith === text || isSelecting) return;
+  element.filledWith = text;
+  element.replaceChildren(...make());
+}
+
+function fact(label, value, text = '') {
+  return h(
+    'li',
+    {},
+    h('span', { class: 'fact-label' }, label),
+    h('span', { class: 'number' }, value),
+    text && h('span', { class: 'fact-text' }, text),
+  );
+}
+
+export class Quality {
+  constructor() {
+    this.panel = byId('quality');
+    this.strip = byId('health');
+    this.button = byId('quality-button');
+    this.button.addEventListener('click', () => this.toggle());
+    this.strip.addEventListener('click', () => this.toggle());
+    byId('quality-close').addEventListener('click', () => this.toggle(false));
+    this.onToggle = () => {};
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  toggle(isOpen = this.panel.hidden) {
+    this.panel.hidden = !isOpen;
+    this.button.setAttribute('aria-expanded', String(isOpen));
+    this.strip.setAttribute('aria-expanded', String(isOpen));
+    if (this.status) this.update(this.status, this.theme);
+    this.onToggle();
+  }
+
+  /** @param status model.Status with symbols */
+  update(status, theme) {
+    Object.assign(this, { status, theme });
+    const facts = summarise(status);
+    const levels = facts.map(({ level }) => level);
+    this.button.dataset.level = levels.includes('bad') ? 'bad' : levels.includes('fair') ? 'fair' : 'good';
+    fill(this.strip, facts, () =>
+      facts.map(({ level, text }) =>
+        h('span', { class: 'fact' }, h('span', { class: `dot ${level}` }), text),
+      ),
+    );
+    if (!this.isOpen) return;
+    this.showStacks(status);
+    this.showCounters(status.counters);
+    this.showSymbols(status, theme);
+    this.showCost(status);
+    fill(byId('quality-notes'), status.notes, () => status.notes.map((note) => h('li', {}, note)));
+    byId('quality-notes-section').hidden = status.notes.length === 0;
+  }
+
+  showStacks({ verdict_cpu_ns: verdictNs, verdict_modules: modules }) {
+    fill(byId('quality-stacks'), [verdictNs, modules], () => {
+      const { total, complete, rows } = explainVerdicts(verdictNs);
+      if (!total) return [h('p', { class: 'dim' }, 'No CPU time recorded yet.')];
+      const atFault = Object.entries(modules).sort((a, b) => b[1] - a[1]);
+      const share = h('strong', {}, formatShare(complete, total));
+      return [
+        h('p', {}, share, ' of the CPU time is in stacks that reach their root.'),
+        h(
+          'div',
+          { class: 'stacked', 'aria-hidden': 'true' },
+          rows.map(({ level, ns }) => bar(level, ns / total)),
+        ),
+        h(
+          'ul',
+          { class: 'facts' },
+          rows.map(({ level, label, text, ns }) => {
+            const item = fact(label, formatShare(ns, total), text);
+            item.firstChild.prepend(h('span', { class: `dot ${level}` }));
+            return item;
+          }),
+        ),
+        atFault.length ? h('h3', {}, 'Where stacks stop') : '',
+        atFault.length
+          ? h(
+              'p',
+              { class: 'dim' },
+              'These modules lack unwind information. Build them with -fasynchronous-unwind-tables, ' +
+                'or with -fno-omit-frame-pointer if they generate code.',
+            )
+          : '',
+        h(
+          'ul',
+          { class: 'facts' },
+          atFault.map(([module, ns]) => fact(module, formatShare(ns, total))),
+        ),
+      ];
+    });
+  }
+
+  showCounters(counters) {
+    const groups = explainCounters(counters);
+    fill(byId('quality-losses'), groups, () =>
+      groups
+        .filter(({ group }) => ['lost', 'imprecise', 'target'].includes(group))
+        .flatMap(({ title, rows, group }) => {
+          const seen = rows.filter(({ value }) => value > 0);
+          const zeros = rows.filter(({ value }) => value === 0).map(({ label }) => label.toLowerCase());
+          const dot = group === 'imprecise' ? 'fair' : 'bad';
+          return [
+            h('h3', {}, title),
+            h(
+              'ul',
+              { class: 'facts' },
+              seen.map(({ name, label, text, shown }) => {
+                const item = fact(label, shown, text);
+                const level = name === 'eintr_repaired' ? 'good' : dot;
+                item.firstChild.prepend(h('span', { class: `dot ${level}` }));
+                return item;
+              }),
+            ),
+            zeros.length
+              ? h('p', { class: 'zeros' }, h('span', { class: 'dot good' }), `None: ${zeros.join(', ')}.`)
+              : '',
+          ];
+        }),
+    );
+    fill(byId('quality-counters'), groups, () =>
+      groups.flatMap(({ title, rows }) => [
+        h('h3', {}, title),
+        h(
+          'ul',
+          { class: 'facts raw' },
+          rows.map(({ name, shown, text }) => fact(name, shown, text)),
+        ),
+      ]),
+    );
+  }
+
+  showSymbols({ symbols, symbols_pending: pending }, theme) {
+    fill(byId('quality-symbols'), [symbols, pending, theme], () => [
+      pending ? h('p', { class: 'dim' }, `${formatCount(pending)} addresses wait for their names.`) : '',
+      h(
+        'ul',
+        { class: 'modules' },
+        symbols.map((module) => {
+          const { badge, text, level } = explainSource(module);
+          const swatch = h('span', { class: 'swatch' });
+          swatch.style.background = moduleColor(module.module, theme);
+          return h(
+            'li',
+            {},
+            swatch,
+            h('span', { class: 'module-name', title: module.module }, module.module),
+            h('span', { class: `badge ${level}`, title: text }, badge),
+            module.note && h('span', { class: 'fact-text' }, module.note),
+          );
+        }),
+      ),
+    ]);
+  }
+
+  showCost(status) {
+    const { counters, rate_hz: asked, handler_histogram: histogram } = status;
+    const share = costShare(status);
+    const [median, p99] = [quantileNs(histogram, 0.5), quantileNs(histogram, 0.99)];
+    const rate = (counters.rate_mhz_now ?? 0) / 1000 || asked;
+    const samples = counters.signals_handled ?? 0;
+    const mean = samples ? (counters.handler_ns_total ?? 0) / samples : 0;
+    const key = [counters, histogram, asked];
+    fill(byId('quality-cost'), key, () => [
+      h('p', {}, h('strong', {}, formatShare(share, 1)), ' of one core, inside the process.'),
+      h(
+        'ul',
+        { class: 'facts' },
+        fact('Sampling rate', formatRate(rate), rate < asked * 0.99 ? `${formatRate(asked)} asked for; lowered to stay cheap` : ''),
+        median === null
+          ? fact('A sample takes, on average', mean ? formatNs(mean) : '–')
+          : fact('A sample takes', `${formatNs(median)} / ${formatNs(p99)}`, 'median / 99th percentile at most'),
+        fact('Longest sample', formatNs(counters.handler_ns_max ?? 0)),
+        fact('Sampling thread', formatNs(counters.sampler_cpu_ns ?? 0), 'CPU time since the start'),
+        fact('Memory', formatBytes(counters.bytes_held ?? 0), 'held in the process until we detach'),
+      ),
+    ]);
+  }
+}
