@@ -101,7 +101,7 @@ static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const 
         slot->frame_count = 0;
         return;
     }
-    u.window_start = u.sp;
+    u.window_start = red_zone_sigsafe(range, u.sp);
     u.window_end = range->end;
     u.window_delta = 0;
     /* glibc keeps the thread's control block above its stack: nothing of the stack lies beyond, whatever is mapped there. */

@@ -24,6 +24,16 @@ static i64 syscall_file_read(const struct thread_slot *slot, char *text, u32 cap
     return task_file_read(slot->tid, "syscall", text, capacity);
 }
 
+/* A wait that a stop interrupted goes on as restart_syscall (restart_syscall(2)): what it is stands in the code, as
+ * `mov $NR,%eax; syscall` (b8 imm32 0f 05). */
+static i64 restarted_sysno(struct agent *a, u64 pc)
+{
+    u8 code[7];
+    if (read_memory_sigsafe(a->pid, pc - 7, code, 7) != 7 || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
+        return NR_RESTART_SYSCALL;
+    return (i64)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
+}
+
 static u64 parse_hex_word(const char **at, const char *end)
 {
     while (*at < end && **at == ' ')
@@ -91,6 +101,8 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
         return PARKED_GONE;
     if (!wait_record_parse(text, got, wait))
         return PARKED_RUNNING;
+    if (wait->sysno == NR_RESTART_SYSCALL)
+        wait->sysno = restarted_sysno(a, wait->pc);
     unwind_copy(a, u, wait, 8192);
     if (u->verdict == VERDICT_BAD_MEMORY && u->window_end == wait->sp + 8192)
         unwind_copy(a, u, wait, STACK_COPY_BYTES);

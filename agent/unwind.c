@@ -6,6 +6,7 @@
  * loops. System V ABI AMD64 3.4.1 for frames, DWARF 5 6.4 for rules.
  */
 
+#define RED_ZONE_BYTES 128                /* below sp, kept by the kernel when it delivers a signal: ABI 3.2.2 */
 #define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
 #define SCAN_CHECKS_MAX 96                /* code reads a stack may cost in such searches */
 
@@ -199,6 +200,13 @@ static u32 is_code_sigsafe(const struct unwinder *u, u64 runtime_addr)
     return code_range_sigsafe(u->map, runtime_addr) != 0;
 }
 
+/* Where the readable stack begins. Compilers do not say `rbp restored` after a pop: the rule still points to its slot, which
+ * then lies just below sp, and still holds the value. Context: signal. */
+static u64 red_zone_sigsafe(const struct memory_range *range, u64 sp)
+{
+    return sp - range->start > RED_ZONE_BYTES ? (sp - RED_ZONE_BYTES) & ~7ULL : range->start;
+}
+
 static void unwind_stop_sigsafe(struct unwinder *u, u32 verdict, u64 fault_pc)
 {
     u->verdict = verdict;
@@ -289,7 +297,7 @@ static u32 step_signal_frame_sigsafe(struct unwinder *u)
             unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, pc);
             return 0;
         }
-        u->window_start = sp;
+        u->window_start = red_zone_sigsafe(range, sp);
         u->window_end = range->end;
     }
     u->sp = sp;
@@ -396,7 +404,7 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
         }
         cfa += ((entry >> 8) & 0x3fff) * 8;
         saved = entry & 0xff;
-        if (cfa <= sp || cfa > u->window_end || cfa & 7 || cfa - saved * 8 - 8 < u->window_start)
+        if (cfa <= sp || cfa > u->window_end || cfa & 7 || cfa - saved * 8 < u->window_start)
             break;
         u->frames[count++] = pc;
         ra = *(const u64 *)(cfa - 8 + u->window_delta);

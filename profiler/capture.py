@@ -7,12 +7,14 @@ This is what the command line drives and what the page looks at (it meets
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
 import time
 from dataclasses import dataclass
 
+from flametap import procfs
 from flametap.abi import HANDLER_HISTOGRAM_NS
 from flametap.calltree import CallTree, build
 from flametap.errors import FlametapError
@@ -45,7 +47,7 @@ class Capture:
         self.options = options or CaptureOptions()
         self.profile = Profile()
         self.table = SymbolTable(self.profile.locate)
-        self.command = read_command(pid)
+        self.command = ""
         self.error: FlametapError | None = None
         self.symbolizer: Symbolizer | None = None
         self._session = Session(pid)
@@ -69,6 +71,8 @@ class Capture:
         Raises:
             FlametapError: the attach did not work; the target goes on.
         """
+        with contextlib.suppress(*procfs.GONE):
+            self.command = procfs.read_command(self.pid)
         self.symbolizer = Symbolizer(
             self.table,
             self.pid,
@@ -258,16 +262,3 @@ def _quantiles_ns(ring: Ring) -> tuple[int, int]:
                 found.append((bucket + 1) * HANDLER_HISTOGRAM_NS)
                 break
     return (found[0], found[1]) if total else (0, 0)
-
-
-def read_command(pid: int) -> str:
-    """The command line of a process, with blanks between; its short name if it has none."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().rstrip(b"\0").split(b"\0")
-        if words != [b""]:
-            return b" ".join(words).decode(errors="replace")
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -11,8 +11,10 @@ from flametap.model import Status
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"
-# Samples that were due and not taken (abi.h, enum counter).
-LOSS_COUNTERS = ("signals_late", "parked_torn", "intervals_lost", "traces_lost", "threads_lost")
+# What is missing from the recording (abi.h, enum counter) …
+LOSS_COUNTERS = ("intervals_lost", "traces_lost", "threads_lost")
+# … and samples that were due and not taken, whose time is carried to the thread's next one.
+SKIP_COUNTERS = ("signals_late", "parked_torn", "signal_blocked", "fork_backoff")
 
 
 class Progress:
@@ -102,8 +104,17 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
 
 
 def losses(status: Status) -> dict[str, int]:
-    """Why samples were lost → how many; only what occurred."""
-    return {name: count for name in LOSS_COUNTERS if (count := status.counters.get(name, 0))}
+    """Why something is missing → how often; only what occurred."""
+    return _occurred(status, LOSS_COUNTERS)
+
+
+def skips(status: Status) -> dict[str, int]:
+    """Why samples were skipped → how many; only what occurred."""
+    return _occurred(status, SKIP_COUNTERS)
+
+
+def _occurred(status: Status, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: count for name in names if (count := status.counters.get(name, 0))}
 
 
 def counted(count: int, noun: str) -> str:

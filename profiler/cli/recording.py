@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flametap.cli.outputs import STDOUT, Output
-from flametap.cli.progress import Progress, counted, duration, losses, recording_line
+from flametap.cli.progress import (
+    Progress,
+    counted,
+    duration,
+    losses,
+    recording_line,
+    skips,
+)
 from flametap.cli.signals import EXIT_CODE, Interrupts
 from flametap.errors import NoSamplesError
 from flametap.model import Clock, Status, Verdict
@@ -197,5 +204,8 @@ def summary(status: Status, cpu_ns: int, threads: int) -> list[str]:
 
 
 def _lost(status: Status) -> list[str]:
-    reasons = [f"{count:,} {name.replace('_', ' ')}" for name, count in losses(status).items()]
-    return [f"lost: {', '.join(reasons)}"] if reasons else []
+    return [
+        word + ": " + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in found.items())
+        for word, found in (("lost", losses(status)), ("skipped", skips(status)))
+        if found
+    ]

@@ -24,8 +24,7 @@ from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, Thr
 GRAPH = {
     "_start": ("orderd", "", "__libc_start_main"),
     "__libc_start_main": ("libc.so.6", "libc-start.c", "main"),
-    "main": ("orderd", "main.cc", "Server::run load_config"),
-    "load_config": ("orderd", "config.cc", "json::parse read"),
+    "main": ("orderd", "main.cc", "Server::run"),
     "Server::run": ("orderd", "server.cc", "EventLoop::poll Server::tick"),
     "Server::tick": ("orderd", "server.cc", "metrics::flush clock_gettime"),
     "metrics::flush": ("orderd", "metrics.cc", "snprintf write"),
@@ -40,9 +39,8 @@ GRAPH = {
     "std::_Hash_bytes": ("libstdc++.so.6", "hash_bytes.cc", ""),
     "start_thread": ("libc.so.6", "pthread_create.c", "worker_main"),
     "worker_main": ("orderd", "worker.cc", "Worker::step Queue::pop"),
-    "Queue::pop": ("orderd", "queue.h", "pthread_cond_wait std::deque::pop_front*"),
-    "std::deque::pop_front*": ("orderd", "stl_deque.h", "free"),
-    "Worker::step": ("orderd", "worker.cc", "OrderBook::match rules::evaluate json::dump"),
+    "Queue::pop": ("orderd", "queue.h", "pthread_cond_wait"),
+        "Worker::step": ("orderd", "worker.cc", "OrderBook::match rules::evaluate json::dump"),
     "OrderBook::submit": ("orderd", "book.cc", "OrderBook::match Arena::alloc*"),
     "OrderBook::match": ("orderd", "book.cc", "PriceLevel::fill rb_insert OrderBook::match"),
     "PriceLevel::fill": ("orderd", "book.cc", "Trade::emit operator_new Arena::alloc*"),
@@ -172,14 +170,14 @@ class FakeSource:
             calls = GRAPH.get(word, ("", "", ""))[2].split()
             if thread == 1 and depth > 2:  # the stacks of all but the main thread start alike
                 thread = 1 + min(int(chance.expovariate(0.35)), len(THREADS) - 2)
-            if word in PARKED:
+            if word in PARKED:  # much of the time waiting, little of it on a CPU
                 call = self._child(node, Function(f"[{PARKED[word]}]", "", kind=FrameKind.SYSCALL))
-                self._rates.append((call, thread, True, -weight * 4))
-                weight *= 0.2
-            self_share = chance.betavariate(1.1, 9) if calls else 1.0
+                self._rates.append((call, thread, True, -weight * 3))
+                weight *= 0.03
+            self_share = chance.betavariate(1.1, 12) if calls else 1.0
             self._rates.append((node, thread, False, -weight * self_share))
-            chosen = calls[:2] + [call for call in calls[2:] if chance.random() < 0.35]
-            shares = [chance.paretovariate(0.8) for _ in chosen]
+            chosen = calls[:2] + [call for call in calls[2:] if chance.random() < 0.45]
+            shares = [chance.expovariate(1) + 0.9 / (1 + at) for at, _ in enumerate(chosen)]
             for call, share in zip(chosen, shares, strict=True):
                 part = weight * (1 - self_share) * share / sum(shares)
                 heapq.heappush(heap, (part, node, call, depth + 1, thread))

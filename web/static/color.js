@@ -6,7 +6,7 @@ const HUES = [58, 85, 128, 160, 190, 218, 245, 20, 38, 105, 268, 340];
 
 const SHADES = {
   light: { lightness: 0.845, spread: 0.035, chroma: 0.082, text: '#1c1b22' },
-  dark: { lightness: 0.475, spread: 0.035, chroma: 0.072, text: '#f4f3f7' },
+  dark: { lightness: 0.5, spread: 0.035, chroma: 0.085, text: '#f4f3f7' },
 };
 const GREYS = {
   light: { unknown: 0.83, syscall: 0.86, synthetic: 0.89, root: 0.92, run: 0.88 },
@@ -47,7 +47,7 @@ export function oklch(lightness, chroma, hueDegrees) {
 export function hueOfModule(module) {
   // The low bits of FNV-1a are its weakest: a different last letter alone changes them.
   const hash = hashText(module.replace(/(\.so)?[.\d]*$/, ''));
-  return HUES[(hash ^ (hash >>> 15)) % HUES.length];
+  return HUES[((hash ^ (hash >>> 15)) >>> 0) % HUES.length];
 }
 
 /** The colour of a module in lists. */
@@ -93,7 +93,7 @@ export class Palette {
     return oklch(
       lightness + offset * spread + toPaper,
       kind === 'inlined' ? chroma * 0.72 : chroma,
-      hueOfModule(module) + offset * 5,
+      hueOfModule(module) + offset * 9,
     );
   }
 }
