@@ -60,11 +60,11 @@ lint: $(STAMP) ## ruff; node's syntax check of the page's scripts
 
 # The folders get their import names through a tree of links; made anew each time, so that it is never stale.
 .PHONY: types
-types: $(STAMP) ## mypy: strict on the package, lenient on the tests
+types: $(STAMP) ## mypy: strict on the package, lenient on tests
 	@rm -rf build/types && mkdir -p build/types/flametap
 	@ln -s $(addprefix ../../../,$(wildcard profiler/*) web agent) build/types/flametap/
 	$(BIN)/mypy
-	$(BIN)/mypy tests
+	$(BIN)/mypy tests bench
 
 .PHONY: test
 test: $(STAMP) ## all tests; a part of them: make test ARGS="tests/unit -k layers"

@@ -18,7 +18,8 @@
 #define STACK_COPY_BYTES (256U << 10)     /* of a parked thread; deeper stacks are cut there (BAD_MEMORY) */
 #define FLUSH_INTERVAL_NS 50000000ULL     /* 20 batches a second keep the page well under its second of latency */
 
-enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_ANSWERED = 2 };
+/* SENT by the sampler, HANDLING and ANSWERED by the handler, IDLE by the sampler. */
+enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
 enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
@@ -91,7 +92,7 @@ struct interval {
 
 struct thread_slot {
     /* between sampler and handler */
-    volatile u32 signal_state;            /* SENT by the sampler, ANSWERED by the handler, IDLE by the sampler */
+    volatile u32 signal_state;            /* enum signal_state */
     u32 tid;
     u64 *frames;                          /* MAX_FRAMES pcs, leaf first; allocated at the first signal */
     u32 frame_count;                      /* answer … */
@@ -217,6 +218,13 @@ static struct agent *agent_cell;
 #define libc_pthread_attr_setstacksize(attributes, bytes) pthread_attr_setstacksize((pthread_attr_t *)(attributes), bytes)
 #define libc_pthread_attr_destroy(attributes) pthread_attr_destroy((pthread_attr_t *)(attributes))
 #endif
+
+/* A signal is on its way or its handler at work: what the handler reads must stay. */
+static u32 signal_is_under_way(const struct thread_slot *slot)
+{
+    u32 state = load_acquire_u32(&slot->signal_state);
+    return state == SIGNAL_SENT || state == SIGNAL_HANDLING;
+}
 
 static void count_up(struct agent *a, u32 counter, u64 amount)
 {

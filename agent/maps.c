@@ -105,7 +105,7 @@ static void maps_free_retired(struct agent *a)
     if (!a->retired)
         return;
     for (i = 0; i < a->slot_count; i++)
-        if (load_acquire_u32(&a->slots[i].signal_state) == SIGNAL_SENT)
+        if (signal_is_under_way(&a->slots[i]))
             return;
     while (a->retired) {
         struct memory_map *map = a->retired;

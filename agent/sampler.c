@@ -95,7 +95,8 @@ static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
     count_up(a, COUNTER_SIGNALS_LATE, 1);
     if (++slot->late_ticks % LATE_TICKS_BEFORE_CHECK)
         return;
-    if (thread_blocks_signal(a, slot->tid)) {
+    /* While our handler runs, everything is blocked: that says nothing of the thread. */
+    if (thread_blocks_signal(a, slot->tid) && slot->signal_state == SIGNAL_SENT) {
         slot->signals_blocked = 1;
         slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: a late answer is dropped by the handler */
         thread_announce(a, slot, 0);
@@ -134,7 +135,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     slot->cpu_carry_ns += (u64)cpu_ns - slot->cpu_seen_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
     slot->ran_since_name |= ran;
-    if (slot->signal_state == SIGNAL_SENT) {
+    if (signal_is_under_way(slot)) {
         signal_overdue(a, slot, ran);
     } else if (ran || !slot->open.state) {
         thread_look(a, slot, now_ns, (u64)cpu_ns);
@@ -215,7 +216,7 @@ static u32 handlers_drain(struct agent *a)
             struct thread_slot *slot = &a->slots[i];
             if (!slot->tid || slot->owner == OWNER_INJECTED)
                 continue;
-            if (load_acquire_u32(&slot->signal_state) == SIGNAL_SENT && !slot->signals_blocked)
+            if (signal_is_under_way(slot) && !slot->signals_blocked)
                 waiting += clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) >= 0;
             else if (slot->frames && !slot->signals_blocked)
                 waiting += thread_blocks_signal(a, slot->tid);

@@ -107,7 +107,7 @@ static struct thread_slot *thread_slot_free(struct agent *a)
 {
     u32 i;
     for (i = 0; i < a->slot_count; i++)
-        if (!a->slots[i].tid && a->slots[i].signal_state != SIGNAL_SENT)
+        if (!a->slots[i].tid && !signal_is_under_way(&a->slots[i]))
             return &a->slots[i];
     return a->slot_count < MAX_THREADS ? &a->slots[a->slot_count++] : (struct thread_slot *)0;
 }

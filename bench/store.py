@@ -15,6 +15,7 @@ import io
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def main() -> None:
     measure("names", lambda: name_all(profile, table))
     print(f"{len(profile.trie().parent)} trie nodes, {profile.n_addresses} addresses")
     for clock in Clock:
-        tree = measure(f"tree, {clock.value}", lambda c=clock: calltree.build(profile, table, c))
+        tree = measure(f"tree, {clock.value}", partial(calltree.build, profile, table, clock))
         assert int(tree.total_ns[0]) == profile.total_ns(clock)
     print(f"{len(tree.parent)} nodes in the last tree")
     some = frozenset(range(1, 5))
@@ -135,7 +136,7 @@ def main() -> None:
     for what, end in (("ten seconds", middle + 10**10), ("second half", 1 << 61)):
         measure(
             f"tree, cpu, {what}",
-            lambda end=end: calltree.build(profile, table, Clock.CPU, t0_ns=middle, t1_ns=end),
+            partial(calltree.build, profile, table, Clock.CPU, t0_ns=middle, t1_ns=end),
         )
     measure("thread list", profile.thread_infos)
     measure("verdicts", lambda: (profile.verdict_cpu_ns(), profile.verdict_modules()))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +15,9 @@ import pytest
 import cli
 import receipt
 from recording import capturing, record
-from running import Start, wait_until
+from running import Start, Target, wait_until
+from stacks import read_folded
+from targetbuild import Builder
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -68,16 +72,16 @@ def test_many_attaches_in_a_row_leave_it_healthy(start: Start) -> None:
 
 def test_its_own_signals_all_arrive_and_none_of_ours(start: Start, seconds: float) -> None:
     target = start("signals")
-    signals = receipt.take(target.pid).signals[target.pid]
+    before = receipt.take(target.pid)
     capture = record(target.pid, seconds, rate_hz=1000)
     assert capture.status().counters["signals_handled"] > 0
-    after = receipt.take(target.pid).signals[target.pid]
-    for field in ("SigIgn", "SigCgt"):
-        assert after[field] == signals[field]
+    # Its own signals are pending or blocked (in a handler) at any moment: that says nothing.
+    found = receipt.harm_after_settling(target.pid, before, timeout_s=1)
+    assert [line for line in found if not re.search("SigPnd|ShdPnd|SigBlk", line)] == []
     (report,) = target.finish()
-    found = re.fullmatch(r"sent (\d+) urg (\d+) rt (\d+) foreign 0 prof runs", report)
-    assert found, report
-    assert found[1] == found[2] == found[3], report
+    counts = re.fullmatch(r"sent (\d+) urg (\d+) rt (\d+) foreign 0 prof runs", report)
+    assert counts, report
+    assert counts[1] == counts[2] == counts[3], report
 
 
 def test_threads_libraries_and_children_that_come_and_go(start: Start, seconds: float) -> None:
@@ -90,18 +94,20 @@ def test_threads_libraries_and_children_that_come_and_go(start: Start, seconds: 
     assert len(capture.threads()) > 10
 
 
+def _has_agent(pid: int) -> bool:
+    return "frida-agent" in Path(f"/proc/{pid}/maps").read_text()
+
+
 def test_killed_profiler_leaves_the_target_alone(start: Start, tmp_path: Path) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
     arguments = ("record", "-p", target.pid, "-r", 1000, "-o", tmp_path / "out.folded")
     with cli.Running(str(tmp_path), *arguments) as run:
-        wait_until(
-            lambda: len(receipt.take(target.pid).threads) > len(before.threads), "the agent", 20
-        )
+        wait_until(lambda: _has_agent(target.pid), "the agent", 20)
         time.sleep(0.5)
         run.process.kill()
         run.process.wait()
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=10, was_killed=True) == []
     for line in target.finish():
         assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
 
@@ -111,3 +117,39 @@ def test_agent_and_frida_are_not_in_the_profile(start: Start, seconds: float) ->
     capture = record(target.pid, seconds, rate_hz=1000)
     assert [info.tid for info in capture.threads()] == [target.pid]
     target.finish()
+
+
+def test_second_ctrl_c_ends_at_once_and_does_no_harm(start: Start, tmp_path: Path) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    arguments = ("record", "-p", target.pid, "-r", 1000, "-o", tmp_path / "out.folded")
+    with cli.Running(str(tmp_path), *arguments) as run:
+        wait_until(lambda: _has_agent(target.pid), "the agent", 20)
+        time.sleep(0.5)
+        run.interrupt()
+        time.sleep(0.005)
+        run.interrupt()
+        # The first one may have done all there was to do.
+        assert run.result(5).exit_code in (0, 130, -signal.SIGINT), run.output
+    assert "Traceback" not in run.output, run.output
+    found = receipt.harm_after_settling(target.pid, before, timeout_s=10, was_killed=True)
+    assert found == []
+    for line in target.finish():
+        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
+
+
+def test_exec_ends_the_recording_and_the_new_program_runs(
+    adopt: Callable[[Target], Target], builder: Builder, tmp_path: Path
+) -> None:
+    program = builder.program("ratio")
+    script = f"echo 'ready '; sleep 1.5; exec {program}"
+    target = adopt(Target(["sh", "-c", script]))
+    out = tmp_path / "out.folded"
+    arguments = ("record", "-p", target.pid, "-r", 1000, "--clock", "wall", "-o", out)
+    with cli.Running(str(tmp_path), *arguments) as run:
+        result = run.result(20)
+    result.assert_saved()
+    assert "exec" in result.stderr, result.stderr
+    assert read_folded(out).total > 0
+    wait_until(lambda: target.lines == ["ready ", "ready "], "the new program")
+    assert target.finish()[-1].startswith("cycles ")

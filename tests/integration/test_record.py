@@ -50,7 +50,7 @@ def test_inlined_functions_and_threads_have_names(start: Start, seconds: float) 
     for size in (3, 5):
         run = f"shapes::Mixer<{size}>::run"
         chain = ("worker", run, f"shapes::Mixer<{size}>::round", "shapes::twist")
-        inlined = seen.where(lambda s, chain=chain: chain == s[-4:])
+        inlined = seen.where(partial(ends_with, chain))
         assert inlined.total >= 0.9 * seen.under(run) > 0, seen.heaviest()
     assert seen.share("worker") >= 0.99, seen.heaviest()
     names = {info.name: info.cpu_ns for info in capture.threads()}

@@ -40,7 +40,7 @@ GRAPH = {
     "start_thread": ("libc.so.6", "pthread_create.c", "worker_main"),
     "worker_main": ("orderd", "worker.cc", "Worker::step Queue::pop"),
     "Queue::pop": ("orderd", "queue.h", "pthread_cond_wait"),
-        "Worker::step": ("orderd", "worker.cc", "OrderBook::match rules::evaluate json::dump"),
+    "Worker::step": ("orderd", "worker.cc", "OrderBook::match rules::evaluate json::dump"),
     "OrderBook::submit": ("orderd", "book.cc", "OrderBook::match Arena::alloc*"),
     "OrderBook::match": ("orderd", "book.cc", "PriceLevel::fill rb_insert OrderBook::match"),
     "PriceLevel::fill": ("orderd", "book.cc", "Trade::emit operator_new Arena::alloc*"),

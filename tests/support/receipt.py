@@ -23,8 +23,11 @@ PINNED_LIBRARIES = ("libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1")
 # glibc installs its own handlers for these two when a process starts its first thread, or cancels
 # one. The first thread of a single-threaded target is Frida's.
 GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
-# Frida leaves one anonymous rwx mapping of this size per attach: the page its bootstrapper ran in.
+# Frida may leave one anonymous rwx mapping of this size per attach: what its bootstrapper ran in.
 BOOTSTRAP_BYTES = 28 * 1024
+# The mapping of Frida's loader. The profiler's side has the target unmap it at the end of a detach,
+# and cannot when it was killed.
+LOADER_BYTES = 72 * 1024
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
 
 
@@ -148,13 +151,15 @@ def harm(
     after: Receipt,
     *,
     attaches: int = 1,
+    was_killed: bool = False,
     has_jit: bool = False,
     own_threads: str = "",
 ) -> list[str]:
     """Names each difference that should not be there.
 
     Args:
-        attaches: how often the target was attached to: each may leave one bootstrap page.
+        attaches: how often the target was attached to: each may leave one bootstrap mapping.
+        was_killed: the profiler was killed: the loader's mapping may be left, too.
         has_jit: the target makes code itself: its anonymous code is not compared.
         own_threads: pattern for names of threads that the target starts and ends as it likes
             (jemalloc's, the JVM's collectors).
@@ -163,7 +168,7 @@ def harm(
         *_thread_harm(before, after, own_threads),
         *_descriptor_harm(before, after),
         *_code_harm(before, after),
-        *([] if has_jit else _anonymous_code_harm(before, after, attaches)),
+        *([] if has_jit else _anonymous_code_harm(before, after, attaches, was_killed)),
         *(f"left mapped: {path}" for path in after.memory_files if path not in before.memory_files),
         *([] if after.tracer == "0" else [f"traced by {after.tracer}"]),
     ]
@@ -213,9 +218,11 @@ def _code_harm(before: Receipt, after: Receipt) -> list[str]:
     return found
 
 
-def _anonymous_code_harm(before: Receipt, after: Receipt, attaches: int) -> list[str]:
+def _anonymous_code_harm(
+    before: Receipt, after: Receipt, attaches: int, was_killed: bool
+) -> list[str]:
     gained = sum(after.anonymous_code) - sum(before.anonymous_code)
-    if gained > attaches * BOOTSTRAP_BYTES:
+    if gained > attaches * BOOTSTRAP_BYTES + was_killed * LOADER_BYTES:
         return [f"{gained} bytes of anonymous code left behind by {attaches} attaches"]
     return []
 
@@ -226,6 +233,7 @@ def harm_after_settling(
     *,
     timeout_s: float = 4.0,
     attaches: int = 1,
+    was_killed: bool = False,
     has_jit: bool = False,
     own_threads: str = "",
 ) -> list[str]:
@@ -237,6 +245,7 @@ def harm_after_settling(
             before,
             take(pid),
             attaches=attaches,
+            was_killed=was_killed,
             has_jit=has_jit,
             own_threads=own_threads,
         )

@@ -240,13 +240,14 @@ def test_summary_tells_trust_and_losses() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1200)
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
     status.verdict_modules = {"libold.so": 90}
-    status.counters = {"signals_late": 3, "ticks": 99}
+    status.counters = {"traces_lost": 2, "signals_late": 3, "ticks": 99}
     assert summary(status, 1_500_000_000, 2) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% too short for a sample",
         "stacks were cut in: libold.so",
-        "lost: 3 signals late",
+        "lost: 2 traces lost",
+        "skipped: 3 signals late",
     ]
 
 

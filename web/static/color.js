@@ -2,7 +2,7 @@
 // apart, greys are what has no name of its own. Always the same for the same names. No DOM.
 
 // Hues of OKLCH that stay apart from each other and from the search colour (violet, 305).
-const HUES = [58, 85, 128, 160, 190, 218, 245, 20, 38, 105, 268, 340];
+const HUES = [58, 92, 128, 155, 185, 212, 238, 15, 38, 75, 110, 262, 345];
 
 const SHADES = {
   light: { lightness: 0.845, spread: 0.035, chroma: 0.082, text: '#1c1b22' },

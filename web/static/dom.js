@@ -57,5 +57,5 @@ export function choice(group, onChoose) {
 
 export function isTyping(event) {
   const target = event.target;
-  return target instanceof HTMLElement && target.matches('input, textarea, select');
+  return target instanceof HTMLElement && target.matches('input:not([type="checkbox"])');
 }

@@ -109,7 +109,7 @@ export class Graph {
     const coarse = window.matchMedia('(pointer: coarse)').matches;
     this.rows = new Rows({
       count: this.view.deepest_row + 1,
-      rowHeight: coarse ? 24 : 20,
+      rowHeight: coarse ? 26 : 22,
       viewHeight: this.height,
       isFlame: this.isFlame,
       padding: 8,
@@ -143,6 +143,20 @@ export class Graph {
     const row = this.rows.rowAt(y + this.scroller.scrollTop);
     const fraction = this.viewport.left + (x / this.width) * this.viewport.width;
     return this.view.hit(row, fraction);
+  }
+
+  /** Where the first box of that name is drawn: its middle and width, in page coordinates. */
+  locate(name) {
+    const box = this.view.boxes.function.indexOf(this.view.functions.name.indexOf(name));
+    const span = box < 0 ? null : this.painter.span(this.scene, box);
+    if (!span) return null;
+    const area = this.scroller.getBoundingClientRect();
+    const top = this.rows.top(this.view.boxes.row[box]) - this.scroller.scrollTop;
+    return {
+      x: area.left + (span[0] + span[1]) / 2,
+      y: area.top + top + this.rows.rowHeight / 2,
+      width: span[1] - span[0],
+    };
   }
 
   // --- drawing ---------------------------------------------------------------------------------
@@ -212,6 +226,17 @@ export class Graph {
     this.on.point(box === null ? null : { box, isDocked: true });
   }
 
+  /** As if the mouse had left, until it moves again. */
+  forgetPointer() {
+    if (!this.pointer) return;
+    this.pointer = null;
+    this.hovered = null;
+    this.scroller.classList.remove('can-zoom');
+    this.drawMarks();
+    this.on.point(null);
+    this.pointAtSelected();
+  }
+
   listen() {
     const { scroller } = this;
     scroller.addEventListener('scroll', () => {
@@ -223,7 +248,7 @@ export class Graph {
       if (event.pointerType !== 'mouse' || !this.view) return;
       this.movePointer(event);
     });
-    scroller.addEventListener('pointerleave', () => this.leave());
+    scroller.addEventListener('pointerleave', () => this.forgetPointer());
     scroller.addEventListener('pointerdown', (event) => (this.lastPointer = event.pointerType));
     scroller.addEventListener('click', (event) => this.click(event));
     scroller.addEventListener('keydown', (event) => this.key(event));
@@ -234,20 +259,11 @@ export class Graph {
     const area = this.scroller.getBoundingClientRect();
     const { clientX, clientY } = event;
     this.pointer = { x: clientX - area.left, y: clientY - area.top, clientX, clientY };
-    if (this.pointer.x >= this.width) return this.leave(); // on the scroll bar
+    if (this.pointer.x >= this.width) return this.forgetPointer(); // on the scroll bar
     const before = this.hovered;
     this.hovered = this.boxAt(this.pointer.x, this.pointer.y);
     if (before !== this.hovered) this.drawMarks();
     this.tell();
-  }
-
-  leave() {
-    this.pointer = null;
-    this.hovered = null;
-    this.scroller.classList.remove('can-zoom');
-    this.drawMarks();
-    this.on.point(null);
-    this.pointAtSelected();
   }
 
   click(event) {
@@ -274,8 +290,7 @@ export class Graph {
     const direction = directions[event.key];
     if (direction) {
       const from = this.selected();
-      this.pointer = null;
-      this.hovered = null;
+      this.forgetPointer();
       this.select(from === null ? this.zoomBox : (this.view.neighbour(from, direction) ?? from));
     } else if (event.key === 'Enter' && this.selected() !== null) {
       this.on.zoom(this.view.pathOf(this.selected()));

@@ -33,18 +33,24 @@ function fact(label, value, text = '') {
 }
 
 export class Quality {
-  constructor() {
+  /** @param onToggle called after the panel has opened or closed: the graph's width changes */
+  constructor(onToggle) {
+    this.onToggle = onToggle;
     this.panel = byId('quality');
     this.strip = byId('health');
     this.button = byId('quality-button');
     this.button.addEventListener('click', () => this.toggle());
     this.strip.addEventListener('click', () => this.toggle());
     byId('quality-close').addEventListener('click', () => this.toggle(false));
-    this.onToggle = () => {};
   }
 
   get isOpen() {
     return !this.panel.hidden;
+  }
+
+  /** True where the panel lies above the graph and not beside it. */
+  get isSheet() {
+    return getComputedStyle(this.panel).position === 'absolute';
   }
 
   toggle(isOpen = this.panel.hidden) {

@@ -27,9 +27,9 @@ export class Threads {
   }
 
   listen() {
-    this.button.addEventListener('click', () => this.toggle(this.panel.hidden));
+    this.button.addEventListener('click', () => this.toggle());
     byId('threads-all').addEventListener('click', () => this.onChoose([]));
-    byId('threads-close').addEventListener('click', () => this.close(true));
+    byId('threads-close').addEventListener('click', () => this.close());
     this.panel.querySelector('thead').addEventListener('click', (event) => {
       const button = event.target.closest('button[data-sort]');
       if (!button) return;
@@ -42,7 +42,7 @@ export class Threads {
     });
   }
 
-  toggle(isOpen) {
+  toggle(isOpen = this.panel.hidden) {
     this.panel.hidden = !isOpen;
     this.button.setAttribute('aria-expanded', String(isOpen));
     if (isOpen) {
@@ -52,10 +52,10 @@ export class Threads {
   }
 
   /** True if there was something to close. */
-  close(isByKeyboard = false) {
+  close() {
     if (this.panel.hidden) return false;
     this.toggle(false);
-    if (isByKeyboard) this.button.focus();
+    this.button.focus();
     return true;
   }
 

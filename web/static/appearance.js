@@ -1,0 +1,37 @@
+// Dark or light: what the user chose here before (theme.js reads that early), else the system's.
+
+import { byId, icon } from './dom.js';
+
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+
+export function theme() {
+  return document.documentElement.dataset.theme ?? (prefersDark.matches ? 'dark' : 'light');
+}
+
+export function toggleTheme() {
+  const next = theme() === 'dark' ? 'light' : 'dark';
+  document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem('flametap.theme', next);
+  } catch {
+    // No storage: the choice lasts as long as the page.
+  }
+  dispatchEvent(new Event('themechange'));
+}
+
+/** Calls back now and whenever the theme changes, whoever changed it. */
+export function followTheme(callback) {
+  const apply = () => {
+    byId('theme-icon').replaceChildren(icon(theme() === 'dark' ? 'sun' : 'moon'));
+    callback(theme());
+  };
+  prefersDark.addEventListener('change', apply);
+  addEventListener('themechange', apply);
+  byId('theme').addEventListener('click', toggleTheme);
+  apply();
+}
+
+/** A colour of the style sheet. */
+export function cssColor(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

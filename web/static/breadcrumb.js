@@ -1,0 +1,47 @@
+// The path from the root to the zoomed box, each part a way back.
+
+import { byId, h, setText } from './dom.js';
+import { formatNs, formatShare } from './format.js';
+
+export class Breadcrumb {
+  /** @param onZoom called with a path of function ids */
+  constructor(onZoom) {
+    this.onZoom = onZoom;
+    this.crumbs = byId('crumbs');
+    this.names = new Map(); // function id → name, of every view seen
+    byId('zoom-reset').addEventListener('click', () => onZoom([]));
+  }
+
+  learn({ functions }) {
+    functions.id.forEach((id, at) => this.names.set(id, functions.name[at]));
+  }
+
+  update(path, view) {
+    byId('zoom-reset').hidden = path.length === 0;
+    if (view) {
+      const weight = view.boxes.total_ns[view.zoom.box];
+      const text = `${formatNs(weight)} · ${formatShare(weight, view.total_ns)}`;
+      setText(byId('crumb-weight'), text);
+    }
+    const labels = ['all', ...path.map((id) => this.names.get(id) ?? '…')];
+    const key = `${path}|${labels}`;
+    if (key === this.key) return;
+    this.key = key;
+    const parts = labels.flatMap((label, at) => {
+      const crumb = h(
+        'button',
+        {
+          type: 'button',
+          class: 'crumb',
+          'aria-current': at === path.length ? 'true' : null,
+          title: label,
+          onclick: () => this.onZoom(path.slice(0, at)),
+        },
+        label,
+      );
+      return at ? [h('span', { class: 'separator', 'aria-hidden': 'true' }, '›'), crumb] : [crumb];
+    });
+    this.crumbs.replaceChildren(...parts);
+    this.crumbs.scrollLeft = this.crumbs.scrollWidth; // its end is what is looked at
+  }
+}

@@ -1,0 +1,85 @@
+// What is recorded, whether it goes on, and the button that pauses it.
+
+import { setPaused } from './connection.js';
+import { byId, icon, setText } from './dom.js';
+import { formatElapsed, formatPlural, formatRate, programName } from './format.js';
+
+const STATE_TEXT = {
+  attaching: 'Attaching',
+  recording: 'Recording',
+  paused: 'Paused',
+  ended: 'Ended',
+  lost: 'Reconnecting',
+};
+
+export class Header {
+  /** @param on {changed(), failed(message)} */
+  constructor(on) {
+    this.on = on;
+    this.status = null;
+    this.line = 'connecting';
+    byId('pause').addEventListener('click', () => this.togglePause());
+  }
+
+  setLine(line) {
+    this.line = line;
+    if (this.status) this.update(this.status);
+  }
+
+  update(status) {
+    this.status = status;
+    const { line } = this;
+    const state = line === 'lost' ? 'lost' : line === 'closed' ? 'ended' : status.state;
+    byId('state').dataset.state = state;
+    setText(byId('state-text'), STATE_TEXT[state] ?? state);
+    setText(byId('elapsed'), formatElapsed(status.duration_ns));
+    setText(byId('samples'), formatPlural(status.samples, 'sample'));
+    setText(byId('rate'), formatRate((status.counters.rate_mhz_now ?? 0) / 1000 || status.rate_hz));
+    setText(byId('program'), programName(status.command));
+    byId('program').title = status.command;
+    setText(byId('pid'), `pid ${status.pid}`);
+    document.title = `${programName(status.command)} (${status.pid}) · flametap`;
+    this.showPause();
+    this.showBanner();
+  }
+
+  get canPause() {
+    return this.line === 'live' && ['recording', 'paused'].includes(this.status?.state);
+  }
+
+  showPause() {
+    const isPaused = this.status.state === 'paused';
+    const button = byId('pause');
+    button.hidden = !this.canPause;
+    if (button.dataset.paused === String(isPaused)) return;
+    button.dataset.paused = isPaused;
+    setText(byId('pause-text'), isPaused ? 'Resume' : 'Pause');
+    button.setAttribute('aria-label', isPaused ? 'Resume' : 'Pause');
+    byId('pause-icon').replaceChildren(icon(isPaused ? 'play' : 'pause'));
+  }
+
+  showBanner() {
+    const text = this.bannerText();
+    byId('banner').hidden = text === '';
+    byId('banner').dataset.level = this.line === 'lost' ? 'bad' : 'plain';
+    setText(byId('banner-text'), text);
+  }
+
+  bannerText() {
+    if (this.line === 'lost') return 'The connection to flametap is lost; trying again.';
+    if (this.line === 'closed') return 'flametap was stopped. You can still look at what is loaded.';
+    if (this.status.state !== 'ended') return '';
+    return `The recording has ended${this.status.reason ? `: ${this.status.reason}` : ''}.`;
+  }
+
+  async togglePause() {
+    if (!this.canPause) return;
+    const paused = this.status.state !== 'paused';
+    try {
+      await setPaused(paused);
+      this.on.changed();
+    } catch (error) {
+      this.on.failed(`Could not ${paused ? 'pause' : 'resume'}: ${error.message}`);
+    }
+  }
+}

@@ -1,0 +1,102 @@
+// The search box: what was found, and the way from match to match.
+
+import { byId, setText } from './dom.js';
+import { formatCount, formatShare } from './format.js';
+
+const TYPING_GAP_MS = 150;
+
+export class SearchBox {
+  /** @param on {search(text), visit(path)} */
+  constructor(on) {
+    this.on = on;
+    this.input = byId('search');
+    this.box = byId('search-box');
+    this.result = null; // "search" of the view shown
+    this.at = -1; // which of the heaviest matches was visited last
+    this.timer = 0;
+    this.input.addEventListener('input', () => {
+      this.mark();
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.submit(), TYPING_GAP_MS);
+    });
+    this.input.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter') return;
+      if (this.input.value === this.result?.pattern) this.step(event.shiftKey ? -1 : 1);
+      else this.submit();
+    });
+    byId('search-clear').addEventListener('click', () => {
+      this.clear();
+      this.input.focus();
+    });
+    byId('search-next').addEventListener('click', () => this.step(1));
+    byId('search-previous').addEventListener('click', () => this.step(-1));
+  }
+
+  mark() {
+    this.box.classList.toggle('has-text', this.input.value !== '');
+  }
+
+  submit() {
+    clearTimeout(this.timer);
+    this.at = -1;
+    this.on.search(this.input.value);
+  }
+
+  /** Takes over a text from elsewhere (the URL, the table). */
+  set(text) {
+    clearTimeout(this.timer);
+    if (this.input.value !== text) this.input.value = text;
+    this.at = -1;
+    this.mark();
+  }
+
+  focus() {
+    this.input.focus();
+    this.input.select();
+  }
+
+  /** True if there was something to clear. */
+  clear() {
+    if (!this.input.value) return false;
+    this.input.value = '';
+    this.mark();
+    this.submit();
+    return true;
+  }
+
+  /** Goes to the next of the heaviest matches, or with -1 to the one before. */
+  step(by) {
+    const matches = this.result?.top ?? [];
+    if (!matches.length) return;
+    const from = this.at < 0 && by < 0 ? 0 : this.at;
+    this.at = (from + by + matches.length) % matches.length;
+    this.show();
+    this.on.visit(matches[this.at].path);
+  }
+
+  update(view) {
+    this.result = view.search;
+    this.zoomNs = view.boxes.total_ns[view.zoom.box];
+    if (this.at >= (this.result?.top.length ?? 0)) this.at = -1;
+    this.show();
+  }
+
+  show() {
+    const { result } = this;
+    const isBad = Boolean(result?.error);
+    this.input.setAttribute('aria-invalid', String(isBad));
+    this.box.classList.toggle('is-bad', isBad);
+    byId('search-step').hidden = !result?.count;
+    setText(byId('search-result'), this.describe());
+  }
+
+  describe() {
+    if (!this.result) return '';
+    const { error, count, total_ns: totalNs } = this.result;
+    if (error) return error;
+    if (!count) return 'no match';
+    const matches = `${formatCount(count)} ${count === 1 ? 'match' : 'matches'}`;
+    const share = formatShare(totalNs, this.zoomNs);
+    return this.at < 0 ? `${share} in ${matches}` : `${share} · ${this.at + 1} of ${matches}`;
+  }
+}
