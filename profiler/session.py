@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import frida
 
-from flametap import agent, leftovers
+from flametap import agent, injection, leftovers
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -140,6 +140,7 @@ class Session:
         self._threads_before = _count_threads(self.pid)
         with contextlib.suppress(OSError):
             self._loaders_before = _count_loaders(_read(self.pid, "maps"))
+        injection.guard(frida._frida.__file__)
         threading.Thread(target=leftovers.remove, daemon=True, name="flametap-leftovers").start()
         cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
 

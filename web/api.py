@@ -154,7 +154,7 @@ def event_stream(service: Service) -> Iterator[bytes]:
 
 
 def _without_symbols(status: Status) -> dict[str, Any]:
-    """The status as a dict; symbols are fetched apart: hundreds of modules are too long for each event."""
+    """The status as a dict, less what is too long for each event: hundreds of modules."""
     fields = dataclasses.fields(status)
     return {each.name: getattr(status, each.name) for each in fields if each.name != "symbols"}
 

@@ -48,7 +48,8 @@ class TreeCache:
                 self._slots.popitem(last=False)
         with slot.lock:
             if slot.index is None or slot.revision < revision:
-                now = self._source.wait_newer(-1, 0.0)  # before the tree: never newer than what it holds
+                # Asked before the tree is built: never newer than what the tree holds.
+                now = self._source.wait_newer(-1, 0.0)
                 if slot.index is None or slot.revision != now:
                     slot.index = TreeIndex(self._source.tree(clock, thread_ids))
                     slot.revision = now

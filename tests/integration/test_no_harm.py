@@ -70,6 +70,13 @@ def test_many_attaches_in_a_row_leave_it_healthy(start: Start) -> None:
         assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
 
 
+def test_registers_and_red_zone_survive_attach_samples_and_detach(start: Start) -> None:
+    target = start("vectors")
+    for _ in range(4):
+        record(target.pid, 0.2, rate_hz=1000)
+    assert target.finish() == ["corrupt 0"]
+
+
 def test_its_own_signals_all_arrive_and_none_of_ours(start: Start, seconds: float) -> None:
     target = start("signals")
     before = receipt.take(target.pid)

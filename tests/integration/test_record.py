@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from running import Start, wait_until
 from stacks import read_folded
 
 pytestmark = pytest.mark.needs("attach", "gcc")
+
+
+def ends_with(*names: str) -> Callable[[tuple[str, ...]], bool]:
+    return lambda stack: stack[-len(names) :] == names
 
 
 def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
@@ -50,7 +55,7 @@ def test_inlined_functions_and_threads_have_names(start: Start, seconds: float) 
     for size in (3, 5):
         run = f"shapes::Mixer<{size}>::run"
         chain = ("worker", run, f"shapes::Mixer<{size}>::round", "shapes::twist")
-        inlined = seen.where(partial(ends_with, chain))
+        inlined = seen.where(ends_with(*chain))
         assert inlined.total >= 0.9 * seen.under(run) > 0, seen.heaviest()
     assert seen.share("worker") >= 0.99, seen.heaviest()
     names = {info.name: info.cpu_ns for info in capture.threads()}
@@ -78,7 +83,8 @@ def test_deep_recursion_is_complete_up_to_the_limit(start: Start, depth: int) ->
     capture = record(target.pid, 0.5, rate_hz=200)
     assert complete_share(capture) >= 0.99, doubts(capture)
     seen = stacks(capture)
-    assert {s.count("descend_even") + s.count("descend_odd") for s in seen.weights} == {depth + 1}
+    whole = seen.where(lambda s: s.count("descend_even") + s.count("descend_odd") == depth + 1)
+    assert whole.total >= 0.99 * seen.total, [len(s) for s in seen.weights]
     assert seen.share("main") >= 0.99
     target.finish()
 

@@ -171,8 +171,8 @@ class FakeSource:
             if thread == 1 and depth > 2:  # the stacks of all but the main thread start alike
                 thread = 1 + min(int(chance.expovariate(0.35)), len(THREADS) - 2)
             if word in PARKED:  # much of the time waiting, little of it on a CPU
-                call = self._child(node, Function(f"[{PARKED[word]}]", "", kind=FrameKind.SYSCALL))
-                self._rates.append((call, thread, True, -weight * 3))
+                wait = self._child(node, Function(f"[{PARKED[word]}]", "", kind=FrameKind.SYSCALL))
+                self._rates.append((wait, thread, True, -weight * 3))
                 weight *= 0.03
             self_share = chance.betavariate(1.1, 12) if calls else 1.0
             self._rates.append((node, thread, False, -weight * self_share))

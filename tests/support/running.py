@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import IO
 
 READY_S = 20.0  # java on a loaded machine needs several seconds
 EXIT_S = 10.0
@@ -42,7 +43,7 @@ class Target:
         *,
         announces: bool = True,
         cwd: Path | None = None,
-        stdin: int | None = subprocess.PIPE,
+        stdin: int | IO[bytes] | None = subprocess.PIPE,
     ) -> None:
         self.name = Path(argv[0]).name
         self.lines: list[str] = []

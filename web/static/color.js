@@ -2,7 +2,9 @@
 // apart, greys are what has no name of its own. Always the same for the same names. No DOM.
 
 // Hues of OKLCH that stay apart from each other and from the search colour (violet, 305).
-const HUES = [58, 92, 128, 155, 185, 212, 238, 15, 38, 75, 110, 262, 345];
+// The program itself is not among them.
+const HUES = [88, 112, 138, 160, 184, 208, 232, 258, 12, 345];
+const PROGRAM_HUE = 55;
 
 const SHADES = {
   light: { lightness: 0.845, spread: 0.035, chroma: 0.082, text: '#1c1b22' },
@@ -44,29 +46,38 @@ export function oklch(lightness, chroma, hueDegrees) {
   return `rgb(${bytes.join(', ')})`;
 }
 
-export function hueOfModule(module) {
-  // The low bits of FNV-1a are its weakest: a different last letter alone changes them.
-  const hash = hashText(module.replace(/(\.so)?[.\d]*$/, ''));
-  return HUES[((hash ^ (hash >>> 15)) >>> 0) % HUES.length];
+/** The name of a library without what changes with its version: "libc" of "libc.so.6". */
+function stem(module) {
+  return module.replace(/(\.so)?[.\d]*$/, '');
 }
 
-/** The colour of a module in lists. */
-export function moduleColor(module, theme) {
-  if (!module) return oklch(GREYS[theme].syscall, 0.012, 260);
-  const shade = SHADES[theme];
-  return oklch(theme === 'light' ? 0.74 : 0.6, shade.chroma + 0.03, hueOfModule(module));
-}
-
-/** Colours of boxes for one theme, remembered per function. */
+/** Colours of boxes and modules for one theme, remembered per function. */
 export class Palette {
-  constructor(theme) {
+  /** @param program name of the program: its own module gets the colour of flames */
+  constructor(theme, program = '') {
     this.theme = theme;
+    this.program = program;
     this.text = SHADES[theme].text;
     this.match = oklch(...MATCH[theme]);
     this.matchText = theme === 'light' ? '#1a0f2e' : '#ffffff';
     this.root = oklch(GREYS[theme].root, 0.006, 260);
     this.run = oklch(GREYS[theme].run, 0.006, 260);
     this.known = new Map();
+  }
+
+  hue(module) {
+    // "python3" runs "python3.11"
+    if (this.program && stem(module) === stem(this.program)) return PROGRAM_HUE;
+    const hash = hashText(stem(module));
+    // The low bits of FNV-1a are its weakest: a different last letter alone changes them.
+    return HUES[((hash ^ (hash >>> 15)) >>> 0) % HUES.length];
+  }
+
+  /** The colour of a module in lists. */
+  module(module) {
+    if (!module) return oklch(GREYS[this.theme].syscall, 0.012, 260);
+    const { chroma } = SHADES[this.theme];
+    return oklch(this.theme === 'light' ? 0.74 : 0.6, chroma + 0.03, this.hue(module));
   }
 
   /** @param {{kind: string, module: string, name: string}} f */
@@ -87,13 +98,13 @@ export class Palette {
     const { lightness, spread, chroma } = SHADES[this.theme];
     const offset = ((hashText(name) >>> 8) % 101) / 50 - 1; // -1 … 1
     if (kind === 'unknown') {
-      return oklch(greys.unknown + offset * spread * 0.5, 0.016, hueOfModule(module));
+      return oklch(greys.unknown + offset * spread * 0.5, 0.016, this.hue(module));
     }
     const toPaper = kind === 'inlined' ? (this.theme === 'light' ? 0.045 : -0.045) : 0;
     return oklch(
       lightness + offset * spread + toPaper,
       kind === 'inlined' ? chroma * 0.72 : chroma,
-      hueOfModule(module) + offset * 9,
+      this.hue(module) + offset * 9,
     );
   }
 }

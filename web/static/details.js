@@ -1,8 +1,7 @@
 // The card that says all about one box: follows the mouse, or is docked below the graph when the
 // box was chosen by touch or keyboard.
 
-import { bar, h } from './dom.js';
-import { moduleColor } from './color.js';
+import { bar, byId, h } from './dom.js';
 import { explainKind } from './explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from './format.js';
 import { CLOCK_NAMES } from './state.js';
@@ -35,7 +34,7 @@ function stackNote(view, box) {
   return ['good', 'Stack reaches its root'];
 }
 
-function about(view, box, theme) {
+function about(view, box, palette) {
   const f = view.functionOf(box);
   if (view.isRun(box)) {
     const count = formatCount(view.boxes.hidden[box]);
@@ -48,7 +47,7 @@ function about(view, box, theme) {
   const kind = explainKind(f);
   const place = formatPlace(f.file, view.boxes.line[box]);
   const swatch = h('span', { class: 'swatch' });
-  swatch.style.background = moduleColor(f.module, theme);
+  swatch.style.background = palette.module(f.module);
   return [
     h('p', { class: 'name' }, f.full_name || f.name, kind && h('span', { class: 'badge' }, kind.badge)),
     f.module &&
@@ -70,7 +69,7 @@ export class Details {
   }
 
   /** Shows a box; info as Graph's `on.point` gives it, null hides the card. */
-  show(view, info, { clock, theme }) {
+  show(view, info, { clock, palette }) {
     this.card.hidden = info === null;
     if (info === null) return;
     const { box, isDocked } = info;
@@ -81,7 +80,7 @@ export class Details {
     const f = view.functionOf(box);
     const isSelfKnown = !view.isRun(box) && f !== null;
     this.card.replaceChildren(
-      ...about(view, box, theme).filter(Boolean),
+      ...about(view, box, palette).filter(Boolean),
       h(
         'table',
         {},
@@ -115,8 +114,17 @@ export class Details {
         : '',
     );
     this.card.classList.toggle('docked', isDocked);
-    if (isDocked) this.card.removeAttribute('style');
+    if (isDocked) this.dock(info);
     else this.place(info);
+  }
+
+  /** At the end of the graph where the box is not. */
+  dock({ isLow }) {
+    const { style } = this.card;
+    const area = byId('graph').getBoundingClientRect();
+    style.transform = 'none';
+    style.top = isLow ? `${area.top + 8}px` : 'auto';
+    style.bottom = isLow ? 'auto' : `${window.innerHeight - area.bottom + 8}px`;
   }
 
   /** Beside the pointer, on the side that has room. */
@@ -126,6 +134,8 @@ export class Details {
     const left = fitsRight ? x + GAP_PX : Math.max(8, x - GAP_PX - width);
     const fitsBelow = y + GAP_PX + height <= window.innerHeight - 8;
     const top = fitsBelow ? y + GAP_PX : Math.max(8, y - GAP_PX - height);
+    style.top = '0';
+    style.bottom = 'auto';
     style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
   }
 }

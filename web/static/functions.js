@@ -1,7 +1,6 @@
 // The functions as a table: what the graph shows, for those who read rather than look.
 
 import { bar, byId, h, setText } from './dom.js';
-import { moduleColor } from './color.js';
 import { explainKind } from './explain.js';
 import { formatCount, formatNs, formatShare } from './format.js';
 
@@ -22,25 +21,25 @@ export class Functions {
     this.body.addEventListener('pointerleave', () => (this.isPointedAt = false));
   }
 
-  update(view, { sort, theme }) {
+  update(view, { sort, palette }) {
     if (!view.table) return;
     const { rows, function_count: count } = view.table;
     const whole = view.boxes.total_ns[view.zoom.box];
     const elements = rows.id.map((id, at) => {
-      const row = this.rows.get(id) ?? this.makeRow(rows, at, theme);
+      const row = this.rows.get(id) ?? this.makeRow(rows, at, palette);
       this.rows.set(id, row);
       this.fill(row, rows.self_ns[at], rows.total_ns[at], whole);
       return row.element;
     });
-    const isSame = sort === this.sort && theme === this.theme;
+    const isSame = sort === this.sort && palette === this.palette;
     // Rows do not swap places under the pointer; they do as soon as it leaves.
     if (!(this.isPointedAt && isSame)) this.body.replaceChildren(...elements);
-    if (theme !== this.theme) {
+    if (palette !== this.palette) {
       for (const { swatch, module } of this.rows.values()) {
-        swatch.style.background = moduleColor(module, theme);
+        swatch.style.background = palette.module(module);
       }
     }
-    Object.assign(this, { sort, theme });
+    Object.assign(this, { sort, palette });
     const shown = rows.id.length;
     const some = shown < count ? `The ${formatCount(shown)} heaviest of ${formatCount(count)}` : `${formatCount(count)}`;
     setText(this.caption, `${some} functions${view.search?.error === null ? ' that match' : ''}`);
@@ -51,11 +50,11 @@ export class Functions {
     }
   }
 
-  makeRow(rows, at, theme) {
+  makeRow(rows, at, palette) {
     const f = { name: rows.name[at], kind: rows.kind[at], module: rows.module[at] };
     const kind = explainKind(f);
     const swatch = h('span', { class: 'swatch' });
-    swatch.style.background = moduleColor(f.module, theme);
+    swatch.style.background = palette.module(f.module);
     const row = {
       swatch,
       module: f.module,

@@ -11,7 +11,8 @@ const NARROWEST_REVEAL_PX = 3; // a found box narrower than this is zoomed to
 export class Graph {
   /**
    * @param parts {scroller, spacer, boxCanvas, markCanvas}
-   * @param on {zoom(path), point(info | null), needRow(row)}; info: {box, x, y, isDocked}
+   * @param on {zoom(path), point(info | null), needRow(row)}; info: {box, isDocked},
+   *   with x, y of the mouse, or if docked whether it isLow
    */
   constructor(parts, on) {
     Object.assign(this, parts);
@@ -147,7 +148,8 @@ export class Graph {
 
   /** Where the first box of that name is drawn: its middle and width, in page coordinates. */
   locate(name) {
-    const box = this.view.boxes.function.indexOf(this.view.functions.name.indexOf(name));
+    const at = this.view.functions.name.indexOf(name);
+    const box = at < 0 ? -1 : this.view.boxes.function.indexOf(at);
     const span = box < 0 ? null : this.painter.span(this.scene, box);
     if (!span) return null;
     const area = this.scroller.getBoundingClientRect();
@@ -223,7 +225,9 @@ export class Graph {
   pointAtSelected() {
     if (this.pointer) return;
     const box = this.selected();
-    this.on.point(box === null ? null : { box, isDocked: true });
+    if (box === null) return this.on.point(null);
+    const y = this.rows.top(this.view.boxes.row[box]) - this.scroller.scrollTop;
+    this.on.point({ box, isLow: y > this.height / 2, isDocked: true });
   }
 
   /** As if the mouse had left, until it moves again. */

@@ -7,7 +7,7 @@ import { Palette } from './color.js';
 import { Connection, fetchJson } from './connection.js';
 import { Details } from './details.js';
 import { byId, choice, isTyping, setText } from './dom.js';
-import { formatShare } from './format.js';
+import { formatShare, programName } from './format.js';
 import { Functions } from './functions.js';
 import { Graph } from './graph.js';
 import { Header } from './header.js';
@@ -28,6 +28,7 @@ let state = parseHash(location.hash);
 let status = null; // model.Status of the last event, with the symbols fetched last
 let rows = ROWS_STEP;
 let toReveal = null; // a path to select once its view is there
+let palette = null; // for the theme in force
 let unzoomed = null; // the last view of everything, for when the server is gone
 
 // --- parts ---------------------------------------------------------------------------------------
@@ -61,6 +62,15 @@ const views = new Views(
 const showClock = choice(byId('clock'), (clock) => change({ clock }));
 const showTab = choice(byId('tabs'), (tab) => change({ tab }));
 const showLayout = choice(byId('layout'), (layout) => change({ layout }));
+
+function usePalette() {
+  const program = status ? programName(status.command) : '';
+  if (palette?.theme === theme() && palette.program === program) return;
+  palette = new Palette(theme(), program);
+  graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
+  if (status) quality.update(status, palette);
+  if (views.current) functions.update(views.current, { sort: state.sort, palette });
+}
 
 // --- state → page ----------------------------------------------------------------------------------
 
@@ -117,7 +127,7 @@ function show(view, isNewPlace) {
   graph.setView(view, isNewPlace);
   if (toReveal) graph.reveal(toReveal);
   toReveal = null;
-  functions.update(view, { sort: state.sort, theme: theme() });
+  functions.update(view, { sort: state.sort, palette });
   breadcrumb.update(state.zoom, view);
   search.update(view);
   showEmpty(view);
@@ -144,7 +154,7 @@ function showEmpty({ total_ns: totalNs }) {
 }
 
 function point(info) {
-  details.show(graph.view, info, { clock: state.clock, theme: theme() });
+  details.show(graph.view, info, { clock: state.clock, palette });
   if (!info?.isDocked) return;
   const { view } = graph;
   const name = view.functionOf(info.box)?.name ?? (view.isRun(info.box) ? 'narrow functions' : 'all');
@@ -198,7 +208,8 @@ async function fetchStatus() {
     return; // The connection says what is wrong; the next event asks again.
   }
   header.update(status);
-  quality.update(status, theme());
+  usePalette();
+  quality.update(status, palette);
 }
 
 const connection = new Connection({
@@ -283,11 +294,7 @@ document.addEventListener('keydown', (event) => {
 search.set(state.search);
 graph.setFlame(state.layout === 'flame');
 showChoices();
-followTheme(() => {
-  graph.setTheme(new Palette(theme()), LABEL_FONT, cssColor('--focus'));
-  if (status) quality.update(status, theme());
-  if (views.current) functions.update(views.current, { sort: state.sort, theme: theme() });
-});
+followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
 views.request({ isNewPlace: true });
 connection.open();

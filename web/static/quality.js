@@ -1,7 +1,6 @@
 // How far the picture can be trusted: the line at the foot of the page, and the panel behind it.
 
 import { bar, byId, h } from './dom.js';
-import { moduleColor } from './color.js';
 import {
   costShare,
   explainCounters,
@@ -57,13 +56,13 @@ export class Quality {
     this.panel.hidden = !isOpen;
     this.button.setAttribute('aria-expanded', String(isOpen));
     this.strip.setAttribute('aria-expanded', String(isOpen));
-    if (this.status) this.update(this.status, this.theme);
+    if (this.status) this.update(this.status, this.palette);
     this.onToggle();
   }
 
   /** @param status model.Status with symbols */
-  update(status, theme) {
-    Object.assign(this, { status, theme });
+  update(status, palette) {
+    Object.assign(this, { status, palette });
     const facts = summarise(status);
     const levels = facts.map(({ level }) => level);
     this.button.dataset.level = levels.includes('bad') ? 'bad' : levels.includes('fair') ? 'fair' : 'good';
@@ -75,7 +74,7 @@ export class Quality {
     if (!this.isOpen) return;
     this.showStacks(status);
     this.showCounters(status.counters);
-    this.showSymbols(status, theme);
+    this.showSymbols(status, palette);
     this.showCost(status);
     fill(byId('quality-notes'), status.notes, () => status.notes.map((note) => h('li', {}, note)));
     byId('quality-notes-section').hidden = status.notes.length === 0;
@@ -160,8 +159,8 @@ export class Quality {
     );
   }
 
-  showSymbols({ symbols, symbols_pending: pending }, theme) {
-    fill(byId('quality-symbols'), [symbols, pending, theme], () => [
+  showSymbols({ symbols, symbols_pending: pending }, palette) {
+    fill(byId('quality-symbols'), [symbols, pending, palette.theme, palette.program], () => [
       pending ? h('p', { class: 'dim' }, `${formatCount(pending)} addresses wait for their names.`) : '',
       h(
         'ul',
@@ -169,7 +168,7 @@ export class Quality {
         symbols.map((module) => {
           const { badge, text, level } = explainSource(module);
           const swatch = h('span', { class: 'swatch' });
-          swatch.style.background = moduleColor(module.module, theme);
+          swatch.style.background = palette.module(module.module);
           return h(
             'li',
             {},

@@ -1,0 +1,113 @@
+/*
+ * The whole agent under gcc, profiling the process it is in: no Frida, no TinyCC. Built behind the agent's sources.
+ *
+ * Usage: self_profile MILLISECONDS RATE. Three threads: one computes, one sleeps in nanosleep for long, one waits 2 ms at a time in
+ * poll and counts interrupted waits. Writes everything the ring carried to stdout, and to stderr one line of facts:
+ * tids, CPU nanoseconds of the busy thread over the recording, interrupted waits, what agent_stop returned.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile u32 finished;
+static volatile i32 tids[3];
+static volatile long interrupted;
+
+__attribute__((noinline)) static double spin(double x)
+{
+    for (int i = 0; i < 20000; i++)
+        x = x * 1.0000001 + 0.5;
+    return x;
+}
+
+static void *busy(void *argument)
+{
+    volatile double x = 1;
+    (void)argument;
+    tids[0] = (i32)syscall(SYS_gettid);
+    while (!finished)
+        x = spin(x);
+    return NULL;
+}
+
+static void *asleep(void *argument)
+{
+    struct timespec long_time = {1000, 0};
+    (void)argument;
+    tids[1] = (i32)syscall(SYS_gettid);
+    nanosleep(&long_time, NULL);
+    return NULL;
+}
+
+static void *waiting(void *argument)
+{
+    (void)argument;
+    tids[2] = (i32)syscall(SYS_gettid);
+    while (!finished)
+        if (poll(NULL, 0, 2) < 0 && errno == EINTR)
+            interrupted++;
+    return NULL;
+}
+
+static void require(int condition, const char *what)
+{
+    if (!condition) {
+        perror(what);
+        exit(2);
+    }
+}
+
+/* The host's side of the ring: everything between tail and head. */
+static void drain(struct ring_header *ring)
+{
+    u64 head = load_acquire_u64((const volatile u64 *)&ring->head);
+    const u8 *data = (const u8 *)ring + RING_HEADER_BYTES;
+    for (u64 at = ring->tail; at < head; at++)
+        putchar(data[at & (RING_BYTES - 1)]);
+    store_release_u64((volatile u64 *)&ring->tail, head);
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[3];
+    void *(*const bodies[3])(void *) = {busy, asleep, waiting};
+    require(argc == 3, "usage: self_profile MILLISECONDS RATE");
+    for (int i = 0; i < 3; i++) {
+        require(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0, "pthread_create");
+        while (!tids[i])
+            usleep(1000);
+    }
+    require(agent_prepare((unsigned int)atoi(argv[2])) == 0, "agent_prepare");
+    struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                    agent_ring_fd(), 0);
+    require(ring != MAP_FAILED, "mmap");
+    agent_close_ring_fd();
+    for (unsigned int tid; (tid = agent_next_unknown()) != 0;)
+        agent_set_owner(tid, tid == (unsigned int)getpid()); /* the main thread plays Frida: it must not appear */
+    require(agent_start() == 0, "agent_start");
+    i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
+    u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;
+    while (now_ns_sigsafe() < until) {
+        usleep(20000);
+        drain(ring);
+    }
+    i64 cpu_after = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
+    int unanswered = agent_stop();
+    drain(ring);
+    struct kernel_sigaction urg;
+    kernel_sigaction_get(SIGNO_URG, &urg);
+    fprintf(stderr, "busy=%d asleep=%d waiting=%d main=%d cpu_ns=%lld interrupted=%ld unanswered=%d handler=%llu again=%d\n",
+            tids[0], tids[1], tids[2], getpid(), cpu_after - cpu_before, interrupted, unanswered, urg.handler, agent_stop());
+    fflush(stdout);
+    finished = 1;
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[2], NULL);
+    _exit(0);
+}

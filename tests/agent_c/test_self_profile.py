@@ -1,0 +1,94 @@
+"""The agent as gcc builds it, inside a process of its own: what it tells of that process is true."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_build import build_driver
+from flametap.agent import C_SOURCES
+from flametap.model import Clock, Verdict
+from flametap.profile import Profile
+from flametap.protocol import Decoder
+
+DRIVER = Path(__file__).parent / "self_profile.c"
+# Not AddressSanitizer: the handler reads other functions' frames, red zones and all.
+FLAGS = ("-O2", "-g", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined")
+NO_RECOVERY = ("-fno-sanitize-recover=all",)
+
+
+@pytest.fixture(scope="module")
+def recording(
+    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Profile, dict[str, int], list[int]]:
+    """(profile, facts the program printed, sequence numbers of the batches)."""
+    require_capability("sanitizers")
+    folder = tmp_path_factory.mktemp("self")
+    program = build_driver(DRIVER, C_SOURCES, folder, (*FLAGS, *NO_RECOVERY))
+    ran = subprocess.run(
+        [str(program), "1500", "1000"], capture_output=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    facts = dict(fact.split("=") for fact in ran.stderr.decode().split())
+    profile = Profile()
+    batches = Decoder().feed(ran.stdout)
+    for batch in batches:
+        profile.apply(batch)
+    return profile, {k: int(v) for k, v in facts.items()}, [b.sequence for b in batches]
+
+
+def test_no_batch_is_missing(recording: tuple[Profile, dict[str, int], list[int]]) -> None:
+    _, _, sequences = recording
+    assert sequences == list(range(len(sequences)))
+    assert len(sequences) >= 10
+
+
+def test_cpu_time_is_the_kernels(recording: tuple[Profile, dict[str, int], list[int]]) -> None:
+    profile, facts, _ = recording
+    cpu_ns = {info.tid: info.cpu_ns for info in profile.thread_infos()}
+    assert cpu_ns[facts["busy"]] == pytest.approx(facts["cpu_ns"], rel=0.02)
+    assert cpu_ns[facts["asleep"]] == 0
+
+
+def test_stacks_reach_their_roots(recording: tuple[Profile, dict[str, int], list[int]]) -> None:
+    profile, _, _ = recording
+    weights = profile.verdict_cpu_ns()
+    assert weights[Verdict.COMPLETE.name] >= 0.99 * sum(weights.values()), weights
+
+
+def test_a_long_sleep_is_one_interval(
+    recording: tuple[Profile, dict[str, int], list[int]],
+) -> None:
+    profile, facts, _ = recording
+    thread_id = next(t.thread_id for t in profile.threads.values() if t.tid == facts["asleep"])
+    leaves = profile.leaf_weights(Clock.WALL, frozenset({thread_id}))
+    assert len(leaves.node) == 1
+    assert leaves.sysno.tolist() == [230]  # clock_nanosleep
+    assert leaves.total == pytest.approx(profile.duration_ns, rel=0.02)
+    samples = profile.leaf_samples(Clock.WALL, frozenset({thread_id}))
+    assert samples.weight.tolist() == [1]  # looked at once, never again
+
+
+def test_short_waits_are_not_interrupted(
+    recording: tuple[Profile, dict[str, int], list[int]],
+) -> None:
+    _, facts, _ = recording
+    assert facts["interrupted"] == 0
+
+
+def test_hidden_threads_do_not_appear(
+    recording: tuple[Profile, dict[str, int], list[int]],
+) -> None:
+    profile, facts, _ = recording
+    tids = {thread.tid for thread in profile.threads.values()}
+    assert tids == {facts["busy"], facts["asleep"], facts["waiting"]}
+
+
+def test_the_signal_is_given_back(recording: tuple[Profile, dict[str, int], list[int]]) -> None:
+    _, facts, _ = recording
+    assert facts["handler"] == 0  # SIG_DFL
+    assert facts["unanswered"] == 0
+    assert facts["again"] == -1  # a second stop has nothing to do

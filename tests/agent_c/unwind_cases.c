@@ -1,0 +1,364 @@
+/*
+ * Literal stacks for the unwinder; built behind the agent's sources, with sanitizers. `unwind_cases NAME` runs one case
+ * and aborts when a promise is broken; `unwind_cases list` names them.
+ *
+ * The code is imaginary: module 1 has one rule per 16 bytes of code, set by each case. Stacks are blocks of their exact
+ * size, so that AddressSanitizer sees a read outside.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CODE 0x400000ULL
+#define CODE_END (CODE + 0x10000)
+#define BARE 0x500000ULL                  /* a module without CFI */
+#define RAW 0x600000ULL                   /* a module that is not compiled yet */
+#define RULE_COUNT 16
+#define FUNCTION(n) (CODE + 16ULL * (n))  /* code that rule n holds for */
+#define RETURN_TO(n) (FUNCTION(n) + 5)    /* a return address into it */
+
+static struct agent agent;
+static struct unwinder u;
+static u64 frames[MAX_FRAMES];
+static u64 *stack;
+static u32 stack_words;
+
+static void require(int condition, const char *promise)
+{
+    if (!condition) {
+        fprintf(stderr, "broken promise: %s (verdict %u, %u frames, fault %llx)\n", promise, u.verdict, u.frame_count,
+                u.fault_pc);
+        abort();
+    }
+}
+
+static struct memory_range ranges[2];
+
+static void world_new(u32 words)
+{
+    static struct memory_map map;
+    static struct code_range code[4];
+    agent.pid = (u32)getpid();
+    agent.cache_generation = 1;
+    agent.rule_cache = calloc(RULE_CACHE_SLOTS, 8);
+    agent.rules = calloc(1, sizeof(struct rule_table));
+    agent.modules = calloc(8, sizeof(struct module));
+    agent.rules->count = RULE_COUNT;
+    for (u32 i = 0; i < 4; i++) {
+        code[i].start = CODE + 0x100000ULL * i;
+        code[i].end = code[i].start + 0x10000;
+        code[i].module = i < 3 ? i + 1 : 0;
+    }
+    map.code = code;
+    map.code_count = 4;
+    map.stacks = ranges;
+    map.stack_count = 1;
+    agent.map = &map;
+    struct module *m = &agent.modules[1];
+    m->state = MODULE_READY;
+    m->text_start = CODE;
+    m->text_end = CODE_END;
+    m->row_count = RULE_COUNT;
+    m->rows = calloc(RULE_COUNT, sizeof *m->rows);
+    for (u32 i = 0; i < RULE_COUNT; i++) {
+        m->rows[i].pc_offset = 16 * i;
+        m->rows[i].rule = i;
+        agent.rules->rules[i].ra_off = -8;
+    }
+    agent.modules[2].state = MODULE_WITHOUT_CFI;
+    agent.modules[3].state = MODULE_RAW;
+    stack_words = words;
+    stack = malloc(words * 8);
+    memset(stack, 0x5a, words * 8);
+    ranges[0].start = (u64)stack;
+    ranges[0].end = (u64)(stack + words);
+}
+
+static struct unwind_rule *rule(u32 number, u32 cfa_kind, i32 cfa_off)
+{
+    struct unwind_rule *r = &agent.rules->rules[number];
+    r->cfa_kind = (u8)cfa_kind;
+    r->cfa_off = cfa_off;
+    return r;
+}
+
+static void root(u32 number)
+{
+    rule(number, CFA_RSP, 8)->ra_kind = RA_UNDEFINED;
+}
+
+/* Walk twice: the second time common rules come packed from the cache, and nothing may change. */
+static void walk(u64 pc, u32 sp_word, u64 bp, u32 bp_known, const u64 *gregs)
+{
+    u64 first[MAX_FRAMES];
+    u32 count = 0, verdict = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        memset(&u, 0, sizeof u);
+        u.agent = &agent;
+        u.map = agent.map;
+        u.pc = pc;
+        u.sp = (u64)(stack + sp_word);
+        u.bp = bp;
+        u.bp_known = bp_known;
+        u.gregs = gregs;
+        u.in_handler = 1;
+        u.frames = frames;
+        u.window_start = red_zone_sigsafe(&ranges[0], u.sp);
+        u.window_end = ranges[0].end;
+        unwind_sigsafe(&u);
+        if (pass) {
+            require(u.frame_count == count && u.verdict == verdict, "the cache changes nothing");
+            require(!memcmp(first, frames, count * 8), "the cache changes no frame");
+        }
+        count = u.frame_count;
+        verdict = u.verdict;
+        memcpy(first, frames, count * 8);
+    }
+}
+
+static void expect(u32 verdict, u32 count, const u64 *expected)
+{
+    require(u.verdict == verdict, "verdict");
+    require(u.frame_count == count, "number of frames");
+    for (u32 i = 0; i < count; i++)
+        require(frames[i] == expected[i], "frame");
+}
+
+static void case_rsp_rules_down_to_the_root(void)
+{
+    world_new(8);
+    rule(1, CFA_RSP, 8);
+    rule(2, CFA_RSP, 24);
+    root(3);
+    stack[0] = RETURN_TO(2);
+    stack[3] = RETURN_TO(3);
+    walk(FUNCTION(1), 0, 0x1234, 1, NULL);
+    expect(VERDICT_COMPLETE, 3, (u64[]){FUNCTION(1), RETURN_TO(2) - 1, RETURN_TO(3) - 1});
+}
+
+static void case_rbp_frames(void)
+{
+    world_new(12);
+    struct unwind_rule *r = rule(1, CFA_RBP, 16);
+    r->rbp_kind = RBP_SAVED;
+    r->rbp_off = -16;
+    root(2);
+    stack[4] = (u64)(stack + 8); /* the caller's rbp */
+    stack[5] = RETURN_TO(1);
+    stack[8] = 0;
+    stack[9] = RETURN_TO(2);
+    walk(FUNCTION(1), 0, (u64)(stack + 4), 1, NULL);
+    expect(VERDICT_COMPLETE, 3, (u64[]){FUNCTION(1), RETURN_TO(1) - 1, RETURN_TO(2) - 1});
+}
+
+/* After `pop %rbp` the rule still has rbp at CFA-16, which is below rsp then: in the red zone, and right. */
+static void case_saved_rbp_in_the_red_zone(void)
+{
+    world_new(12);
+    struct unwind_rule *r = rule(1, CFA_RSP, 8);
+    r->rbp_kind = RBP_SAVED;
+    r->rbp_off = -16;
+    rule(2, CFA_RBP, 16);
+    root(3);
+    stack[1] = (u64)(stack + 6); /* popped already */
+    stack[2] = RETURN_TO(2);
+    stack[7] = RETURN_TO(3);
+    walk(FUNCTION(1), 2, (u64)(stack + 6), 1, NULL);
+    expect(VERDICT_COMPLETE, 3, (u64[]){FUNCTION(1), RETURN_TO(2) - 1, RETURN_TO(3) - 1});
+}
+
+static void case_frame_too_large_to_pack(void)
+{
+    world_new(40000);
+    rule(1, CFA_RSP, 262208); /* seen in libpython */
+    root(2);
+    stack[262208 / 8 - 1] = RETURN_TO(2);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
+}
+
+static void case_dereference(void)
+{
+    world_new(12);
+    struct unwind_rule *r = rule(1, CFA_DEREF_RSP, 16);
+    r->extra = 8;
+    root(2);
+    stack[2] = (u64)(stack + 8);
+    stack[8] = RETURN_TO(2); /* CFA = stack + 9 */
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
+}
+
+static void case_plt_entry_before_and_after_its_push(void)
+{
+    world_new(8);
+    rule(1, CFA_PLT, 0)->extra = 11;
+    root(2);
+    stack[0] = RETURN_TO(2);
+    stack[1] = RETURN_TO(3);
+    root(3);
+    walk(FUNCTION(1) + 4, 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1) + 4, RETURN_TO(2) - 1});
+    walk(FUNCTION(1) + 11, 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1) + 11, RETURN_TO(3) - 1});
+}
+
+static void case_other_registers_in_the_leaf_only(void)
+{
+    u64 gregs[23] = {0};
+    world_new(12);
+    rule(1, CFA_REG, 16)->cfa_reg = 10; /* r10 */
+    rule(2, CFA_REG, 16)->cfa_reg = 10;
+    gregs[2] = (u64)(stack + 4);
+    stack[5] = RETURN_TO(2);
+    walk(FUNCTION(1), 0, 0, 1, gregs);
+    expect(VERDICT_UNSUPPORTED_RULE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
+    require(u.fault_pc == RETURN_TO(2) - 1, "the frame at fault");
+}
+
+static void case_return_address_in_a_register(void)
+{
+    u64 gregs[23] = {0};
+    world_new(8);
+    struct unwind_rule *r = rule(1, CFA_RSP, 8); /* vfork: popped into rdi */
+    r->ra_kind = RA_REG;
+    r->ra_off = 5;
+    root(2);
+    gregs[8] = RETURN_TO(2);
+    walk(FUNCTION(1), 0, 0, 1, gregs);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
+}
+
+/* Through the frame of a signal handler: what it interrupted is no call site, and has all its registers. */
+static void case_signal_frame(void)
+{
+    world_new(64);
+    rule(1, CFA_RSP, 8);
+    rule(2, CFA_SIGNAL, 0);
+    rule(3, CFA_REG, 8)->cfa_reg = 0; /* rax: known only because the kernel saved it */
+    root(4);
+    stack[0] = RETURN_TO(2);
+    u64 *gregs = stack + 1 + UCONTEXT_GREGS / 8;
+    gregs[GREG_RIP] = FUNCTION(3);
+    gregs[GREG_RSP] = (u64)(stack + 40);
+    gregs[GREG_RBP] = 7;
+    gregs[GREG_RAX] = (u64)(stack + 50);
+    stack[50] = RETURN_TO(4);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 4, (u64[]){FUNCTION(1), RETURN_TO(2) - 1, FUNCTION(3), RETURN_TO(4) - 1});
+}
+
+static void case_frame_pointers_where_there_is_no_cfi(void)
+{
+    world_new(12);
+    stack[2] = (u64)(stack + 6);
+    stack[3] = BARE + 0x105;
+    stack[6] = 0; /* where a goroutine or a thread begins */
+    stack[7] = BARE + 0x205;
+    walk(BARE + 0x10, 0, (u64)(stack + 2), 1, NULL);
+    expect(VERDICT_GUESSED, 3, (u64[]){BARE + 0x10, BARE + 0x104, BARE + 0x204});
+}
+
+/* Code that uses rbp for something else: the word that a call instruction stands before, not just any code address. */
+static void case_return_address_found_by_scanning(void)
+{
+    u8 *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    world_new(16);
+    page[0x20] = 0xe8; /* call rel32 ends at 0x25 */
+    agent.map->code[3].start = (u64)page;
+    agent.map->code[3].end = (u64)page + 4096;
+    struct code_range bare = agent.map->code[3];
+    bare.module = 0;
+    agent.map->code[3] = bare;
+    stack[1] = (u64)page + 0x80; /* code, but no call before it */
+    stack[4] = (u64)(stack + 9); /* saved rbp */
+    stack[5] = (u64)page + 0x25;
+    stack[9] = 0;
+    stack[10] = RETURN_TO(1);
+    root(1);
+    walk((u64)page + 0x10, 0, 0x77, 1, NULL);
+    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, (u64)page + 0x24, RETURN_TO(1) - 1});
+}
+
+static void case_return_address_outside_all_code(void)
+{
+    world_new(8);
+    rule(1, CFA_RSP, 8);
+    stack[0] = 0xdead;
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+    require(agent.want_refresh != 0, "unknown code asks for new maps");
+}
+
+static void case_cfa_that_does_not_move_up(void)
+{
+    world_new(8);
+    rule(1, CFA_RBP, 0);
+    stack[0] = RETURN_TO(1);
+    walk(FUNCTION(1), 1, (u64)(stack + 1), 1, NULL);
+    require(u.verdict == VERDICT_BAD_MEMORY, "no endless walk");
+}
+
+static void case_stack_that_ends_too_early(void)
+{
+    world_new(2);
+    rule(1, CFA_RSP, 64);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+}
+
+static void case_module_not_compiled_yet(void)
+{
+    world_new(8);
+    rule(1, CFA_RSP, 8);
+    stack[0] = RAW + 0x105;
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    require(u.verdict == VERDICT_RETRY, "try again");
+    require(agent.modules[3].wanted != 0, "the module is asked for");
+}
+
+static void case_deeper_than_the_limit(void)
+{
+    world_new(3000);
+    rule(1, CFA_RSP, 8);
+    for (u32 i = 0; i < 3000; i++)
+        stack[i] = RETURN_TO(1);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    require(u.verdict == VERDICT_TRUNCATED_DEPTH && u.frame_count == MAX_FRAMES, "cut at the limit");
+}
+
+#define CASE(name) {#name, case_##name}
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    CASE(rsp_rules_down_to_the_root),
+    CASE(rbp_frames),
+    CASE(saved_rbp_in_the_red_zone),
+    CASE(frame_too_large_to_pack),
+    CASE(dereference),
+    CASE(plt_entry_before_and_after_its_push),
+    CASE(other_registers_in_the_leaf_only),
+    CASE(return_address_in_a_register),
+    CASE(signal_frame),
+    CASE(frame_pointers_where_there_is_no_cfi),
+    CASE(return_address_found_by_scanning),
+    CASE(return_address_outside_all_code),
+    CASE(cfa_that_does_not_move_up),
+    CASE(stack_that_ends_too_early),
+    CASE(module_not_compiled_yet),
+    CASE(deeper_than_the_limit),
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (argc == 2 && !strcmp(argv[1], "list"))
+            puts(cases[i].name);
+        else if (argc == 2 && !strcmp(argv[1], cases[i].name))
+            return cases[i].run(), 0;
+    }
+    return argc == 2 && !strcmp(argv[1], "list") ? 0 : 2;
+}

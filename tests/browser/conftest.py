@@ -1,0 +1,74 @@
+"""The page in headless Chromium, served from a made-up profile that grows when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from fake_source import FakeSource
+from flametap.web.server import Server, serve
+
+CHROMIUM_ARGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+WIDE = {"width": 1440, "height": 900}
+PHONE = {"width": 400, "height": 800}
+READY = "() => globalThis.flametap?.views.current?.total_ns > 0"
+
+
+@pytest.fixture(scope="session")
+def browser(require_capability: Callable[[str], str]) -> Iterator[Browser]:
+    path = require_capability("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def source() -> FakeSource:
+    source = FakeSource(5_000)
+    source.advance(5.0)
+    return source
+
+
+@pytest.fixture
+def server(source: FakeSource) -> Iterator[Server]:
+    server = serve(source, "127.0.0.1", 0, "secret-token")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]:
+    """Opens the page; fails the test if it logs an error or breaks its own security policy."""
+    contexts: list[BrowserContext] = []
+    problems: list[str] = []
+
+    def open_page(hash_: str = "", *, ready: str = READY, **options: object) -> Page:
+        context = browser.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]
+        contexts.append(context)
+        context.set_default_timeout(5_000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "console",
+            lambda message: problems.append(message.text) if message.type == "error" else None,
+        )
+        page.goto(server.url + hash_)
+        page.wait_for_function(ready)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    # What the browser itself says about a server that went away is no fault of the page.
+    assert [each for each in problems if "net::ERR_" not in each] == []
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    return open_page()

@@ -1,0 +1,186 @@
+"""What live updates must not disturb, how fast they arrive, and what happens when they stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from fake_source import FakeSource
+from flametap.calltree import CallTree
+from flametap.model import Clock, Function
+from flametap.web.server import Server, serve
+from page_probe import at, click_box, wait_for_revision, zoom_names
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def test_update_is_painted_within_a_second(page: Page, source: FakeSource) -> None:
+    page.wait_for_timeout(600)  # the start is over
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        source.advance(0.5)
+        wait_for_revision(page, source.revision)
+        took.append(time.monotonic() - began)
+        page.wait_for_timeout(300)
+    assert max(took) < 1.0
+
+
+def test_news_in_quick_succession_are_fetched_together(page: Page, source: FakeSource) -> None:
+    views: list[str] = []
+    page.on("request", lambda request: views.append(request.url) if "/view?" in request.url else 0)
+    until = time.monotonic() + 2.0
+    while time.monotonic() < until:
+        source.advance(0.02)
+        page.wait_for_timeout(20)
+    assert 3 <= len(views) <= 9
+    wait_for_revision(page, source.revision)
+
+
+def test_zoom_hover_search_and_selection_outlast_updates(page: Page, source: FakeSource) -> None:
+    click_box(page, "worker_main")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+    page.locator("#search").fill("OrderBook")
+    expect(page.locator("#search-result")).to_contain_text("match")
+    page.wait_for_function("() => !flametap.graph.animation")
+    box = at(page, "Worker::step")
+    page.mouse.move(box["x"], box["y"])
+    card = page.locator("#details")
+    expect(card).to_contain_text("Worker::step")
+    before = card.inner_text()
+    for _ in range(4):
+        source.advance(1.0)
+        wait_for_revision(page, source.revision)
+    expect(card).to_contain_text("Worker::step")
+    assert card.inner_text() != before  # its numbers go on
+    assert zoom_names(page) == ["start_thread", "worker_main"]
+    assert page.evaluate("flametap.views.current.search.count") > 0
+    assert page.locator("#search").input_value() == "OrderBook"
+
+
+def test_boxes_keep_their_order_and_nearly_their_places(page: Page, source: FakeSource) -> None:
+    names = ("_start", "main", "start_thread", "worker_main", "Worker::step")
+    before = [at(page, name)["x"] for name in names]
+    for _ in range(3):
+        source.advance(0.5)
+        wait_for_revision(page, source.revision)
+    after = [at(page, name)["x"] for name in names]
+    assert all(abs(a - b) < 40 for a, b in zip(before, after, strict=True))
+
+
+def test_open_menus_and_text_being_typed_outlast_updates(page: Page, source: FakeSource) -> None:
+    page.keyboard.press("t")
+    third = page.locator("#threads-body tr").nth(2)
+    name = third.inner_text().split()[0]
+    page.keyboard.press("q")
+    page.locator("#quality").get_by_text("All counters by name").click()
+    page.locator("#search").focus()
+    page.keyboard.type("Wor")
+    for _ in range(3):
+        source.advance(1.0)
+        wait_for_revision(page, source.revision)
+    page.wait_for_timeout(1100)
+    page.keyboard.type("ker")
+    assert page.locator("#search").input_value() == "Worker"
+    assert third.inner_text().split()[0] == name
+    expect(page.locator("#quality-counters")).to_be_visible()
+
+
+class DeepSource(FakeSource):
+    """One stack, 2 000 frames deep, that grows by a frame with each advance."""
+
+    def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
+        count = 2000 + self.revision
+        nodes = np.arange(count, dtype=np.int32)
+        self_ns = np.zeros(count, np.int64)
+        self_ns[-1] = 10**9
+        functions = [Function(f"frame_{at}", "deep") for at in range(count)]
+        total_ns = np.full(count, 10**9)
+        return CallTree(nodes - 1, nodes - 1, self_ns, total_ns, nodes * 0, nodes, functions)
+
+
+class TestDeepStack:
+    @pytest.fixture
+    def source(self) -> FakeSource:
+        return DeepSource(50)
+
+    def test_canvas_stays_small_and_rows_come_as_one_scrolls(
+        self, page: Page, source: FakeSource
+    ) -> None:
+        assert page.evaluate("document.getElementById('boxes').height") < 900
+        assert page.evaluate("flametap.views.current.boxCount") < 400
+        page.evaluate("document.getElementById('scroller').scrollTop = 0")
+        page.wait_for_function("() => flametap.views.current.boxCount >= 2000", timeout=10_000)
+        page.wait_for_function("() => flametap.graph.locate('frame_1998')?.y > 0")
+
+    def test_scroll_position_stays_with_the_rows(self, page: Page, source: FakeSource) -> None:
+        page.evaluate("document.getElementById('scroller').scrollTop -= 2000")
+        page.wait_for_function("() => flametap.graph.fromRoot > 1900")
+        before = at(page, "frame_100")["y"]
+        for _ in range(5):
+            source.advance(0.1)
+        wait_for_revision(page, source.revision)
+        assert page.evaluate("flametap.views.current.deepest_row") >= 2004
+        assert at(page, "frame_100")["y"] == pytest.approx(before, abs=1)
+
+
+def test_empty_profile_says_that_it_waits(open_page: Callable[..., Page], server: Server) -> None:
+    page = open_page("#threads=999", ready="() => globalThis.flametap?.views.current")
+    expect(page.locator("#empty")).to_contain_text("No CPU time yet in the chosen threads")
+
+
+def test_end_of_the_target_is_told_and_the_graph_stays(page: Page, source: FakeSource) -> None:
+    source.end("the process exited")
+    expect(page.locator("#state-text")).to_have_text("Ended")
+    expect(page.locator("#banner")).to_contain_text("the process exited")
+    expect(page.locator("#pause")).to_be_hidden()
+    click_box(page, "worker_main")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+
+
+def test_stopped_server_leaves_a_page_that_still_zooms(
+    open_page: Callable[..., Page], server: Server
+) -> None:
+    page = open_page()
+    server.close()
+    expect(page.locator("#banner")).to_contain_text("flametap was stopped")
+    width = at(page, "worker_main")["width"]
+    click_box(page, "worker_main")
+    page.wait_for_function("() => !flametap.graph.animation && flametap.graph.zoomBox > 0")
+    assert at(page, "worker_main")["width"] > width * 1.2
+    page.keyboard.press("0")
+    page.wait_for_function("() => !flametap.graph.animation && flametap.graph.zoomBox === 0")
+    assert at(page, "worker_main")["width"] == pytest.approx(width, abs=2)
+
+
+@pytest.fixture
+def restarted(source: FakeSource) -> Iterator[Callable[[Server], Server]]:
+    servers: list[Server] = []
+
+    def restart(server: Server) -> Server:
+        port = int(server.url.split(":")[2].split("/")[0])
+        servers.append(serve(source, "127.0.0.1", port, "secret-token"))
+        return servers[-1]
+
+    yield restart
+    for server in servers:
+        server.close()
+
+
+def test_lost_connection_comes_back_by_itself(
+    page: Page, server: Server, source: FakeSource, restarted: Callable[[Server], Server]
+) -> None:
+    server._server.hang_up()  # as a network would: without a good-bye
+    server._server.shutdown()
+    server._server.server_close()
+    expect(page.locator("#state-text")).to_have_text("Reconnecting")
+    expect(page.locator("#banner")).to_contain_text("trying again")
+    restarted(server)
+    source.advance(1.0)
+    expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
+    wait_for_revision(page, source.revision)
+    expect(page.locator("#banner")).to_be_hidden()

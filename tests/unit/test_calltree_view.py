@@ -1,0 +1,203 @@
+"""Cutting a call tree down to what can be seen: literal trees, and a slow second opinion."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from flametap.calltree import CallTree
+from flametap.calltree_view import (
+    TreeIndex,
+    ancestors,
+    find_matches,
+    match_functions,
+    resolve_path,
+    top_functions,
+    visible_boxes,
+)
+from flametap.model import Function
+
+
+def tree_of(rows: list[tuple[int, str, int]]) -> CallTree:
+    """A tree from (parent, name, self_ns) in breadth-first order; the root is there already."""
+    names = sorted({name for _, name, _ in rows})
+    parent = np.array([-1, *(row[0] for row in rows)], np.int32)
+    self_ns = np.array([0, *(row[2] for row in rows)], np.int64)
+    total_ns = self_ns.copy()
+    depth = np.zeros(len(parent), np.int32)
+    for node in range(1, len(parent)):
+        depth[node] = depth[parent[node]] + 1
+    for node in range(len(parent) - 1, 0, -1):
+        total_ns[parent[node]] += total_ns[node]
+    function = np.array([-1, *(names.index(row[1]) for row in rows)], np.int32)
+    functions = [Function(name, "app") for name in names]
+    return CallTree(parent, function, self_ns, total_ns, parent + 10, depth, functions)
+
+
+# all ─ main ─┬─ a ─ a ─ b
+#             └─ b
+# all ─ other
+SMALL = tree_of(
+    [(0, "main", 5), (0, "other", 20), (1, "a", 10), (1, "b", 30), (3, "a", 15), (5, "b", 20)]
+)
+
+
+def random_tree(node_count: int, seed: int) -> CallTree:
+    chance = random.Random(seed)
+    levels = [[0]]
+    rows: list[tuple[int, str, int]] = []
+    while len(rows) < node_count:
+        parents = sorted(chance.choices(levels[-1], k=chance.randint(1, 3 * len(levels[-1]) + 5)))
+        level = []
+        for parent in parents:
+            rows.append((parent, chance.choice("abcdefgh"), int(chance.paretovariate(0.9) * 10)))
+            level.append(len(rows))
+        levels.append(level)
+    return tree_of(rows)
+
+
+def plain_boxes(tree: CallTree, zoom: int, least: float) -> dict[int, tuple[int, int, int]]:
+    """Node → (row, x, total) of all boxes that are wide enough, by plain recursion."""
+    kids: dict[int, list[int]] = {}
+    for node in range(1, len(tree.parent)):
+        kids.setdefault(int(tree.parent[node]), []).append(node)
+    found = {}
+
+    def visit(node: int, x: int, is_inside: bool) -> None:
+        inside = is_inside or node == zoom
+        if inside and tree.total_ns[node] >= least:
+            found[node] = (int(tree.depth[node]), x, int(tree.total_ns[node]))
+        elif inside:
+            return
+        for kid in kids.get(node, []):
+            visit(kid, x, inside)
+            x += int(tree.total_ns[kid])
+
+    visit(0, 0, False)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("width", [40.0, 700.0])
+def test_boxes_are_those_that_are_wide_enough_and_lie_where_siblings_leave_them(
+    seed: int, width: float
+) -> None:
+    tree = random_tree(400, seed)
+    index = TreeIndex(tree)
+    for zoom in (0, 3, 40):
+        boxes = visible_boxes(index, zoom, width, 1000)
+        expected = plain_boxes(tree, zoom, max(1.0, 0.5 * tree.total_ns[zoom] / width))
+        own = boxes.node >= 0
+        own[: boxes.zoom_box] = False  # ancestors
+        columns = (boxes.node, boxes.row, boxes.x_ns, boxes.total_ns)
+        got = {
+            node: (row, x, total)
+            for node, row, x, total in zip(*(column[own].tolist() for column in columns))  # noqa: B905
+        }
+        assert got == expected
+        assert boxes.node[: boxes.zoom_box + 1].tolist() == ancestors(tree, zoom)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_narrow_neighbours_are_drawn_as_one_and_nothing_overlaps(seed: int) -> None:
+    tree = random_tree(600, seed)
+    boxes = visible_boxes(TreeIndex(tree), 0, 60.0, 1000)
+    least = 0.5 * tree.total_ns[0] / 60
+    runs = np.flatnonzero(boxes.hidden)
+    assert len(runs)
+    assert (boxes.total_ns[runs] >= least).all()
+    assert (boxes.hidden[runs] > 1).all()
+    for row in range(1, boxes.deepest_row + 1):
+        at = np.flatnonzero(boxes.row == row)
+        ends = boxes.x_ns[at] + boxes.total_ns[at]
+        assert (boxes.x_ns[at][1:] >= ends[:-1]).all()
+        parents = boxes.parent[at]
+        assert (boxes.x_ns[at] >= boxes.x_ns[parents]).all()
+        assert (ends <= boxes.x_ns[parents] + boxes.total_ns[parents]).all()
+        assert (boxes.node[parents] >= 0).all()
+    sent = np.bincount(boxes.parent[1:], boxes.total_ns[1:], minlength=len(boxes.node))
+    assert (sent + boxes.self_ns <= boxes.total_ns).all()
+
+
+def test_rows_beyond_the_last_one_are_counted_but_not_sent() -> None:
+    boxes = visible_boxes(TreeIndex(SMALL), 0, 1000.0, 2)
+    assert boxes.row.max() == 2
+    assert boxes.deepest_row == 4
+
+
+def test_small_tree_in_full() -> None:
+    boxes = visible_boxes(TreeIndex(SMALL), 0, 1000.0, 99)
+    assert boxes.node.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert boxes.row.tolist() == [0, 1, 1, 2, 2, 3, 4]
+    assert boxes.x_ns.tolist() == [0, 0, 80, 0, 45, 0, 0]
+    assert boxes.total_ns.tolist() == [100, 80, 20, 45, 30, 35, 20]
+    assert boxes.self_ns.tolist() == [0, 5, 20, 10, 30, 15, 20]
+    assert boxes.parent.tolist() == [-1, 0, 0, 1, 1, 3, 5]
+    assert boxes.line.tolist() == SMALL.line.tolist()
+
+
+@pytest.mark.parametrize("self_ns", [[], [0, 0]])
+def test_tree_without_weight_is_one_box(self_ns: list[int]) -> None:
+    tree = tree_of([(0, f"f{at}", weight) for at, weight in enumerate(self_ns)])
+    boxes = visible_boxes(TreeIndex(tree), 0, 800.0, 99)
+    assert boxes.node.tolist() == [0]
+    assert boxes.deepest_row == 0
+    assert top_functions(TreeIndex(tree), 0, 10).self_ns.sum() == 0
+
+
+def test_path_resolves_to_its_longest_prefix() -> None:
+    index = TreeIndex(SMALL)
+    main, a, b = (Function(name, "app") for name in ("main", "a", "b"))
+    assert resolve_path(index, [main, a, a, b]) == [0, 1, 3, 5, 6]
+    assert resolve_path(index, [main, b, a]) == [0, 1, 4]
+    assert resolve_path(index, [Function("main", "elsewhere")]) == [0]
+
+
+def test_search_counts_each_nanosecond_once_however_deep_the_recursion() -> None:
+    index = TreeIndex(SMALL)
+    matching = match_functions(SMALL, lambda function: function.name in ("a", "b"))
+    found = find_matches(index, matching)
+    assert found.nodes.tolist() == [3, 4]  # not the a inside a, nor the b inside that
+    assert found.total_ns == 75
+    inside = find_matches(index, matching, below=5)
+    assert (inside.nodes.tolist(), inside.total_ns) == ([5], 35)
+    nothing = find_matches(index, match_functions(SMALL, lambda function: False))
+    assert (len(nothing.nodes), nothing.total_ns) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_search_sum_equals_a_plain_walk(seed: int) -> None:
+    tree = random_tree(500, seed)
+    matching = match_functions(tree, lambda function: function.name in "ad")
+    covered = [False] * len(tree.parent)
+    expected = 0
+    for node in range(1, len(tree.parent)):
+        covered[node] = covered[tree.parent[node]] or bool(matching[tree.function[node]])
+        expected += int(tree.self_ns[node]) if covered[node] else 0
+    assert find_matches(TreeIndex(tree), matching).total_ns == expected
+
+
+def test_function_totals_count_recursion_once() -> None:
+    top = top_functions(TreeIndex(SMALL), 0, 10)
+    names = [SMALL.functions[function].name for function in top.function]
+    rows = dict(zip(names, zip(top.self_ns, top.total_ns, strict=True), strict=True))
+    assert rows == {"a": (25, 45), "b": (50, 50), "main": (5, 80), "other": (20, 20)}
+    assert names == ["b", "a", "other", "main"]
+    assert top.function_count == 4
+    by_total = top_functions(TreeIndex(SMALL), 0, 2, by_self=False)
+    assert by_total.total_ns.tolist() == [80, 50]
+    assert by_total.function_count == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_function_totals_equal_a_plain_walk(seed: int) -> None:
+    tree = random_tree(500, seed)
+    totals: dict[int, int] = {}
+    for node in range(1, len(tree.parent)):
+        on_stack = {int(tree.function[each]) for each in ancestors(tree, node)[1:]}
+        for function in on_stack:
+            totals[function] = totals.get(function, 0) + int(tree.self_ns[node])
+    top = top_functions(TreeIndex(tree), 0, 100)
+    assert dict(zip(top.function.tolist(), top.total_ns.tolist(), strict=True)) == totals

@@ -1,0 +1,252 @@
+"""The API below the page: requests in, JSON out, against a made-up profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from flask.testing import FlaskClient
+
+from fake_source import FakeSource
+from flametap.model import Clock, Function
+from flametap.web.app import create_app
+from flametap.web.encode import FunctionIds
+from flametap.web.search import SearchError, compile_search
+from flametap.web.trees import MAX_TREES, TreeCache
+
+TOKEN = "secret-token"
+
+
+@pytest.fixture
+def source() -> FakeSource:
+    source = FakeSource(400)
+    source.advance(5.0)
+    return source
+
+
+@pytest.fixture
+def client(source: FakeSource) -> FlaskClient:
+    return create_app(source, TOKEN).test_client()
+
+
+def view(client: FlaskClient, **query: object) -> dict[str, Any]:
+    response = client.get(f"/{TOKEN}/api/view", query_string=query)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.get_json()
+    return answer
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    """The name of each box; "" for the root and for runs."""
+    functions = [*answer["functions"]["name"], ""]
+    return [functions[at] for at in answer["boxes"]["function"]]
+
+
+def path_to(answer: dict[str, Any], name: str) -> list[int]:
+    box = names(answer).index(name)
+    path = []
+    while box:
+        path.append(answer["functions"]["id"][answer["boxes"]["function"][box]])
+        box = answer["boxes"]["parent"][box]
+    return path[::-1]
+
+
+def test_view_has_equal_columns_and_the_whole_weight(
+    client: FlaskClient, source: FakeSource
+) -> None:
+    answer = view(client)
+    assert len({len(column) for column in answer["boxes"].values()}) == 1
+    assert len({len(column) for column in answer["functions"].values()}) == 1
+    assert answer["total_ns"] == source.tree(Clock.CPU, None).total_ns[0]
+    assert answer["boxes"]["total_ns"][0] == answer["total_ns"]
+    assert answer["revision"] == source.revision
+    assert {"_start", "main", "worker_main"} <= set(names(answer))
+    assert answer["search"] is None
+    assert answer["table"] is None
+
+
+def test_zoom_survives_growth_and_other_clocks(client: FlaskClient, source: FakeSource) -> None:
+    path = path_to(view(client), "Worker::step")
+    source.advance(3.0)
+    zoom = ".".join(map(str, path))
+    answer = view(client, zoom=zoom, revision=source.revision)
+    assert answer["zoom"] == {"path": path, "box": len(path), "asked": len(path)}
+    assert names(answer)[len(path)] == "Worker::step"
+    wall = view(client, zoom=zoom, clock="wall")
+    assert names(wall)[wall["zoom"]["box"]] == "Worker::step"
+
+
+def test_zoom_to_what_is_gone_keeps_the_longest_prefix(client: FlaskClient) -> None:
+    path = path_to(view(client), "worker_main")
+    answer = view(client, zoom=".".join(map(str, [*path, 99999, 1])))
+    assert answer["zoom"] == {"path": path, "box": len(path), "asked": len(path) + 2}
+
+
+def test_clock_and_threads_choose_what_is_counted(client: FlaskClient, source: FakeSource) -> None:
+    off_cpu = view(client, clock="off-cpu")
+    assert "[futex]" in names(off_cpu)
+    assert "syscall" in off_cpu["functions"]["kind"]
+    main_only = view(client, threads="1")
+    assert "_start" in names(main_only)
+    assert "start_thread" not in names(main_only)
+    assert main_only["total_ns"] < view(client)["total_ns"]
+
+
+def test_narrower_canvas_gets_fewer_boxes(client: FlaskClient) -> None:
+    assert len(names(view(client, width=100))) < len(names(view(client, width=2000)))
+
+
+def test_search_marks_functions_and_adds_up(client: FlaskClient) -> None:
+    answer = view(client, q="malloc")
+    functions = answer["functions"]
+    found = {n for n, hit in zip(functions["name"], functions["matches"], strict=True) if hit}
+    assert found
+    assert all("malloc" in name.lower() for name in found)
+    search = answer["search"]
+    assert 0 < search["total_ns"] < answer["total_ns"]
+    assert search["error"] is None
+    weights = [match["total_ns"] for match in search["top"]]
+    assert weights == sorted(weights, reverse=True)
+    assert sum(weights) <= search["total_ns"]
+    heaviest = view(client, zoom=".".join(map(str, search["top"][0]["path"])))
+    assert heaviest["boxes"]["total_ns"][heaviest["zoom"]["box"]] == weights[0]
+
+
+def test_bad_pattern_is_a_message_and_the_boxes_still_come(client: FlaskClient) -> None:
+    answer = view(client, q="(malloc")
+    assert "unterminated" in answer["search"]["error"]
+    assert len(names(answer)) > 10
+    assert "matches" not in answer["functions"]
+
+
+def test_table_is_sorted_as_asked(client: FlaskClient) -> None:
+    for order in ("self", "total"):
+        rows = view(client, table=order)["table"]["rows"]
+        weights = rows[f"{order}_ns"]
+        assert weights == sorted(weights, reverse=True)
+        assert "worker_main" in rows["name"]
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ({"clock": "sundial"}, "clock"),
+        ({"zoom": "1.x"}, "zoom"),
+        ({"threads": "all"}, "threads"),
+        ({"width": "wide"}, "width"),
+        ({"width": "nan"}, "width"),
+        ({"table": "both"}, "table"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named(
+    client: FlaskClient, query: dict[str, str], word: str
+) -> None:
+    response = client.get(f"/{TOKEN}/api/view", query_string=query)
+    assert response.status_code == 400
+    assert word in response.get_json()["error"]
+
+
+@pytest.mark.parametrize(
+    "query", [{"width": "inf"}, {"width": "-5"}, {"rows": "1e9"}, {"zoom": "-1"}, {"threads": "77"}]
+)
+def test_arguments_out_of_range_are_harmless(client: FlaskClient, query: dict[str, str]) -> None:
+    assert view(client, **query)["boxes"]["row"][0] == 0
+
+
+def test_tree_is_built_once_per_revision(client: FlaskClient, source: FakeSource) -> None:
+    source.tree_calls = 0
+    for _ in range(3):
+        first = view(client)
+    view(client, zoom=path_to(first, "main")[0], q="main", revision=first["revision"])
+    assert source.tree_calls == 1
+    source.advance(1.0)
+    assert view(client, revision=first["revision"])["revision"] == first["revision"]
+    assert source.tree_calls == 1
+    assert view(client, revision=source.revision)["revision"] == source.revision
+    assert source.tree_calls == 2
+
+
+def test_only_the_last_few_trees_are_kept(source: FakeSource) -> None:
+    trees = TreeCache(source)
+    source.tree_calls = 0
+    for thread in [*range(MAX_TREES + 1), 0]:
+        trees.get(Clock.CPU, frozenset({thread}), 0)
+    assert source.tree_calls == MAX_TREES + 2
+
+
+def test_status_has_everything_the_panels_show(client: FlaskClient) -> None:
+    answer = client.get(f"/{TOKEN}/api/status").get_json()
+    assert answer["status"]["state"] == "recording"
+    assert answer["status"]["counters"]["ring_full"] == 0
+    assert answer["status"]["symbols"][0]["module"] == "orderd"
+    assert {"thread_id", "tid", "name", "cpu_ns", "waits_in"} <= set(answer["threads"][0])
+
+
+def test_pause_reaches_the_source_and_nothing_else_does(
+    client: FlaskClient, source: FakeSource
+) -> None:
+    url = f"/{TOKEN}/api/pause"
+    assert client.post(url, json={"paused": True}).get_json() == {"paused": True}
+    assert source.state == "paused"
+    assert client.post(url, json={"paused": "yes"}).status_code == 400
+    assert client.post(url, data="paused=false").status_code == 415
+    assert client.get(url).status_code == 405
+    assert source.state == "paused"
+
+
+def test_events_end_when_nothing_can_change_any_more(
+    client: FlaskClient, source: FakeSource
+) -> None:
+    source.end()
+    response = client.get(f"/{TOKEN}/api/events")
+    assert response.mimetype == "text/event-stream"
+    events = response.text.split("\n\n")
+    assert events[0].startswith("retry: ")
+    name, data = events[1].split("\n")
+    assert name == "event: status"
+    status = orjson.loads(data.removeprefix("data: "))
+    assert (status["state"], status["revision"]) == ("ended", source.revision)
+    assert "symbols" not in status
+    assert events[2].startswith("event: end")
+
+
+def test_function_ids_are_dense_and_stay() -> None:
+    ids = FunctionIds()
+    a, b = Function("a", "m"), Function("b", "m")
+    assert [ids.id_of(each) for each in (a, b, a, Function("a", "m"))] == [0, 1, 0, 0]
+    assert ids.functions([1, 0]) == [b, a]
+    assert ids.functions([0, 2, 1]) == [a]
+    assert ids.functions([-1]) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("alloc", True),
+        ("ALLOC", False),  # upper case heeds case
+        ("Arena", True),
+        ("arena::ALLOC$", False),
+        ("arena::alloc$", True),
+        ("module:^app", True),
+        ("module:libc", False),
+        ("file:arena\\.h", True),
+        ("unsigned", True),  # in the full name
+        ("file::x|arena", True),  # a name, not a file
+    ],
+)
+def test_search_text(pattern: str, found: bool) -> None:
+    function = Function("Arena::alloc", "app", "/src/arena.h", full_name="Arena::alloc(unsigned)")
+    assert compile_search(pattern)(function) is found
+
+
+@pytest.mark.parametrize("pattern", ["(", "[z-a]", "(a+)+$", "(a|aa)*b", "(.*,){20,}x", "x" * 600])
+def test_patterns_that_are_bad_or_could_run_for_ever_are_refused(pattern: str) -> None:
+    with pytest.raises(SearchError):
+        compile_search(pattern)
+
+
+def test_search_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flametap.web.search.DEADLINE_S", -1.0)
+    with pytest.raises(SearchError, match="too long"):
+        compile_search("a")(Function("a", "m"))
