@@ -48,22 +48,48 @@ static u32 is_recorded_wait_sigsafe(const struct thread_slot *slot, const u64 *g
 }
 
 /*
+ * The number of the call whose syscall instruction is at `at`, told from the code before it; -1 when that is not one of
+ * the shapes in which glibc 2.31 to 2.41 makes its waits:
+ *     mov $NR,%eax  |  xor %eax,%eax (read)
+ *     and in between, where the call can be cancelled, one or two arguments that come back from the stack:
+ *     mov n(%rsp),%edi (epoll_pwait, pselect, recvmmsg, msgrcv)  |  mov n(%rsp),%rdx; mov n(%rsp),%rsi (recvfrom)
+ * Context: signal.
+ */
+static i64 sysno_in_code_sigsafe(const struct agent *a, u64 at)
+{
+    const u8 *code = (const u8 *)at, *number;
+    const struct code_range *range = code_range_sigsafe(a->map, at);
+    if (!range || at - range->start < 15)
+        return -1;
+    if (code[-2] == 0x31 && code[-1] == 0xc0)
+        return 0;
+    number = code - 4;
+    if (code[-5] != 0xb8 && code[-4] == 0x8b && code[-3] == 0x7c && code[-2] == 0x24)
+        number = code - 8;
+    else if (code[-5] == 0x48 && code[-4] == 0x8b && code[-3] == 0x74 && code[-2] == 0x24 && code[-10] == 0x48 &&
+             code[-9] == 0x8b && code[-8] == 0x54 && code[-7] == 0x24)
+        number = code - 14;
+    if (number[-1] != 0xb8)
+        return -1;
+    return (i64)(number[0] | (u32)number[1] << 8 | (u32)number[2] << 16 | (u32)number[3] << 24);
+}
+
+/*
  * A thread that began to wait after procfs showed it running takes our signal inside the wait, and most waits return EINTR
- * then, even with SA_RESTART (signal(7)). The number of the call is lost from rax, but is known when the registers are those of
- * the wait that procfs showed last, or when `mov $NR,%eax` (b8 imm32) stands before the syscall instruction. Start the call
- * again: rax = NR, pc back by the two bytes of `syscall`. Returns 1 for that, 2 when an EINTR stands. Context: signal.
+ * then, even with SA_RESTART (signal(7)). The number of the call is lost from rax, but is known when the registers are
+ * those of the wait that procfs showed last, or from the code. Start the call again: rax = NR, pc back by the two bytes
+ * of `syscall`. Returns 1 for that, 2 when an EINTR stands. Context: signal.
  */
 static u32 restart_wait_sigsafe(const struct agent *a, const struct thread_slot *slot, u64 *gregs)
 {
     u64 at = gregs[GREG_RIP] - 2;
-    const u8 *code = (const u8 *)at;
-    i64 nr = -1;
+    i64 nr;
     if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, at))
         return 0;
     if (slot->wait_sysno >= 0 && is_recorded_wait_sigsafe(slot, gregs))
         nr = slot->wait_sysno;
-    else if (code_range_sigsafe(a->map, at - 5) && code[-5] == 0xb8)
-        nr = (i64)(code[-4] | (u32)code[-3] << 8 | (u32)code[-2] << 16 | (u32)code[-1] << 24);
+    else
+        nr = sysno_in_code_sigsafe(a, at);
     if (!is_restartable_sigsafe(nr))
         return 2;
     gregs[GREG_RAX] = (u64)nr;

@@ -3,11 +3,11 @@
 Frida 17 stops the target's main thread, has it call a few functions, and puts its general
 registers back, but not its vector registers, which those functions use. A thread that was computing
 with them goes on with other numbers. Of ten attaches to a loop that holds a pattern in xmm0 to
-xmm15 nine changed it (``tests/targets/vectors.c``, frida 17.26); every tenth attach to ``openssl
-speed ecdsap256`` ended in a SIGSEGV.
+xmm15 nine changed it (``tests/targets/vectors.c``, frida 17.26), and every tenth attach to the
+command ``openssl speed ecdsap256`` ended it with a SIGSEGV.
 
-Frida traces from within our process, through libc's ``ptrace``. ``guard`` puts a function of ours in
-the slot through which Frida's library calls it: when Frida first reads a stopped thread's registers
+Frida traces from within our process, through libc's ``ptrace``. ``guard`` puts a function of ours
+in the slot through which Frida's library calls it: when Frida first reads a thread's registers
 all the others are read, too (NT_X86_XSTATE: x87, SSE, AVX, AVX-512), and written back right before
 Frida lets go of the thread. Every request of Frida's own is passed on as it is.
 

@@ -1,4 +1,4 @@
-"""The agent as gcc builds it, inside a process of its own: what it tells of that process is true."""
+"""The agent as gcc builds it, inside a process of its own: it tells the truth of that process."""
 
 from __future__ import annotations
 

@@ -62,9 +62,12 @@ def test_output_goes_on_unbroken(start: Start, tmp_path: Path, seconds: float) -
 def test_many_attaches_in_a_row_leave_it_healthy(start: Start) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
+    unrepaired = 0
     for cycle in range(CYCLES):
         with capturing(target.pid, rate_hz=1000) as capture:
             assert not capture.wait(0.05), f"cycle {cycle}: {capture.status().reason}"
+        unrepaired += capture.status().counters["eintr_unrepairable"]
+    assert unrepaired == 0
     assert receipt.harm_after_settling(target.pid, before, attaches=CYCLES) == []
     for line in target.finish():
         assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line

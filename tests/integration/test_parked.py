@@ -24,6 +24,9 @@ SYSCALLS = {
     "sem_timedwait": "[futex]",
     "accept": "[accept]",
     "read": "[read]",
+    "epoll_pwait": "[epoll_pwait]",
+    "pselect": "[pselect6]",
+    "recv": "[recvfrom]",
 }
 
 

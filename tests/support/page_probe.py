@@ -19,8 +19,12 @@ PIXELS = """({isMatch}) => {
 
 
 def at(page: Page, name: str) -> dict[str, float]:
-    """Middle and width of the first box of a function, in page coordinates."""
-    page.wait_for_function("(name) => flametap.graph.locate(name)", arg=name)
+    """Middle and width of the first box of a function, in page coordinates, once all is drawn."""
+    page.wait_for_function(
+        "(name) => !flametap.graph.animation && !flametap.graph.frame"
+        " && flametap.graph.locate(name)",
+        arg=name,
+    )
     found: dict[str, Any] = page.evaluate("(name) => flametap.graph.locate(name)", name)
     return found
 

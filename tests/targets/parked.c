@@ -109,6 +109,35 @@ NOINLINE static int park_in_accept(void)
     return result;
 }
 
+/* The next three are told apart by how glibc makes the call: an argument comes back from the stack in between. */
+
+NOINLINE static int park_in_epoll_pwait(void)
+{
+    struct epoll_event event;
+    int result = epoll_pwait(epoll_fd, &event, 1, period_ms(), NULL);
+    AFTER_THE_CALL(result);
+    return result;
+}
+
+NOINLINE static int park_in_pselect(void)
+{
+    struct timespec left = period();
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(silent_pair[0], &set);
+    int result = pselect(silent_pair[0] + 1, &set, NULL, NULL, &left, NULL);
+    AFTER_THE_CALL(result);
+    return result;
+}
+
+NOINLINE static int park_in_recv(void)
+{
+    char byte;
+    int result = (int)recv(silent_pair[1], &byte, 1, 0);
+    AFTER_THE_CALL(result);
+    return result;
+}
+
 NOINLINE static int park_in_read(void)
 {
     char byte;
@@ -134,6 +163,9 @@ static struct wait waits[] = {
     {"sem_timedwait", park_in_sem_timedwait, 0, 0, 0},
     {"accept", park_in_accept, 0, 0, 0},
     {"read", park_in_read, 0, 0, 0},
+    {"epoll_pwait", park_in_epoll_pwait, 0, 0, 0},
+    {"pselect", park_in_pselect, 0, 0, 0},
+    {"recv", park_in_recv, 0, 0, 0},
 };
 #define WAIT_COUNT (sizeof waits / sizeof waits[0])
 

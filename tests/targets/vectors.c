@@ -20,6 +20,7 @@ NOINLINE static uint64_t hold(uint64_t iterations)
         "mov %%r8, %%r9\n\t"
         "mov %%r8, %%r10\n\t"
         "mov %%r8, %%r11\n\t"
+        "lea -256(%%rsp), %%rsp\n\t" /* away from what the compiler may keep in its own red zone */
         "mov %%r8, -8(%%rsp)\n\t"
         "mov %%r8, -128(%%rsp)\n\t"
         "1: dec %[iterations]\n\t"
@@ -51,6 +52,7 @@ NOINLINE static uint64_t hold(uint64_t iterations)
         "mov -128(%%rsp), %%r8\n\t"
         "xor %[iterations], %%r8\n\t"
         "or %%r8, %[differs]\n\t"
+        "lea 256(%%rsp), %%rsp\n\t"
         : [differs] "=&r"(differs), [iterations] "+&r"(iterations)
         : [pattern] "r"(pattern)
         : "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",

@@ -53,7 +53,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch": TARGET,
     "agent": (),
     "leftovers": (*LOW, "procfs"),
-    "session": (*WIRE, "procfs", "leftovers", "agent"),
+    "injection": (),
+    "session": (*WIRE, "procfs", "leftovers", "injection", "agent"),
     "capture": (*STORE, *TARGET, "symbols", "session", "launch"),
     # What people see.
     "web": (*LOW, "profile", "calltree", "calltree_view", "web", ""),
@@ -75,7 +76,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "multi_demangle": ("symbols",),
     "orjson": ("web", "export", "cli"),
 }
-DOM_FREE = ("layout.js", "format.js", "state.js")
+DOM_FREE = ("layout.js", "format.js", "state.js", "explain.js", "color.js")
 
 
 def python_files() -> dict[str, Path]:

@@ -74,7 +74,7 @@ def test_news_arrive_at_once_but_not_more_than_five_times_a_second(
     name, status = events.next()
     assert name == "status"
     assert status["revision"] == source.revision != first
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 0.5
     for _ in range(20):  # coalesced into one
         source.advance(0.1)
     assert events.next()[1]["revision"] == source.revision
@@ -103,7 +103,7 @@ def test_closing_says_good_bye_to_open_pages_and_frees_the_port(source: FakeSour
     began = time.monotonic()
     server.close()
     server.close()
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 2.0
     assert page.next()[0] == "bye"
     page.close()
     idle.close()

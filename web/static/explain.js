@@ -1,7 +1,7 @@
 // What the counters, verdicts and symbol sources mean, in plain words, and what follows for trust
 // in the picture. No DOM.
 
-import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
+import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from './format.js';
 
 /** Counters of agent/abi.h by group; each: name, label, what it means, how to print it. */
 export const COUNTER_GROUPS = [
@@ -33,7 +33,7 @@ export const COUNTER_GROUPS = [
     title: 'Felt by the process',
     counters: [
       ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
-      ['eintr_repaired', 'Interrupted calls, restarted', 'Restarted before the process could notice.'],
+      ['eintr_repaired', 'Restarted calls', 'Interrupted by our signal, restarted before the process could notice.'],
     ],
   },
   {
@@ -182,10 +182,10 @@ export function summarise(status) {
       id: 'names',
       level: nameless ? 'fair' : 'good',
       text: status.symbols_pending
-        ? `${formatCount(status.symbols_pending)} names to come`
+        ? `${formatPlural(status.symbols_pending, 'name')} to come`
         : nameless
           ? `${formatCount(nameless)} of ${formatCount(named.length + nameless)} modules without names`
-          : `${formatCount(named.length)} modules named`,
+          : `${formatPlural(named.length, 'module')} named`,
     },
     {
       id: 'cost',

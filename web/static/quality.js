@@ -161,7 +161,7 @@ export class Quality {
 
   showSymbols({ symbols, symbols_pending: pending }, palette) {
     fill(byId('quality-symbols'), [symbols, pending, palette.theme, palette.program], () => [
-      pending ? h('p', { class: 'dim' }, `${formatCount(pending)} addresses wait for their names.`) : '',
+      pending ? h('p', { class: 'dim' }, `Addresses that wait for their names: ${formatCount(pending)}.`) : '',
       h(
         'ul',
         { class: 'modules' },
