@@ -92,6 +92,7 @@ enum counter {
     COUNTER_MODULE_REFRESHES = 25,
     COUNTER_RATE_MHZ_NOW = 26,            /* rate in force, in 1/1000 Hz */
     COUNTER_NOT_READY = 27,               /* samples retried because unwind information was being compiled */
+    COUNTER_WAITS_INTERRUPTED = 28,       /* signals that found their thread just gone to sleep */
     COUNTER_COUNT = 32,                   /* room for more without a new layout */
 };
 

@@ -27,6 +27,10 @@ enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
 /* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the wire. */
 #define VERDICT_RETRY 255
 
+/* Values of waited_in besides system call numbers. */
+#define NOT_WAITING (-1)
+#define WAIT_UNKNOWN (-2)                 /* in a system call of which only its EINTR is known */
+
 /* What rule_for_sigsafe gives besides rule numbers (which stay below 2^24). */
 #define RULE_NOT_READY 0xfffff0U          /* the module is not compiled yet */
 #define RULE_JIT 0xfffff1U                /* executable memory that belongs to no file */
@@ -100,6 +104,9 @@ struct thread_slot {
     u64 fault_pc;
     u64 handler_tsc;
     u32 near_fork;
+    u32 sent_off_cpu;                     /* by the sampler: it was runnable when the signal was sent, but not on a CPU */
+    u32 woken;                            /* answer: it was just coming back from a wait */
+    i32 waited_in;                        /* the system call our signal cut short, NOT_WAITING if none */
     u32 eintr;                            /* 1 repaired, 2 not repairable */
 
     /* the wait seen last through procfs; the handler compares with it before it restarts a call */

@@ -75,26 +75,42 @@ static i64 sysno_in_code_sigsafe(const struct agent *a, u64 at)
 }
 
 /*
- * A thread that began to wait after procfs showed it running takes our signal inside the wait, and most waits return EINTR
- * then, even with SA_RESTART (signal(7)). The number of the call is lost from rax, but is known when the registers are
- * those of the wait that procfs showed last, or from the code. Start the call again: rax = NR, pc back by the two bytes
- * of `syscall`. Returns 1 for that, 2 when an EINTR stands. Context: signal.
+ * A thread that began to wait after procfs showed it running takes our signal inside the wait: find out which wait that is, and
+ * start it again. The kernel itself restarts some (SA_RESTART): pc is back on the instruction and rax has the number.
+ * Most return EINTR all the same (signal(7)), with the number gone from rax; it is known when the registers are those of
+ * the wait that procfs showed last, or from the code. Then rax = NR, and pc goes back by the two bytes of `syscall`.
+ * A wait that had ended by itself is told, too. Sets waited_in, woken and eintr of the slot. Context: signal.
  */
-static u32 restart_wait_sigsafe(const struct agent *a, const struct thread_slot *slot, u64 *gregs)
+static void restart_wait_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs)
 {
     u64 at = gregs[GREG_RIP] - 2;
     i64 nr;
-    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, at))
-        return 0;
+    slot->eintr = 0;
+    slot->woken = 0;
+    slot->waited_in = NOT_WAITING;
+    if (gregs[GREG_RAX] < 1024 && is_syscall_sigsafe(a, gregs[GREG_RIP])) {
+        slot->waited_in = (i32)gregs[GREG_RAX];
+        return;
+    }
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR) {
+        slot->woken = slot->sent_off_cpu && is_syscall_sigsafe(a, at) &&
+                      is_restartable_sigsafe(sysno_in_code_sigsafe(a, at));
+        return;
+    }
+    if (!is_syscall_sigsafe(a, at))
+        return;
     if (slot->wait_sysno >= 0 && is_recorded_wait_sigsafe(slot, gregs))
         nr = slot->wait_sysno;
     else
         nr = sysno_in_code_sigsafe(a, at);
-    if (!is_restartable_sigsafe(nr))
-        return 2;
+    slot->waited_in = nr >= 0 ? (i32)nr : WAIT_UNKNOWN;
+    if (!is_restartable_sigsafe(nr)) {
+        slot->eintr = 2;
+        return;
+    }
     gregs[GREG_RAX] = (u64)nr;
     gregs[GREG_RIP] = at;
-    return 1;
+    slot->eintr = 1;
 }
 
 static u64 thread_pointer_sigsafe(void)
@@ -180,7 +196,7 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         slot->eintr = 0;
     } else {
         take_stack_sigsafe(a, slot, gregs);
-        slot->eintr = restart_wait_sigsafe(a, slot, gregs);
+        restart_wait_sigsafe(a, slot, gregs);
     }
     slot->handler_tsc = read_tsc_sigsafe() - started;
     store_release_u32(&slot->signal_state, SIGNAL_ANSWERED);

@@ -57,13 +57,25 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     trace_id = trace_intern(a, slot->frames, slot->frame_count, slot->verdict, slot->fault_pc, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
+    if (slot->waited_in != NOT_WAITING) {
+        /* It had gone to sleep when the signal came: its CPU time belongs to what it did before. */
+        interval_observe(a, slot, slot->sent_ns, 0, trace_id, slot->waited_in < 0 ? STATE_BLOCKED : STATE_PARKED,
+                         (i16)(slot->waited_in < 0 ? -1 : slot->waited_in), 1);
+        count_up(a, COUNTER_WAITS_INTERRUPTED, 1);
+        return;
+    }
+    if (slot->woken) {
+        /* On its way out of a wait, until then without a CPU: nor has it used one here. */
+        interval_observe(a, slot, slot->sent_ns, 0, trace_id, STATE_RUNNING, -1, 1);
+        return;
+    }
     interval_observe(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id, STATE_RUNNING, -1, 1);
     slot->cpu_carry_ns -= slot->sent_cpu_ns;
     slot->last_run_trace = trace_id;
     slot->last_run_ns = slot->sent_ns;
 }
 
-static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns)
+static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
 {
     if (slot->signals_blocked) {
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
@@ -79,6 +91,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns)
         return;
     slot->sent_ns = now_ns;
     slot->sent_cpu_ns = slot->cpu_carry_ns;
+    slot->sent_off_cpu = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) == (i64)cpu_ns;
     store_release_u32(&slot->signal_state, SIGNAL_SENT);
     if (send_signal(a->pid, slot->tid, a->signo, slot) < 0) {
         slot->signal_state = SIGNAL_IDLE; /* the thread is gone, or its signal queue is full */
@@ -112,7 +125,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     while ((result = parked_take(a, slot, cpu_ns, &wait, &u)) == PARKED_RETRY && rounds++ < COMPILE_ROUNDS_MAX)
         learn(a);
     if (result == PARKED_RUNNING)
-        signal_send(a, slot, now_ns);
+        signal_send(a, slot, now_ns, cpu_ns);
     if (result != PARKED_SEEN)
         return;
     trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);

@@ -63,6 +63,7 @@ COUNTER_NAMES = (
     "module_refreshes",
     "rate_mhz_now",
     "not_ready",
+    "waits_interrupted",
 )
 
 # "<" keeps Python from adding holes of its own; abi.h has none.

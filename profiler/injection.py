@@ -1,16 +1,19 @@
-"""Keeps the vector registers of the thread that Frida stops to inject its agent.
+"""Repairs two things that Frida does from within our process when it injects its agent.
 
-Frida 17 stops the target's main thread, has it call a few functions, and puts its general
-registers back, but not its vector registers, which those functions use. A thread that was computing
-with them goes on with other numbers. Of ten attaches to a loop that holds a pattern in xmm0 to
-xmm15 nine changed it (``tests/targets/vectors.c``, frida 17.26), and every tenth attach to the
-command ``openssl speed ecdsap256`` ended it with a SIGSEGV.
+**Vector registers.** Frida 17 stops the target's main thread, has it call a few functions, and puts
+its general registers back, but not its vector registers, which those functions use. A thread that
+was computing with them goes on with other numbers. Of ten attaches to a loop that holds a pattern
+in xmm0 to xmm15 nine changed it (``tests/targets/vectors.c``, frida 17.26), and every tenth attach
+to the command ``openssl speed ecdsap256`` ended it with a SIGSEGV. So when Frida first reads a
+thread's registers all the others are read, too (NT_X86_XSTATE: x87, SSE, AVX, AVX-512), and written
+back right before Frida lets go of the thread.
 
-Frida traces from within our process, through libc's ``ptrace``. ``guard`` puts a function of ours
-in the slot through which Frida's library calls it: when Frida first reads a thread's registers
-all the others are read, too (NT_X86_XSTATE: x87, SSE, AVX, AVX-512), and written back right before
-Frida lets go of the thread. Every request of Frida's own is passed on as it is.
+**Exit statuses.** Frida waits for its tracee with ``waitpid``, also after the injection: when the
+target is a child of ours and ends, Frida may be first and take the exit status with it. It is kept
+in ``ended``.
 
+Frida calls libc's ``ptrace`` and ``waitpid`` through slots of its library's procedure linkage
+table; ``guard`` puts functions of ours there. Every request of Frida's own is passed on as it is.
 Called on Frida's threads; ``ctypes`` takes the GIL, which the caller of an attach has released.
 """
 
@@ -19,9 +22,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
+import os
 
 # <sys/ptrace.h>, <elf.h>
-PTRACE_GETREGS, PTRACE_DETACH = 12, 17
+PTRACE_GETREGS, PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 12, 16, 17, 0x4206
 PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
 NT_X86_XSTATE = 0x202
 DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_JMPREL = 0, 2, 5, 6, 23
@@ -67,6 +71,12 @@ _ptrace = _libc.ptrace
 _ptrace.restype = ctypes.c_long
 _ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 
+_waitpid = _libc.waitpid
+_waitpid.restype = ctypes.c_int
+_waitpid.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+
+# pid → exit code (negative: signal) of each child whose end Frida has seen.
+ended: dict[int, int] = {}
 _saved: dict[int, ctypes.Array[ctypes.c_char]] = {}  # tid → its vector registers
 
 
@@ -78,7 +88,9 @@ def _transfer(request: int, tid: int, registers: ctypes.Array[ctypes.c_char]) ->
 
 
 def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None) -> int:
-    if request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tid not in _saved:
+    if request in (PTRACE_ATTACH, PTRACE_SEIZE):
+        _saved.pop(tid, None)  # of a thread that died in our hands
+    elif request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tid not in _saved:
         registers = ctypes.create_string_buffer(XSTATE_BYTES_MAX)
         if size_bytes := _transfer(PTRACE_GETREGSET, tid, registers):
             _saved[tid] = ctypes.create_string_buffer(registers.raw[:size_bytes], size_bytes)
@@ -88,25 +100,48 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
     return int(_ptrace(request, tid, where, data))
 
 
-_PROTOTYPE = ctypes.CFUNCTYPE(
-    ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p, use_errno=True
-)
-# Frida calls it for as long as the process lives.
-_replacement = _PROTOTYPE(_ptrace_for_frida)
+def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
+    kept = ctypes.c_int()
+    ctypes.set_errno(0)
+    found = int(_waitpid(pid, ctypes.addressof(kept), options))
+    if found > 0:
+        if os.WIFEXITED(kept.value) or os.WIFSIGNALED(kept.value):
+            ended[found] = os.waitstatus_to_exitcode(kept.value)
+        if status:
+            ctypes.c_int.from_address(status).value = kept.value
+    return found
+
+
+# Frida calls them for as long as the process lives.
+_REPLACEMENTS = {
+    b"ptrace": ctypes.CFUNCTYPE(
+        ctypes.c_long,
+        *(ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p),
+        use_errno=True,
+    )(_ptrace_for_frida),
+    b"waitpid": ctypes.CFUNCTYPE(
+        ctypes.c_int, *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int), use_errno=True
+    )(_waitpid_for_frida),
+}
 
 
 @functools.cache
 def guard(library: str) -> bool:
-    """Has Frida's library call our ptrace from now on. Done once a process.
+    """Has Frida's library call our functions from now on. Done once a process.
 
     Args:
         library: path of the loaded ``_frida`` extension module.
 
     Returns:
-        False when the library does not call libc's ptrace: another way of injecting, which this
-        module knows nothing about.
+        False when the library does not call libc's: another way of injecting, which this module
+        knows nothing about.
     """
-    slot = _slot_of(ctypes.CDLL(library, mode=RTLD_NOLOAD), b"ptrace")
+    loaded = ctypes.CDLL(library, mode=RTLD_NOLOAD)
+    return all([_redirect(loaded, name, function) for name, function in _REPLACEMENTS.items()])
+
+
+def _redirect(library: ctypes.CDLL, name: bytes, function: object) -> bool:
+    slot = _slot_of(library, name)
     if slot is None:
         return False
     # RELRO: the loader has made it read-only.
@@ -114,7 +149,7 @@ def guard(library: str) -> bool:
     readable_writable = mmap.PROT_READ | mmap.PROT_WRITE
     if _libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), readable_writable):
         return False
-    address = ctypes.cast(_replacement, ctypes.c_void_p).value
+    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
     assert address is not None
     ctypes.c_uint64.from_address(slot).value = address
     return True

@@ -16,8 +16,10 @@ import os
 import signal
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
 
+from flametap import injection
 from flametap.errors import CannotAttachError, UsageError
 
 PTRACE_TRACEME = 0
@@ -34,6 +36,8 @@ ELF_CLASS_64 = 2
 
 BREAKPOINT = b"\xcc"  # int3
 JUMP_TO_SELF = b"\xeb\xfe"  # jmp .
+
+SEEN_TIMEOUT_S = 1.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -59,8 +63,23 @@ class Launched:
 
     def wait(self) -> int:
         """Wait for the program's end: its exit code, or 128 + n after signal n, as in a shell."""
-        code = self._child.wait()
+        try:
+            _, status = os.waitpid(self.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            code = self._exit_code_seen_by_others()
+        self._child.returncode = code
         return 128 - code if code < 0 else code
+
+    def _exit_code_seen_by_others(self) -> int:
+        """Popen has it when ``terminate`` was called; else Frida was before us (see ``injection``)
+        and its thread is about to write it down."""
+        deadline = time.monotonic() + SEEN_TIMEOUT_S
+        while self._child.returncode is None and self.pid not in injection.ended:
+            if time.monotonic() > deadline:
+                return 0
+            time.sleep(0.001)
+        return injection.ended.get(self.pid, self._child.returncode or 0)
 
     def terminate(self) -> None:
         """Kill the program and reap it."""

@@ -159,9 +159,6 @@ class Status:
     counters: dict[str, int] = field(default_factory=dict)  # abi.h enum counter, by name
     handler_p50_ns: int = 0  # how long a signal handler ran: median …
     handler_p99_ns: int = 0  # … and 99th percentile
-    handler_histogram: list[int] = field(
-        default_factory=list
-    )  # handler times, 250 ns a bucket (abi.h)
     verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
     verdict_modules: dict[str, int] = field(
         default_factory=dict

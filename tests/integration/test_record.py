@@ -28,7 +28,8 @@ def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
     start: Start, tmp_path: Path, seconds: float
 ) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
-    cli.run("record", "-p", target.pid, "-d", seconds, "-r", 1000, "-o", out).assert_saved()
+    duration_s = max(seconds, 3.0)
+    cli.run("record", "-p", target.pid, "-d", duration_s, "-r", 1000, "-o", out).assert_saved()
     folded = read_folded(out)
     assert folded.under("heavy") / folded.under("light") == pytest.approx(3, rel=0.05), (
         folded.heaviest()

@@ -313,9 +313,6 @@ class FakeSource:
         ticks = int(self._elapsed_s * 100)
         cpu = int(self._weights()[~self._leaf_parked].sum())
         handled = ticks * 4
-        histogram = [0] * 64
-        for bucket, share in ((5, 0.18), (6, 0.41), (7, 0.27), (9, 0.11), (14, 0.025), (31, 0.005)):
-            histogram[bucket] = int(handled * share)
         return Status(
             pid=PID,
             command=COMMAND,
@@ -355,7 +352,8 @@ class FakeSource:
                 "rate_mhz_now": 100_000,
                 "not_ready": 12,
             },
-            handler_histogram=histogram,
+            handler_p50_ns=1750 if handled else 0,
+            handler_p99_ns=3750 if handled else 0,
             verdict_cpu_ns={
                 "COMPLETE": cpu - cpu // 80 - cpu // 150 - cpu // 900,
                 "GUESSED": cpu // 80,

@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "freeze": (*LOW, "procfs", "program"),
     "checks": (*LOW, "procfs", "program", "rights", "freeze"),
     "preflight": TARGET,
-    "launch": TARGET,
+    "launch": (*TARGET, "injection"),
     "agent": (),
     "leftovers": (*LOW, "procfs"),
     "injection": (),

@@ -200,5 +200,5 @@ def test_ring_counters_and_histogram_are_read_by_name() -> None:
     ring = Ring(buffer)
     counters = ring.counters()
     assert counters["ticks"] == 0
-    assert counters["not_ready"] == len(abi.COUNTER_NAMES) - 1
+    assert counters["waits_interrupted"] == len(abi.COUNTER_NAMES) - 1
     assert ring.handler_histogram() == list(range(1000, 1064))

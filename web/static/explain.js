@@ -33,6 +33,7 @@ export const COUNTER_GROUPS = [
     title: 'Felt by the process',
     counters: [
       ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
+      ['waits_interrupted', 'Woken', 'Threads that had just gone to sleep when our signal came; they went back to sleep.'],
       ['eintr_repaired', 'Restarted calls', 'Interrupted by our signal, restarted before the process could notice.'],
     ],
   },
@@ -53,7 +54,7 @@ export const COUNTER_GROUPS = [
     group: 'cost',
     title: 'Cost',
     counters: [
-      ['rate_mhz_now', 'Rate in force', 'Lowered by itself when the cost would pass its limit.', (value) => formatRate(value / 1000)],
+      ['rate_mhz_now', 'Rate in force', 'How often each thread is looked at.', (value) => formatRate(value / 1000)],
       ['handler_ns_total', 'In the signal handler', 'Taken from the threads of the process.', formatNs],
       ['handler_ns_max', 'Longest single sample', 'The longest time a thread was held up.', formatNs],
       ['sampler_cpu_ns', 'In the sampling thread', 'CPU time of our own thread in the process.', formatNs],
@@ -139,16 +140,6 @@ const SYNTHETIC = {
 export function explainKind({ kind, name }) {
   const known = FRAME_KINDS[kind];
   return known ? { badge: known[0], text: SYNTHETIC[name] ?? known[1] } : null;
-}
-
-/** Handler time below which a share of all calls stayed, from the histogram of abi.h; null if
- * nothing was measured. */
-export function quantileNs(histogram, share, bucketNs = 250) {
-  const total = histogram.reduce((sum, count) => sum + count, 0);
-  if (!total) return null;
-  let seen = 0;
-  const bucket = histogram.findIndex((count) => (seen += count) >= share * total);
-  return (bucket + 1) * bucketNs;
 }
 
 /** CPU of one core that the profiler takes inside the process, 0 … 1. */

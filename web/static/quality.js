@@ -6,7 +6,6 @@ import {
   explainCounters,
   explainSource,
   explainVerdicts,
-  quantileNs,
   summarise,
 } from './explain.js';
 import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
@@ -183,20 +182,19 @@ export class Quality {
   }
 
   showCost(status) {
-    const { counters, rate_hz: asked, handler_histogram: histogram } = status;
+    const { counters, rate_hz: asked, handler_p50_ns: median, handler_p99_ns: p99 } = status;
     const share = costShare(status);
-    const [median, p99] = [quantileNs(histogram, 0.5), quantileNs(histogram, 0.99)];
     const rate = (counters.rate_mhz_now ?? 0) / 1000 || asked;
     const samples = counters.signals_handled ?? 0;
     const mean = samples ? (counters.handler_ns_total ?? 0) / samples : 0;
-    const key = [counters, histogram, asked];
+    const key = [counters, median, p99, asked];
     fill(byId('quality-cost'), key, () => [
       h('p', {}, h('strong', {}, formatShare(share, 1)), ' of one core, inside the process.'),
       h(
         'ul',
         { class: 'facts' },
-        fact('Sampling rate', formatRate(rate), rate < asked * 0.99 ? `${formatRate(asked)} asked for; lowered to stay cheap` : ''),
-        median === null
+        fact('Sampling rate', formatRate(rate)),
+        !median
           ? fact('A sample takes, on average', mean ? formatNs(mean) : '–')
           : fact('A sample takes', `${formatNs(median)} / ${formatNs(p99)}`, 'median / 99th percentile at most'),
         fact('Longest sample', formatNs(counters.handler_ns_max ?? 0)),

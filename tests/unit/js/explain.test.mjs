@@ -64,15 +64,6 @@ test('nothing recorded yet is no flaw', () => {
   assert.ok(explain.summarise(nothing).every(({ level }) => level === 'good'));
 });
 
-test('quantiles are upper edges of the histogram', () => {
-  const histogram = new Array(64).fill(0);
-  assert.equal(explain.quantileNs(histogram, 0.5), null);
-  histogram[3] = 98;
-  histogram[20] = 2;
-  assert.equal(explain.quantileNs(histogram, 0.5), 1000);
-  assert.equal(explain.quantileNs(histogram, 0.99), 5250);
-});
-
 test('colours are the same for the same names, and the program has its own', () => {
   const box = { kind: 'native', module: 'libc.so.6', name: 'malloc' };
   const palette = new Palette('light', 'orderd');
