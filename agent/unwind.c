@@ -231,6 +231,31 @@ static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
 }
 
 /*
+ * Could a frame that ends below `sp` have returned to `return_address`? Stale words are return addresses, too: of calls that
+ * ended long ago. Where the code has CFI, its rule must lead to a return address again. Context: signal.
+ */
+static u32 is_plausible_caller_sigsafe(struct unwinder *u, u64 return_address, u64 sp, u64 bp)
+{
+    u32 number = rule_for_sigsafe(u->agent, u->map, call_site_sigsafe(return_address));
+    const struct unwind_rule *rule;
+    u64 cfa, ra;
+    if (number == RULE_JIT || number == RULE_NOT_READY)
+        return 1;
+    if (number == RULE_NO_CODE)
+        return 0;
+    rule = &u->agent->rules->rules[number];
+    if (rule->ra_kind != RA_AT_CFA)
+        return 1;
+    if (rule->cfa_kind == CFA_RSP)
+        cfa = sp + (u64)(i64)rule->cfa_off;
+    else if (rule->cfa_kind == CFA_RBP && bp >= sp)
+        cfa = bp + (u64)(i64)rule->cfa_off;
+    else
+        return 0;
+    return stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra) && (ra == 0 || is_code_sigsafe(u, ra - 1));
+}
+
+/*
  * Without CFI. Three guesses, best first: a slot that holds our own rbp just below a return address (compiled code that
  * saved rbp and left it alone, as HotSpot's does); the frame that rbp points to; the first word further up that is a
  * return address after a call, with the saved rbp below it. Returns 0 at the end of the stack.
@@ -265,7 +290,10 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
         if (!stack_word_sigsafe(u, slot, &word))
             break;
         if (word > 4096 && is_code_sigsafe(u, word - 1) && follows_call_sigsafe(u, word)) {
-            if (slot >= u->sp + 8 && stack_word_sigsafe(u, slot - 8, &saved)) {
+            u32 has_saved = slot >= u->sp + 8 && stack_word_sigsafe(u, slot - 8, &saved);
+            if (!is_plausible_caller_sigsafe(u, word, slot + 8, has_saved ? saved : u->bp_known ? u->bp : 0))
+                continue;
+            if (has_saved) {
                 u->bp = saved;
                 u->bp_known = saved > slot && saved < u->window_end;
             }

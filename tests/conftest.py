@@ -35,8 +35,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 from capabilities import CAPABILITIES, find
 
@@ -61,6 +65,25 @@ def _require(name: str) -> str:
 def require_capability() -> Callable[[str], str]:
     """A function that returns the path of a needed program, or skips (in CI: fails) the test."""
     return _require
+
+
+@pytest.fixture(scope="session")
+def browser(require_capability: Callable[[str], str]) -> Iterator[Browser]:
+    """Headless Chromium: one for the session, as Playwright runs only once in a thread.
+
+    Connections to the world are off: there may be none, and tests need none.
+    """
+    path = require_capability("chromium")
+    from playwright.sync_api import sync_playwright  # not there where only the wheel is tested
+
+    with sync_playwright() as playwright:
+        arguments = [
+            *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+        ]
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from fake_source import FakeSource
 from flametap.web.server import Server, serve
 
-CHROMIUM_ARGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-]
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 400, "height": 800}
 READY = "() => globalThis.flametap?.views.current?.total_ns > 0"
-
-
-@pytest.fixture(scope="session")
-def browser(require_capability: Callable[[str], str]) -> Iterator[Browser]:
-    path = require_capability("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from fake_source import FakeSource
 from flametap.calltree import CallTree
@@ -18,27 +17,26 @@ from page_probe import at, click_box, wait_for_revision, zoom_names
 pytestmark = pytest.mark.needs("chromium")
 
 
-def test_update_is_painted_within_a_second(page: Page, source: FakeSource) -> None:
-    page.wait_for_timeout(600)  # the start is over
-    took = []
+def test_updates_are_painted_by_themselves(page: Page, source: FakeSource) -> None:
     for _ in range(3):
-        began = time.monotonic()
         source.advance(0.5)
         wait_for_revision(page, source.revision)
-        took.append(time.monotonic() - began)
-        page.wait_for_timeout(300)
-    assert max(took) < 1.0
 
 
 def test_news_in_quick_succession_are_fetched_together(page: Page, source: FakeSource) -> None:
     views: list[str] = []
-    page.on("request", lambda request: views.append(request.url) if "/view?" in request.url else 0)
-    until = time.monotonic() + 2.0
-    while time.monotonic() < until:
+
+    def note_view(request: Request) -> None:
+        if "/view?" in request.url:
+            views.append(request.url)
+
+    page.on("request", note_view)
+    news = 100
+    for _ in range(news):
         source.advance(0.02)
         page.wait_for_timeout(20)
-    assert 3 <= len(views) <= 9
     wait_for_revision(page, source.revision)
+    assert 1 <= len(views) <= news / 4
 
 
 def test_zoom_hover_search_and_selection_outlast_updates(page: Page, source: FakeSource) -> None:

@@ -25,11 +25,15 @@ def ends_with(*names: str) -> Callable[[tuple[str, ...]], bool]:
 
 
 def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
-    start: Start, tmp_path: Path, seconds: float
+    start: Start, tmp_path: Path
 ) -> None:
-    target, out = start("ratio"), tmp_path / "out.folded"
-    duration_s = max(seconds, 3.0)
-    cli.run("record", "-p", target.pid, "-d", duration_s, "-r", 1000, "-o", out).assert_saved()
+    target, out = start("ratio", "200000000", "2"), tmp_path / "out.folded"
+    with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
+        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        time.sleep(0.3)
+        target.say("go", timeout_s=30)
+        run.interrupt()
+        run.result(15).assert_saved()
     folded = read_folded(out)
     assert folded.under("heavy") / folded.under("light") == pytest.approx(3, rel=0.05), (
         folded.heaviest()

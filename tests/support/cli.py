@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import kernel
 from running import wait_until
 
 COMMAND = [sys.executable, "-m", "flametap"]
@@ -94,6 +95,12 @@ class Running:
         found = re.search(pattern, self.output)
         assert found, f"flametap ended without printing {pattern!r}:\n{self.output}"
         return found.group(found.lastindex or 0)
+
+    def has_begun(self) -> bool:
+        """True once Python has started and runs our code: it handles SIGTERM, which Python leaves
+        alone."""
+        handled = int(kernel.status(self.process.pid)["SigCgt"], 16)
+        return bool(handled & 1 << (signal.SIGTERM - 1))
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
         """Sends a signal, as Ctrl-C does."""

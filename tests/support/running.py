@@ -97,13 +97,13 @@ class Target:
         """True while it runs."""
         return self.exit_code is None
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, timeout_s: float = 5.0) -> None:
         """Writes a line to its standard input and waits for one line of answer."""
         before = len(self.lines)
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
-        wait_until(lambda: len(self.lines) > before, f"{self.name} to answer {line!r}")
+        wait_until(lambda: len(self.lines) > before, f"{self.name} to answer {line!r}", timeout_s)
 
     def finish(self) -> list[str]:
         """Closes its standard input, waits for its end, and returns its report: all lines after
