@@ -4,8 +4,6 @@ time, Ctrl-C."""
 from __future__ import annotations
 
 import json
-import os
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,24 +12,19 @@ import pytest
 
 import cli
 import receipt
-from recording import capturing, doubts, stacks
+from recording import capturing, stacks
 from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
 URL = r"(http://127\.0\.0\.1:\d+/\S+)"
-# From the call to the first tree with names. The bar is 1.5 s on a quiet machine; a test machine is
-# never quiet.
-FIRST_GRAPH_S = 1.5 * float(os.environ.get("FLAMETAP_TEST_PATIENCE", "2"))
 
 
-def test_first_graph_with_names_comes_in_time(start: Start) -> None:
+def test_first_graph_has_names(start: Start) -> None:
+    """How soon it comes is measured by ``make bench``."""
     target = start("ratio")
-    begin = time.monotonic()
     with capturing(target.pid, rate_hz=100) as capture:
         wait_until(lambda: {"main", "heavy"} <= stacks(capture).names(), "names", 20)
-        elapsed_s = time.monotonic() - begin
-    assert elapsed_s <= FIRST_GRAPH_S, doubts(capture)
     target.finish()
 
 
