@@ -19,6 +19,8 @@ from running import Target, wait_until
 pytestmark = pytest.mark.needs("gcc")
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+# Lets another user reach our interpreter and sources wherever they lie; gives no right to trace.
+READS_ALL = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
 SOURCES = {
     "strict": """
         #include <linux/seccomp.h>
@@ -167,8 +169,8 @@ def test_user_without_room(adopt: Callable[[Target], Target]) -> None:
 @pytest.mark.parametrize(
     ("asker", "owner", "pattern"),
     [
-        (NOBODY, [], "belongs to root, and we run as nobody"),
-        (["setpriv", "--reuid=65533", "--clear-groups"], NOBODY, "belongs to nobody"),
+        ([*NOBODY, *READS_ALL], [], "belongs to root, and we run as nobody"),
+        (["setpriv", "--reuid=65533", "--clear-groups", *READS_ALL], NOBODY, "belongs to nobody"),
         (["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"], [], "CAP_SYS_PTRACE"),
     ],
 )

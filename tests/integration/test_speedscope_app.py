@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 import cli
 from running import Start
@@ -17,15 +18,6 @@ from running import Start
 pytestmark = pytest.mark.needs("attach", "gcc", "chromium", "npm")
 
 VERSION = "1.25.0"
-CHROMIUM_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -64,27 +56,20 @@ def site(speedscope_app: Path, tmp_path: Path) -> Iterator[str]:
 
 
 def test_speedscope_shows_our_functions(
-    start: Start, site: str, tmp_path: Path, require_capability: Callable[[str], str]
+    start: Start, site: str, tmp_path: Path, browser: Browser
 ) -> None:
-    from playwright.sync_api import sync_playwright
-
     target = start("inlines")
     out = tmp_path / "out.speedscope.json"
     cli.run("record", "-p", target.pid, "-d", 1, "-o", out).assert_saved()
     target.finish()
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=require_capability("chromium"), args=CHROMIUM_FLAGS
-        )
-        page = browser.new_page()
+    with browser.new_page() as page:
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(f"{site}/app/index.html#profileURL={site}/out/{out.name}&view=sandwich")
         # The sandwich view is a table of all functions: text that can be read without a canvas.
         page.get_by_text("shapes::Mixer<5>::run").first.wait_for(timeout=20_000)
         text = page.inner_text("body")
-        browser.close()
     assert problems == []
     for name in ("shapes::Mixer<5>::run", "shapes::twist"):
         assert name in text, text

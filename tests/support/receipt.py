@@ -146,6 +146,19 @@ def take(pid: int) -> Receipt:
     )
 
 
+def take_at_rest(pid: int, *, timeout_s: float = 2.0) -> Receipt:
+    """``take``, when two looks in a row agree: no thread is just being started, say. The last one
+    after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    before = take(pid)
+    while True:
+        time.sleep(0.02)
+        after = take(pid)
+        if after == before or time.monotonic() > deadline:
+            return after
+        before = after
+
+
 def harm(
     before: Receipt,
     after: Receipt,

@@ -1,0 +1,116 @@
+/*
+ * pc → the unwind rule that holds there: the map of code, the rows of its module, and a cache before both. Everything here may
+ * run in the handler: no libc, no locks, no allocation, bounded loops.
+ */
+
+static const struct code_range *code_range_sigsafe(const struct memory_map *map, u64 pc)
+{
+    u32 low = 0, high = map->code_count;
+    while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (map->code[middle].end <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < map->code_count && map->code[low].start <= pc ? &map->code[low] : (const struct code_range *)0;
+}
+
+/* The readable and writable mapping that holds `sp`; 0 when none is known. */
+static const struct memory_range *stack_range_sigsafe(const struct memory_map *map, u64 sp)
+{
+    u32 low = 0, high = map->stack_count;
+    while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (map->stacks[middle].end <= sp)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < map->stack_count && map->stacks[low].start <= sp ? &map->stacks[low] : (const struct memory_range *)0;
+}
+
+static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
+{
+    u32 offset = (u32)(pc - m->load_bias - m->text_start);
+    u32 low = 0, high = m->row_count;
+    if (!m->row_count || offset < m->rows[0].pc_offset)
+        return 0;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (m->rows[middle].pc_offset <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return m->rows[low].rule;
+}
+
+/*
+ * The cache of rules by pc. An entry is one u64 {pc >> 16 : 32, generation : 8, rule : 24}, read and written whole, so
+ * handlers on several threads can share the cache without a lock. The index folds bits 16..31 into 0..15 and can be undone
+ * with the tag.
+ *
+ * Nine rules of ten are CFA = rsp|rbp + n, RA at CFA-8, rbp unchanged or saved close below the CFA. Those are kept in
+ * the entry itself, so that a step touches one line of the cache and the stack, and nothing else:
+ *
+ *   bit 23  1: packed; 0: bits 22..0 are a rule number
+ *   bit 22  base register: 0 rsp, 1 rbp
+ *   bits 21..8  n / 8
+ *   bits 7..0   0: rbp unchanged; k: saved at CFA - 8k
+ */
+#define PACKED 0x800000U
+#define PACKED_RBP 0x400000U
+#define PACKED_OFFSET_MAX (0x3fff * 8)
+
+static u32 rule_pack_sigsafe(const struct unwind_rule *rule, u32 number)
+{
+    u32 saved = 0;
+    if ((rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_RBP) || rule->ra_kind != RA_AT_CFA || rule->ra_off != -8 ||
+        rule->cfa_off <= 0 || rule->cfa_off > PACKED_OFFSET_MAX || rule->cfa_off & 7)
+        return number;
+    if (rule->rbp_kind == RBP_SAVED) {
+        if (rule->rbp_off >= 0 || rule->rbp_off < -255 * 8 || rule->rbp_off & 7)
+            return number;
+        saved = (u32)(-rule->rbp_off / 8);
+    } else if (rule->rbp_kind != RBP_SAME) {
+        return number;
+    }
+    return PACKED | (rule->cfa_kind == CFA_RBP ? PACKED_RBP : 0) | (u32)(rule->cfa_off / 8) << 8 | saved;
+}
+
+static u32 cache_index_sigsafe(u64 pc)
+{
+    return (u32)(pc ^ pc >> 16) & (RULE_CACHE_SLOTS - 1);
+}
+
+/* The rule for `pc`: a rule number, 0 (a module without CFI there) or one of RULE_NOT_READY, RULE_JIT, RULE_NO_CODE. */
+static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 pc)
+{
+    u64 tag = pc >> 16;
+    u32 index = cache_index_sigsafe(pc);
+    u32 generation = a->cache_generation & 0xff;
+    u64 entry = a->rule_cache[index];
+    const struct code_range *range;
+    struct module *m;
+    u32 rule;
+
+    if (entry >> 32 == tag && ((entry >> 24) & 0xff) == generation && !(entry & PACKED))
+        return (u32)entry & 0xffffff;
+    range = code_range_sigsafe(map, pc);
+    if (!range) {
+        a->want_refresh = 1;
+        return RULE_NO_CODE;
+    }
+    if (!range->module)
+        return RULE_JIT;
+    m = &a->modules[range->module];
+    if (m->state == MODULE_RAW) {
+        m->wanted = 1;
+        return RULE_NOT_READY;
+    }
+    rule = m->state == MODULE_READY ? rule_in_module_sigsafe(m, pc) : 0;
+    if (tag >> 32 == 0)
+        a->rule_cache[index] = tag << 32 | (u64)generation << 24 | rule_pack_sigsafe(&a->rules->rules[rule], rule);
+    return rule;
+}
