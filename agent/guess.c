@@ -6,19 +6,31 @@
 #define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
 #define SCAN_CHECKS_MAX 96                /* code reads a stack may cost in such searches */
 
-/* Does a call instruction end just before `return_address`? Read safely: the candidate may be a stale word. */
+/*
+ * The seven bytes of code before `return_address`. Code of the file mapping that the frame itself is in is there for certain
+ * while the frame runs; any other may be gone, the candidate being perhaps a stale word. Context: signal.
+ */
+static u32 code_before_sigsafe(struct unwinder *u, u64 return_address, u8 *code)
+{
+    u32 i;
+    const struct code_range *range = code_range_sigsafe(u->map, return_address - 8);
+    if (!range || return_address > range->end || u->scan_checks >= SCAN_CHECKS_MAX)
+        return 0;
+    u->scan_checks++;
+    if (range->module && range == code_range_sigsafe(u->map, u->pc)) {
+        for (i = 0; i < 7; i++)
+            code[i] = ((const u8 *)return_address - 7)[i];
+        return 1;
+    }
+    return read_memory_sigsafe(u->agent->pid, return_address - 7, code, 7) == 7;
+}
+
+/* Does a call instruction end just before `return_address`? Context: signal. */
 static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
 {
     u8 code[8];
-    u64 word = 0;
-    u32 i;
-    if (return_address < 8 || !code_range_sigsafe(u->map, return_address - 8) || u->scan_checks >= SCAN_CHECKS_MAX)
+    if (return_address < 4096 || !code_before_sigsafe(u, return_address, code))
         return 0;
-    u->scan_checks++;
-    if (read_memory_sigsafe(u->agent->pid, return_address - 7, &word, 7) != 7)
-        return 0;
-    for (i = 0; i < 7; i++)
-        code[i] = (u8)(word >> (8 * i));
     if (code[2] == 0xe8)                                        /* call rel32 */
         return 1;
     if (code[5] == 0xff && (code[6] & 0xf8) == 0xd0)            /* call reg */
@@ -43,7 +55,7 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
 {
     u64 ra = 0, saved = 0, slot, limit;
     u32 bp_is_frame = u->bp_known && u->bp >= u->sp && !(u->bp & 7) && stack_word_sigsafe(u, u->bp, &saved) &&
-                      stack_word_sigsafe(u, u->bp + 8, &ra) && (ra == 0 || is_code_sigsafe(u, ra - 1));
+                      stack_word_sigsafe(u, u->bp + 8, &ra) && (ra == 0 ? saved == 0 : is_code_sigsafe(u, ra - 1));
     u->guessed = 1;
     if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use it */
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);

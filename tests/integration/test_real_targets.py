@@ -199,7 +199,7 @@ def test_java(adopt: Adopt, builder: Builder, seconds: float) -> None:
     [
         ("sha256", "EVP_DigestUpdate"),
         ("aes-256-gcm", "EVP_EncryptUpdate"),
-        ("ecdsap256", "EC_POINT_mul"),
+        ("rsa2048", "BN_mod_exp_mont_consttime"),
     ],
 )
 def test_openssl_speed(adopt: Adopt, algorithm: str, function: str, seconds: float) -> None:
