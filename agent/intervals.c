@@ -7,8 +7,8 @@
  * per-thread sums equal the kernel's.
  */
 
-#define RECENT_NS 100000000ULL            /* a stack this old still stands for what the thread does, */
-#define RECENT_PERIODS 10                 /* or this many periods */
+#define RECENT_NS 1000000000ULL           /* a stack this old still stands for what the thread does, */
+#define RECENT_PERIODS 10                 /* or one so many periods old */
 
 static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
 {

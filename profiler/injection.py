@@ -125,6 +125,9 @@ _REPLACEMENTS = {
 }
 
 
+_originals: dict[int, int] = {}  # address of a slot → what it held
+
+
 @functools.cache
 def guard(library: str) -> bool:
     """Has Frida's library call our functions from now on. Done once a process.
@@ -151,8 +154,16 @@ def _redirect(library: ctypes.CDLL, name: bytes, function: object) -> bool:
         return False
     address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
     assert address is not None
+    _originals[slot] = ctypes.c_uint64.from_address(slot).value
     ctypes.c_uint64.from_address(slot).value = address
     return True
+
+
+def release() -> None:
+    """Has Frida's library call libc itself again: our functions end with the interpreter."""
+    for slot, original in _originals.items():
+        ctypes.c_uint64.from_address(slot).value = original
+    _originals.clear()
 
 
 def _slot_of(library: ctypes.CDLL, name: bytes) -> int | None:

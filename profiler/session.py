@@ -7,6 +7,7 @@ that was stopped or froze makes them fail, and never hang.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import mmap
 import os
@@ -40,7 +41,9 @@ ATTACH_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
-LEAVE_TIMEOUT_S = 3.0
+LEAVE_TIMEOUT_S = 5.0
+# How long the end of another session may still have the target traced.
+UNTRACED_TIMEOUT_S = 5.0
 POLL_S = 0.02
 # Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
 LOADER_BYTES = 73728
@@ -54,6 +57,14 @@ END_REASONS = {
     "connection-terminated": "the connection to the target was lost",
     "device-lost": "the device was lost",
 }
+
+
+@atexit.register
+def _shut_down() -> None:
+    """End Frida while Python still runs: its threads call ``injection``, and crash without it."""
+    with contextlib.suppress(Exception):
+        frida.shutdown()
+    injection.release()
 
 
 def bounded(call: Callable[[], _Result], timeout_s: float, what: str) -> _Result:
@@ -141,7 +152,7 @@ class Session:
         with contextlib.suppress(OSError):
             self._loaders_before = _count_loaders(_read(self.pid, "maps"))
         injection.guard(frida._frida.__file__)
-        threading.Thread(target=leftovers.remove, daemon=True, name="flametap-leftovers").start()
+        self._wait_until_untraced()
         cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
 
         def attach() -> Any:
@@ -155,6 +166,7 @@ class Session:
                 cancellable.cancel()
                 raise
             self._session.on("detached", self._on_detached)
+            threading.Thread(target=leftovers.remove, daemon=True).start()
             return bounded(lambda: self._load(rate_hz), CALL_TIMEOUT_S, "load")
         except Exception as error:
             self.detach()
@@ -268,6 +280,25 @@ class Session:
         if not self.end_reason and reason != "application-requested":
             self.end_reason = END_REASONS.get(reason, reason)
         self.ended.set()
+
+    def _wait_until_untraced(self) -> None:
+        """Wait for the tracer of a session that is just ending.
+
+        Where the target has a tracer, Frida takes another way in: it rewrites the code of malloc
+        and waits until the target calls it. That is neither harmless nor bounded.
+
+        Raises:
+            CannotAttachError: the tracer stays.
+        """
+        deadline = time.monotonic() + UNTRACED_TIMEOUT_S
+        with contextlib.suppress(OSError):
+            while b"\nTracerPid:\t0\n" not in _read(self.pid, "status"):
+                if time.monotonic() > deadline:
+                    raise CannotAttachError(
+                        f"process {self.pid} is traced by another debugger or profiler",
+                        "end that one first: grep TracerPid /proc/PID/status names it",
+                    )
+                time.sleep(POLL_S)
 
     def _wait_until_left(self) -> None:
         """Wait until nothing of Frida moves in the target any more.
