@@ -35,8 +35,8 @@ ATTACH_OPTIONS = {
     "exit_monitor": False,
     "thread_suspend_monitor": False,
 }
-# The slowest target seen took 3 s (java 17); Frida itself gives up after 10 s.
-ATTACH_TIMEOUT_S = 30.0
+# The slowest target seen took 6 s (java 17, busy machine); Frida gives up by itself after 10 s.
+ATTACH_TIMEOUT_S = 12.0
 # Compiling the agent and reading the maps takes 20-50 ms; the rest is for a starved machine.
 CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
@@ -49,6 +49,11 @@ POLL_S = 0.02
 LOADER_BYTES = 73728
 
 _Result = TypeVar("_Result")
+
+
+class NoAnswerError(AttachFailedError):
+    """A call into the target did not come back in time."""
+
 
 # Why a session ended, by Frida's word for it.
 END_REASONS = {
@@ -73,7 +78,7 @@ def bounded(call: Callable[[], _Result], timeout_s: float, what: str) -> _Result
     The caller stays interruptible by signals meanwhile, which it is not inside Frida's C code.
 
     Raises:
-        AttachFailedError: no answer in time.
+        NoAnswerError: no answer in time.
         Exception: whatever ``call`` raised.
     """
     outcome: list[_Result] = []
@@ -92,7 +97,7 @@ def bounded(call: Callable[[], _Result], timeout_s: float, what: str) -> _Result
     deadline = time.monotonic() + timeout_s
     while not done.wait(0.1):
         if time.monotonic() > deadline:
-            raise AttachFailedError(
+            raise NoAnswerError(
                 f"the target did not answer within {timeout_s:.0f} s ({what})",
                 "look whether it is stopped or out of memory: flametap doctor PID",
             )
@@ -153,18 +158,8 @@ class Session:
             self._loaders_before = _count_loaders(_read(self.pid, "maps"))
         injection.guard(frida._frida.__file__)
         self._wait_until_untraced()
-        cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
-
-        def attach() -> Any:
-            with cancellable:
-                return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
-
         try:
-            try:
-                self._session = bounded(attach, ATTACH_TIMEOUT_S, "attach")
-            except BaseException:
-                cancellable.cancel()
-                raise
+            self._session = self._inject()
             self._session.on("detached", self._on_detached)
             threading.Thread(target=leftovers.remove, daemon=True).start()
             return bounded(lambda: self._load(rate_hz), CALL_TIMEOUT_S, "load")
@@ -174,6 +169,31 @@ class Session:
         except BaseException:
             self.detach()
             raise
+
+    def _inject(self) -> Any:
+        """Have Frida inject its agent; returns Frida's session.
+
+        Its agent and its host sometimes wait for each other for ever on a busy machine, while the
+        target goes on (seen once in a hundred attaches): then it is made to let go, and tried once
+        more.
+        """
+        for is_last in (False, True):
+            cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
+
+            def attach(cancellable: Any = cancellable) -> Any:
+                with cancellable:
+                    return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
+
+            try:
+                return bounded(attach, ATTACH_TIMEOUT_S, "attach")
+            except BaseException as error:
+                cancellable.cancel()
+                if not isinstance(error, NoAnswerError):
+                    raise
+                self._wait_until_left()
+                if is_last or not self._has_left():
+                    raise
+        raise AssertionError("unreachable")
 
     def start(self) -> None:
         """Begin to sample.
