@@ -34,6 +34,7 @@ C_SOURCES = (
     "threads.c",
     "handler.c",
     "parked.c",
+    "unseen.c",
     "sampler.c",
     "main.c",
 )

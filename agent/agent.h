@@ -157,7 +157,8 @@ struct agent {
     volatile u32 command;
     volatile u32 stopped;
     i32 signo;
-    u32 signal_was_ours_free;             /* the disposition was default or ignore */
+    u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
+    u64 fd_limit;                         /* RLIMIT_NOFILE */
     struct kernel_sigaction old_action;
     u64 sampler_thread;                   /* pthread_t */
     i32 ring_fd;
@@ -197,6 +198,14 @@ struct agent {
     u64 list_links;                       /* link count of /proc/self/task */
     u64 names_read_ns;
     u64 held_bytes;
+
+    /* CPU time of the process since the start, and who used it: unseen.c */
+    u64 process_cpu_start_ns;
+    u64 target_cpu_ns;                    /* the target's threads, as far as their clocks were read */
+    u64 injected_cpu_ns;                  /* Frida's threads */
+    u64 unseen_cpu_ns;                    /* reported as the CPU time of threads that ended unseen */
+    u64 unseen_checked_ns;
+    struct thread_slot unseen;            /* stands for those threads */
 
     u8 *stack_copy;                       /* STACK_COPY_BYTES */
     u64 *parked_frames;                   /* MAX_FRAMES */

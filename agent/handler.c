@@ -39,6 +39,13 @@ static u32 is_restartable_sigsafe(i64 nr)
     }
 }
 
+/* Waits that use no CPU time to speak of: what was used came before. Context: signal. */
+static u32 is_sleep_sigsafe(i64 nr)
+{
+    return nr == 35 || nr == 230 || nr == NR_FUTEX || nr == 7 || nr == 23 || nr == 270 || nr == 271;
+    /* nanosleep clock_nanosleep futex poll select pselect6 ppoll */
+}
+
 static u32 is_recorded_wait_sigsafe(const struct thread_slot *slot, const u64 *gregs)
 {
     return gregs[GREG_RIP] == slot->wait_pc && gregs[GREG_RSP] == slot->wait_sp && gregs[GREG_RDI] == slot->wait_args[0] &&
@@ -93,8 +100,7 @@ static void restart_wait_sigsafe(const struct agent *a, struct thread_slot *slot
         return;
     }
     if ((i64)gregs[GREG_RAX] != -ERR_EINTR) {
-        slot->woken = slot->sent_off_cpu && is_syscall_sigsafe(a, at) &&
-                      is_restartable_sigsafe(sysno_in_code_sigsafe(a, at));
+        slot->woken = slot->sent_off_cpu && is_syscall_sigsafe(a, at) && is_sleep_sigsafe(sysno_in_code_sigsafe(a, at));
         return;
     }
     if (!is_syscall_sigsafe(a, at))

@@ -8,30 +8,35 @@ static int outboxes_new(struct agent *a)
            outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
 }
 
+/* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a signalfd). */
+static u32 signal_is_blocked(struct agent *a, i32 signo)
+{
+    a->signo = signo;
+    return thread_blocks_signal(a, a->pid);
+}
+
 /*
- * The signal to use: SIGURG where nobody handles it (its default is to be ignored: a late one harms nobody, not even after
- * exec); otherwise the highest real-time signal nobody handles; otherwise the highest one, passing on what is not ours.
+ * The signal to use: one whose default is to be ignored, so that a late one harms nobody, not even after exec or when a
+ * thread unblocks it after we have gone (a real-time signal would kill). SIGURG or SIGWINCH, where nobody handles it; where
+ * both are handled, SIGWINCH, passing on what is not ours: Go handles all, and sends itself SIGURG all the time.
  */
 static void signal_choose(struct agent *a)
 {
+    static const i32 candidates[2] = {SIGNO_URG, SIGNO_WINCH};
     struct kernel_sigaction action;
-    i32 signo;
-    a->signal_was_ours_free = 1;
-    if (kernel_sigaction_get(SIGNO_URG, &action) == 0 && action.handler <= SIGNAL_IGNORE) {
-        a->signo = SIGNO_URG;
-        a->old_action = action;
-        return;
-    }
-    for (signo = SIGNO_MAX; signo >= SIGNO_RT_FIRST; signo--) {
-        if (kernel_sigaction_get(signo, &action) == 0 && action.handler <= SIGNAL_IGNORE) {
-            a->signo = signo;
-            a->old_action = action;
+    u32 i;
+    kernel_sigaction_get(SIGNO_URG, &action);
+    /* On a goroutine's small stack a handler must not run, and Go's own handlers say so. */
+    a->on_alternate_stack = action.handler > SIGNAL_IGNORE && (action.flags & FLAG_ONSTACK) != 0;
+    for (i = 0; i < 2; i++) {
+        if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE &&
+            !signal_is_blocked(a, candidates[i])) {
+            a->signo = candidates[i];
             return;
         }
     }
-    a->signal_was_ours_free = 0;
-    a->signo = SIGNO_MAX;
-    kernel_sigaction_get(SIGNO_MAX, &a->old_action);
+    a->signo = SIGNO_WINCH;
+    kernel_sigaction_get(SIGNO_WINCH, &a->old_action);
 }
 
 static i32 signal_install(struct agent *a)
@@ -43,20 +48,16 @@ static i32 signal_install(struct agent *a)
     for (i = 0; i < 19; i++)
         action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
     action[0] = (u64)handle_signal_sigsafe;
-    action[17] = FLAG_SIGINFO | FLAG_RESTART | FLAG_ONSTACK;
+    action[17] = FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
     return libc_sigaction(a->signo, action, (void *)0);
 }
 
 /* Put the target's disposition back, if ours is still there. */
-static void signal_restore(struct agent *a, u32 unanswered)
+static void signal_restore(struct agent *a)
 {
     struct kernel_sigaction now;
-    if (kernel_sigaction_get(a->signo, &now) != 0 || now.handler != (u64)handle_signal_sigsafe)
-        return;
-    /* A real-time signal that is still on its way would kill by default. */
-    if (unanswered && a->signo != SIGNO_URG && a->old_action.handler == SIGNAL_DEFAULT)
-        a->old_action.handler = SIGNAL_IGNORE;
-    kernel_sigaction_set(a->signo, &a->old_action);
+    if (kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)handle_signal_sigsafe)
+        kernel_sigaction_set(a->signo, &a->old_action);
 }
 
 static i32 sampler_start(struct agent *a)
@@ -137,6 +138,7 @@ int agent_prepare(unsigned int rate_hz)
     if (!error) {
         a->rules->count = 1;              /* rule 0: no unwind information */
         a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
+        a->fd_limit = resource_limit(7 /* RLIMIT_NOFILE */);
         signal_choose(a);
         if (maps_refresh(a))
             error = -2;
@@ -164,6 +166,8 @@ int agent_start(void)
         a->slots[i].cpu_seen_ns = cpu_ns > 0 ? (u64)cpu_ns : 0;
     }
     a->ring->start_ns = now_ns;
+    a->unseen_checked_ns = now_ns;
+    unseen_rebase(a);
     error = signal_install(a);
     if (error)
         return -error;
@@ -219,7 +223,7 @@ int agent_stop(void)
     if (a->sampler_thread)
         libc_pthread_join(a->sampler_thread, (void *)0);
     unanswered = handlers_drain(a);
-    signal_restore(a, unanswered);
+    signal_restore(a);
     sampler_finish(a);
     ring_flush(a, now_ns_sigsafe());
     store_release_u64((volatile u64 *)&a->ring->stopped, 1);

@@ -33,14 +33,10 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
         range->module = is_file ? module_for_line(a, line, base) : 0;
     }
     if (line->readable && line->writable) {
-        struct memory_range *last = map->stack_count ? &map->stacks[map->stack_count - 1] : (struct memory_range *)0;
-        if (last && last->end == line->start) {
-            last->end = line->end;        /* neighbours are one stack as far as reading goes */
-        } else {
-            map->stacks[map->stack_count].start = line->start;
-            map->stacks[map->stack_count].end = line->end;
-            map->stack_count++;
-        }
+        /* Neighbours are not joined: one of them may go while a stack in the other is read. */
+        map->stacks[map->stack_count].start = line->start;
+        map->stacks[map->stack_count].end = line->end;
+        map->stack_count++;
     }
 }
 

@@ -16,7 +16,7 @@ enum {
     NR_PRLIMIT64 = 302, NR_PROCESS_VM_READV = 310, NR_MEMFD_CREATE = 319, NR_CLONE3 = 435, NR_CLOSE_RANGE = 436,
 };
 
-enum { ERR_EINTR = 4, ERR_ESRCH = 3 };
+enum { ERR_EINTR = 4, ERR_EACCES = 13 };
 
 static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
@@ -108,6 +108,14 @@ static void pages_free(void *start, u64 bytes)
         sys_call3(NR_MUNMAP, (u64)start, bytes, 0);
 }
 
+/* A soft resource limit of the process; no limit when it cannot be read. prlimit(2) */
+static u64 resource_limit(u32 resource)
+{
+    u64 limit[2];
+    i64 error = sys_call6(NR_PRLIMIT64, 0, resource, 0, (u64)limit, 0, 0);
+    return error < 0 ? ~0ULL : limit[0];
+}
+
 static i32 open_readonly(const char *path)
 {
     /* AT_FDCWD, O_RDONLY|O_CLOEXEC */
@@ -146,8 +154,7 @@ static i64 kernel_sigaction_set(i32 signo, const struct kernel_sigaction *action
 #define FLAG_ONSTACK 0x08000000ULL
 #define FLAG_RESTORER 0x04000000ULL
 #define SIGNO_URG 23
-#define SIGNO_MAX 64
-#define SIGNO_RT_FIRST 34
+#define SIGNO_WINCH 28
 
 /* siginfo_t and ucontext_t by offset: System V ABI AMD64, kernel arch/x86/include/uapi/asm/{siginfo,sigcontext}.h */
 #define SIGINFO_SIGNO 0

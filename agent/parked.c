@@ -97,6 +97,8 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
     char text[256];
     i64 got = syscall_file_read(slot, text, sizeof text);
     u32 i;
+    if (got == -ERR_EACCES)
+        return PARKED_RUNNING;            /* it changed its uid: procfs is closed to us, only a signal shows its stack */
     if (got < 0)
         return PARKED_GONE;
     if (!wait_record_parse(text, got, wait))

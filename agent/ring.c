@@ -103,7 +103,11 @@ static void ring_flush(struct agent *a, u64 now_ns)
 /* The memfd and its mapping. 0, or the negative errno of what failed. */
 static i64 ring_new(struct agent *a)
 {
-    i64 fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", 1 /* MFD_CLOEXEC */, 0);
+    i64 fd;
+    /* Growing a file past RLIMIT_FSIZE is a SIGXFSZ, which kills (setrlimit(2)); memfds are files. */
+    if (resource_limit(1 /* RLIMIT_FSIZE */) < RING_HEADER_BYTES + RING_BYTES)
+        return -27;                       /* EFBIG */
+    fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", 1 /* MFD_CLOEXEC */, 0);
     i64 result;
     if (fd < 0)
         return fd;

@@ -142,10 +142,13 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     if (cpu_ns < 0 || (u64)cpu_ns < slot->cpu_seen_ns) {
         thread_remove(a, slot);           /* gone, or its number belongs to another thread by now */
+        a->list_checked_ns = 0;           /* where one goes another may have come */
+        a->list_links = 0;
         return;
     }
     ran = (u64)cpu_ns != slot->cpu_seen_ns;
     slot->cpu_carry_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+    a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
     slot->ran_since_name |= ran;
     if (signal_is_under_way(slot)) {
@@ -215,6 +218,7 @@ static void sampler_pause(struct agent *a)
         slot->sent_cpu_ns = 0;
         slot->accounted_ns = now_ns;
     }
+    unseen_rebase(a);
 }
 
 /* Wait until no handler can still be running: every signal answered, and every mask back to normal, since a handler
@@ -252,12 +256,16 @@ static void sampler_finish(struct agent *a)
             continue;
         answer_collect(a, slot);
         cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
-        if (cpu_ns > (i64)slot->cpu_seen_ns)
+        if (cpu_ns > (i64)slot->cpu_seen_ns) {
             slot->cpu_carry_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+            a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+            slot->cpu_seen_ns = (u64)cpu_ns;
+        }
         if (slot->open.state)
             interval_observe(a, slot, now_ns, 0, slot->open.trace_id, slot->open.state, slot->open.sysno, 0);
         intervals_finish(a, slot);
     }
+    unseen_report(a, now_ns);
 }
 
 static void *sampler_main(void *argument)
@@ -272,7 +280,7 @@ static void *sampler_main(void *argument)
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     for (i = 0; i < a->slot_count && a->fds_private; i++)
         if (a->slots[i].tid)
-            a->slots[i].syscall_fd = task_file_open(a->slots[i].tid, "syscall");
+            a->slots[i].syscall_fd = syscall_file_keep(a, a->slots[i].tid);
     due_ns = now_ns_sigsafe();
     while (a->command != COMMAND_STOP) {
         if (a->command == COMMAND_PAUSE) {
@@ -284,6 +292,7 @@ static void *sampler_main(void *argument)
         maps_keep(a, now_ns);
         threads_keep(a, now_ns);
         threads_tick(a, now_ns);
+        unseen_keep(a, now_ns);
         modules_compile_wanted(a);
         count_up(a, COUNTER_TICKS, 1);
         store_release_u64((volatile u64 *)&a->ring->now_ns, now_ns);
@@ -291,7 +300,6 @@ static void *sampler_main(void *argument)
             a->intervals_out.used > a->intervals_out.capacity / 2 || a->traces_out.used > a->traces_out.capacity / 2) {
             intervals_send_open(a);
             ring_flush(a, now_ns);
-            a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(3 /* CLOCK_THREAD_CPUTIME_ID */);
         }
         due_ns += next_period_ns(a);
         now_ns = now_ns_sigsafe();
@@ -301,5 +309,7 @@ static void *sampler_main(void *argument)
         }
         sleep_until_ns(due_ns);
     }
+    a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(3 /* CLOCK_THREAD_CPUTIME_ID */);
+    a->stopped = 1;
     return (void *)0;
 }

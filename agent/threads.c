@@ -9,6 +9,7 @@
 #define LIST_REREAD_NS 250000000ULL       /* … or this, when another one ended at the same moment */
 #define NAMES_REREAD_NS 1000000000ULL
 #define PATH_BYTES 64
+#define FDS_SPARE 16
 
 static u32 text_append(char *to, u32 at, const char *what)
 {
@@ -112,7 +113,17 @@ static struct thread_slot *thread_slot_free(struct agent *a)
     return a->slot_count < MAX_THREADS ? &a->slots[a->slot_count++] : (struct thread_slot *)0;
 }
 
-static void thread_add(struct agent *a, u32 tid, u64 now_ns, u32 is_first_listing)
+/* Keep a thread's syscall file open, as long as the limit leaves room for those that are opened and closed. -1: not kept. */
+static i32 syscall_file_keep(const struct agent *a, u32 tid)
+{
+    i32 fd = task_file_open(tid, "syscall");
+    if (fd >= 0 && (u64)fd + FDS_SPARE < a->fd_limit)
+        return fd;
+    close_fd(fd);
+    return -1;
+}
+
+static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 is_first_listing)
 {
     struct thread_slot *slot = thread_slot_free(a);
     u64 *frames;
@@ -128,13 +139,13 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u32 is_first_listin
     slot->frames = frames;
     slot->tid = tid;
     slot->thread_id = ++a->next_thread_id;
-    slot->syscall_fd = a->fds_private ? task_file_open(tid, "syscall") : -1;
+    slot->syscall_fd = a->fds_private ? syscall_file_keep(a, tid) : -1;
     slot->seen_in = a->list_number;
     slot->first_seen_ns = now_ns;
     slot->accounted_ns = now_ns;
     slot->wait_sysno = -1;
-    /* A thread born while we watch has used all its CPU time in the recording; one that was there before has not. */
-    slot->cpu_seen_ns = is_first_listing ? (u64)cpu_ns : 0;
+    /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
+    slot->cpu_seen_ns = is_first_listing || (u64)cpu_ns > now_ns - listed_ns ? (u64)cpu_ns : 0;
     thread_read_name(a, slot);
     slot->signals_blocked = thread_blocks_signal(a, tid);
 }
@@ -158,6 +169,7 @@ static void threads_list(struct agent *a, u64 now_ns)
     u32 is_first = a->list_number == 0, hint = 0, i;
     i32 fd = open_readonly("/proc/self/task");
     i64 got;
+    u64 listed_ns = a->list_read_ns;
     a->list_read_ns = now_ns;
     if (fd < 0)
         return;
@@ -181,12 +193,14 @@ static void threads_list(struct agent *a, u64 now_ns)
             if (slot)
                 slot->seen_in = a->list_number;
             else
-                thread_add(a, tid, now_ns, is_first);
+                thread_add(a, tid, now_ns, listed_ns, is_first);
         }
     }
     close_fd(fd);
     for (i = 0; i < a->slot_count; i++)
-        if (a->slots[i].tid && a->slots[i].seen_in != a->list_number)
+        /* A listing can end early when a thread ends under it: only a clock that is gone proves that a thread is. */
+        if (a->slots[i].tid && a->slots[i].seen_in != a->list_number &&
+            clock_ns_sigsafe(THREAD_CPU_CLOCK(a->slots[i].tid)) < 0)
             thread_remove(a, &a->slots[i]);
 }
 

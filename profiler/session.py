@@ -146,6 +146,7 @@ class Session:
         self._script: Any = None
         self._threads_before = 0
         self._loaders_before = 0
+        self._agents_before = 0
 
     def attach(self, rate_hz: float) -> Ring:
         """Attach, load the agent and have it prepare everything but sampling.
@@ -155,7 +156,10 @@ class Session:
         """
         self._threads_before = _count_threads(self.pid)
         with contextlib.suppress(OSError):
-            self._loaders_before = _count_loaders(_read(self.pid, "maps"))
+            maps = _read(self.pid, "maps")
+            self._loaders_before = _count_loaders(maps)
+            # A forked child keeps its parent's.
+            self._agents_before = maps.count(b"frida-agent")
         injection.guard(frida._frida.__file__)
         self._wait_until_untraced()
         try:
@@ -335,7 +339,7 @@ class Session:
         try:
             maps = _read(self.pid, "maps")
             return (
-                b"frida-agent" not in maps
+                maps.count(b"frida-agent") <= self._agents_before
                 and _count_loaders(maps) <= self._loaders_before
                 and _count_threads(self.pid) <= self._threads_before
                 and b"\nTracerPid:\t0\n" in _read(self.pid, "status")

@@ -1,0 +1,70 @@
+/*
+ * CPU time of threads that came and went between two looks, or ended after the last: the process's CPU clock has it, no thread's has
+ * any more. It is reported as one thread without stacks, so that nothing is lost silently. Sampler thread only.
+ */
+
+#define UNSEEN_CHECK_NS 250000000ULL
+/* Clocks are read one after another, and busy threads go on meanwhile: less than this means nothing. */
+#define UNSEEN_SKEW_NS 5000000ULL
+
+/* The process's CPU time since the start that is neither the target's known threads' nor Frida's nor ours. */
+static u64 unseen_measure(struct agent *a)
+{
+    u64 process_ns, known_ns;
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        i64 cpu_ns = slot->tid && slot->owner == OWNER_INJECTED ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
+        if (cpu_ns > (i64)slot->cpu_seen_ns) {
+            a->injected_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+            slot->cpu_seen_ns = (u64)cpu_ns;
+        }
+    }
+    known_ns = a->target_cpu_ns + a->injected_cpu_ns;
+    if (a->sampler_tid && !a->stopped) {
+        i64 own_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->sampler_tid));
+        a->ring->counters[COUNTER_SAMPLER_CPU_NS] = own_ns > 0 ? (u64)own_ns : a->ring->counters[COUNTER_SAMPLER_CPU_NS];
+    }
+    known_ns += a->ring->counters[COUNTER_SAMPLER_CPU_NS] + a->process_cpu_start_ns;
+    process_ns = (u64)clock_ns_sigsafe(2 /* CLOCK_PROCESS_CPUTIME_ID */);
+    return process_ns > known_ns ? process_ns - known_ns : 0;
+}
+
+/* From now on, count anew: at the start, and after a pause. What was reported stays reported. */
+static void unseen_rebase(struct agent *a)
+{
+    a->process_cpu_start_ns += unseen_measure(a);
+    a->process_cpu_start_ns -= a->unseen_cpu_ns < a->process_cpu_start_ns ? a->unseen_cpu_ns : 0;
+}
+
+static void unseen_report(struct agent *a, u64 now_ns)
+{
+    static const char name[16] = "[ended threads]";
+    struct interval *open = &a->unseen.open;
+    u64 unseen_ns = unseen_measure(a);
+    a->unseen_checked_ns = now_ns;
+    if (unseen_ns < a->unseen_cpu_ns + UNSEEN_SKEW_NS)
+        return;
+    if (!a->unseen.thread_id) {
+        a->unseen.thread_id = ++a->next_thread_id;
+        a->unseen.first_seen_ns = now_ns;
+        bytes_copy(a->unseen.name, name, 16);
+        thread_announce(a, &a->unseen, THREAD_EXITED);
+    }
+    open->t0_ns = now_ns;
+    open->wall_ns = 0;
+    open->cpu_ns = unseen_ns - a->unseen_cpu_ns;
+    open->trace_id = 0;
+    open->samples = 0;
+    open->sysno = -1;
+    open->state = STATE_RUNNING;
+    count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, open->cpu_ns);
+    a->unseen_cpu_ns = unseen_ns;
+    interval_close(a, &a->unseen);
+}
+
+static void unseen_keep(struct agent *a, u64 now_ns)
+{
+    if (now_ns - a->unseen_checked_ns >= UNSEEN_CHECK_NS)
+        unseen_report(a, now_ns);
+}
