@@ -88,15 +88,19 @@ class Launched:
         self._child.wait()
 
 
-def launch(argv: Sequence[str]) -> Launched:
+def launch(argv: Sequence[str], *, stdout: int | None = None) -> Launched:
     """Start ``argv`` and hold it at its entry point.
+
+    Args:
+        argv: the program, found on PATH, and its arguments.
+        stdout: a descriptor for its standard output; ours when None.
 
     Raises:
         UsageError: it cannot be run.
         CannotAttachError: it ended before its entry point, or the kernel does not let us trace it.
     """
     try:
-        child = subprocess.Popen(list(argv), preexec_fn=_trace_me)
+        child = subprocess.Popen(list(argv), stdout=stdout, preexec_fn=_trace_me)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it cannot be traced"
         raise UsageError(

@@ -66,9 +66,14 @@ END_REASONS = {
 
 @atexit.register
 def _shut_down() -> None:
-    """End Frida while Python still runs: its threads call ``injection``, and crash without it."""
-    with contextlib.suppress(Exception):
-        frida.shutdown()
+    """End Frida while Python still runs: its threads call ``injection``, and crash without it.
+
+    A target that is stopped (SIGSTOP) keeps Frida from ending; then we go without it.
+    """
+    closing = threading.Thread(target=frida.shutdown, daemon=True)
+    with contextlib.suppress(RuntimeError):
+        closing.start()
+        closing.join(UNLOAD_TIMEOUT_S)
     injection.release()
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -172,7 +173,9 @@ def _record_command(
 
     failure: FlametapError | None = None
     with Interrupts() as interrupts, contextlib.ExitStack() as until_released:
-        launched = launch(command)
+        # Where stdout carries the recording, what CMD prints goes to stderr.
+        is_taken = any(output.path == "-" for output in outputs)
+        launched = launch(command, stdout=sys.stderr.fileno() if is_taken else None)
         until_released.callback(launched.terminate)
         try:
             with attach.prepared(launched.pid, how, progress) as capture:

@@ -14,7 +14,7 @@ import pytest
 
 import cli
 import receipt
-from recording import capturing, record
+from recording import record
 from running import Start, Target, wait_until
 from stacks import read_folded
 from targetbuild import Builder

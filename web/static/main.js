@@ -255,7 +255,7 @@ help.addEventListener('click', (event) => {
 /** Undoes one thing at a time, from the front to the back. */
 function escape() {
   if (threads.close()) return;
-  if (quality.isSheet && quality.isOpen) quality.toggle(false);
+  if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (!search.clear()) document.activeElement.blur();
 }
