@@ -24,7 +24,8 @@ enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
 enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
 
-/* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the wire. */
+/* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the
+ * wire. */
 #define VERDICT_RETRY 255
 
 /* Values of waited_in besides system call numbers. */

@@ -1,6 +1,6 @@
 /*
- * The state of a walk up a stack, and what every kind of step needs: reading words and registers, moving to the caller, ending.
- * Everything here may run in the handler: no libc, no locks, no allocation.
+ * The state of a walk up a stack, and what every kind of step needs: reading words and registers, moving to the
+ * caller, ending. Everything here may run in the handler: no libc, no locks, no allocation.
  */
 
 #define RED_ZONE_BYTES 128                /* below sp, kept by the kernel when it delivers a signal: ABI 3.2.2 */
@@ -25,7 +25,8 @@ struct unwinder {
     u32 scan_checks;
 };
 
-/* A caller is known by its return address, which belongs to the instruction after the call. The one place for the −1. */
+/* A caller is known by its return address, which belongs to the instruction after the call. The one place for the
+ * −1. */
 static u64 call_site_sigsafe(u64 return_address)
 {
     return return_address - 1;
@@ -55,8 +56,8 @@ static u32 is_code_sigsafe(const struct unwinder *u, u64 runtime_addr)
     return code_range_sigsafe(u->map, runtime_addr) != 0;
 }
 
-/* Where the readable stack begins. Compilers do not say `rbp restored` after a pop: the rule still points to its slot, which
- * then lies just below sp, and still holds the value. Context: signal. */
+/* Where the readable stack begins. Compilers do not say `rbp restored` after a pop: the rule still points to its
+ * slot, which then lies just below sp, and still holds the value. Context: signal. */
 static u64 red_zone_sigsafe(const struct memory_range *range, u64 sp)
 {
     return sp - range->start > RED_ZONE_BYTES ? (sp - RED_ZONE_BYTES) & ~7ULL : range->start;
@@ -86,8 +87,8 @@ static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
 }
 
 /*
- * Could a frame that ends below `sp` have returned to `return_address`? Stale words are return addresses, too: of calls that
- * ended long ago. Where the code has CFI, its rule must lead to a return address again. Context: signal.
+ * Could a frame that ends below `sp` have returned to `return_address`? Stale words are return addresses, too: of
+ * calls that ended long ago. Where the code has CFI, its rule must lead to a return address again. Context: signal.
  */
 static u32 is_plausible_caller_sigsafe(struct unwinder *u, u64 return_address, u64 sp, u64 bp)
 {

@@ -1,14 +1,15 @@
 /*
- * Steps without call frame information: JIT code, Go, and parked threads whose rbp procfs does not tell. Everything here may run
- * in the handler: no libc, no locks, no allocation; memory that may be unmapped is read with process_vm_readv.
+ * Steps without call frame information: JIT code, Go, and parked threads whose rbp procfs does not tell. Everything
+ * here may run in the handler: no libc, no locks, no allocation; memory that may be unmapped is read with
+ * process_vm_readv.
  */
 
 #define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
 #define SCAN_CHECKS_MAX 96                /* code reads a stack may cost in such searches */
 
 /*
- * The seven bytes of code before `return_address`. Code of the file mapping that the frame itself is in is there for certain
- * while the frame runs; any other may be gone, the candidate being perhaps a stale word. Context: signal.
+ * The seven bytes of code before `return_address`. Code of the file mapping that the frame itself is in is there for
+ * certain while the frame runs; any other may be gone, the candidate being perhaps a stale word. Context: signal.
  */
 static u32 code_before_sigsafe(struct unwinder *u, u64 return_address, u8 *code)
 {

@@ -82,11 +82,12 @@ static i64 sysno_in_code_sigsafe(const struct agent *a, u64 at)
 }
 
 /*
- * A thread that began to wait after procfs showed it running takes our signal inside the wait: find out which wait that is, and
- * start it again. The kernel itself restarts some (SA_RESTART): pc is back on the instruction and rax has the number.
- * Most return EINTR all the same (signal(7)), with the number gone from rax; it is known when the registers are those of
- * the wait that procfs showed last, or from the code. Then rax = NR, and pc goes back by the two bytes of `syscall`.
- * A wait that had ended by itself is told, too. Sets waited_in, woken and eintr of the slot. Context: signal.
+ * A thread that began to wait after procfs showed it running takes our signal inside the wait: find out which wait
+ * that is, and start it again. The kernel itself restarts some (SA_RESTART): pc is back on the instruction and rax has
+ * the number. Most return EINTR all the same (signal(7)), with the number gone from rax; it is known when the
+ * registers are those of the wait that procfs showed last, or from the code. Then rax = NR, and pc goes back by the
+ * two bytes of `syscall`. A wait that had ended by itself is told, too. Sets waited_in, woken and eintr of the slot.
+ * Context: signal.
  */
 static void restart_wait_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs)
 {
@@ -152,7 +153,8 @@ static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const 
     u.window_start = red_zone_sigsafe(range, u.sp);
     u.window_end = range->end;
     u.window_delta = 0;
-    /* glibc keeps the thread's control block above its stack: nothing of the stack lies beyond, whatever is mapped there. */
+    /* glibc keeps the thread's control block above its stack: nothing of the stack lies beyond, whatever is mapped
+     * there. */
     if (thread_pointer > u.sp && thread_pointer < u.window_end)
         u.window_end = thread_pointer;
     unwind_sigsafe(&u);

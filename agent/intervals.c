@@ -3,8 +3,8 @@
  *
  * An observation made at a tick stands for the time since the one before it. Observations that agree are one interval,
  * which stays open until a different one comes; the host is told of an open interval whenever it changed, and of its
- * end. CPU time used in bursts by a thread that was then found parked is carried to its next on-CPU observation, so that
- * per-thread sums equal the kernel's.
+ * end. CPU time used in bursts by a thread that was then found parked is carried to its next on-CPU observation, so
+ * that per-thread sums equal the kernel's.
  */
 
 #define RECENT_NS 1000000000ULL           /* a stack this old still stands for what the thread does, */
@@ -54,8 +54,8 @@ static void interval_close(struct agent *a, struct thread_slot *slot)
 }
 
 /*
- * The thread was seen at `now_ns` in `state` on `trace_id`; `cpu_ns` is what it used on this stack, `samples` the number
- * of stacks that were taken (0: the last one still holds).
+ * The thread was seen at `now_ns` in `state` on `trace_id`; `cpu_ns` is what it used on this stack, `samples` the
+ * number of stacks that were taken (0: the last one still holds).
  */
 static void interval_observe(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 trace_id, u32 state,
                              i16 sysno, u32 samples)

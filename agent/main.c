@@ -8,7 +8,8 @@ static int outboxes_new(struct agent *a)
            outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
 }
 
-/* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a signalfd). */
+/* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
+ * signalfd). */
 static u32 signal_is_blocked(struct agent *a, i32 signo)
 {
     a->signo = signo;
@@ -16,9 +17,10 @@ static u32 signal_is_blocked(struct agent *a, i32 signo)
 }
 
 /*
- * The signal to use: one whose default is to be ignored, so that a late one harms nobody, not even after exec or when a
- * thread unblocks it after we have gone (a real-time signal would kill). SIGURG or SIGWINCH, where nobody handles it; where
- * both are handled, SIGWINCH, passing on what is not ours: Go handles all, and sends itself SIGURG all the time.
+ * The signal to use: one whose default is to be ignored, so that a late one harms nobody, not even after exec or when
+ * a thread unblocks it after we have gone (a real-time signal would kill). SIGURG or SIGWINCH, where nobody handles
+ * it; where both are handled, SIGWINCH, passing on what is not ours: Go handles all, and sends itself SIGURG all the
+ * time.
  */
 static void signal_choose(struct agent *a)
 {

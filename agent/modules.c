@@ -116,7 +116,8 @@ static void module_read_build_id(struct agent *a, struct module *m, u64 runtime_
     }
 }
 
-/* Address of .eh_frame from .eh_frame_hdr: version 1, then encodings; the pointer is pcrel sdata4 in every known linker. */
+/* Address of .eh_frame from .eh_frame_hdr: version 1, then encodings; the pointer is pcrel sdata4 in every known
+ * linker. */
 static void module_find_eh_frame(struct agent *a, struct module *m, const struct elf_segment *header,
                                  const struct elf_segment *segments, u32 count)
 {

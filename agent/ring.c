@@ -1,8 +1,8 @@
 /*
  * The ring that the host maps too, and the batch that is filled between two flushes. Sampler thread only.
  *
- * One writer (us), one reader (the host). `head` moves after a whole batch is in place, so that the host never sees half
- * of one and whatever was flushed survives the death of the target.
+ * One writer (us), one reader (the host). `head` moves after a whole batch is in place, so that the host never sees
+ * half of one and whatever was flushed survives the death of the target.
  */
 
 static int outbox_new(struct agent *a, struct outbox *box, u32 capacity)

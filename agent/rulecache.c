@@ -1,6 +1,6 @@
 /*
- * pc → the unwind rule that holds there: the map of code, the rows of its module, and a cache before both. Everything here may
- * run in the handler: no libc, no locks, no allocation, bounded loops.
+ * pc → the unwind rule that holds there: the map of code, the rows of its module, and a cache before both. Everything
+ * here may run in the handler: no libc, no locks, no allocation, bounded loops.
  */
 
 static const struct code_range *code_range_sigsafe(const struct memory_map *map, u64 pc)

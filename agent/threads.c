@@ -1,8 +1,9 @@
 /*
  * The list of threads, from /proc/self/task, and what procfs says of each. Sampler thread only, but for owner_*.
  *
- * Descriptors are kept in the sampler thread's own table (close_range with CLOSE_RANGE_UNSHARE, Linux 5.9): the target's
- * table and its RLIMIT_NOFILE headroom are untouched. Where that is not to be had, files are opened for each read.
+ * Descriptors are kept in the sampler thread's own table (close_range with CLOSE_RANGE_UNSHARE, Linux 5.9): the
+ * target's table and its RLIMIT_NOFILE headroom are untouched. Where that is not to be had, files are opened for each
+ * read.
  */
 
 #define LIST_CHECK_NS 10000000ULL         /* a new thread is noticed within this time … */
@@ -89,7 +90,8 @@ static u32 thread_blocks_signal(struct agent *a, u32 tid)
     return 0;
 }
 
-/* The slot of a thread. Listings come in the order of the slots, nearly, so the search goes on where the last one ended. */
+/* The slot of a thread. Listings come in the order of the slots, nearly, so the search goes on where the last one
+ * ended. */
 static struct thread_slot *thread_find(struct agent *a, u32 tid, u32 *hint)
 {
     u32 i;
@@ -113,7 +115,8 @@ static struct thread_slot *thread_slot_free(struct agent *a)
     return a->slot_count < MAX_THREADS ? &a->slots[a->slot_count++] : (struct thread_slot *)0;
 }
 
-/* Keep a thread's syscall file open, as long as the limit leaves room for those that are opened and closed. -1: not kept. */
+/* Keep a thread's syscall file open, as long as the limit leaves room for those that are opened and closed. -1: not
+ * kept. */
 static i32 syscall_file_keep(const struct agent *a, u32 tid)
 {
     i32 fd = task_file_open(tid, "syscall");

@@ -50,7 +50,8 @@ static u32 trace_send(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u
     return record->trace_id;
 }
 
-/* The number of this stack; 0 when there was no room (counted). `*injected` says whether it runs through Frida's agent. */
+/* The number of this stack; 0 when there was no room (counted). `*injected` says whether it runs through Frida's
+ * agent. */
 static u32 trace_intern(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, u32 *injected)
 {
     u64 hash = hash_mix(a->map_number, (u64)verdict << 32 | count);

@@ -1,6 +1,7 @@
 /*
- * CPU time of threads that came and went between two looks, or ended after the last: the process's CPU clock has it, no thread's has
- * any more. It is reported as one thread without stacks, so that nothing is lost silently. Sampler thread only.
+ * CPU time of threads that came and went between two looks, or ended after the last: the process's CPU clock has it,
+ * no thread's has any more. It is reported as one thread without stacks, so that nothing is lost silently. Sampler
+ * thread only.
  */
 
 #define UNSEEN_CHECK_NS 250000000ULL

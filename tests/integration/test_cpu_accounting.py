@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from flametap.capture import Capture
 from flametap.model import Clock
-from kernel import CpuLog
+from kernel import CpuLog, cpu_with_ended_ns
 from recording import capturing, doubts, stacks
 from running import Start, Target
 
@@ -72,3 +74,31 @@ def test_thread_that_blocks_all_signals_says_so_and_loses_no_cpu(start: Start) -
     assert seen.share("[unattributed]") >= 0.99, seen.heaviest()
     assert capture.status().counters["signal_blocked"] > 0
     target.finish()
+
+
+# One thread after another, each gone before it can be met twice.
+SHORT_LIVED = """
+import threading, time
+def burn():
+    end = time.thread_time() + 0.003
+    while time.thread_time() < end: pass
+print("ready", flush=True)
+while True:
+    thread = threading.Thread(target=burn)
+    thread.start()
+    thread.join()
+"""
+
+
+def test_threads_too_short_lived_to_be_met_are_not_lost(
+    adopt: Callable[[Target], Target], seconds: float
+) -> None:
+    target = adopt(Target([sys.executable, "-c", SHORT_LIVED]))
+    with capturing(target.pid, rate_hz=100) as capture:
+        before_ns = cpu_with_ended_ns(target.pid)
+        capture.wait(seconds)
+        used_ns = cpu_with_ended_ns(target.pid) - before_ns
+        capture.stop()
+    # The process's clock counts our own threads, too.
+    counted_ns = capture.profile.total_ns(Clock.CPU) + capture.status().counters["sampler_cpu_ns"]
+    assert counted_ns == pytest.approx(used_ns, rel=0.1), doubts(capture)
