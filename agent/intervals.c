@@ -94,6 +94,21 @@ static void intervals_send_open(struct agent *a)
     }
 }
 
+/* CPU time without wall time, on a thread that has no open interval; on trace 0 it counts as unattributed. */
+static void interval_send_cpu(struct agent *a, struct thread_slot *slot, u64 t0_ns, u64 cpu_ns, u32 trace_id)
+{
+    if (!trace_id)
+        count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, cpu_ns);
+    slot->open.t0_ns = t0_ns;
+    slot->open.wall_ns = 0;
+    slot->open.cpu_ns = cpu_ns;
+    slot->open.trace_id = trace_id;
+    slot->open.state = STATE_RUNNING;
+    slot->open.sysno = -1;
+    slot->open.samples = 0;
+    interval_close(a, slot);
+}
+
 /*
  * The end of a thread, or of the recording. CPU time used since the last on-CPU observation goes to that one if it was
  * recent; otherwise it never met a stack, and is reported as such (trace 0).
@@ -105,15 +120,6 @@ static void intervals_finish(struct agent *a, struct thread_slot *slot)
     interval_close(a, slot);
     if (!slot->cpu_carry_ns)
         return;
-    if (!recent)
-        count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, slot->cpu_carry_ns);
-    slot->open.t0_ns = slot->accounted_ns;
-    slot->open.wall_ns = 0;
-    slot->open.cpu_ns = slot->cpu_carry_ns;
-    slot->open.trace_id = recent ? slot->last_run_trace : 0;
-    slot->open.state = STATE_RUNNING;
-    slot->open.sysno = -1;
-    slot->open.samples = 0;
+    interval_send_cpu(a, slot, slot->accounted_ns, slot->cpu_carry_ns, recent ? slot->last_run_trace : 0);
     slot->cpu_carry_ns = 0;
-    interval_close(a, slot);
 }

@@ -41,7 +41,6 @@ static void unseen_rebase(struct agent *a)
 static void unseen_report(struct agent *a, u64 now_ns)
 {
     static const char name[16] = "[ended threads]";
-    struct interval *open = &a->unseen.open;
     u64 unseen_ns = unseen_measure(a);
     a->unseen_checked_ns = now_ns;
     if (unseen_ns < a->unseen_cpu_ns + UNSEEN_SKEW_NS)
@@ -52,16 +51,8 @@ static void unseen_report(struct agent *a, u64 now_ns)
         bytes_copy(a->unseen.name, name, 16);
         thread_announce(a, &a->unseen, THREAD_EXITED);
     }
-    open->t0_ns = now_ns;
-    open->wall_ns = 0;
-    open->cpu_ns = unseen_ns - a->unseen_cpu_ns;
-    open->trace_id = 0;
-    open->samples = 0;
-    open->sysno = -1;
-    open->state = STATE_RUNNING;
-    count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, open->cpu_ns);
+    interval_send_cpu(a, &a->unseen, now_ns, unseen_ns - a->unseen_cpu_ns, 0);
     a->unseen_cpu_ns = unseen_ns;
-    interval_close(a, &a->unseen);
 }
 
 static void unseen_keep(struct agent *a, u64 now_ns)
