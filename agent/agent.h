@@ -4,7 +4,7 @@
  *
  * Who writes what:
  *   sampler thread   everything, unless said otherwise
- *   signal handler   the `answer` part of the slot it was sent for, `wanted` of a module, want_refresh, rule_cache
+ *   signal handler   the `answer` part of the slot it was sent for, `wanted` of a module, want_refresh, want_modules, rule_cache
  *   JS thread        `command`, and `owner` of a slot
  */
 #ifndef FLAMETAP_AGENT_H
@@ -177,6 +177,7 @@ struct agent {
     struct memory_map *volatile map;
     struct memory_map *retired;
     volatile u32 want_refresh;
+    volatile u32 want_modules;            /* some module's `wanted` was set */
     u32 map_number;
     u64 map_read_ns;
     u64 map_cost_ns;

@@ -282,15 +282,14 @@ static void module_compile(struct agent *a, struct module *m)
     store_release_u32(&m->state, state);
 }
 
-/* Compile what a stack ran into. Returns the number of modules compiled. */
-static u32 modules_compile_wanted(struct agent *a)
+/* Compile what stacks ran into. Called in every round: the modules are looked through only when one was asked for. */
+static void modules_compile_wanted(struct agent *a)
 {
-    u32 i, compiled = 0;
-    for (i = 1; i <= a->module_count; i++) {
-        if (a->modules[i].wanted && a->modules[i].state == MODULE_RAW) {
+    u32 i;
+    if (!a->want_modules)
+        return;
+    a->want_modules = 0;
+    for (i = 1; i <= a->module_count; i++)
+        if (a->modules[i].wanted && a->modules[i].state == MODULE_RAW)
             module_compile(a, &a->modules[i]);
-            compiled++;
-        }
-    }
-    return compiled;
 }

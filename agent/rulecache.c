@@ -107,6 +107,7 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
     m = &a->modules[range->module];
     if (m->state == MODULE_RAW) {
         m->wanted = 1;
+        a->want_modules = 1;
         return RULE_NOT_READY;
     }
     rule = m->state == MODULE_READY ? rule_in_module_sigsafe(m, pc) : 0;

@@ -56,13 +56,14 @@ static i64 task_file_read(u32 tid, const char *name, char *to, u32 capacity)
     return got;
 }
 
-static void thread_read_name(struct agent *a, struct thread_slot *slot)
+/* 0 when the thread has ended meanwhile. */
+static u32 thread_read_name(struct agent *a, struct thread_slot *slot)
 {
     char name[32];
     u32 i, bytes, changed = 0;
     i64 got = task_file_read(slot->tid, "comm", name, sizeof name);
     if (got <= 0)
-        return;
+        return 0;
     bytes = (u32)got - 1 < 15 ? (u32)got - 1 : 15;
     for (i = 0; i < 16; i++) {
         char c = i < bytes ? name[i] : 0;
@@ -72,6 +73,7 @@ static void thread_read_name(struct agent *a, struct thread_slot *slot)
     slot->ran_since_name = 0;
     if (changed && slot->announced)
         thread_announce(a, slot, 0);
+    return 1;
 }
 
 /* Does the thread's mask block our signal? SigBlk of /proc/PID/task/TID/status, proc(5). */
@@ -149,7 +151,11 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->wait_sysno = -1;
     /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
     slot->cpu_seen_ns = is_first_listing || (u64)cpu_ns > now_ns - listed_ns ? (u64)cpu_ns : 0;
-    thread_read_name(a, slot);
+    if (!thread_read_name(a, slot)) {
+        close_fd(slot->syscall_fd);
+        slot->tid = 0;                    /* gone already: unseen.c reports what it used */
+        return;
+    }
     slot->signals_blocked = thread_blocks_signal(a, tid);
 }
 
