@@ -22,11 +22,12 @@
  *
  * Version history
  *   1  first version
+ *   2  heartbeat and budget of the host, the reason of a stop, room for 64 counters
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 1
+#define ABI_VERSION 2
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -93,8 +94,23 @@ enum counter {
     COUNTER_RATE_MHZ_NOW = 26,            /* rate in force, in 1/1000 Hz */
     COUNTER_NOT_READY = 27,               /* samples retried because unwind information was being compiled */
     COUNTER_WAITS_INTERRUPTED = 28,       /* signals that found their thread just gone to sleep */
-    COUNTER_COUNT = 32,                   /* room for more without a new layout */
+    COUNTER_SIGNALS_FAILED = 29,          /* signals the kernel did not take, or took without what we sent with them */
+    COUNTER_HANDLER_REPLACED = 30,        /* thread-ticks not signalled: the target has set a handler of its own */
+    COUNTER_BUDGET_LOWERED = 31,          /* times the rate was lowered to stay within the budget … */
+    COUNTER_BUDGET_RAISED = 32,           /* … and raised again */
+    COUNTER_GAPS = 33,                    /* times all of the target stood still: SIGSTOP, freezer, debugger */
+    COUNTER_GAP_NS = 34,                  /* how long; in no interval */
+    COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
+
+/* Why sampling ended, as far as the agent knows. */
+enum stop_reason {
+    STOP_NONE = 0,                        /* it goes on */
+    STOP_ASKED = 1,                       /* by the host, or because the script was unloaded */
+    STOP_HOST_SILENT = 2,                 /* the host gave no sign of life for HOST_SILENCE_NS */
+};
+
+#define HOST_SILENCE_NS 3000000000ULL     /* of the time in which the agent itself could run */
 
 #define HANDLER_HISTOGRAM_BUCKETS 64      /* handler time, 250 ns a bucket; the last holds all that is longer */
 #define HANDLER_HISTOGRAM_NS 250
@@ -109,6 +125,9 @@ struct ring_header {
     unsigned long long start_ns;          /* CLOCK_MONOTONIC when sampling began */
     unsigned long long now_ns;            /* CLOCK_MONOTONIC of the last round */
     unsigned long long stopped;           /* 1 after the last batch */
+    unsigned long long stop_reason;       /* enum stop_reason */
+    unsigned long long host_ns;           /* CLOCK_MONOTONIC, by the host, several times a second; 0: not begun */
+    unsigned long long budget_ppm;        /* by the host: what sampling may cost, in millionths of a core; 0: no limit */
     unsigned long long counters[COUNTER_COUNT];
     unsigned long long handler_histogram[HANDLER_HISTOGRAM_BUCKETS];
 };

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -32,7 +32,7 @@ INTERVAL_OPEN = 1
 
 HANDLER_HISTOGRAM_BUCKETS = 64
 HANDLER_HISTOGRAM_NS = 250
-COUNTER_COUNT = 32
+COUNTER_COUNT = 64
 # In the order of enum counter; the position is the index into ring_header.counters.
 COUNTER_NAMES = (
     "ticks",
@@ -64,10 +64,20 @@ COUNTER_NAMES = (
     "rate_mhz_now",
     "not_ready",
     "waits_interrupted",
+    "signals_failed",
+    "handler_replaced",
+    "budget_lowered",
+    "budget_raised",
+    "gaps",
+    "gap_ns",
 )
+STOP_NONE = 0
+STOP_ASKED = 1
+STOP_HOST_SILENT = 2
+HOST_SILENCE_NS = 3_000_000_000
 
 # "<" keeps Python from adding holes of its own; abi.h has none.
-RING_HEADER = struct.Struct("<Q2I6Q")
+RING_HEADER = struct.Struct("<Q2I9Q")
 BATCH_HEADER = struct.Struct("<4I2Q")
 SECTION_HEADER = struct.Struct("<4I")
 MODULE_RECORD = struct.Struct("<2I3Q32s2I")

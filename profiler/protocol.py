@@ -306,7 +306,8 @@ def _decode_intervals(section: bytes, record_count: int) -> npt.NDArray[np.void]
 
 
 # Positions in the header taken as an array of u64.
-_RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED, _COUNTERS = 2, 3, 4, 5, 6, 7, 8
+_RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED = 2, 3, 4, 5, 6, 7
+_STOP_REASON, _HOST, _BUDGET, _COUNTERS = 8, 9, 10, 11
 
 
 class Ring:
@@ -390,6 +391,21 @@ class Ring:
     def stopped(self) -> bool:
         """True once the last batch is in place."""
         return self._words[_STOPPED] != 0
+
+    @property
+    def stop_reason(self) -> int:
+        """Why the agent stopped: one of ``abi.STOP_*``."""
+        return self._words[_STOP_REASON]
+
+    def beat(self, now_ns: int) -> None:
+        """Tell the agent that the host lives: an agent without a beat for
+        ``abi.HOST_SILENCE_NS`` stops.
+        """
+        self._words[_HOST] = now_ns
+
+    def set_budget(self, budget_ppm: int) -> None:
+        """What sampling may cost, in millionths of a core; 0 for no limit."""
+        self._words[_BUDGET] = budget_ppm
 
     def close(self) -> None:
         """Let go of the buffer, so that its mapping can be closed."""

@@ -142,7 +142,7 @@ def test_random_damage_gives_batches_or_a_protocol_error_and_nothing_else() -> N
 def ring_of(data_bytes: int, *, head: int, tail: int) -> bytearray:
     buffer = bytearray(abi.RING_HEADER_BYTES + data_bytes)
     abi.RING_HEADER.pack_into(
-        buffer, 0, abi.RING_MAGIC, abi.ABI_VERSION, 99, data_bytes, head, tail, 111, 222, 0
+        buffer, 0, abi.RING_MAGIC, abi.ABI_VERSION, 99, data_bytes, head, tail, 111, 222, 0, 0, 0, 0
     )
     return buffer
 
@@ -195,10 +195,10 @@ def test_ring_of_another_version_or_size_is_refused() -> None:
 def test_ring_counters_and_histogram_are_read_by_name() -> None:
     buffer = ring_of(64, head=0, tail=0)
     words = np.frombuffer(buffer, "<u8")
-    words[8 : 8 + abi.COUNTER_COUNT] = np.arange(abi.COUNTER_COUNT)
-    words[40 : 40 + abi.HANDLER_HISTOGRAM_BUCKETS] = 1000 + np.arange(64)
+    words[11 : 11 + abi.COUNTER_COUNT] = np.arange(abi.COUNTER_COUNT)
+    words[75 : 75 + abi.HANDLER_HISTOGRAM_BUCKETS] = 1000 + np.arange(64)
     ring = Ring(buffer)
     counters = ring.counters()
     assert counters["ticks"] == 0
-    assert counters["waits_interrupted"] == len(abi.COUNTER_NAMES) - 1
+    assert counters["gap_ns"] == abi.COUNTER_NAMES.index("gap_ns")
     assert ring.handler_histogram() == list(range(1000, 1064))
