@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TextIO
 
+from flametap.certificate import Certificate
 from flametap.model import Status
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
@@ -97,9 +98,8 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
     lost = losses(status)
     if lost:
         parts.append(f"{sum(lost.values()):,} lost")
-    cost_ns = status.counters.get("handler_ns_total", 0) + status.counters.get("sampler_cpu_ns", 0)
-    if elapsed_s > 0:
-        parts.append(f"cost {cost_ns / elapsed_s / 1e7:.2g} %")
+    if status.duration_ns > 0:
+        parts.append(f"cost {Certificate.of(status).core_share * 100:.2g} %")
     return " · ".join(parts)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flametap.certificate import Certificate
 from flametap.cli.outputs import STDOUT, Output
 from flametap.cli.progress import (
     Progress,
@@ -110,11 +111,12 @@ def finish(
     for note in status.notes:
         progress.warn(note)
     lines = summary(status, capture.profile.total_ns(Clock.CPU), len(capture.threads()))
+    certificate = Certificate.of(status)
     if outputs:
         _refuse_empty(capture, what)
     for output in outputs:
-        _write(capture, output, what, [*lines, *status.notes], progress)
-    for line in lines:
+        _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
+    for line in (*lines, *certificate.lines()):
         progress.say(line)
     if verbose:
         for source in status.symbols:
@@ -155,7 +157,12 @@ def _refuse_empty(capture: Capture, what: What) -> None:
 
 
 def _write(
-    capture: Capture, output: Output, what: What, notes: Sequence[str], progress: Progress
+    capture: Capture,
+    output: Output,
+    what: What,
+    notes: Sequence[str],
+    cost: Mapping[str, int | float],
+    progress: Progress,
 ) -> None:
     from flametap.export import write_file
 
@@ -172,6 +179,7 @@ def _write(
         unit=what.unit,
         title=f"{capture.command} ({capture.pid})",
         notes=notes,
+        cost=cost,
     )
     if output.path != STDOUT:
         progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")

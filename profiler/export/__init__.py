@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -68,6 +68,7 @@ def write_file(
     unit: str = "time",
     title: str = "flametap",
     notes: Sequence[str] = (),
+    cost: Mapping[str, int | float] | None = None,
 ) -> None:
     """Write a profile with the names that are known now.
 
@@ -85,11 +86,15 @@ def write_file(
         unit: "time", or "samples" for numbers of stacks.
         title: what the profile is of, where the format has room.
         notes: what was lost and what cannot be trusted, one line each, where the format has room.
+        cost: what the recording cost the process (``Certificate.as_json``), where the format has
+            room.
 
     Raises:
         OutputError: it cannot be written.
     """
-    request = ExportRequest(profile, table, clock, thread_ids, by_thread, unit, title, notes)
+    request = ExportRequest(
+        profile, table, clock, thread_ids, by_thread, unit, title, notes, cost or {}
+    )
     write = FORMATS[format_name].write
     try:
         if path == STDOUT:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from flametap.model import Clock
 from flametap.profile import Profile
@@ -22,6 +22,7 @@ class ExportRequest:
     unit: str = "time"
     title: str = "flametap"
     notes: Sequence[str] = ()
+    cost: Mapping[str, int | float] = field(default_factory=dict)
 
     @property
     def counts_samples(self) -> bool:

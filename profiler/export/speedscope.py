@@ -3,7 +3,8 @@
 Weights are nanoseconds of the chosen clock and add up exactly to the thread's total; a sample is a
 stretch of time in one stack, so equal neighbours are one. Counted in samples instead, a profile has
 one sample per stack and no order. Losses and doubts go into the name, which speedscope shows on
-top.
+top; they stand once more, with the cost of the recording, under "flametap", which other readers
+pass over.
 
 Written piece by piece: profiles first, the frames they use last, as JSON does not care.
 
@@ -49,6 +50,11 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
         "exporter": f"flametap {__version__}",
         "name": _text("; ".join((f"{request.title}, {_what(request)}", *request.notes))),
         "activeProfileIndex": heaviest,
+        "flametap": {
+            "version": __version__,
+            "notes": [_text(note) for note in request.notes],
+            "cost": request.cost,
+        },
     }
     file.write(orjson.dumps(head)[:-1] + b',"profiles":[')
     for i, thread in enumerate(threads):

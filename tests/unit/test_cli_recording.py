@@ -260,7 +260,7 @@ def test_summary_of_an_idle_process_points_to_the_wall_clock() -> None:
 
 
 def test_recording_line() -> None:
-    status = Status(7, "demo", "recording", rate_hz=100.0, samples=42)
+    status = Status(7, "demo", "recording", rate_hz=100.0, samples=42, duration_ns=2_000_000_000)
     status.counters = {
         "handler_ns_total": 10_000_000,
         "sampler_cpu_ns": 10_000_000,

@@ -71,6 +71,16 @@ def test_one_profile_per_thread_in_order_of_time() -> None:
     assert file["activeProfileIndex"] == 1, "the heaviest"
 
 
+def test_cost_and_notes_stand_where_programs_find_them() -> None:
+    cost = {"signals_sent": 7, "core_share": 0.004}
+    request = ExportRequest(*small_profile(), notes=("3 intervals lost",), cost=cost)
+    assert export(request)["flametap"] == {
+        "version": __version__,
+        "notes": ["3 intervals lost"],
+        "cost": cost,
+    }
+
+
 def test_frames_have_file_and_line() -> None:
     file = export(ExportRequest(*small_profile()))
     frames = {frame["name"]: frame for frame in file["shared"]["frames"]}

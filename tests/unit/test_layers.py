@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "model": (),
     "errors": (),
     "syscalls": (),
+    "certificate": ("model",),
     # Bytes → events → store.
     "abi": (),
     "protocol": ("model", "errors", "abi"),

@@ -197,9 +197,16 @@ export class Quality {
         !median
           ? fact('A sample takes, on average', mean ? formatNs(mean) : '–')
           : fact('A sample takes', `${formatNs(median)} / ${formatNs(p99)}`, 'median / 99th percentile at most'),
-        fact('Longest sample', formatNs(counters.handler_ns_max ?? 0)),
+        fact('Longest sample', formatNs(counters.handler_ns_max ?? 0), 'the longest a thread was held up'),
         fact('Sampling thread', formatNs(counters.sampler_cpu_ns ?? 0), 'CPU time since the start'),
         fact('Memory', formatBytes(counters.bytes_held ?? 0), 'held in the process until we detach'),
+        fact('Signals sent', formatCount(counters.signals_sent ?? 0), 'to running threads'),
+        fact('Stacks read', formatCount(counters.parked_reads ?? 0), 'of sleeping threads, without waking them'),
+        fact(
+          'Calls resumed',
+          formatCount(counters.eintr_repaired ?? 0),
+          `interrupted by our signal; ${formatCount(counters.eintr_unrepairable ?? 0)} could not be`,
+        ),
       ),
     ]);
   }

@@ -1,0 +1,88 @@
+"""What a recording cost the process it was made of: the figures that go with every recording.
+
+Measured by the agent itself, in the process: the time of each run of its signal handler, the CPU
+time of its sampling thread, the memory it holds. The injection's own, once per attach, is not in
+it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flametap.model import Status
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Cost and footprint of a recording up to now. Times are nanoseconds."""
+
+    duration_ns: int
+    rate_hz: float  # in force at the end; the governor may have lowered it
+    handler_runs: int
+    handler_p50_ns: int  # upper end of a histogram's bucket, 0 when it never ran
+    handler_p99_ns: int
+    handler_max_ns: int
+    handler_total_ns: int
+    sampler_cpu_ns: int
+    bytes_held: int
+    signals_sent: int
+    waits_resumed: int  # system calls our signal cut short, started again unnoticed
+    waits_broken: int  # … that returned EINTR to the program all the same
+    parked_reads: int  # stacks read from sleeping threads, which were not woken
+
+    @classmethod
+    def of(cls, status: Status) -> Certificate:
+        """From the counters of a status (abi.h, enum counter); what is not there is 0."""
+        counters = status.counters
+        return cls(
+            duration_ns=status.duration_ns,
+            rate_hz=status.rate_hz,
+            handler_runs=counters.get("signals_handled", 0),
+            handler_p50_ns=status.handler_p50_ns,
+            handler_p99_ns=status.handler_p99_ns,
+            handler_max_ns=counters.get("handler_ns_max", 0),
+            handler_total_ns=counters.get("handler_ns_total", 0),
+            sampler_cpu_ns=counters.get("sampler_cpu_ns", 0),
+            bytes_held=counters.get("bytes_held", 0),
+            signals_sent=counters.get("signals_sent", 0),
+            waits_resumed=counters.get("eintr_repaired", 0),
+            waits_broken=counters.get("eintr_unrepairable", 0),
+            parked_reads=counters.get("parked_reads", 0),
+        )
+
+    @property
+    def core_share(self) -> float:
+        """CPU time of handler and sampling thread, as a share of one core; 0 before the start."""
+        if self.duration_ns <= 0:
+            return 0.0
+        return (self.handler_total_ns + self.sampler_cpu_ns) / self.duration_ns
+
+    def lines(self) -> list[str]:
+        """For people: what it took, and what the process's threads felt of it."""
+        took = (
+            f"cost: {self.core_share:.2%} of a core in the process, {_mebibytes(self.bytes_held)}"
+        )
+        if self.handler_p50_ns:
+            took += (
+                f"; a sample took {_micros(self.handler_p50_ns)}"
+                f" (99 % at most {_micros(self.handler_p99_ns)},"
+                f" longest {_micros(self.handler_max_ns)})"
+            )
+        felt = (
+            f"felt: {self.signals_sent:,} signals to running threads, "
+            f"{self.parked_reads:,} stacks read from sleeping ones, "
+            f"{self.waits_resumed:,} interrupted calls resumed, {self.waits_broken:,} not"
+        )
+        return [took, felt]
+
+    def as_json(self) -> dict[str, int | float]:
+        """The same for programs: field names as they are, times in nanoseconds."""
+        return {**vars(self), "core_share": round(self.core_share, 6)}
+
+
+def _micros(ns: int) -> str:
+    return f"{ns / 1000:.3g} µs"
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / (1 << 20):.3g} MiB held"

@@ -1,0 +1,45 @@
+"""The figures of what a recording cost."""
+
+from __future__ import annotations
+
+from flametap.certificate import Certificate
+from flametap.model import Status
+
+
+def a_status() -> Status:
+    status = Status(7, "demo", "ended", rate_hz=1000.0, duration_ns=2_000_000_000)
+    status.handler_p50_ns, status.handler_p99_ns = 1750, 5500
+    status.counters = {
+        "signals_handled": 1900,
+        "signals_sent": 1901,
+        "handler_ns_total": 4_000_000,
+        "handler_ns_max": 41_234,
+        "sampler_cpu_ns": 16_000_000,
+        "bytes_held": 12 << 20,
+        "eintr_repaired": 3,
+        "parked_reads": 812,
+    }
+    return status
+
+
+def test_certificate_says_what_it_took_and_what_was_felt() -> None:
+    assert Certificate.of(a_status()).lines() == [
+        "cost: 1.00% of a core in the process, 12 MiB held; a sample took 1.75 µs"
+        " (99 % at most 5.5 µs, longest 41.2 µs)",
+        "felt: 1,901 signals to running threads, 812 stacks read from sleeping ones,"
+        " 3 interrupted calls resumed, 0 not",
+    ]
+
+
+def test_certificate_of_nothing_makes_no_claims() -> None:
+    empty = Certificate.of(Status(7, "demo", "attaching"))
+    assert empty.core_share == 0.0
+    assert empty.lines()[0] == "cost: 0.00% of a core in the process, 0 MiB held"
+
+
+def test_certificate_for_programs_has_every_figure() -> None:
+    as_json = Certificate.of(a_status()).as_json()
+    assert as_json["core_share"] == 0.01
+    assert as_json["waits_resumed"] == 3
+    assert as_json["waits_broken"] == 0
+    assert as_json["handler_max_ns"] == 41_234
