@@ -76,6 +76,12 @@ test-c: ; @$(MAKE) test ARGS="tests/agent_c $(ARGS)" ## the agent's C under gcc 
 test-attach: ; @$(MAKE) test ARGS="tests/integration $(ARGS)" ## attach to real programs
 test-page: ; @$(MAKE) test ARGS="tests/browser $(ARGS)" ## the page in headless Chromium
 
+# Minutes; an hour of sampled target time, in pieces: make stress ARGS="--until 3600 --results hour.jsonl"
+SECONDS ?= 5
+.PHONY: stress
+stress: $(STAMP) ## real programs recorded at 1 000 Hz while they live and die; see tests/stress/README.md
+	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds $(SECONDS) $(ARGS)
+
 .PHONY: check
 check: fmt-check lint types installed test ## all that CI runs
 
