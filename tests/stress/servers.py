@@ -1,4 +1,4 @@
-"""Servers under load. The load checks every answer; the state they end in is the one it asked for."""
+"""Servers under load. The load checks every answer, and the state the server ends in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 import socket
 import subprocess
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from harness import Run, scenario
 from running import Target, wait_until
+
+READY_S = 30.0
 
 
 def free_port() -> int:
@@ -18,53 +22,26 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@scenario("redis")
-def redis(run: Run) -> None:
-    """redis-server under redis-benchmark; it has to count as far as the benchmark does."""
-    path = run.folder / "redis.sock"
-    server = run.start(
-        ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", run.folder]
-    )
-    wait_until(lambda: "ready to accept" in "".join(server.lines), "redis to be ready", 20)
-    over, asked = threading.Event(), 0
-    client = ["redis-cli", "-s", path]
+@contextmanager
+def looping(call: Callable[[], None]) -> Iterator[None]:
+    """Calls something again and again while the block runs, and ends with a whole call."""
+    over = threading.Event()
 
-    def load() -> None:
-        nonlocal asked
+    def loop() -> None:
         while not over.is_set():
-            benchmark = [
-                "redis-benchmark",
-                "-s",
-                path,
-                "-q",
-                "-t",
-                "incr",
-                "-c",
-                "8",
-                "-n",
-                "20000",
-            ]
-            done = subprocess.run(benchmark, capture_output=True, text=True, check=False)
-            run.expect(done.returncode == 0 and "Error" not in done.stdout, f"load: {done}")
-            asked += 20000
+            call()
 
-    with run.unharmed(server.pid, own_threads="jemalloc_bg_thd"):
-        loader = threading.Thread(target=load)
-        loader.start()
-        try:
-            run.collect(run.begin(server.pid))
-        finally:
-            over.set()
-            loader.join()
-    got = subprocess.run([*client, "get", "counter:__rand_int__"], capture_output=True, text=True)
-    run.expect(int(got.stdout or 0) == asked, f"counted to {got.stdout!r} instead of {asked}")
-    subprocess.run([*client, "shutdown", "nosave"], capture_output=True, check=False)
-    wait_until(lambda: not server.alive, "redis to end")
-    run.expect(server.exit_code == 0, f"redis exits with {server.exit_code}")
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def check_wrk(run: Run, wrk: Target) -> int:
-    """Waits for wrk's end; each error it reports is a finding. Returns how many requests it made."""
+    """Waits for wrk's end; each error it reports is a finding. Returns the number of requests."""
     wait_until(lambda: not wrk.alive, "wrk to end", run.seconds + 60)
     report = "\n".join(wrk.lines)
     for trouble in ("Socket errors", "Non-2xx"):
@@ -72,3 +49,32 @@ def check_wrk(run: Run, wrk: Target) -> int:
     found = re.search(r"(\d+) requests in", report)
     run.expect(found is not None and int(found[1]) > 0, f"wrk: {report} {wrk.errors}")
     return int(found[1]) if found else 0
+
+
+@scenario("redis")
+def redis(run: Run) -> None:
+    """redis-server under redis-benchmark; it has to count as far as the benchmark does."""
+    path = str(run.folder / "redis.sock")
+    server = run.start(
+        ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", run.folder]
+    )
+    wait_until(lambda: "ready to accept" in "".join(server.lines), "redis to be ready", READY_S)
+    asked = 0
+
+    def load() -> None:
+        nonlocal asked
+        command = ["redis-benchmark", "-s", path, "-q", "-t", "incr", "-c", "8", "-n", "20000"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        run.expect(done.returncode == 0 and "Error" not in done.stdout, f"load: {done}")
+        asked += 20000
+
+    with run.unharmed(server.pid, own_threads="jemalloc_bg_thd"), looping(load):
+        run.collect(run.begin(server.pid))
+    get = ["redis-cli", "-s", path, "get", "counter:__rand_int__"]
+    got = subprocess.run(get, capture_output=True, text=True, check=False).stdout
+    run.expect(got.strip() == str(asked), f"counted to {got!r} instead of {asked}")
+    subprocess.run(
+        ["redis-cli", "-s", path, "shutdown", "nosave"], capture_output=True, check=False
+    )
+    wait_until(lambda: not server.alive, "redis to end", READY_S)
+    run.expect(server.exit_code == 0, f"redis exits with {server.exit_code}")
