@@ -35,7 +35,13 @@ C_SOURCES = (
     "handler.c",
     "parked.c",
     "unseen.c",
+    "disposition.c",
+    "drain.c",
+    "deadman.c",
+    "governor.c",
+    "gaps.c",
     "sampler.c",
+    "sampler_thread.c",
     "main.c",
 )
 """All C files of the agent in the order in which they are joined: a file calls only what stands

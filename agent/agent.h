@@ -5,7 +5,7 @@
  * Who writes what:
  *   sampler thread   everything, unless said otherwise
  *   signal handler   the `answer` part of the slot it was sent for, `wanted` of a module, want_refresh, want_modules, rule_cache
- *   JS thread        `command`, and `owner` of a slot
+ *   JS thread        `command`, and `owner` of a slot; everything before the sampler thread starts and after it ended
  */
 #ifndef FLAMETAP_AGENT_H
 #define FLAMETAP_AGENT_H
@@ -132,6 +132,9 @@ struct thread_slot {
     u64 sent_cpu_ns;
     u64 first_seen_ns;
     u64 backoff_until_ns;
+    u32 given_up;                         /* its last signal was not answered, and we stopped waiting for that */
+    u32 drain_pending;                    /* drain.c: that signal was pending … */
+    i64 drain_cpu_ns;                     /* … and the thread's CPU clock then */
     u64 last_run_ns;                      /* when it was last seen on a CPU, and on which stack */
     u32 last_run_trace;
     struct interval open;
@@ -154,9 +157,16 @@ struct trace_slot {
 struct agent {
     u32 pid;
     u32 sampler_tid;
-    u64 period_ns;
+    u64 period_ns;                        /* in force */
+    u64 asked_period_ns;
     volatile u32 command;
-    volatile u32 stopped;
+    volatile u32 has_ended;               /* the sampler has done all it had to do */
+    u32 stop_reason;                      /* enum stop_reason */
+    u32 unanswered;                       /* threads that never took their last signal */
+    u8 *gate;                             /* disposition.c */
+    u32 was_replaced;                     /* the target has set a handler of its own, at least once */
+    u32 signal_is_ours;                   /* as of this round */
+    u32 signals_open;                     /* a signal was sent in this round */
     i32 signo;
     u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
     u64 fd_limit;                         /* RLIMIT_NOFILE */
@@ -208,6 +218,28 @@ struct agent {
     u64 unseen_cpu_ns;                    /* reported as the CPU time of threads that ended unseen */
     u64 unseen_checked_ns;
     struct thread_slot unseen;            /* stands for those threads */
+
+    /* deadman.c */
+    u64 host_seen_ns;
+    u64 host_checked_ns;
+    u64 host_silence_ns;
+
+    /* governor.c */
+    u64 handler_cost_ns;
+    u64 compile_cpu_ns;
+    u64 window_start_ns;
+    u64 window_cost_ns;
+    u64 early_check_ns;
+    u32 windows_over;
+    u32 windows_under;
+
+    /* gaps.c */
+    u64 awake_ns;
+    u64 planned_sleep_ns;
+    u64 own_cpu_ns;
+    u64 run_delay_ns;
+    u64 run_delay_read_ns;
+    u64 signals_from_ns;                  /* none are sent before */
 
     u8 *stack_copy;                       /* STACK_COPY_BYTES */
     u64 *parked_frames;                   /* MAX_FRAMES */

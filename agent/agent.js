@@ -5,8 +5,11 @@
 
 'use strict';
 
-/* How often threads born since are sorted into the target's and Frida's. */
-const SORT_INTERVAL_MS = 100;
+/* How often threads born since are sorted into the target's and Frida's, and whether the host still lives is asked. */
+const TEND_INTERVAL_MS = 100;
+
+/* errno: the host was away for so long between prepare and start that the agent is gone. */
+const ETIMEDOUT = 110;
 
 /* C functions that agent.js may call: name -> [return type, argument types]. */
 const FUNCTIONS = {
@@ -19,6 +22,7 @@ const FUNCTIONS = {
   agent_next_unknown: ['uint', []],
   agent_set_owner: ['void', ['uint', 'int']],
   agent_signal_number: ['uint', []],
+  agent_is_orphaned: ['int', []],
 };
 
 /* libc functions that the C sources use, each under the name libc_NAME. */
@@ -35,7 +39,7 @@ const LIBC_FUNCTIONS = [
 let module = null;
 let cell = null;
 let agent = null;
-let sortTimer = null;
+let tendTimer = null;
 
 function libcSymbols() {
   const symbols = { agent_cell: cell };
@@ -58,11 +62,17 @@ function sortThreads() {
 
 function stop() {
   if (agent === null) return -1;
-  if (sortTimer !== null) {
-    clearInterval(sortTimer);
-    sortTimer = null;
+  if (tendTimer !== null) {
+    clearInterval(tendTimer);
+    tendTimer = null;
   }
   return agent.agent_stop();
+}
+
+/* All calls into C come from the thread that runs this script, one after another: what `stop` frees is used by none. */
+function tend() {
+  if (agent.agent_is_orphaned()) stop();
+  else sortThreads();
 }
 
 rpc.exports = {
@@ -79,19 +89,19 @@ rpc.exports = {
       return { error: -error };
     }
     sortThreads();
+    tendTimer = setInterval(tend, TEND_INTERVAL_MS);
     return { error: 0, fd: agent.agent_ring_fd(), signal: agent.agent_signal_number() };
   },
 
   /* The host has the ring: give the descriptor back, begin to sample. Returns 0 or an errno. */
   start() {
+    if (tendTimer === null) return ETIMEDOUT;
     agent.agent_close_ring_fd();
-    const error = agent.agent_start();
-    if (error === 0) sortTimer = setInterval(sortThreads, SORT_INTERVAL_MS);
-    return error;
+    return agent.agent_start();
   },
 
   setPaused(paused) {
-    agent.agent_set_paused(paused ? 1 : 0);
+    if (agent !== null) agent.agent_set_paused(paused ? 1 : 0);
   },
 
   /* Returns how many threads left a signal unanswered, -1 if nothing was running. */

@@ -8,60 +8,6 @@ static int outboxes_new(struct agent *a)
            outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
 }
 
-/* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
- * signalfd). */
-static u32 signal_is_blocked(struct agent *a, i32 signo)
-{
-    a->signo = signo;
-    return thread_blocks_signal(a, a->pid);
-}
-
-/*
- * The signal to use: one whose default is to be ignored, so that a late one harms nobody, not even after exec or when
- * a thread unblocks it after we have gone (a real-time signal would kill). SIGURG or SIGWINCH, where nobody handles
- * it; where both are handled, SIGWINCH, passing on what is not ours: Go handles all, and sends itself SIGURG all the
- * time.
- */
-static void signal_choose(struct agent *a)
-{
-    static const i32 candidates[2] = {SIGNO_URG, SIGNO_WINCH};
-    struct kernel_sigaction action;
-    u32 i;
-    kernel_sigaction_get(SIGNO_URG, &action);
-    /* On a goroutine's small stack a handler must not run, and Go's own handlers say so. */
-    a->on_alternate_stack = action.handler > SIGNAL_IGNORE && (action.flags & FLAG_ONSTACK) != 0;
-    for (i = 0; i < 2; i++) {
-        if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE &&
-            !signal_is_blocked(a, candidates[i])) {
-            a->signo = candidates[i];
-            return;
-        }
-    }
-    a->signo = SIGNO_WINCH;
-    kernel_sigaction_get(SIGNO_WINCH, &a->old_action);
-}
-
-static i32 signal_install(struct agent *a)
-{
-    /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
-     * restorer, whose code stays when ours is unmapped. */
-    u64 action[19];
-    u32 i;
-    for (i = 0; i < 19; i++)
-        action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
-    action[0] = (u64)handle_signal_sigsafe;
-    action[17] = FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
-    return libc_sigaction(a->signo, action, (void *)0);
-}
-
-/* Put the target's disposition back, if ours is still there. */
-static void signal_restore(struct agent *a)
-{
-    struct kernel_sigaction now;
-    if (kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)handle_signal_sigsafe)
-        kernel_sigaction_set(a->signo, &a->old_action);
-}
-
 static i32 sampler_start(struct agent *a)
 {
     u64 attributes[8];                    /* pthread_attr_t is 56 bytes */
@@ -130,6 +76,8 @@ int agent_prepare(unsigned int rate_hz)
     a->ring_fd = -1;
     a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
     a->period_ns = 1000000000ULL / rate_hz;
+    a->asked_period_ns = a->period_ns;
+    a->host_checked_ns = now_ns_sigsafe();
     a->random = now_ns_sigsafe() | 1;
     a->cache_generation = 1;
     a->tsc_start = read_tsc_sigsafe();
@@ -171,9 +119,15 @@ int agent_start(void)
     a->unseen_checked_ns = now_ns;
     unseen_rebase(a);
     error = signal_install(a);
-    if (error)
-        return -error;
-    return sampler_start(a);
+    if (!error) {
+        error = sampler_start(a);
+        if (error) {
+            a->sampler_thread = 0;
+            signal_restore(a);
+            gate_close(a);
+        }
+    }
+    return error;
 }
 
 void agent_set_paused(int paused)
@@ -211,9 +165,8 @@ unsigned int agent_signal_number(void)
 }
 
 /*
- * End sampling: join the sampler, wait for handlers, put the signal back, write the last batch, free everything.
- * Returns the number of threads whose handler did not answer in time (their signal, if it ever comes, is ignored), or
- * -1 if nothing was running. May be called again.
+ * End sampling, if the sampler has not done so by itself: wait for it, free everything. Returns the number of threads
+ * that never took their last signal (and never will), or -1 if nothing was there. May be called again.
  */
 int agent_stop(void)
 {
@@ -224,15 +177,24 @@ int agent_stop(void)
     a->command = COMMAND_STOP;
     if (a->sampler_thread)
         libc_pthread_join(a->sampler_thread, (void *)0);
-    unanswered = handlers_drain(a);
-    signal_restore(a);
-    sampler_finish(a);
-    ring_flush(a, now_ns_sigsafe());
-    store_release_u64((volatile u64 *)&a->ring->stopped, 1);
+    else
+        ring_close(a, host_is_silent(a, now_ns_sigsafe()) ? STOP_HOST_SILENT : STOP_ASKED);
+    unanswered = a->unanswered;
     agent_cell = (struct agent *)0;
-    if (!unanswered)
-        agent_free(a);
+    agent_free(a);
     return (int)unanswered;
+}
+
+/* Has the agent no more to do, because its host fell silent? Then agent_stop is to be called. Asked several times a
+ * second, from agent_prepare on. */
+int agent_is_orphaned(void)
+{
+    struct agent *a = agent_cell;
+    if (!a)
+        return 0;
+    if (!a->sampler_thread)
+        return (int)host_is_silent(a, now_ns_sigsafe());
+    return load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT;
 }
 
 #ifdef __TINYC__

@@ -100,6 +100,13 @@ static void ring_flush(struct agent *a, u64 now_ns)
     outbox_clear(&a->intervals_out);
 }
 
+/* After the last batch: the host learns that no other will come, and why. */
+static void ring_close(struct agent *a, u32 stop_reason)
+{
+    a->ring->stop_reason = stop_reason;
+    store_release_u64((volatile u64 *)&a->ring->stopped, 1);
+}
+
 /* The memfd and its mapping. 0, or the negative errno of what failed. */
 static i64 ring_new(struct agent *a)
 {

@@ -76,20 +76,41 @@ static u32 thread_read_name(struct agent *a, struct thread_slot *slot)
     return 1;
 }
 
-/* Does the thread's mask block our signal? SigBlk of /proc/PID/task/TID/status, proc(5). */
-static u32 thread_blocks_signal(struct agent *a, u32 tid)
+struct thread_signals {
+    u64 blocked;                          /* bit n - 1 is signal n */
+    u64 pending;                          /* of this thread alone */
+    char state;                           /* R S D T t Z X; proc(5) */
+};
+
+/* State, SigPnd and SigBlk of /proc/PID/task/TID/status, proc(5). 0 when the thread is gone. */
+static u32 thread_signals_read(struct agent *a, u32 tid, struct thread_signals *signals)
 {
     char *text = (char *)a->text;
     i64 got = task_file_read(tid, "status", text, TEXT_BYTES);
     i64 i;
+    signals->blocked = 0;
+    signals->pending = 0;
+    signals->state = 'R';
     for (i = 0; i + 24 < got; i++) {
-        if (text[i] == '\n' && text[i + 1] == 'S' && text[i + 4] == 'B' && text[i + 5] == 'l' && text[i + 6] == 'k') {
-            const char *at = text + i + 9;
-            u64 mask = parse_number(&at, text + got, 16);
-            return (u32)(mask >> (a->signo - 1)) & 1;
-        }
+        const char *at = text + i + 9;
+        if (text[i] != '\n' || text[i + 1] != 'S')
+            continue;
+        if (text[i + 2] == 't' && text[i + 3] == 'a' && text[i + 4] == 't' && text[i + 5] == 'e')
+            signals->state = text[i + 8];
+        else if (text[i + 4] == 'P' && text[i + 5] == 'n' && text[i + 6] == 'd' && text[i + 2] == 'i')
+            signals->pending = parse_number(&at, text + got, 16);
+        else if (text[i + 4] == 'B' && text[i + 5] == 'l' && text[i + 6] == 'k')
+            signals->blocked = parse_number(&at, text + got, 16);
     }
-    return 0;
+    return got > 0;
+}
+
+/* Does the thread's mask block our signal? */
+static u32 thread_blocks_signal(struct agent *a, u32 tid)
+{
+    struct thread_signals signals;
+    thread_signals_read(a, tid, &signals);
+    return (u32)(signals.blocked >> (a->signo - 1)) & 1;
 }
 
 /* The slot of a thread. Listings come in the order of the slots, nearly, so the search goes on where the last one

@@ -22,7 +22,7 @@ static u64 unseen_measure(struct agent *a)
         }
     }
     known_ns = a->target_cpu_ns + a->injected_cpu_ns;
-    if (a->sampler_tid && !a->stopped) {
+    if (a->sampler_tid) {
         i64 own_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->sampler_tid));
         a->ring->counters[COUNTER_SAMPLER_CPU_NS] = own_ns > 0 ? (u64)own_ns : a->ring->counters[COUNTER_SAMPLER_CPU_NS];
     }

@@ -62,7 +62,7 @@ def slowdown(
 ) -> tuple[float, Status]:
     """Share of its speed that the profiled twin loses (0.01 is 1 %), and the last status."""
     twins = (Twin(program, thread_count), Twin(program, thread_count))
-    capture = Capture(twins[profiled].process.pid, CaptureOptions(rate_hz=rate_hz))
+    capture = Capture(twins[profiled].process.pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=0))
     try:
         alone = speeds(twins, seconds)
         capture.start()

@@ -15,9 +15,10 @@ import time
 from dataclasses import dataclass
 
 from flametap import procfs
-from flametap.abi import HANDLER_HISTOGRAM_NS
+from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT
 from flametap.calltree import CallTree, build
 from flametap.errors import FlametapError
+from flametap.heartbeat import Heartbeat
 from flametap.model import Clock, Status, ThreadInfo
 from flametap.profile import Profile
 from flametap.protocol import Decoder, Ring
@@ -26,15 +27,23 @@ from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable
 
 PUMP_INTERVAL_S = 0.05
+# 1 % of a core.
+BUDGET_PPM = 10_000
+# Below this part of the rate that was asked for, it is worth saying so.
+LOWERED_SHARE = 0.95
+HOST_WAS_STOPPED = "flametap itself was stopped"
 # After a target's death its pidfd may be readable a moment before Frida says why.
 REASON_WAIT_S = 0.5
 
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """How to record."""
+    """How to record. ``budget_ppm``: what sampling may cost, in millionths of a core; 0 for no
+    limit.
+    """
 
     rate_hz: float = 100.0
+    budget_ppm: int = BUDGET_PPM
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
 
@@ -51,6 +60,7 @@ class Capture:
         self.error: FlametapError | None = None
         self.symbolizer: Symbolizer | None = None
         self._session = Session(pid)
+        self._heartbeat: Heartbeat | None = None
         self._decoder = Decoder()
         self._state = "attaching"
         self._notes: list[str] = []
@@ -80,7 +90,9 @@ class Capture:
             symbol_dirs=self.options.symbol_dirs,
         )
         try:
-            self._session.attach(self.options.rate_hz)
+            ring = self._session.attach(self.options.rate_hz)
+            self._heartbeat = Heartbeat(ring)
+            ring.set_budget(self.options.budget_ppm)
             self._session.start()
         except BaseException:
             self.close()
@@ -113,6 +125,10 @@ class Capture:
     def close(self) -> None:
         """Stop, and let go of the ring and of all files."""
         self.stop()
+        if self._heartbeat is not None:
+            # Not before the agent has left: to unload it may take longer than it waits for us.
+            self._session.detach()
+            self._heartbeat.stop()
         self._session.close()
         if self.symbolizer is not None:
             self.symbolizer.close()
@@ -141,7 +157,7 @@ class Capture:
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
-            notes=list(self._notes),
+            notes=[*self._notes, *_rate_notes(self.options, counters)],
         )
 
     def threads(self) -> list[ThreadInfo]:
@@ -178,9 +194,18 @@ class Capture:
                 if (
                     self.error is None
                     and not self._session.ended.is_set()
+                    and not self._was_given_up()
                     and not target.has_exited()
                 ):
                     continue
+                if self._was_given_up():
+                    self._session.end_reason = HOST_WAS_STOPPED
+                    self._notes.append(
+                        "sampling stopped because flametap was stopped for too long: the target "
+                        f"waits {HOST_SILENCE_NS / 1e9:g} s for a sign of life"
+                    )
+                    self._finish(HOST_WAS_STOPPED)
+                    return
                 self._session.ended.wait(REASON_WAIT_S)
                 if target.has_exited(REASON_WAIT_S):
                     self._session.end_reason = END_REASONS["process-terminated"]
@@ -190,6 +215,11 @@ class Capture:
                 self._session.ended.set()
                 self._finish(self._session.end_reason)
                 return
+
+    def _was_given_up(self) -> bool:
+        """Has the agent ended by itself, for want of a sign of life?"""
+        ring = self._session.ring
+        return ring is not None and ring.stopped and ring.stop_reason == STOP_HOST_SILENT
 
     def _drain(self) -> None:
         ring = self._session.ring
@@ -245,6 +275,18 @@ class _ExitWatch:
 
     def has_exited(self, timeout_s: float = 0.0) -> bool:
         return self._fd >= 0 and bool(select.select([self._fd], [], [], timeout_s)[0])
+
+
+def _rate_notes(options: CaptureOptions, counters: dict[str, int]) -> list[str]:
+    """What the governor did, in a sentence; none when it had nothing to do."""
+    lowered = counters.get("budget_lowered", 0)
+    if not lowered:
+        return []
+    now_hz = counters["rate_mhz_now"] / 1000
+    cause = f"to stay within {options.budget_ppm / 1e4:g} % of a core (--budget 0: no limit)"
+    if now_hz < LOWERED_SHARE * options.rate_hz:
+        return [f"rate lowered from {options.rate_hz:g} to {now_hz:.3g} Hz {cause}"]
+    return [f"rate lowered {lowered} times, for a while, {cause}"]
 
 
 def _quantiles_ns(ring: Ring) -> tuple[int, int]:

@@ -24,6 +24,7 @@ class How:
     """The options that every attaching command has."""
 
     rate_hz: float = 100.0
+    budget_ppm: int = 10_000
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
     force: bool = False
@@ -44,7 +45,12 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
     # Here and not above: Frida alone takes 0.1 s to load.
     from flametap.capture import Capture, CaptureOptions
 
-    options = CaptureOptions(rate_hz=how.rate_hz, inlines=how.inlines, symbol_dirs=how.symbol_dirs)
+    options = CaptureOptions(
+        rate_hz=how.rate_hz,
+        budget_ppm=how.budget_ppm,
+        inlines=how.inlines,
+        symbol_dirs=how.symbol_dirs,
+    )
     capture = Capture(pid, options)
     try:
         yield capture

@@ -48,6 +48,7 @@ def dump(
     pid_option: int | None,
     as_json: bool,
     rate: float,
+    budget_ppm: int,
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
     force: bool,
@@ -58,7 +59,7 @@ def dump(
     and the system call it waits in.
     """
     target = pick_pid(pid, pid_option)
-    how = attach.How(rate, not no_inlines, symbol_dirs, force, verbose)
+    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose)
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if verbose:

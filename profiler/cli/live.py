@@ -65,6 +65,7 @@ def live(
     port: int,
     no_open: bool,
     rate: float,
+    budget_ppm: int,
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
     force: bool,
@@ -78,7 +79,7 @@ def live(
     """
     target = pick_pid(pid, pid_option)
     planned = plan(outputs, formats)
-    how = attach.How(rate, not no_inlines, symbol_dirs, force, verbose)
+    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose)
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if verbose:

@@ -13,6 +13,10 @@ from flametap.errors import UsageError
 RATE_MIN_HZ = 1.0
 RATE_MAX_HZ = 10_000.0  # beyond it the sampler does nothing but sample
 
+# Less buys no sample; more than all cores of the largest machines is no limit.
+BUDGET_MIN_PPM = 100
+BUDGET_MAX_PPM = 100_000_000
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
@@ -46,6 +50,18 @@ def parse_rate_hz(text: str) -> float:
             "100 is a good rate; 1k shows short phases better",
         )
     return rate_hz
+
+
+def parse_budget_ppm(text: str) -> int:
+    """``2``, ``0.5%`` → millionths of one core; 0 for no limit."""
+    match = re.fullmatch(_NUMBER + r"\s*%?", text.strip())
+    percent = float(match[1]) if match else -1.0
+    budget_ppm = round(percent * 10_000)
+    if percent != 0 and not BUDGET_MIN_PPM <= budget_ppm <= BUDGET_MAX_PPM:
+        raise UsageError(
+            f"'{text}' is not a budget", "give per cent of one core: 2 or 0.5%; 0 is no limit"
+        )
+    return budget_ppm
 
 
 def parse_regex(text: str) -> re.Pattern[str]:
@@ -99,6 +115,16 @@ def sampling_options(command: _Command) -> _Command:
                 default="100",
                 show_default=True,
                 help="Samples per second and thread; 1k is 1000.",
+            ),
+            click.option(
+                "--budget",
+                "budget_ppm",
+                metavar="PERCENT",
+                callback=by(parse_budget_ppm),
+                default="1",
+                show_default=True,
+                help="What sampling may cost, in per cent of one core: above it the rate is "
+                "lowered. 0 is no limit.",
             ),
             click.option("--no-inlines", is_flag=True, help="Leave out inlined functions."),
             click.option(

@@ -104,6 +104,7 @@ def record(
     thread_name: re.Pattern[str] | None,
     unit: str,
     rate: float,
+    budget_ppm: int,
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
     force: bool,
@@ -129,7 +130,7 @@ def record(
         tids=tids,
         thread_name=thread_name,
     )
-    how = attach.How(rate, not no_inlines, symbol_dirs, force, verbose)
+    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose)
     progress = Progress(quiet=quiet)
     if pid is None and len(command) == 1 and command[0].isdigit():
         pid, command = parse_pid(command[0]), ()  # `record 1234`

@@ -56,7 +56,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "leftovers": (*LOW, "procfs"),
     "injection": (),
     "session": (*WIRE, "procfs", "leftovers", "injection", "agent"),
-    "capture": (*STORE, *TARGET, "symbols", "session", "launch"),
+    "heartbeat": ("abi", "protocol"),
+    "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),
     # What people see.
     "web": (*LOW, "profile", "calltree", "calltree_view", "web", ""),
     "cli": ("*",),

@@ -1,0 +1,105 @@
+/*
+ * Before our code may go: wait until no thread of the target can be in it, or come into it. Sampler thread only.
+ *
+ * A thread that took our signal runs with every signal blocked from the moment the kernel built the handler's frame
+ * until sigreturn; before that, the signal is pending. In between lies a stretch of kernel code of some microseconds,
+ * in which a thread that lost its CPU can stay for long. So a thread is out when
+ *   it is asleep, or gone                                      our handler never sleeps
+ *   its mask is not the handler's, and its signal was answered
+ *   its signal was pending, and it has not run since           the kernel dropped it with the disposition
+ *   it has used more CPU time since than handler and kernel need for a signal
+ * There is no limit to the wait for a thread that may be in our code: to unmap it would be to kill the target.
+ */
+
+#define ANSWERS_WAIT_NS 200000000ULL      /* for the last samples; after that they are given up */
+#define DRAIN_CPU_NS 50000000ULL          /* far more than any handler needs */
+#define HANDLER_MASK (~(1ULL << 8 | 1ULL << 18))  /* all but SIGKILL and SIGSTOP */
+#define DRAIN_POLL_NS 1000000ULL
+
+/* Was a signal sent of which we do not know that it was answered? */
+static u32 signal_is_open(const struct thread_slot *slot)
+{
+    return signal_is_under_way(slot) || slot->given_up;
+}
+
+/* Give every thread that can take its last signal now the time to do so. Returns how many did not. */
+static u32 answers_await(struct agent *a)
+{
+    u64 deadline = now_ns_sigsafe() + ANSWERS_WAIT_NS;
+    u32 i, waiting, unanswered;
+    do {
+        waiting = unanswered = 0;
+        for (i = 0; i < a->slot_count; i++) {
+            struct thread_slot *slot = &a->slots[i];
+            struct thread_signals signals;
+            if (!slot->tid || !signal_is_under_way(slot) || !thread_signals_read(a, slot->tid, &signals))
+                continue;
+            unanswered++;
+            waiting += slot->signal_state == SIGNAL_HANDLING || !(signals.blocked >> (a->signo - 1) & 1);
+        }
+        if (waiting)
+            sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);
+    } while (waiting && now_ns_sigsafe() < deadline);
+    return unanswered;
+}
+
+/* Give the disposition back, and see for which threads that settles the matter. */
+static void restore_and_note(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        struct thread_signals signals;
+        slot->drain_cpu_ns = 0;
+        if (!slot->tid || !signal_is_open(slot))
+            continue;
+        slot->drain_cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+        slot->drain_pending = thread_signals_read(a, slot->tid, &signals) && signals.pending >> (a->signo - 1) & 1;
+    }
+    signal_restore(a);
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        if (slot->tid && signal_is_open(slot) && slot->drain_pending &&
+            clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) == slot->drain_cpu_ns) {
+            slot->signal_state = SIGNAL_IDLE;
+            slot->given_up = 0;
+        }
+    }
+}
+
+/* May this thread be in our code, or on its way into it? */
+static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
+{
+    struct thread_signals signals;
+    i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    if (!slot->tid || !slot->frames || cpu_ns < 0)
+        return 0;
+    if (!thread_signals_read(a, slot->tid, &signals))
+        return 0;
+    if (load_acquire_u32(&slot->signal_state) == SIGNAL_HANDLING)
+        return 1;
+    if (signals.state == 'S' || signals.state == 'Z' || signals.state == 'X')
+        return 0;
+    if ((signals.blocked & HANDLER_MASK) != HANDLER_MASK && !signal_is_open(slot))
+        return 0;
+    if (!slot->drain_cpu_ns)
+        slot->drain_cpu_ns = cpu_ns;
+    return cpu_ns - slot->drain_cpu_ns < (i64)DRAIN_CPU_NS;
+}
+
+/* The disposition is given back, and no thread is in our code when this returns. Returns how many threads never took
+ * their last signal: they never will. */
+static u32 handlers_drain(struct agent *a)
+{
+    u32 unanswered = answers_await(a), i, inside;
+    restore_and_note(a);
+    do {
+        inside = 0;
+        for (i = 0; i < a->slot_count && !inside; i++)
+            inside = thread_may_be_inside(a, &a->slots[i]);
+        if (inside)
+            sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);
+    } while (inside);
+    gate_close(a);
+    return unanswered;
+}

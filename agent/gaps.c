@@ -1,0 +1,95 @@
+/*
+ * Times in which the target stood still as a whole, and we with it: SIGSTOP, the cgroup freezer, a debugger, a machine
+ * that was suspended. They are in no interval, and counted. Sampler thread only.
+ *
+ * The sampler notices that far more time has passed than it meant to sleep, that it was neither computing nor waiting
+ * for a CPU meanwhile (run delay in its schedstat file), and that no other thread ran on without it.
+ */
+
+#define GAP_MIN_NS 100000000ULL           /* shorter ones are within the noise of a loaded machine */
+#define RUN_DELAY_READ_NS 100000000ULL
+/* Waits that were cut short by a stop begin again when it ends; until then their threads look as if they ran. */
+#define GAP_GRACE_NS 50000000ULL
+
+/* Time this thread waited for a CPU, ever; 0 where the kernel does not count it. proc(5), sched-stats. */
+static u64 run_delay_read(struct agent *a)
+{
+    char text[80];
+    const char *at = text;
+    i64 got = task_file_read(a->sampler_tid, "schedstat", text, sizeof text);
+    if (got <= 0)
+        return 0;
+    parse_number(&at, text + got, 10);
+    at++;
+    return parse_number(&at, text + got, 10);
+}
+
+/* The most that one thread of the target has run since it was looked at last. */
+static u64 longest_run_ns(const struct agent *a)
+{
+    u64 longest = 0;
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        const struct thread_slot *slot = &a->slots[i];
+        i64 cpu_ns = slot->tid && slot->owner != OWNER_INJECTED ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
+        if (cpu_ns > (i64)(slot->cpu_seen_ns + longest))
+            longest = (u64)cpu_ns - slot->cpu_seen_ns;
+    }
+    return longest;
+}
+
+/* No interval holds the `gap_ns` up to now. What was open ends before them and begins anew after. */
+static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        struct interval was = slot->open;
+        if (!slot->tid || slot->owner == OWNER_INJECTED)
+            continue;
+        interval_close(a, slot);
+        slot->accounted_ns = slot->accounted_ns + gap_ns < now_ns ? slot->accounted_ns + gap_ns : now_ns;
+        /* A thread asleep is where it was: it need not be looked at again. */
+        if (!was.state)
+            continue;
+        interval_observe(a, slot, slot->accounted_ns, 0, was.trace_id, was.state, was.sysno, 0);
+        slot->open.dirty = 1;
+    }
+    a->signals_from_ns = now_ns + GAP_GRACE_NS;
+    count_up(a, COUNTER_GAPS, 1);
+    count_up(a, COUNTER_GAP_NS, gap_ns);
+}
+
+/* From here on: nothing before is a gap. */
+static void gaps_restart(struct agent *a, u64 now_ns)
+{
+    a->awake_ns = now_ns;
+    a->planned_sleep_ns = 0;
+    a->own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+    a->run_delay_ns = run_delay_read(a);
+    a->run_delay_read_ns = now_ns;
+}
+
+/*
+ * To be called at the start of each round; `planned_sleep_ns` is how long the thread has meant to sleep since the last
+ * call.
+ */
+static void gaps_keep(struct agent *a, u64 now_ns)
+{
+    u64 passed_ns = now_ns - a->awake_ns, expected_ns = a->planned_sleep_ns;
+    u64 own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+    a->awake_ns = now_ns;
+    a->planned_sleep_ns = 0;
+    expected_ns += own_cpu_ns - a->own_cpu_ns;
+    a->own_cpu_ns = own_cpu_ns;
+    if (passed_ns > expected_ns + GAP_MIN_NS) {
+        u64 run_delay_ns = run_delay_read(a);
+        expected_ns += run_delay_ns - a->run_delay_ns;
+        if (passed_ns > expected_ns + GAP_MIN_NS && longest_run_ns(a) < expected_ns + (passed_ns - expected_ns) / 2)
+            gap_take_out(a, now_ns, passed_ns - expected_ns);
+    }
+    if (now_ns - a->run_delay_read_ns >= RUN_DELAY_READ_NS) {
+        a->run_delay_ns = run_delay_read(a);
+        a->run_delay_read_ns = now_ns;
+    }
+}

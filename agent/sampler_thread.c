@@ -1,0 +1,171 @@
+/*
+ * The sampler thread from its first round to its last: when the next one is due, what is done besides looking at the
+ * threads, pause, and the end. Sampler thread only.
+ */
+
+#define SLEEP_SLICE_NS 100000000ULL       /* at low rates: how soon the thread notices that it is to stop */
+#define PAUSE_LOOK_NS 20000000ULL
+
+/* Period with ±25 % jitter, so that no timer of the program can run in step with us. xorshift64. */
+static u64 next_period_ns(struct agent *a)
+{
+    a->random ^= a->random << 13;
+    a->random ^= a->random >> 7;
+    a->random ^= a->random << 17;
+    return a->period_ns / 4 * 3 + a->random % (a->period_ns / 2 + 1);
+}
+
+/* Nanoseconds per TSC tick, measured over the time since the start. */
+static void tsc_calibrate(struct agent *a, u64 now_ns)
+{
+    u64 ticks = read_tsc_sigsafe() - a->tsc_start;
+    if (ticks > 1000000 && now_ns - a->tsc_start_ns < 1000000000ULL)
+        a->ns_per_tsc_20 = ((now_ns - a->tsc_start_ns) << 20) / ticks;
+}
+
+/* Has the host asked for the end, or fallen silent? */
+static u32 must_end(struct agent *a)
+{
+    if (a->command == COMMAND_STOP)
+        a->stop_reason = STOP_ASKED;
+    else if (host_is_silent(a, now_ns_sigsafe()))
+        a->stop_reason = STOP_HOST_SILENT;
+    return a->stop_reason != STOP_NONE;
+}
+
+/* Sleep until `due_ns`; shorter when this is to end or to pause. */
+static void wait_for_round(struct agent *a, u64 due_ns)
+{
+    u64 now_ns = now_ns_sigsafe();
+    if (due_ns > now_ns)
+        a->planned_sleep_ns += due_ns - now_ns;
+    while (now_ns < due_ns && a->command == COMMAND_RUN) {
+        sleep_until_ns(due_ns - now_ns < SLEEP_SLICE_NS ? due_ns : now_ns + SLEEP_SLICE_NS);
+        now_ns = now_ns_sigsafe();
+        if (now_ns < due_ns && host_is_silent(a, now_ns))
+            return;
+    }
+}
+
+/* The last look at every thread, at the end or before a pause: late answers are taken, and what was used since the last
+ * round is accounted for. */
+static void threads_settle(struct agent *a, u64 now_ns)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        i64 cpu_ns;
+        if (!slot->tid || slot->owner == OWNER_INJECTED)
+            continue;
+        answer_collect(a, slot);
+        cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+        if (cpu_ns > (i64)slot->cpu_seen_ns) {
+            slot->cpu_carry_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+            a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+            slot->cpu_seen_ns = (u64)cpu_ns;
+        }
+        if (slot->open.state)
+            interval_observe(a, slot, now_ns, 0, slot->open.trace_id, slot->open.state, slot->open.sysno, 0);
+        intervals_finish(a, slot);
+        slot->sent_cpu_ns = 0;
+    }
+    unseen_report(a, now_ns);
+}
+
+/* While paused nothing is read and nothing is signalled; what happens then is in no interval. */
+static void sampler_pause(struct agent *a)
+{
+    u64 now_ns = now_ns_sigsafe();
+    u32 i;
+    threads_settle(a, now_ns);
+    ring_flush(a, now_ns);
+    while (a->command == COMMAND_PAUSE && !must_end(a))
+        sleep_until_ns(now_ns_sigsafe() + PAUSE_LOOK_NS);
+    now_ns = now_ns_sigsafe();
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
+        if (cpu_ns < 0)
+            continue;
+        slot->cpu_seen_ns = (u64)cpu_ns;
+        slot->accounted_ns = now_ns;
+    }
+    unseen_rebase(a);
+    gaps_restart(a, now_ns);
+    governor_restart(a, now_ns);
+}
+
+static void sampler_round(struct agent *a, u64 now_ns)
+{
+    tsc_calibrate(a, now_ns);
+    gaps_keep(a, now_ns);
+    maps_keep(a, now_ns);
+    threads_keep(a, now_ns);
+    a->signal_is_ours = signal_is_ours(a);
+    a->signals_open = 0;
+    threads_tick(a, now_ns);
+    unseen_keep(a, now_ns);
+    compile_wanted(a);
+    answers_collect_soon(a);
+    governor_keep(a, now_ns);
+    count_up(a, COUNTER_TICKS, 1);
+    store_release_u64((volatile u64 *)&a->ring->now_ns, now_ns);
+    if (now_ns - a->last_flush_ns >= FLUSH_INTERVAL_NS || a->intervals_out.used > a->intervals_out.capacity / 2 ||
+        a->traces_out.used > a->traces_out.capacity / 2) {
+        intervals_send_open(a);
+        ring_flush(a, now_ns);
+    }
+}
+
+static void sampler_begin(struct agent *a)
+{
+    u32 i;
+    /* All signals blocked but glibc's own 32 and 33: setuid() in the target waits for every thread to answer 33. */
+    u64 mask = ~(3ULL << 31);
+    sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&mask, 0, 8, 0, 0);
+    a->fds_private = sys_call3(NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */) == 0;
+    store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
+    for (i = 0; i < a->slot_count && a->fds_private; i++)
+        if (a->slots[i].tid)
+            a->slots[i].syscall_fd = syscall_file_keep(a, a->slots[i].tid);
+}
+
+/* Whatever the reason of the end: from here on no handler of ours can run, and the last batch is in the ring. */
+static void sampler_end(struct agent *a)
+{
+    u64 now_ns;
+    a->unanswered = handlers_drain(a);
+    now_ns = now_ns_sigsafe();
+    threads_settle(a, now_ns);
+    a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+    ring_flush(a, now_ns);
+    ring_close(a, a->stop_reason);
+}
+
+static void *sampler_main(void *argument)
+{
+    struct agent *a = argument;
+    u64 due_ns, now_ns;
+    sampler_begin(a);
+    due_ns = now_ns_sigsafe();
+    gaps_restart(a, due_ns);
+    governor_restart(a, due_ns);
+    while (!must_end(a)) {
+        if (a->command == COMMAND_PAUSE) {
+            sampler_pause(a);
+            due_ns = now_ns_sigsafe();
+            continue;
+        }
+        sampler_round(a, now_ns_sigsafe());
+        due_ns += next_period_ns(a);
+        now_ns = now_ns_sigsafe();
+        if (due_ns < now_ns) {
+            count_up(a, COUNTER_TICKS_LATE, 1);
+            due_ns = now_ns + a->period_ns / 4;
+        }
+        wait_for_round(a, due_ns);
+    }
+    sampler_end(a);
+    store_release_u32(&a->has_ended, 1);
+    return (void *)0;
+}
