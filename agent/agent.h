@@ -4,7 +4,8 @@
  *
  * Who writes what:
  *   sampler thread   everything, unless said otherwise
- *   signal handler   the `answer` part of the slot it was sent for, `wanted` of a module, want_refresh, want_modules, rule_cache
+ *   signal handler   the `answer` part of the slot it was sent for, `wanted` of a module, want_refresh, want_modules, rule_cache,
+ *                    call_cache
  *   JS thread        `command`, and `owner` of a slot; everything before the sampler thread starts and after it ended
  */
 #ifndef FLAMETAP_AGENT_H
@@ -14,8 +15,11 @@
 #define MAX_MODULES 16384
 #define RING_BYTES (4U << 20)
 #define RULE_CACHE_SLOTS 65536
+#define CALL_CACHE_SLOTS 4096
 #define TRACE_SLOTS 65536
-#define STACK_COPY_BYTES (256U << 10)     /* of a parked thread; deeper stacks are cut there (BAD_MEMORY) */
+#define STACK_COPY_BYTES (64U << 10)      /* how much of a parked thread's stack is copied at a time … */
+#define SLOT_COPY_BYTES (8U << 10)        /* … and of a running one's where it is not read in place */
+#define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES)
 #define FLUSH_INTERVAL_NS 50000000ULL     /* 20 batches a second keep the page well under its second of latency */
 
 /* SENT by the sampler, HANDLING and ANSWERED by the handler, IDLE by the sampler. */
@@ -56,6 +60,7 @@ struct memory_map {
     u32 stack_count;
     struct code_range *code;              /* executable mappings, sorted */
     struct memory_range *stacks;          /* readable and writable mappings, sorted */
+    struct memory_range main_stack;       /* the main thread's, among them */
     struct memory_map *next_retired;
 };
 
@@ -99,7 +104,11 @@ struct thread_slot {
     /* between sampler and handler */
     volatile u32 signal_state;            /* enum signal_state */
     u32 tid;
-    u64 *frames;                          /* MAX_FRAMES pcs, leaf first; allocated at the first signal */
+    u64 *frames;                          /* MAX_FRAMES pcs, leaf first, and SLOT_COPY_BYTES; from the first signal on */
+    u64 thread_pointer;                   /* by the sampler: looked at, and the thread's own stack that it tells of, */
+    u64 stack_start;                      /* both 0 if none */
+    u64 stack_end;
+    u64 thread_pointer_seen;              /* answer: the one in force */
     u32 frame_count;                      /* answer … */
     u32 verdict;
     u64 fault_pc;
@@ -168,6 +177,8 @@ struct agent {
     u32 signal_is_ours;                   /* as of this round */
     u32 signals_open;                     /* a signal was sent in this round */
     i32 signo;
+    u32 has_fsgsbase;                     /* the thread pointer can be read without a system call */
+    u64 stack_notes_offset;               /* from the thread pointer to where glibc notes the stack; 0: not known */
     u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
     u64 fd_limit;                         /* RLIMIT_NOFILE */
     struct kernel_sigaction old_action;
@@ -195,6 +206,7 @@ struct agent {
     u32 module_count;
     volatile u32 cache_generation;
     volatile u64 *rule_cache;
+    volatile u64 *call_cache;             /* return addresses that were looked at: guess.c */
     struct rule_table *rules;
 
     struct trace_slot *traces;

@@ -1,37 +1,24 @@
 /*
  * Steps without call frame information: JIT code, Go, and parked threads whose rbp procfs does not tell. Everything
- * here may run in the handler: no libc, no locks, no allocation; memory that may be unmapped is read with
- * process_vm_readv.
+ * here may run in the handler: no libc, no locks, no allocation; code is read with process_vm_readv.
  */
 
 #define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
 #define SCAN_CHECKS_MAX 96                /* code reads a stack may cost in such searches */
 
-/*
- * The seven bytes of code before `return_address`. Code of the file mapping that the frame itself is in is there for
- * certain while the frame runs; any other may be gone, the candidate being perhaps a stale word. Context: signal.
- */
-static u32 code_before_sigsafe(struct unwinder *u, u64 return_address, u8 *code)
+/* The seven bytes of code before `return_address`, which is perhaps a stale word: its code may be gone since the maps
+ * were read, so the kernel copies it. Context: signal. */
+static u32 code_before_sigsafe(struct unwinder *u, const struct code_range *range, u64 return_address, u8 *code)
 {
-    u32 i;
-    const struct code_range *range = code_range_sigsafe(u->map, return_address - 8);
-    if (!range || return_address > range->end || u->scan_checks >= SCAN_CHECKS_MAX)
+    if (return_address > range->end || u->scan_checks >= SCAN_CHECKS_MAX)
         return 0;
     u->scan_checks++;
-    if (range->module && range == code_range_sigsafe(u->map, u->pc)) {
-        for (i = 0; i < 7; i++)
-            code[i] = ((const u8 *)return_address - 7)[i];
-        return 1;
-    }
     return read_memory_sigsafe(u->agent->pid, return_address - 7, code, 7) == 7;
 }
 
-/* Does a call instruction end just before `return_address`? Context: signal. */
-static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
+/* Do these seven bytes end in a call instruction? Intel SDM volume 2, CALL. */
+static u32 ends_in_call_sigsafe(const u8 *code)
 {
-    u8 code[8];
-    if (return_address < 4096 || !code_before_sigsafe(u, return_address, code))
-        return 0;
     if (code[2] == 0xe8)                                        /* call rel32 */
         return 1;
     if (code[5] == 0xff && (code[6] & 0xf8) == 0xd0)            /* call reg */
@@ -45,6 +32,30 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
     if (code[1] == 0xff && ((code[2] & 0xf8) == 0x90 || code[2] == 0x15)) /* call [reg+32], [rip+32] */
         return 1;
     return code[0] == 0xff && (code[1] == 0x94 || code[1] == 0x14); /* call [sib+32] */
+}
+
+/*
+ * Does a call instruction end just before `return_address`? Answers are kept, since a copy costs as much as forty steps:
+ * an entry is {return address : 48, generation of the maps : 8, 2 no, 3 yes : 8}. Of code that belongs to no file only
+ * the calls are kept: a JIT may write one where there was none. Context: signal.
+ */
+static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
+{
+    struct agent *a = u->agent;
+    volatile u64 *slot = &a->call_cache[(return_address ^ return_address >> 12) & (CALL_CACHE_SLOTS - 1)];
+    u64 key = return_address << 16 | (u64)(a->cache_generation & 0xff) << 8, entry = *slot;
+    const struct code_range *range;
+    u8 code[8];
+    u32 is_call;
+    if ((entry & ~0xffULL) == key)
+        return entry & 1;
+    range = return_address < 4096 ? (const struct code_range *)0 : code_range_sigsafe(u->map, return_address - 8);
+    if (!range || !code_before_sigsafe(u, range, return_address, code))
+        return 0;
+    is_call = ends_in_call_sigsafe(code);
+    if (is_call || range->module)
+        *slot = key | 2 | is_call;
+    return is_call;
 }
 
 /*
@@ -87,7 +98,7 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
                 continue;
             if (has_saved) {
                 u->bp = saved;
-                u->bp_known = saved > slot && saved < u->window_end;
+                u->bp_known = saved > slot && saved < u->stack_end;
             }
             return enter_caller_sigsafe(u, slot + 8, word);
         }

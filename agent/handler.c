@@ -120,49 +120,6 @@ static void restart_wait_sigsafe(const struct agent *a, struct thread_slot *slot
     slot->eintr = 1;
 }
 
-static u64 thread_pointer_sigsafe(void)
-{
-    u64 value;
-    __asm__ volatile("movq %%fs:0, %0" : "=r"(value));
-    return value;
-}
-
-/* Walk the stack of the interrupted thread into its slot. Context: signal. */
-static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
-{
-    struct unwinder u;
-    const struct memory_range *range;
-    u64 thread_pointer = thread_pointer_sigsafe();
-    u.agent = a;
-    u.map = a->map;
-    u.pc = gregs[GREG_RIP];
-    u.sp = gregs[GREG_RSP];
-    u.bp = gregs[GREG_RBP];
-    u.bp_known = 1;
-    u.in_handler = 1;
-    u.gregs = gregs;
-    u.frames = slot->frames;
-    range = stack_range_sigsafe(u.map, u.sp);
-    if (!range) {
-        a->want_refresh = 1;
-        slot->verdict = VERDICT_RETRY;
-        slot->fault_pc = 0;
-        slot->frame_count = 0;
-        return;
-    }
-    u.window_start = red_zone_sigsafe(range, u.sp);
-    u.window_end = range->end;
-    u.window_delta = 0;
-    /* glibc keeps the thread's control block above its stack: nothing of the stack lies beyond, whatever is mapped
-     * there. */
-    if (thread_pointer > u.sp && thread_pointer < u.window_end)
-        u.window_end = thread_pointer;
-    unwind_sigsafe(&u);
-    slot->frame_count = u.frame_count;
-    slot->verdict = u.verdict;
-    slot->fault_pc = u.fault_pc;
-}
-
 /* Not sent by us: do what the target would have done. Context: signal. */
 static void chain_sigsafe(const struct agent *a, i32 signo, void *info, void *context)
 {

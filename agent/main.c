@@ -25,7 +25,7 @@ static void agent_free(struct agent *a)
     for (i = 1; i <= a->module_count; i++)
         pages_free(a->modules[i].rows, a->modules[i].rows_bytes);
     for (i = 0; i < MAX_THREADS && a->slots; i++)
-        pages_free(a->slots[i].frames, MAX_FRAMES * 8);
+        pages_free(a->slots[i].frames, SLOT_PAGES_BYTES);
     while (a->retired) {
         struct memory_map *next = a->retired->next_retired;
         memory_map_free(a, a->retired);
@@ -35,6 +35,7 @@ static void agent_free(struct agent *a)
     pages_free(a->modules, sizeof(struct module) * MAX_MODULES);
     pages_free(a->slots, sizeof(struct thread_slot) * MAX_THREADS);
     pages_free((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);
+    pages_free((void *)a->call_cache, CALL_CACHE_SLOTS * 8);
     pages_free(a->rules, sizeof(struct rule_table));
     pages_free(a->traces, sizeof(struct trace_slot) * TRACE_SLOTS);
     pages_free(a->stack_copy, STACK_COPY_BYTES);
@@ -54,13 +55,14 @@ static int agent_allocate(struct agent *a)
     a->modules = agent_pages(a, sizeof(struct module) * MAX_MODULES);
     a->slots = agent_pages(a, sizeof(struct thread_slot) * MAX_THREADS);
     a->rule_cache = agent_pages(a, RULE_CACHE_SLOTS * 8);
+    a->call_cache = agent_pages(a, CALL_CACHE_SLOTS * 8);
     a->rules = agent_pages(a, sizeof(struct rule_table));
     a->traces = agent_pages(a, sizeof(struct trace_slot) * TRACE_SLOTS);
     a->stack_copy = agent_pages(a, STACK_COPY_BYTES);
     a->parked_frames = agent_pages(a, MAX_FRAMES * 8);
     a->text = agent_pages(a, 2 * TEXT_BYTES);
-    return a->modules && a->slots && a->rule_cache && a->rules && a->traces && a->stack_copy && a->parked_frames &&
-                   a->text ? outboxes_new(a) : -1;
+    return a->modules && a->slots && a->rule_cache && a->call_cache && a->rules && a->traces && a->stack_copy &&
+                   a->parked_frames && a->text ? outboxes_new(a) : -1;
 }
 
 /*

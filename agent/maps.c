@@ -34,6 +34,10 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
     }
     if (line->readable && line->writable) {
         /* Neighbours are not joined: one of them may go while a stack in the other is read. */
+        if (text_is(line->path, line->path_bytes, "[stack]")) {
+            map->main_stack.start = line->start;
+            map->main_stack.end = line->end;
+        }
         map->stacks[map->stack_count].start = line->start;
         map->stacks[map->stack_count].end = line->end;
         map->stack_count++;
@@ -142,8 +146,10 @@ static i32 maps_refresh(struct agent *a)
         a->map_number--;                  /* the numbers of known stacks stay good */
     else
         a->cache_generation++;
-    if ((a->cache_generation & 0xff) == 0)
+    if ((a->cache_generation & 0xff) == 0) {
         bytes_zero((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);
+        bytes_zero((void *)a->call_cache, CALL_CACHE_SLOTS * 8);
+    }
     for (i = 1; i <= a->module_count; i++)
         if (!a->modules[i].gone)
             a->modules[i].seen_in = a->map_number;

@@ -63,14 +63,8 @@ static u32 wait_record_parse(const char *text, i64 bytes, struct wait_record *wa
     return wait->sp != 0 && wait->pc != 0;
 }
 
-/* Copy up to `bytes` of stack from `sp`: what can be read up to the first unmapped page. */
-static u64 stack_copy(struct agent *a, u64 sp, u64 bytes)
-{
-    i64 got = read_memory_sigsafe(a->pid, sp, a->stack_copy, bytes);
-    return got > 0 ? (u64)got : 0;
-}
-
-static void unwind_copy(struct agent *a, struct unwinder *u, const struct wait_record *wait, u64 bytes)
+/* Walk the stack of a sleeping thread. Its rbp is not in procfs. */
+static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait_record *wait)
 {
     u->agent = a;
     u->map = a->map;
@@ -78,18 +72,16 @@ static void unwind_copy(struct agent *a, struct unwinder *u, const struct wait_r
     u->sp = wait->sp;
     u->bp = 0;
     u->bp_known = 0;
-    u->in_handler = 0;
     u->gregs = (const u64 *)0;
     u->frames = a->parked_frames;
-    u->window_start = wait->sp;
-    u->window_end = wait->sp + stack_copy(a, wait->sp, bytes);
-    u->window_delta = (u64)a->stack_copy - wait->sp;
+    u->copy = a->stack_copy;
+    u->copy_bytes = STACK_COPY_BYTES;
+    u->own_start = u->own_end = 0;
     unwind_sigsafe(u);
 }
 
 /*
  * If the thread is asleep, take its stack into `u`. `cpu_ns` is its CPU clock as read just before.
- * First a small slice of stack is copied; the whole of it only where that was not enough.
  */
 static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, struct wait_record *wait,
                        struct unwinder *u)
@@ -105,9 +97,7 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
         return PARKED_RUNNING;
     if (wait->sysno == NR_RESTART_SYSCALL)
         wait->sysno = restarted_sysno(a, wait->pc);
-    unwind_copy(a, u, wait, 8192);
-    if (u->verdict == VERDICT_BAD_MEMORY && u->window_end == wait->sp + 8192)
-        unwind_copy(a, u, wait, STACK_COPY_BYTES);
+    unwind_parked(a, u, wait);
     if (clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) != (i64)cpu_ns) {
         count_up(a, COUNTER_PARKED_TORN, 1);
         return PARKED_TORN;

@@ -56,6 +56,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     slot->given_up = 0;
     slot->late_ticks = 0;
     handler_cost_add(a, slot);
+    stack_learn(a, slot);
     if (slot->eintr)
         count_up(a, slot->eintr == 1 ? COUNTER_EINTR_REPAIRED : COUNTER_EINTR_UNREPAIRABLE, 1);
     if (slot->near_fork) {
@@ -106,7 +107,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (now_ns < slot->backoff_until_ns || now_ns < a->signals_from_ns)
         return;
     if (!slot->frames)
-        slot->frames = agent_pages(a, MAX_FRAMES * 8);
+        slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
     if (!slot->frames)
         return;
     slot->sent_ns = now_ns;

@@ -1,40 +1,43 @@
 /*
  * Registers and a stack → the pcs of all frames, by CFI rules, with frame pointers for code that has none.
  *
- * The same code walks a live stack from the handler (memory read in place, inside the mapping that holds sp) and the
- * copied stack of a parked thread. Everything here may run in the handler: no libc, no locks, no allocation, bounded
+ * The same code walks the stack of a running thread from its handler and that of a parked one; window.c reads both.
+ * Everything here may run in the handler: no libc, no locks, no allocation, bounded
  * loops. System V ABI AMD64 3.4.1 for frames, DWARF 5 6.4 for rules.
  */
+
+/* The walk goes on in another stack. 0 when it has done so too often. Context: signal. */
+static u32 stack_switch_sigsafe(struct unwinder *u, u64 sp)
+{
+    if (u->switches++ >= STACK_SWITCHES_MAX)
+        return 0;
+    window_open_sigsafe(u, sp);
+    return 1;
+}
 
 /* The thread was interrupted by a signal of the target's own: take the registers the kernel saved. */
 static u32 step_signal_frame_sigsafe(struct unwinder *u)
 {
-    u64 gregs = u->sp + UCONTEXT_GREGS, pc = 0, sp = 0, bp = 0;
-    const struct memory_range *range;
-    if (!stack_word_sigsafe(u, gregs + 8 * GREG_RIP, &pc) || !stack_word_sigsafe(u, gregs + 8 * GREG_RSP, &sp) ||
-        !stack_word_sigsafe(u, gregs + 8 * GREG_RBP, &bp)) {
+    u64 gregs = u->sp + UCONTEXT_GREGS, pc = 0, sp;
+    u32 i, all = stack_word_sigsafe(u, gregs + 8 * GREG_RIP, &pc);
+    for (i = 0; i < 16; i++)
+        all &= stack_word_sigsafe(u, gregs + 8 * i, &u->signal_gregs[i]);
+    sp = u->signal_gregs[GREG_RSP];
+    /* A handler on an alternate stack leads back to the one that was interrupted, wherever that is. */
+    if (!all || ((sp <= u->sp || sp >= u->stack_end) && !stack_switch_sigsafe(u, sp))) {
         unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->pc);
         return 0;
     }
     /* Unlike a caller, the interrupted frame has all its registers, and its pc is exact. */
-    u->gregs = (const u64 *)(gregs + u->window_delta);
+    u->gregs = u->signal_gregs;
     u->pc = pc;
-    u->bp = bp;
-    u->bp_known = 1;
-    if (sp < u->window_start || sp >= u->window_end) {  /* the handler ran on an alternate stack */
-        range = stack_range_sigsafe(u->map, sp);
-        if (!u->in_handler || !range) {
-            unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, pc);
-            return 0;
-        }
-        u->window_start = red_zone_sigsafe(range, sp);
-        u->window_end = range->end;
-    }
     u->sp = sp;
+    u->bp = u->signal_gregs[GREG_RBP];
+    u->bp_known = 1;
     return 1;
 }
 
-static u32 cfa_by_rule_sigsafe(const struct unwinder *u, const struct unwind_rule *rule, u64 *cfa)
+static u32 cfa_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule, u64 *cfa)
 {
     u64 base = 0;
     switch (rule->cfa_kind) {
@@ -94,6 +97,10 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
                                                                                             : VERDICT_BAD_MEMORY, u->pc);
         return 0;
     }
+    /* A rule may lead to another stack (split stacks, Rust's psm); one that counts from rsp does not. */
+    if ((cfa <= u->sp || cfa > u->stack_end) && rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_PLT &&
+        window_is_elsewhere_sigsafe(u, cfa - 8) && stack_switch_sigsafe(u, cfa - 8))
+        u->sp = cfa - 8;
     if (rule->ra_kind == RA_REG ? !leaf_register_sigsafe(u, (u32)rule->ra_off, &ra)
                                 : !stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra)) {
         unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->pc);
@@ -134,8 +141,13 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
         }
         cfa += ((entry >> 8) & 0x3fff) * 8;
         saved = entry & 0xff;
-        if (cfa <= sp || cfa > u->window_end || cfa & 7 || cfa - saved * 8 < u->window_start)
+        if (cfa <= sp || cfa & 7)
             break;
+        if (cfa > u->window_end || cfa - (saved ? saved : 1) * 8 < u->window_start) {
+            u->sp = sp;
+            if (!window_holds_sigsafe(u, cfa - (saved ? saved : 1) * 8, cfa))
+                break;
+        }
         u->frames[count++] = pc;
         ra = *(const u64 *)(cfa - 8 + u->window_delta);
         if (ra == 0)
@@ -160,8 +172,8 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
 }
 
 /*
- * Walk from the leaf (pc, sp, bp, gregs, window and frames are set) to the root. Sets frame_count, verdict, fault_pc.
- * Context: signal; may not: allocate, lock, call libc, read outside the window.
+ * Walk from the leaf (pc, sp, bp, gregs, own stack, copy and frames are set) to the root. Sets frame_count, verdict, fault_pc.
+ * Context: signal; may not: allocate, lock, call libc, read what may not be there.
  */
 static void unwind_sigsafe(struct unwinder *u)
 {
@@ -170,6 +182,9 @@ static void unwind_sigsafe(struct unwinder *u)
     u->fault_pc = 0;
     u->guessed = 0;
     u->scan_checks = 0;
+    u->moves = 0;
+    u->switches = 0;
+    window_open_sigsafe(u, u->sp);
     while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
         u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc);
         if (rule == RULE_NOT_READY) {
@@ -191,4 +206,6 @@ static void unwind_sigsafe(struct unwinder *u)
     }
     if (u->verdict == VERDICT_COMPLETE && u->guessed)
         u->verdict = VERDICT_GUESSED;
+    if (u->verdict == VERDICT_BAD_MEMORY && u->moves >= WINDOW_MOVES_MAX)
+        unwind_stop_sigsafe(u, VERDICT_TRUNCATED_DEPTH, 0);
 }

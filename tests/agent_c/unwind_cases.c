@@ -43,6 +43,7 @@ static void world_new(u32 words)
     agent.pid = (u32)getpid();
     agent.cache_generation = 1;
     agent.rule_cache = calloc(RULE_CACHE_SLOTS, 8);
+    agent.call_cache = calloc(CALL_CACHE_SLOTS, 8);
     agent.rules = calloc(1, sizeof(struct rule_table));
     agent.modules = calloc(8, sizeof(struct module));
     agent.rules->count = RULE_COUNT;
@@ -76,6 +77,17 @@ static void world_new(u32 words)
     ranges[0].end = (u64)(stack + words);
 }
 
+/* As world_new, but the stack is `pages` pages of their own, so that some can be taken away. */
+static void world_of_pages(u32 pages)
+{
+    world_new(1);
+    stack = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(stack != MAP_FAILED, "mmap");
+    stack_words = pages * 512;
+    ranges[0].start = (u64)stack;
+    ranges[0].end = (u64)(stack + stack_words);
+}
+
 static struct unwind_rule *rule(u32 number, u32 cfa_kind, i32 cfa_off)
 {
     struct unwind_rule *r = &agent.rules->rules[number];
@@ -89,12 +101,16 @@ static void root(u32 number)
     rule(number, CFA_RSP, 8)->ra_kind = RA_UNDEFINED;
 }
 
-/* Walk twice: the second time common rules come packed from the cache, and nothing may change. */
+/*
+ * Walk four times: the second time common rules come packed from the cache; the third and fourth time the stack is not
+ * the thread's own and is copied piece by piece. Nothing may change.
+ */
 static void walk(u64 pc, u32 sp_word, u64 bp, u32 bp_known, const u64 *gregs)
 {
+    static u64 copy[128];
     u64 first[MAX_FRAMES];
     u32 count = 0, verdict = 0;
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 4; pass++) {
         memset(&u, 0, sizeof u);
         u.agent = &agent;
         u.map = agent.map;
@@ -103,14 +119,18 @@ static void walk(u64 pc, u32 sp_word, u64 bp, u32 bp_known, const u64 *gregs)
         u.bp = bp;
         u.bp_known = bp_known;
         u.gregs = gregs;
-        u.in_handler = 1;
         u.frames = frames;
-        u.window_start = red_zone_sigsafe(&ranges[0], u.sp);
-        u.window_end = ranges[0].end;
+        u.copy = (u8 *)copy;
+        u.copy_bytes = pass < 3 ? sizeof copy : 264;
+        if (pass < 2) {
+            const struct memory_range *own = stack_range_sigsafe(u.map, u.sp);
+            u.own_start = own ? own->start : 0;
+            u.own_end = own ? own->end : 0;
+        }
         unwind_sigsafe(&u);
         if (pass) {
-            require(u.frame_count == count && u.verdict == verdict, "the cache changes nothing");
-            require(!memcmp(first, frames, count * 8), "the cache changes no frame");
+            require(u.frame_count == count && u.verdict == verdict, "neither cache nor copy change anything");
+            require(!memcmp(first, frames, count * 8), "neither cache nor copy change a frame");
         }
         count = u.frame_count;
         verdict = u.verdict;
@@ -329,6 +349,134 @@ static void case_deeper_than_the_limit(void)
     require(u.verdict == VERDICT_TRUNCATED_DEPTH && u.frame_count == MAX_FRAMES, "cut at the limit");
 }
 
+/* Guard pages inside a mapping: of a coroutine whose stack is an array on a thread's stack. */
+static void case_guard_page_above_sp(void)
+{
+    world_of_pages(3);
+    rule(1, CFA_RSP, 4096);
+    rule(2, CFA_RSP, 8192);
+    root(3);
+    stack[1024 + 4] = RETURN_TO(3); /* where rule 2 leads */
+    require(mprotect(stack + 512, 4096, PROT_NONE) == 0, "mprotect");
+    walk(FUNCTION(1), 5, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+    walk(FUNCTION(2), 5, 0, 1, NULL); /* beyond the guard there is stack again */
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(2), RETURN_TO(3) - 1});
+}
+
+static void case_stack_unmapped_since_the_maps_were_read(void)
+{
+    world_of_pages(4);
+    rule(1, CFA_RSP, 8192);
+    require(munmap(stack + 512, 3 * 4096) == 0, "munmap");
+    walk(FUNCTION(1), 5, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+    require(munmap(stack, 4096) == 0, "munmap");
+    walk(FUNCTION(1), 5, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+    walk(BARE + 0x10, 5, (u64)(stack + 20), 1, NULL); /* a scan meets nothing either */
+    expect(VERDICT_NO_UNWIND_INFO, 1, (u64[]){BARE + 0x10});
+}
+
+/* A coroutine's stack, mapped after the maps were read: copied, since nothing is known of it. */
+static void case_stack_the_maps_do_not_know(void)
+{
+    world_of_pages(3);
+    require(munmap(stack + 1024, 4096) == 0, "munmap");
+    rule(1, CFA_RSP, 24);
+    root(2);
+    stack[1000 + 2] = RETURN_TO(1);
+    stack[1000 + 5] = RETURN_TO(2);
+    agent.map->stack_count = 0;
+    walk(FUNCTION(1), 1000, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 3, (u64[]){FUNCTION(1), RETURN_TO(1) - 1, RETURN_TO(2) - 1});
+    stack[1000 + 5] = RETURN_TO(1); /* leads out of the mapping */
+    walk(FUNCTION(1), 1000 + 22, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+}
+
+/* sp at the very end of a mapping: all of its frames have returned. */
+static void case_empty_stack(void)
+{
+    world_of_pages(1);
+    rule(1, CFA_RSP, 8);
+    walk(FUNCTION(1), 512, 0, 1, NULL);
+    expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});
+}
+
+/* A handler of the target's own, on its alternate stack: the walk goes on in the stack that was interrupted. */
+static void case_signal_frame_on_an_alternate_stack(void)
+{
+    world_new(300);
+    u64 *other = malloc(64 * 8);
+    ranges[1].start = (u64)other;
+    ranges[1].end = (u64)(other + 64);
+    if (ranges[1].start < ranges[0].start) {
+        struct memory_range swap = ranges[0];
+        ranges[0] = ranges[1];
+        ranges[1] = swap;
+    }
+    agent.map->stack_count = 2;
+    rule(1, CFA_RSP, 8);
+    rule(2, CFA_SIGNAL, 0);
+    rule(3, CFA_REG, 8)->cfa_reg = 0;
+    root(4);
+    stack[0] = RETURN_TO(2);
+    u64 *gregs = stack + 1 + UCONTEXT_GREGS / 8;
+    gregs[GREG_RIP] = FUNCTION(3);
+    gregs[GREG_RSP] = (u64)(other + 40);
+    gregs[GREG_RBP] = 7;
+    gregs[GREG_RAX] = (u64)(other + 50);
+    other[50] = RETURN_TO(4);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 4, (u64[]){FUNCTION(1), RETURN_TO(2) - 1, FUNCTION(3), RETURN_TO(4) - 1});
+}
+
+/* Two signal frames that name each other's stacks: not for ever. */
+static void case_alternate_stacks_in_a_circle(void)
+{
+    world_new(64);
+    rule(2, CFA_SIGNAL, 0);
+    u64 *gregs = stack + UCONTEXT_GREGS / 8;
+    gregs[GREG_RIP] = FUNCTION(2);
+    gregs[GREG_RSP] = (u64)stack;
+    walk(FUNCTION(2), 0, 0, 1, NULL);
+    require(u.verdict == VERDICT_BAD_MEMORY && u.frame_count <= STACK_SWITCHES_MAX + 2, "no endless walk");
+}
+
+/* A rule that leads to another stack, as __morestack of a split stack has: rbp points there. */
+static void case_rule_that_changes_stacks(void)
+{
+    world_new(64);
+    u64 *other = malloc(64 * 8);
+    ranges[1].start = (u64)other;
+    ranges[1].end = (u64)(other + 64);
+    if (ranges[1].start < ranges[0].start) {
+        struct memory_range swap = ranges[0];
+        ranges[0] = ranges[1];
+        ranges[1] = swap;
+    }
+    agent.map->stack_count = 2;
+    rule(1, CFA_RBP, 16);
+    rule(2, CFA_RSP, 16);
+    root(3);
+    other[11] = RETURN_TO(2);
+    other[13] = RETURN_TO(3);
+    walk(FUNCTION(1), 5, (u64)(other + 10), 1, NULL);
+    expect(VERDICT_COMPLETE, 3, (u64[]){FUNCTION(1), RETURN_TO(2) - 1, RETURN_TO(3) - 1});
+}
+
+/* Every frame in a page of its own, 16 MB in all: the walk ends when it has cost enough, and says so. */
+static void case_frames_too_large_for_the_budget(void)
+{
+    world_of_pages(4096);
+    rule(1, CFA_RSP, 8192);
+    for (u32 i = 0; i < stack_words; i++)
+        stack[i] = RETURN_TO(1);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    require(u.verdict == VERDICT_TRUNCATED_DEPTH || u.verdict == VERDICT_BAD_MEMORY, "ends");
+}
+
 #define CASE(name) {#name, case_##name}
 static const struct {
     const char *name;
@@ -350,6 +498,14 @@ static const struct {
     CASE(stack_that_ends_too_early),
     CASE(module_not_compiled_yet),
     CASE(deeper_than_the_limit),
+    CASE(guard_page_above_sp),
+    CASE(stack_unmapped_since_the_maps_were_read),
+    CASE(stack_the_maps_do_not_know),
+    CASE(empty_stack),
+    CASE(signal_frame_on_an_alternate_stack),
+    CASE(alternate_stacks_in_a_circle),
+    CASE(rule_that_changes_stacks),
+    CASE(frames_too_large_for_the_budget),
 };
 
 int main(int argc, char **argv)

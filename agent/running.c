@@ -1,0 +1,92 @@
+/*
+ * The stack of a running thread, as its signal handler sees it, and what is known of the thread's own stack.
+ *
+ * glibc gives each thread a stack with its control block at the upper end; the thread pointer (the base of fs) points
+ * to the block, which notes where the stack begins. The handler only reads the register: the sampler thread looks at the
+ * block from outside, once, so that a thread with an fs of its own making cannot make us fault. Until then, and where
+ * fs cannot be read, the stack is copied.
+ */
+
+#define CONTROL_BLOCK_BYTES 4096          /* struct pthread is about 2.3 KB */
+#define AT_HWCAP2_TYPE 26                 /* getauxval(3) */
+#define HWCAP2_FSGSBASE 2                 /* kernel Documentation/arch/x86/x86_64/fsgs.rst */
+
+/* The base of fs; 0 where the kernel does not let us read it. Context: signal. */
+static u64 thread_pointer_sigsafe(const struct agent *a)
+{
+    u64 value = 0;
+    if (a->has_fsgsbase)
+        __asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0xae, 0xc0" : "=a"(value)); /* rdfsbase %rax */
+    return value;
+}
+
+/* Walk the stack of the interrupted thread into its slot. Context: signal. */
+static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
+{
+    struct unwinder u;
+    u.agent = a;
+    u.map = a->map;
+    u.pc = gregs[GREG_RIP];
+    u.sp = gregs[GREG_RSP];
+    u.bp = gregs[GREG_RBP];
+    u.bp_known = 1;
+    u.gregs = gregs;
+    u.frames = slot->frames;
+    u.copy = (u8 *)(slot->frames + MAX_FRAMES);
+    u.copy_bytes = SLOT_COPY_BYTES;
+    u.own_start = u.own_end = 0;
+    slot->thread_pointer_seen = thread_pointer_sigsafe(a);
+    if (slot->tid == a->pid) {
+        u.own_start = u.map->main_stack.start;
+        u.own_end = u.map->main_stack.end;
+    } else if (slot->thread_pointer_seen == slot->thread_pointer) {
+        u.own_start = slot->stack_start;
+        u.own_end = slot->stack_end;
+    }
+    unwind_sigsafe(&u);
+    slot->frame_count = u.frame_count;
+    slot->verdict = u.verdict;
+    slot->fault_pc = u.fault_pc;
+}
+
+/*
+ * Where the control block notes the stack: found in the sampler thread's own, as the two words that say where its
+ * stack is. Context: sampler thread, at its start.
+ */
+static void stack_notes_find(struct agent *a)
+{
+    u64 words[CONTROL_BLOCK_BYTES / 8], auxv[64], here = (u64)words, block, count, i;
+    i32 fd = open_readonly("/proc/self/auxv");
+    i64 got = fd < 0 ? 0 : sys_call3(NR_READ, (u64)fd, (u64)auxv, sizeof auxv);
+    close_fd(fd);
+    for (i = 0; (i64)(i * 8 + 16) <= got; i += 2)
+        if (auxv[i] == AT_HWCAP2_TYPE)
+            a->has_fsgsbase = (auxv[i + 1] & HWCAP2_FSGSBASE) != 0;
+    block = thread_pointer_sigsafe(a);
+    got = block ? read_memory_sigsafe(a->pid, block, words, sizeof words) : 0;
+    count = got > 24 ? (u64)got / 8 - 2 : 0;
+    for (i = 1; i < count; i++) {
+        /* stackblock, stackblock_size, guardsize: glibc nptl/descr.h */
+        u64 start = words[i], bytes = words[i + 1], guard = words[i + 2];
+        if (bytes < 1ULL << 40 && start + guard <= here && here < block && block < start + bytes && guard < bytes &&
+            ((start | bytes | guard) & 4095) == 0) {
+            a->stack_notes_offset = i * 8;
+            return;
+        }
+    }
+}
+
+/* A handler saw a thread pointer that is new: learn which stack belongs to it. Context: sampler thread. */
+static void stack_learn(struct agent *a, struct thread_slot *slot)
+{
+    u64 block = slot->thread_pointer_seen, notes[3];
+    if (block == slot->thread_pointer || !a->stack_notes_offset)
+        return;
+    slot->thread_pointer = block;
+    slot->stack_start = slot->stack_end = 0;
+    if (read_memory_sigsafe(a->pid, block + a->stack_notes_offset, notes, sizeof notes) != sizeof notes ||
+        notes[1] >= 1ULL << 40 || notes[2] >= notes[1] || block <= notes[0] + notes[2] || block >= notes[0] + notes[1])
+        return;
+    slot->stack_start = notes[0] + notes[2];
+    slot->stack_end = block & ~7ULL;
+}
