@@ -23,6 +23,7 @@ const FUNCTIONS = {
   agent_set_owner: ['void', ['uint', 'int']],
   agent_signal_number: ['uint', []],
   agent_is_orphaned: ['int', []],
+  agent_hang_up: ['void', ['uint64']],
 };
 
 /* libc functions that the C sources use, each under the name libc_NAME. */
@@ -40,6 +41,8 @@ let module = null;
 let cell = null;
 let agent = null;
 let tendTimer = null;
+/* Inode numbers of the sockets that lead to the host. */
+let hostSockets = [];
 
 function libcSymbols() {
   const symbols = { agent_cell: cell };
@@ -69,15 +72,24 @@ function stop() {
   return agent.agent_stop();
 }
 
-/* All calls into C come from the thread that runs this script, one after another: what `stop` frees is used by none. */
+/*
+ * All calls into C come from the thread that runs this script, one after another: what `stop` frees is used by none.
+ * A host that is gone closes its end of the connection, and Frida unloads everything. One that is stopped does not: then
+ * we close ours.
+ */
 function tend() {
-  if (agent.agent_is_orphaned()) stop();
-  else sortThreads();
+  if (!agent.agent_is_orphaned()) {
+    sortThreads();
+    return;
+  }
+  stop();
+  for (const inode of hostSockets) agent.agent_hang_up(inode);
 }
 
 rpc.exports = {
   /* Compile; prepare memory, maps and the list of threads. Returns what the host needs to map the ring. */
-  prepare(source, rateHz) {
+  prepare(source, rateHz, sockets) {
+    hostSockets = sockets;
     cell = Memory.alloc(Process.pointerSize);
     module = new CModule(source, libcSymbols());
     agent = {};

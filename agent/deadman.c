@@ -24,3 +24,34 @@ static u32 host_is_silent(struct agent *a, u64 now_ns)
     }
     return a->host_silence_ns >= HOST_SILENCE_NS;
 }
+
+static i32 socket_is(i32 fd, u64 inode)
+{
+    u64 stat[18];                         /* struct stat of x86-64: st_ino at 8, st_mode at 24; stat(2) */
+    u32 family = 0, bytes = sizeof family;
+    if (sys_call3(NR_FSTAT, (u64)fd, (u64)stat, 0) < 0 || stat[1] != inode || ((u32)stat[3] & 0170000) != 0140000)
+        return 0;
+    /* SOL_SOCKET, SO_DOMAIN: AF_UNIX */
+    return sys_call6(NR_GETSOCKOPT, (u64)fd, 1, 39, (u64)&family, (u64)&bytes, 0) == 0 && family == 1;
+}
+
+/* End the connection that one of our descriptors, a socket with this inode number, belongs to. */
+static void socket_shut_down(u64 inode)
+{
+    u64 entries[256];
+    i32 folder = open_readonly("/proc/self/fd"), fd;
+    i64 got, at;
+    if (folder < 0)
+        return;
+    while ((got = sys_call3(NR_GETDENTS64, (u64)folder, (u64)entries, sizeof entries)) > 0) {
+        for (at = 0; at < got; at += *(const u16 *)((const u8 *)entries + at + 16)) {
+            const char *name = (const char *)entries + at + 19;
+            if (name[0] < '0' || name[0] > '9')
+                continue;
+            fd = (i32)parse_number(&name, name + 10, 10);
+            if (socket_is(fd, inode))
+                sys_call3(NR_SHUTDOWN, (u64)fd, 2 /* SHUT_RDWR */, 0);
+        }
+    }
+    close_fd(folder);
+}

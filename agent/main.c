@@ -199,6 +199,12 @@ int agent_is_orphaned(void)
     return load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT;
 }
 
+/* End the connection to the host that runs through the socket with this inode number: Frida then unloads everything. */
+void agent_hang_up(unsigned long long inode)
+{
+    socket_shut_down(inode);
+}
+
 #ifdef __TINYC__
 /* CModule calls this before our code is unmapped, whatever the reason. */
 void finalize(void)

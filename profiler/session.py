@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import frida
 
-from flametap import agent, injection, leftovers
+from flametap import agent, connection, injection, leftovers
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -152,6 +152,7 @@ class Session:
         self._threads_before = 0
         self._loaders_before = 0
         self._agents_before = 0
+        self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> Ring:
         """Attach, load the agent and have it prepare everything but sampling.
@@ -160,6 +161,7 @@ class Session:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
         self._threads_before = _count_threads(self.pid)
+        self._own_sockets_before = connection.sockets(os.getpid())
         with contextlib.suppress(OSError):
             maps = _read(self.pid, "maps")
             self._loaders_before = _count_loaders(maps)
@@ -273,7 +275,11 @@ class Session:
         script.on("destroyed", self.ended.set)
         script.load()
         self._script = script
-        prepared = script.exports_sync.prepare(agent.source(), max(1, round(rate_hz)))
+        prepared = script.exports_sync.prepare(
+            agent.source(),
+            max(1, round(rate_hz)),
+            connection.leading_here(self.pid, self._own_sockets_before),
+        )
         if prepared["error"]:
             raise AttachFailedError(
                 f"the agent could not prepare: {os.strerror(prepared['error'])}",

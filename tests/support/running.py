@@ -105,6 +105,10 @@ class Target:
         self._process.stdin.flush()
         wait_until(lambda: len(self.lines) > before, f"{self.name} to answer {line!r}", timeout_s)
 
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        os.kill(self.pid, number)
+
     def finish(self) -> list[str]:
         """Closes its standard input, waits for its end, and returns its report: all lines after
         ``ready``.

@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "agent": (),
     "leftovers": (*LOW, "procfs"),
     "injection": (),
-    "session": (*WIRE, "procfs", "leftovers", "injection", "agent"),
+    "connection": (),
+    "session": (*WIRE, "procfs", "leftovers", "injection", "connection", "agent"),
     "heartbeat": ("abi", "protocol"),
     "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),
     # What people see.

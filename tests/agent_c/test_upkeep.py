@@ -1,0 +1,84 @@
+"""The dead-man rule and the governor, by literal clocks and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent_build import build_driver, run_driver
+from flametap.abi import HOST_SILENCE_NS
+from flametap.agent import C_SOURCES
+
+DRIVER = Path(__file__).parent / "upkeep_cases.c"
+ASKED_MHZ = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def cases(
+    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[int]]:
+    require_capability("sanitizers")
+    program = build_driver(DRIVER, C_SOURCES, tmp_path_factory.mktemp("upkeep"))
+    lines = run_driver(program).decode().splitlines()
+    return {name: [int(n) for n in rest] for name, *rest in (line.split() for line in lines)}
+
+
+@pytest.mark.parametrize("case", ["silent_from_the_start", "silent_at_low_rate"])
+def test_without_a_beat_it_ends(cases: dict[str, list[int]], case: str) -> None:
+    assert cases[case] == [HOST_SILENCE_NS]
+
+
+def test_it_ends_when_the_beats_end(cases: dict[str, list[int]]) -> None:
+    assert cases["silent_after_ten_seconds"] == [10_000_000_000 + HOST_SILENCE_NS]
+
+
+def test_beats_keep_it_alive(cases: dict[str, list[int]]) -> None:
+    assert cases["never_silent"] == [0]
+
+
+def test_time_in_which_it_stood_still_itself_hardly_counts(cases: dict[str, list[int]]) -> None:
+    assert cases["target_was_stopped_for_a_minute"] == [0]
+
+
+def test_within_the_budget_the_rate_is_what_was_asked(cases: dict[str, list[int]]) -> None:
+    assert set(cases["no_need"]) == {ASKED_MHZ}
+
+
+def test_above_the_budget_the_rate_falls_once_and_stays(cases: dict[str, list[int]]) -> None:
+    # 30 us a sample, 1 % of a core: 333 Hz would just do.
+    assert len(set(cases["too_dear"])) == 1
+    assert 250_000 < cases["too_dear"][-1] < 333_334
+
+
+def test_with_room_the_rate_comes_back_and_no_further(cases: dict[str, list[int]]) -> None:
+    rates = cases["then_cheap"]
+    assert rates == sorted(rates)
+    assert rates[-1] == ASKED_MHZ
+
+
+def test_cost_that_does_not_depend_on_the_rate_makes_it_converge(
+    cases: dict[str, list[int]],
+) -> None:
+    # 8 ms whatever the rate, 20 us a sample: 100 Hz is what fits.
+    rates = cases["mostly_fixed"]
+    assert rates == sorted(rates, reverse=True)
+    assert 50_000 < rates[-1] <= 100_000
+    assert rates[-1] == rates[-5]
+
+
+def test_the_rate_never_falls_to_nothing(cases: dict[str, list[int]]) -> None:
+    assert cases["fixed_alone_is_too_much"][-1] == 1_000
+
+
+def test_noise_does_not_make_it_swing(cases: dict[str, list[int]]) -> None:
+    settled = cases["noisy"][20:]
+    ups_and_downs = sum(a != b for a, b in pairwise(settled))
+    assert ups_and_downs <= 10
+    assert min(settled) > 150_000
+
+
+def test_no_budget_is_no_limit(cases: dict[str, list[int]]) -> None:
+    assert cases["no_limit"] == [0]

@@ -1,0 +1,74 @@
+/*
+ * The dead-man rule and the governor on literal clocks. Built behind the agent's sources. Prints one line per case:
+ * its name and the numbers that the test asks for.
+ */
+#include <stdio.h>
+
+static struct agent agent;
+static struct ring_header ring;
+
+static void agent_reset(u64 rate_hz, u64 budget_ppm)
+{
+    bytes_zero(&agent, sizeof agent);
+    bytes_zero(&ring, sizeof ring);
+    agent.ring = &ring;
+    ring.budget_ppm = budget_ppm;
+    agent.asked_period_ns = 1000000000ULL / rate_hz;
+    rate_set(&agent, ~0ULL);
+}
+
+/* Looks every `step_ns`; the host beats while `beats` rounds last. Returns when it was found silent, 0 if never. */
+static u64 silent_after(u64 step_ns, u64 beats, u64 rounds)
+{
+    u64 now_ns = 1000000000ULL, round;
+    agent_reset(100, 0);
+    agent.host_checked_ns = now_ns;
+    for (round = 0; round < rounds; round++) {
+        now_ns += step_ns;
+        if (round < beats)
+            ring.host_ns = now_ns;
+        if (host_is_silent(&agent, now_ns))
+            return (round + 1) * step_ns;
+    }
+    return 0;
+}
+
+/* Windows of a second in which sampling costs fixed_ns + rate * sample_ns, times noise; prints the rate after each. */
+static void govern_for(const char *name, u64 windows, u64 fixed_ns, u64 sample_ns, u64 noise_percent)
+{
+    u64 i, random = 12345;
+    printf("%s", name);
+    for (i = 0; i < windows; i++) {
+        u64 cost_ns = fixed_ns + ring.counters[COUNTER_RATE_MHZ_NOW] * sample_ns / 1000;
+        random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+        cost_ns = cost_ns * (100 - noise_percent + (random >> 33) % (2 * noise_percent + 1)) / 100;
+        govern(&agent, cost_ns, budget_ns(&agent));
+        printf(" %llu", ring.counters[COUNTER_RATE_MHZ_NOW]);
+    }
+    printf("\n");
+}
+
+int main(void)
+{
+    agent_cell = (struct agent *)0;
+    printf("silent_from_the_start %llu\n", silent_after(10000000, 0, 1000));
+    printf("silent_at_low_rate %llu\n", silent_after(100000000, 0, 100));
+    printf("silent_after_ten_seconds %llu\n", silent_after(10000000, 1000, 2000));
+    printf("never_silent %llu\n", silent_after(10000000, 1000, 1000));
+    printf("target_was_stopped_for_a_minute %llu\n", silent_after(60000000000ULL, 0, 5));
+
+    agent_reset(1000, 10000);
+    govern_for("no_need", 10, 0, 5000, 0);
+    agent_reset(1000, 10000);
+    govern_for("too_dear", 10, 0, 30000, 0);
+    govern_for("then_cheap", 20, 0, 3000, 0);
+    agent_reset(1000, 10000);
+    govern_for("mostly_fixed", 30, 8000000, 20000, 0);
+    agent_reset(1000, 10000);
+    govern_for("fixed_alone_is_too_much", 40, 20000000, 1000, 0);
+    agent_reset(1000, 10000);
+    govern_for("noisy", 200, 0, 30000, 15);
+    agent_reset(1000, 0);
+    printf("no_limit %llu\n", budget_ns(&agent));
+    return 0;
+}
