@@ -82,6 +82,13 @@ SECONDS ?= 5
 stress: $(STAMP) ## real programs recorded at 1 000 Hz while they live and die; see tests/stress/README.md
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds $(SECONDS) $(ARGS)
 
+# One core, lowest priority. All of them: make fuzz RUNS=10000000
+RUNS ?= 0
+TARGETS ?=
+.PHONY: fuzz
+fuzz: $(STAMP) ## the agent's C under libFuzzer and sanitizers, seconds each; see tests/fuzz/README.md
+	nice -n 19 $(BIN)/python tests/fuzz/run.py --runs $(RUNS) $(TARGETS)
+
 .PHONY: check
 check: fmt-check lint types installed test ## all that CI runs
 

@@ -15,12 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-struct run {
-    int code;
-    unsigned int row_limit;
-    struct cfi_row *rows;
-    struct cfi_result result;
-};
+#include "cfi_promises.h"
 
 static void *allocate(unsigned long long bytes)
 {
@@ -42,34 +37,6 @@ static struct run compile(const struct cfi_input *input, struct rule_table *tabl
     run.code = cfi_compile(input, table, run.rows, run.row_limit, scratch, &run.result);
     free(scratch);
     return run;
-}
-
-static void require(int condition, const char *promise)
-{
-    if (!condition) {
-        fprintf(stderr, "broken promise: %s\n", promise);
-        abort();
-    }
-}
-
-static void check_promises(const struct cfi_input *input, const struct rule_table *table, const struct run *run)
-{
-    const struct cfi_row *rows = run->rows;
-    unsigned int count = run->result.row_count;
-    require(count <= run->row_limit, "at most cfi_row_limit rows");
-    require(table->count <= MAX_RULES, "at most MAX_RULES rules");
-    if (run->code) {
-        require(count == 0, "-1 only if nothing usable was found, as cfi_row_limit is enough");
-        return;
-    }
-    require(count >= 2 && rows[count - 1].rule == 0, "the last row is rule 0");
-    require(rows[0].rule != 0, "the first row has a rule");
-    for (unsigned int i = 0; i < count; i++) {
-        require(rows[i].rule < table->count, "a row's rule exists");
-        require(rows[i].pc_offset <= input->text_end - input->text_start, "rows lie in the text");
-        require(i == 0 || rows[i - 1].pc_offset < rows[i].pc_offset, "rows are sorted, no two alike");
-        require(i == 0 || rows[i - 1].rule != rows[i].rule, "neighbours differ");
-    }
 }
 
 static unsigned long long random_state;

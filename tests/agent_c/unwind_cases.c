@@ -321,6 +321,19 @@ static void case_cfa_that_does_not_move_up(void)
     require(u.verdict == VERDICT_BAD_MEMORY, "no endless walk");
 }
 
+/* Code without frames may hold any number in rbp: -8 passes for an address that ends at 0. */
+static void case_rbp_that_wraps_around(void)
+{
+    world_new(8);
+    rule(1, CFA_RBP, 8);
+    for (u64 bp = ~0ULL - 40; bp >= 1ULL << 63; bp++) {
+        walk(FUNCTION(1), 1, bp, 1, NULL);
+        require(u.verdict == VERDICT_BAD_MEMORY, "nothing is read there");
+        walk(BARE + 0x10, 1, bp, 1, NULL);
+        require(u.verdict == VERDICT_NO_UNWIND_INFO, "no frame is found there");
+    }
+}
+
 static void case_stack_that_ends_too_early(void)
 {
     world_new(2);
@@ -495,6 +508,7 @@ static const struct {
     CASE(return_address_found_by_scanning),
     CASE(return_address_outside_all_code),
     CASE(cfa_that_does_not_move_up),
+    CASE(rbp_that_wraps_around),
     CASE(stack_that_ends_too_early),
     CASE(module_not_compiled_yet),
     CASE(deeper_than_the_limit),

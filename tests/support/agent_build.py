@@ -58,7 +58,8 @@ def build_driver(
     joined = folder / f"joined_{driver.name}"
     joined.write_text(text, "utf-8")
     program = folder / driver.stem
-    command = ["gcc", *WARNINGS, *PART, *flags, "-o", str(program), str(joined)]
+    includes = f"-I{driver.parent}"
+    command = ["gcc", *WARNINGS, *PART, *flags, includes, "-o", str(program), str(joined)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:
         raise RuntimeError(f"gcc refused {driver.name}:\n{built.stderr}")

@@ -103,6 +103,16 @@ def attach() -> str | None:
         sleeper.wait()
 
 
+def clang_fuzzer() -> str | None:
+    """A clang that brings libFuzzer and the sanitizers."""
+    text = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return n && *d == 0; }"
+    probes = (
+        compiles(text, "-fsanitize=fuzzer,address,undefined", compiler=name)
+        for name in ("clang", *(f"clang-{n}" for n in range(21, 13, -1)))
+    )
+    return next((found for probe in probes if (found := probe()) is not None), None)
+
+
 _MAIN = '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
 
 CAPABILITIES: dict[str, Capability] = {
@@ -112,6 +122,7 @@ CAPABILITIES: dict[str, Capability] = {
     "g++": Capability(command("g++"), ("g++",)),
     "static-glibc": Capability(compiles(_MAIN, "-static"), ("gcc", "libc6-dev")),
     "sanitizers": Capability(compiles(_MAIN, "-fsanitize=address,undefined"), ("gcc",)),
+    "clang-fuzzer": Capability(clang_fuzzer, ("clang",), required=False),
     "gcc-m32": Capability(compiles(_MAIN, "-m32"), ("gcc-multilib",)),
     "musl-gcc": Capability(command("musl-gcc"), ("musl-tools",)),
     "readelf": Capability(command("readelf"), ("binutils",)),
