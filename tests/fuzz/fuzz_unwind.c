@@ -1,11 +1,10 @@
 /*
- * Fuzz target: the unwinder over any rules, registers, code and stack. Both ways: in place, as the handler walks, and
- * over a copy, as for parked threads. The stack is a block of its exact size, so that AddressSanitizer sees a word read
- * outside; code of no file cannot be read, so that a look at it in place is a crash. The second walk finds common rules in the
- * cache, and must end alike.
+ * Fuzz target: the unwinder over any rules, registers, code and stack, in place and over copies. What is not the
+ * thread's own stack may be gone: a page of the stack is taken away by some inputs, and code with rules cannot be read. The
+ * second walk finds common rules in the cache, and must end alike.
  *
- * Input: options (1); 15 rules of 12 bytes; pc (2), sp (1), bp (1); then words of stack, two bytes each: what it is
- * (1), and which (1).
+ * Input: options (1); 15 rules of 8 bytes or more; pc (2), sp (2), bp (2); then words of stack, two bytes or more each,
+ * again and again until the stack is full.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,14 +15,17 @@
 enum {
     OPTION_BP_KNOWN = 1,
     OPTION_REGISTERS = 2,
-    OPTION_COPY = 4,
-    OPTION_ALTERNATE_STACK = 8,
+    OPTION_OWN = 4,                       /* the stack is the thread's own */
+    OPTION_ONE_STACK_KNOWN = 8,
+    OPTION_SMALL_COPY = 16,
+    OPTION_HOLE_SHIFT = 5,                /* two bits: which page of the stack is not there */
 };
 
 #define RULE_COUNT 16
 #define FUNCTION_BYTES 64
 #define CODE_BYTES 4096ULL
-#define WORDS_MAX 256
+#define STACK_BYTES (4 * PAGE_BYTES)
+#define STACK_WORDS (STACK_BYTES / 8)
 /* One page each of: code with rules, a module without any, one not compiled yet, code of no file, nothing at all. */
 enum { WITH_RULES, WITHOUT_RULES, RAW, OF_NO_FILE, CODE_KINDS };
 
@@ -31,6 +33,7 @@ static struct agent agent;
 static struct memory_map map;
 static struct memory_range stacks[2];
 static u8 *code;
+static u64 *stack;
 
 static u64 code_addr(u64 kind, u64 byte)
 {
@@ -41,16 +44,30 @@ static void setup(void)
 {
     static struct code_range ranges[CODE_KINDS];
     code = mmap(NULL, (CODE_KINDS + 1) * CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* A page that is not there, the stack, another, a second stack, another. */
+    u8 *pages = mmap(NULL, 2 * STACK_BYTES + 3 * PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (code == MAP_FAILED || pages == MAP_FAILED)
+        abort();
+    stack = (u64 *)(void *)(pages + PAGE_BYTES);
+    for (u32 i = 0; i < 2; i++) {
+        stacks[i].start = (u64)stack + i * (STACK_BYTES + PAGE_BYTES);
+        stacks[i].end = stacks[i].start + STACK_BYTES;
+        mprotect((void *)stacks[i].start, STACK_BYTES, PROT_READ | PROT_WRITE);
+    }
+    for (u32 i = 0; i < STACK_WORDS; i++)
+        ((u64 *)stacks[1].start)[i] = i % 3 ? (u64)(stack + 53 * i % STACK_WORDS) : code_addr(i, 11 * i);
+    for (u32 i = 0; i < CODE_KINDS * CODE_BYTES; i += 3)
+        memcpy(code + i, "\xff\xd0\x90", 3); /* call *%rax; nop */
+    /* What the maps call code need not be there any more. */
+    mprotect(code + WITH_RULES * CODE_BYTES, CODE_BYTES, PROT_NONE);
+    mprotect(code + CODE_KINDS * CODE_BYTES, CODE_BYTES, PROT_NONE);
     agent.pid = (u32)getpid();
     agent.rule_cache = calloc(RULE_CACHE_SLOTS, 8);
     agent.rules = calloc(1, sizeof *agent.rules);
     agent.modules = calloc(CODE_KINDS, sizeof *agent.modules);
-    if (code == MAP_FAILED || !agent.rule_cache || !agent.rules || !agent.modules)
+    agent.call_cache = calloc(CALL_CACHE_SLOTS, 8);
+    if (!agent.rule_cache || !agent.call_cache || !agent.rules || !agent.modules)
         abort();
-    for (u32 i = 0; i < 2 * CODE_BYTES; i += 3)
-        memcpy(code + i, "\xff\xd0\x90", 3); /* call *%rax; nop */
-    /* A file's code is there while a frame of it is; the rest need not be there any more. */
-    mprotect(code + 2 * CODE_BYTES, (CODE_KINDS - 1) * CODE_BYTES, PROT_NONE);
     agent.rules->count = RULE_COUNT;
     for (u32 i = 0; i < CODE_KINDS; i++) {
         ranges[i].start = code_addr(i, 0);
@@ -94,7 +111,7 @@ static void take_rules(struct input *input)
 }
 
 /* A word as a stack may hold it: return addresses, pointers into the stack, registers the kernel saved, anything. */
-static u64 word(struct input *input, const u64 *stack)
+static u64 word(struct input *input)
 {
     u64 kind = take(input, 1), which = take(input, 1);
     switch (kind & 7) {
@@ -105,9 +122,9 @@ static u64 word(struct input *input, const u64 *stack)
         return code_addr(kind >> 3, which);
     case 3:
     case 4:
-        return (u64)(stack + which);
+        return (u64)(stack + which * 8 + (kind >> 3));
     case 5:
-        return stacks[1].start + 8 * which;
+        return stacks[1].start + 64 * which + kind;
     case 6:
         return which;
     default:
@@ -115,83 +132,64 @@ static u64 word(struct input *input, const u64 *stack)
     }
 }
 
-static void walk(struct unwinder *u, u64 *frames)
+static void walk(const struct unwinder *start)
 {
-    struct unwinder fresh = *u;
-    u64 again[MAX_FRAMES];
-    fresh.frames = frames;
+    static u64 frames[2][MAX_FRAMES];
+    struct unwinder walks[2];
     agent.cache_generation++;
-    *u = fresh;
-    unwind_sigsafe(u);
-    require(u->frame_count <= MAX_FRAMES, "no more frames than there is room for");
-    require(u->verdict <= VERDICT_UNSUPPORTED_RULE || u->verdict == VERDICT_RETRY, "a verdict");
-    struct unwinder second = fresh;
-    second.frames = again;
-    unwind_sigsafe(&second);
-    require(second.frame_count == u->frame_count && second.verdict == u->verdict, "the cache changes nothing");
-    require(!memcmp(frames, again, u->frame_count * sizeof *frames), "the cache changes no frame");
+    for (u32 i = 0; i < 2; i++) {
+        walks[i] = *start;
+        walks[i].frames = frames[i];
+        unwind_sigsafe(&walks[i]);
+        require(walks[i].frame_count <= MAX_FRAMES, "no more frames than there is room for");
+    }
+    u32 verdict = walks[0].verdict;
+    require(verdict <= VERDICT_UNSUPPORTED_RULE || verdict == VERDICT_RETRY, "a verdict");
+    require(walks[1].frame_count == walks[0].frame_count && walks[1].verdict == verdict, "the cache changes nothing");
+    require(!memcmp(frames[0], frames[1], walks[0].frame_count * 8), "the cache changes no frame");
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     struct input input = {data, data + size};
-    static u64 frames[MAX_FRAMES];
     u64 gregs[23] = {0};
     struct unwinder u;
     if (!code)
         setup();
     u32 options = (u32)take(&input, 1);
     take_rules(&input);
-    u64 pc_kind = take(&input, 1), pc = code_addr(pc_kind, take(&input, 1)), sp = take(&input, 1), bp = take(&input, 1);
-    u64 words = (u64)(input.end - input.at) / 2 + 1;
-    if (words > WORDS_MAX)
-        words = WORDS_MAX;
-    u64 *stack = malloc(words * 8), *alternate = malloc(64 * 8);
-    if (!stack || !alternate)
-        abort();
-    stacks[0].start = (u64)(stack < alternate ? stack : alternate);
-    stacks[0].end = stacks[0].start + (stack < alternate ? words : 64) * 8;
-    stacks[1].start = (u64)(stack < alternate ? alternate : stack);
-    stacks[1].end = stacks[1].start + (stack < alternate ? 64 : words) * 8;
-    map.stack_count = options & OPTION_ALTERNATE_STACK ? 2 : 1;
-    if (map.stack_count == 1) {
-        stacks[0].start = (u64)stack;
-        stacks[0].end = (u64)(stack + words);
-    }
-    for (u32 i = 0; i < 64; i++)
-        alternate[i] = (u64)(stack + i % words);
+    u64 pc_kind = take(&input, 1), pc = code_addr(pc_kind, take(&input, 1)), sp = take(&input, 2), bp = take(&input, 2);
+    u32 words = (u32)(input.end - input.at) / 2 + 1;
+    for (u32 i = 0; i < words && i < STACK_WORDS; i++)
+        stack[i] = word(&input);
+    for (u32 i = words; i < STACK_WORDS; i++)
+        stack[i] = stack[i - words];
     for (u32 i = 0; i < 23; i++)
-        gregs[i] = i % 3 ? (u64)(stack + 3 * i % words) : code_addr(WITH_RULES, 7 * i);
-    for (u64 i = 0; i < words; i++)
-        stack[i] = word(&input, stack);
+        gregs[i] = i % 3 ? (u64)(stack + 97 * i) : code_addr(WITH_RULES, 7 * i);
 
     memset(&u, 0, sizeof u);
     u.agent = &agent;
     u.map = &map;
     u.pc = pc;
-    u.sp = (u64)(stack + sp % words) + (bp & 128 && !(options & OPTION_COPY) ? 4 : 0);
-    u.bp = (u64)(stack + bp % 128);
+    u.sp = (u64)stack + sp % STACK_BYTES;
+    u.bp = (u64)stack + bp % STACK_BYTES;
     u.bp_known = options & OPTION_BP_KNOWN;
-    u.in_handler = !(options & OPTION_COPY);
     u.gregs = options & OPTION_REGISTERS ? gregs : NULL;
-    if (options & OPTION_COPY) {
-        u64 bytes = (u64)(stack + words) - u.sp;
-        u8 *copy = malloc(bytes);
-        if (!copy)
-            abort();
-        memcpy(copy, (const void *)u.sp, bytes);
-        u.window_start = u.sp;
-        u.window_end = u.sp + bytes;
-        u.window_delta = (u64)copy - u.sp;
-        walk(&u, frames);
-        free(copy);
-    } else {
-        const struct memory_range range = {(u64)stack, (u64)(stack + words)};
-        u.window_start = red_zone_sigsafe(&range, u.sp);
-        u.window_end = range.end;
-        walk(&u, frames);
+    if (options & OPTION_OWN) {
+        u.own_start = (u64)stack + (sp >> 13) * 8;
+        u.own_end = stacks[0].end - (bp >> 13) * 8;
     }
-    free(alternate);
-    free(stack);
+    map.stack_count = options & OPTION_ONE_STACK_KNOWN ? 1 : 2;
+    u.copy_bytes = options & OPTION_SMALL_COPY ? 264 : STACK_BYTES / 2;
+    u.copy = malloc(u.copy_bytes);        /* of the exact size: AddressSanitizer guards its ends */
+    u8 *hole = (u8 *)stack + PAGE_BYTES * (options >> OPTION_HOLE_SHIFT & 3);
+    if (!u.copy)
+        abort();
+    if (options >> OPTION_HOLE_SHIFT & 3)
+        mprotect(hole, PAGE_BYTES, PROT_NONE);
+    walk(&u);
+    if (options >> OPTION_HOLE_SHIFT & 3)
+        mprotect(hole, PAGE_BYTES, PROT_READ | PROT_WRITE);
+    free(u.copy);
     return 0;
 }

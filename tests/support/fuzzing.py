@@ -267,5 +267,5 @@ def _unwind_seeds(_: list[Path]) -> Iterator[bytes]:
             returns = 1 if i == 14 else chance.choice([0, 0, 0, 0, 0, 3])
             rules += bytes([0x33, kind, saved, returns, chance.randrange(16), offset, 256 - 2, 0])
         words = bytes(chance.randrange(64) for _ in range(2 * chance.randrange(4, 120)))
-        start = bytes([0, chance.randrange(256), chance.randrange(8), chance.randrange(64)])
-        yield bytes([chance.randrange(16)]) + rules + start + words
+        start = bytes([0, chance.randrange(256), *chance.randbytes(4)])
+        yield bytes([chance.randrange(128)]) + rules + start + words
