@@ -34,6 +34,7 @@ C_SOURCES = (
     "intervals.c",
     "threads.c",
     "running.c",
+    "room.c",
     "handler.c",
     "parked.c",
     "unseen.c",

@@ -100,6 +100,7 @@ enum counter {
     COUNTER_BUDGET_RAISED = 32,           /* … and raised again */
     COUNTER_GAPS = 33,                    /* times all of the target stood still: SIGSTOP, freezer, debugger */
     COUNTER_GAP_NS = 34,                  /* how long; in no interval */
+    COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled: no room for it on one of the thread's stacks */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

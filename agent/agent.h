@@ -118,6 +118,9 @@ struct thread_slot {
     u32 woken;                            /* answer: it was just coming back from a wait */
     i32 waited_in;                        /* the system call our signal cut short, NOT_WAITING if none */
     u32 eintr;                            /* 1 repaired, 2 not repairable */
+    u64 sp_seen;                          /* where its stack pointer stood */
+    u64 alternate_start;                  /* the thread's alternate signal stack … */
+    u64 alternate_bytes;                  /* … 0 for none */
 
     /* the wait seen last through procfs; the handler compares with it before it restarts a call */
     i64 wait_sysno;
@@ -132,6 +135,9 @@ struct thread_slot {
     u32 announced;                        /* the host knows this thread */
     u32 seen_in;                          /* number of the last directory reading it was found in */
     u32 signals_blocked;
+    u32 room;                             /* enum stack_room */
+    u64 doubted_sp;
+    u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;
     u64 cpu_seen_ns;
@@ -180,6 +186,10 @@ struct agent {
     u32 has_fsgsbase;                     /* the thread pointer can be read without a system call */
     u64 stack_notes_offset;               /* from the thread pointer to where glibc notes the stack; 0: not known */
     u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
+    u64 frame_bytes;                      /* of a signal's frame on the stack */
+    u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
+    u64 alternate_handlers;               /* room.c: signals whose handlers run there */
+    u64 alternate_read_ns;
     u64 fd_limit;                         /* RLIMIT_NOFILE */
     struct kernel_sigaction old_action;
     u64 sampler_thread;                   /* pthread_t */

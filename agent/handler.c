@@ -153,6 +153,9 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT)
         return;
     store_release_u32(&slot->signal_state, SIGNAL_HANDLING);
+    slot->sp_seen = gregs[GREG_RSP];
+    slot->alternate_start = *(u64 *)((u8 *)context + UCONTEXT_STACK_START);
+    slot->alternate_bytes = *(u64 *)((u8 *)context + UCONTEXT_STACK_BYTES);
     slot->near_fork = is_fork_sigsafe(a, gregs);
     if (slot->near_fork) {
         slot->verdict = VERDICT_RETRY;

@@ -57,6 +57,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     slot->late_ticks = 0;
     handler_cost_add(a, slot);
     stack_learn(a, slot);
+    room_learn(a, slot, slot->sp_seen);
     if (slot->eintr)
         count_up(a, slot->eintr == 1 ? COUNTER_EINTR_REPAIRED : COUNTER_EINTR_UNREPAIRABLE, 1);
     if (slot->near_fork) {
@@ -102,6 +103,10 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     }
     if (!a->signal_is_ours) {
         count_up(a, COUNTER_HANDLER_REPLACED, 1);
+        return;
+    }
+    if (!has_room(a, slot)) {
+        count_up(a, COUNTER_SMALL_STACK, 1);
         return;
     }
     if (now_ns < slot->backoff_until_ns || now_ns < a->signals_from_ns)
@@ -163,6 +168,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         signal_send(a, slot, now_ns, cpu_ns);
     if (result != PARKED_SEEN)
         return;
+    room_learn(a, slot, wait.sp);
     trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;
@@ -199,6 +205,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
 static void threads_tick(struct agent *a, u64 now_ns)
 {
     u32 i;
+    alternate_handlers_keep(a, now_ns);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         if (!slot->tid)

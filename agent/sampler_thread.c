@@ -125,6 +125,7 @@ static void sampler_begin(struct agent *a)
     sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&mask, 0, 8, 0, 0);
     a->fds_private = sys_call3(NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */) == 0;
     stack_notes_find(a);
+    room_prepare(a);
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     for (i = 0; i < a->slot_count && a->fds_private; i++)
         if (a->slots[i].tid)

@@ -70,6 +70,7 @@ COUNTER_NAMES = (
     "budget_raised",
     "gaps",
     "gap_ns",
+    "small_stack",
 )
 STOP_NONE = 0
 STOP_ASKED = 1

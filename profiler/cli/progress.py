@@ -15,7 +15,13 @@ CLEAR_LINE = "\r\x1b[K"
 # What is missing from the recording (abi.h, enum counter) …
 LOSS_COUNTERS = ("intervals_lost", "traces_lost", "threads_lost")
 # … and samples that were due and not taken, whose time is carried to the thread's next one.
-SKIP_COUNTERS = ("signals_late", "parked_torn", "signal_blocked", "fork_backoff")
+SKIP_COUNTERS = (
+    "signals_late",
+    "parked_torn",
+    "signal_blocked",
+    "small_stack",
+    "fork_backoff",
+)
 
 
 class Progress:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import narrow
 import servers
 from harness import CATALOGUE
 
-MODULES = (servers,)
+MODULES = (narrow, servers)
 SCENARIOS = CATALOGUE
