@@ -49,13 +49,23 @@ def handlers_on_32k_stacks(run: Run) -> None:
         run.expect(found and found[1] == found[2], line)
 
 
-@scenario("gcc")
-def coroutines_by_hand(run: Run) -> None:
-    """Stacks of 16 KiB, mapped, switched to by hand and unmapped all the time."""
-    target = run.target("coroutines", "switch", "16384")
+def _coroutines(run: Run, kind: str) -> None:
+    target = run.target("coroutines", kind, "16384")
     outcome = run.record(target.pid)
     run.expect(outcome.counters["signals_handled"] > 0, f"not sampled: {outcome.counters}")
     run.expect(target.finish() == ["coroutines ran wrong 0"], "a coroutine's result is wrong")
+
+
+@scenario("gcc")
+def coroutines_by_hand(run: Run) -> None:
+    """Stacks of 16 KiB, mapped, switched to by hand and unmapped all the time."""
+    _coroutines(run, "switch")
+
+
+@scenario("gcc")
+def coroutines_of_libc(run: Run) -> None:
+    """The same with makecontext and swapcontext, whose first frame has no caller."""
+    _coroutines(run, "ucontext")
 
 
 @scenario("gcc")
