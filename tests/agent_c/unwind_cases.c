@@ -238,6 +238,24 @@ static void case_other_registers_in_the_leaf_only(void)
     require(u.fault_pc == RETURN_TO(2) - 1, "the frame at fault");
 }
 
+/* OpenSSL's bignum code: the old stack pointer lies behind a vector of r9 words. */
+static void case_dereference_by_index(void)
+{
+    u64 gregs[23] = {0};
+    world_new(12);
+    struct unwind_rule *r = rule(1, CFA_DEREF_INDEXED, 8);
+    r->cfa_reg = 9;
+    r->extra = 8;
+    root(2);
+    gregs[1] = 3; /* r9 */
+    stack[4] = (u64)(stack + 8);
+    stack[8] = RETURN_TO(2);
+    walk(FUNCTION(1), 0, 0, 1, gregs);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_UNSUPPORTED_RULE, 1, (u64[]){FUNCTION(1)});
+}
+
 static void case_return_address_in_a_register(void)
 {
     u64 gregs[23] = {0};
@@ -502,6 +520,7 @@ static const struct {
     CASE(dereference),
     CASE(plt_entry_before_and_after_its_push),
     CASE(other_registers_in_the_leaf_only),
+    CASE(dereference_by_index),
     CASE(return_address_in_a_register),
     CASE(signal_frame),
     CASE(frame_pointers_where_there_is_no_cfi),

@@ -27,7 +27,8 @@ from agent_build import run_driver
     CFA_PLT,
     CFA_SIGNAL,
     CFA_UNSUPPORTED,
-) = range(10)
+    CFA_DEREF_INDEXED,
+) = range(11)
 RBP_SAME, RBP_SAVED, RBP_UNDEFINED, RBP_DEREF = range(4)
 RA_AT_CFA, RA_UNDEFINED, RA_UNSUPPORTED, RA_REG = range(4)
 
