@@ -61,14 +61,16 @@ static void world_new(u32 words)
     m->state = MODULE_READY;
     m->text_start = CODE;
     m->text_end = CODE_END;
-    m->row_count = RULE_COUNT;
-    m->rows = calloc(RULE_COUNT, sizeof *m->rows);
+    m->table = calloc(1, sizeof *m->table + RULE_COUNT * sizeof(struct cfi_row));
+    m->table->row_count = RULE_COUNT;
+    m->file_searched = 1;
     for (u32 i = 0; i < RULE_COUNT; i++) {
-        m->rows[i].pc_offset = 16 * i;
-        m->rows[i].rule = i;
+        m->table->rows[i].pc_offset = 16 * i;
+        m->table->rows[i].rule = i;
         agent.rules->rules[i].ra_off = -8;
     }
     agent.modules[2].state = MODULE_WITHOUT_CFI;
+    agent.modules[2].file_searched = 1;
     agent.modules[3].state = MODULE_RAW;
     stack_words = words;
     stack = malloc(words * 8);
