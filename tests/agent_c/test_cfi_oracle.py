@@ -270,6 +270,51 @@ def test_expressions_agree_with_pyelftools(name: str, cfi_driver: Path, tmp_path
     assert checked > 0
 
 
+C_PROGRAM = """
+int sum(const int *v, int n) { int s = 0; for (int i = 0; i < n; i++) s += v[i]; return s; }
+int wide(int n) { int v[n]; for (int i = 0; i < n; i++) v[i] = i ^ n; return sum(v, n); }
+double realigned(int n) {
+    _Alignas(64) double v[16];
+    for (int i = 0; i < 16; i++) v[i] = n + i;
+    return v[n & 15] + wide(n);
+}
+int _start(void) { return (int)realigned(3) + wide(5); }
+"""
+WITHOUT_EH_FRAME = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g")
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("flags", [("-gdwarf-4",), ("-gdwarf-5", "-gdwarf64"), ("-gz=zlib",)])
+def test_debug_frame_agrees_with_readelf(
+    flags: tuple[str, ...], cfi_driver: Path, tmp_path: Path
+) -> None:
+    """As above, for a program whose only call frame information is debug information."""
+    source, program = tmp_path / "a.c", tmp_path / "a"
+    source.write_text(C_PROGRAM)
+    command = [
+        "gcc",
+        "-O2",
+        *WITHOUT_EH_FRAME,
+        *flags,
+        "-nostdlib",
+        "-o",
+        str(program),
+        str(source),
+    ]
+    subprocess.run(command, check=True)
+    compiled = compile_section(cfi_driver, read_section(program, ".debug_frame"), tmp_path)
+    assert (compiled.code, compiled.bad_fde_count, compiled.rules_full) == (0, 0, 0)
+    starts = [addr for addr, _ in compiled.rows]
+    table = expected_rows(program)
+    assert len(table) > 10
+    wrong = [
+        f"{addr:#x} {expected}: {lookup(compiled, starts, addr)}"
+        for addr, expected in table
+        if not agrees(lookup(compiled, starts, addr), expected)
+    ]
+    assert wrong == []
+
+
 def test_known_places_in_libc(cfi_driver: Path, tmp_path: Path) -> None:
     """vfork holds its return address in a register, clone's child is a root, one signal return."""
     path = BINARIES["libc"][0]
