@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import attaches
+import churn
+import databases
+import ends
+import forks
+import jobs
 import narrow
 import servers
 from harness import CATALOGUE
 
-MODULES = (narrow, servers)
+MODULES = (
+    databases,
+    servers,
+    jobs,
+    churn,
+    forks,
+    ends,
+    attaches,
+    narrow,
+)
 SCENARIOS = CATALOGUE

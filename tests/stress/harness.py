@@ -203,6 +203,11 @@ class Run:
         with self._building:
             return self.builder.program(name, variant)
 
+    def java_class(self, name: str) -> Path:
+        """The folder with the compiled class ``name``."""
+        with self._building:
+            return self.builder.java_class(name)
+
     def start(
         self,
         argv: Sequence[str | Path],

@@ -36,7 +36,7 @@ class _Asked:
 
 def record(pid: int, seconds: float, rate_hz: float, asked: _Asked) -> dict[str, Any]:
     """Records, and returns what ``harness.Outcome`` is made of."""
-    capture = Capture(pid, CaptureOptions(rate_hz=rate_hz))
+    capture = Capture(pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=0))
     began = time.monotonic()
     try:
         try:

@@ -1,80 +1,116 @@
-"""Servers under load. The load checks every answer, and the state the server ends in."""
+"""Web servers under load: event loops, pools of threads, a thread for each connection, JITs."""
 
 from __future__ import annotations
 
-import re
-import socket
-import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+import signal
+import sys
+from pathlib import Path
 
 from harness import Run, scenario
+from load import READY_S, can_connect, free_port, under_wrk
 from running import Target, wait_until
+from targetbuild import SOURCES
 
-READY_S = 30.0
-
-
-def free_port() -> int:
-    """A TCP port nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def looping(call: Callable[[], None]) -> Iterator[None]:
-    """Calls something again and again while the block runs, and ends with a whole call."""
-    over = threading.Event()
-
-    def loop() -> None:
-        while not over.is_set():
-            call()
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+NGINX_CONF = """
+user root;
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  server {{ listen 127.0.0.1:{port}; location / {{ root {folder}/www; }} }}
+}}
+"""
 
 
-def check_wrk(run: Run, wrk: Target) -> int:
-    """Waits for wrk's end; each error it reports is a finding. Returns the number of requests."""
-    wait_until(lambda: not wrk.alive, "wrk to end", run.seconds + 60)
-    report = "\n".join(wrk.lines)
-    for trouble in ("Socket errors", "Non-2xx"):
-        run.expect(trouble not in report, report)
-    found = re.search(r"(\d+) requests in", report)
-    run.expect(found is not None and int(found[1]) > 0, f"wrk: {report} {wrk.errors}")
-    return int(found[1]) if found else 0
+@scenario("nginx", "wrk")
+def nginx(run: Run) -> None:
+    """nginx under wrk: its worker and its master are recorded at the same time."""
+    (run.folder / "www").mkdir()
+    (run.folder / "www" / "index.html").write_text("hello\n" * 100)
+    port = free_port()
+    conf = run.folder / "nginx.conf"
+    conf.write_text(NGINX_CONF.format(folder=run.folder, port=port))
+    master = run.start([run.capability("nginx"), "-p", run.folder, "-c", conf])
+    children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
+    wait_until(lambda: not master.alive or children.read_text().split(), "nginx's worker", READY_S)
+    assert master.alive, master.errors
+    worker = int(children.read_text().split()[0])
+    with run.unharmed(master.pid), run.unharmed(worker), under_wrk(run, port):
+        both = [run.begin(pid) for pid in (worker, master.pid)]
+        for recording in both:
+            run.collect(recording)
+    run.expect(children.read_text().split() == [str(worker)], "the worker is another one")
+    _end(run, master, signal.SIGQUIT)
+    run.expect("[alert]" not in "".join(master.errors), f"it complains: {master.errors}")
 
 
-@scenario("redis")
-def redis(run: Run) -> None:
-    """redis-server under redis-benchmark; it has to count as far as the benchmark does."""
-    path = str(run.folder / "redis.sock")
+@scenario("caddy", "wrk")
+def caddy(run: Run) -> None:
+    """A Go server: its own stacks, and our signal is the one of its scheduler."""
+    port = free_port()
+    (run.folder / "index.html").write_text("hello\n" * 100)
     server = run.start(
-        ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", run.folder]
+        ["caddy", "file-server", "--listen", f"127.0.0.1:{port}", "--root", run.folder]
     )
-    wait_until(lambda: "ready to accept" in "".join(server.lines), "redis to be ready", READY_S)
-    asked = 0
-
-    def load() -> None:
-        nonlocal asked
-        command = ["redis-benchmark", "-s", path, "-q", "-t", "incr", "-c", "8", "-n", "20000"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        run.expect(done.returncode == 0 and "Error" not in done.stdout, f"load: {done}")
-        asked += 20000
-
-    with run.unharmed(server.pid, own_threads="jemalloc_bg_thd"), looping(load):
+    wait_until(lambda: not server.alive or can_connect(port), "caddy to listen", READY_S)
+    assert server.alive, server.errors
+    with run.unharmed(server.pid, own_threads="caddy"), under_wrk(run, port):
         run.collect(run.begin(server.pid))
-    get = ["redis-cli", "-s", path, "get", "counter:__rand_int__"]
-    got = subprocess.run(get, capture_output=True, text=True, check=False).stdout
-    run.expect(got.strip() == str(asked), f"counted to {got!r} instead of {asked}")
-    subprocess.run(
-        ["redis-cli", "-s", path, "shutdown", "nosave"], capture_output=True, check=False
+    _end(run, server, signal.SIGTERM)
+
+
+def _end(run: Run, server: Target, how: signal.Signals) -> None:
+    os.kill(server.pid, how)
+    wait_until(lambda: not server.alive, f"{server.name} to end", READY_S)
+    run.expect(server.exit_code == 0, f"exit code {server.exit_code}: {server.errors}")
+
+
+@scenario("node", "wrk")
+def node(run: Run) -> None:
+    """node: HTTP, zlib in libuv's pool, a timer every millisecond."""
+    _serve(run, run.start(["node", SOURCES / "serve.js"], announces=True), has_jit=True)
+
+
+@scenario("wrk")
+def python(run: Run) -> None:
+    """CPython: http.server with a thread for each connection."""
+    target = run.start([sys.executable, SOURCES / "serve.py"], announces=True)
+    _serve(run, target, own_threads=r"python.*|Thread-.*|runner.*|pytest.*")
+
+
+@scenario("java", "wrk")
+def java(run: Run) -> None:
+    """The JVM: its HTTP server, garbage collection and compilers at work."""
+    classes = run.java_class("Serve")
+    target = run.start(["java", "-Xmx64m", "-cp", classes, "Serve"], announces=True)
+    jvm_threads = r"(GC Thread|G1|C1 Comp|C2 Comp|VM |pool-|HTTP-).*"
+    _serve(run, target, has_jit=True, own_threads=jvm_threads)
+
+
+def _serve(run: Run, server: Target, *, has_jit: bool = False, own_threads: str = "") -> None:
+    """Records an HTTP server of ``tests/targets`` under wrk; it counts what it has served."""
+    port = server.facts["port"]
+    with under_wrk(run, port):
+        pass  # pools are filled and classes loaded before the first receipt is taken
+    with (
+        run.unharmed(
+            server.pid,
+            has_jit=has_jit,
+            own_threads=own_threads,
+            ignore=lambda line: "socket:" in line,  # connections that end in their own time
+        ),
+        under_wrk(run, port) as counts,
+    ):
+        run.collect(run.begin(server.pid))
+    report = server.finish()
+    run.expect(
+        len(report) == 1 and int(report[0].removeprefix("served ")) >= sum(counts),
+        f"{report}, but {sum(counts)} answers arrived",
     )
-    wait_until(lambda: not server.alive, "redis to end", READY_S)
-    run.expect(server.exit_code == 0, f"redis exits with {server.exit_code}")
+    run.expect(not server.errors, f"it complains: {server.errors}")

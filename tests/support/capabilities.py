@@ -80,6 +80,11 @@ def libc_debug_file() -> str | None:
     return str(debug) if debug.exists() else None
 
 
+def postgres() -> str | None:
+    """The server's program, which Debian keeps off PATH; its clients are beside it."""
+    return next(map(str, Path("/usr/lib/postgresql").glob("*/bin/postgres")), None)
+
+
 _SEIZE = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -144,6 +149,12 @@ CAPABILITIES: dict[str, Capability] = {
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
     "age": Capability(command("age"), ("age",)),  # Go
+    "postgres": Capability(postgres, ("postgresql",)),
+    "sqlite3": Capability(command("sqlite3"), ("sqlite3",)),
+    "ffmpeg": Capability(
+        command("ffmpeg"), ("ffmpeg",), required=False
+    ),  # half a gigabyte of packages
+    "caddy": Capability(command("caddy"), ("caddy",)),  # Go
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     "python3.10": Capability(python("3.10"), required=False),
     "python3.12": Capability(python("3.12"), required=False),

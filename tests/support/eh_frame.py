@@ -27,8 +27,7 @@ from agent_build import run_driver
     CFA_PLT,
     CFA_SIGNAL,
     CFA_UNSUPPORTED,
-    CFA_DEREF_INDEXED,
-) = range(11)
+) = range(10)
 RBP_SAME, RBP_SAVED, RBP_UNDEFINED, RBP_DEREF = range(4)
 RA_AT_CFA, RA_UNDEFINED, RA_UNSUPPORTED, RA_REG = range(4)
 
@@ -54,13 +53,12 @@ NO_RULE = Rule(CFA_NONE)
 
 @dataclass(frozen=True)
 class Section:
-    """An .eh_frame or .debug_frame and the code it is about. Addresses are file_addr."""
+    """An .eh_frame and the code it is about. Addresses are file_addr."""
 
     data: bytes
     file_addr: int
     text_start: int
     text_end: int
-    is_debug_frame: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,17 +75,17 @@ class Compiled:
     rows: list[tuple[int, Rule]]
 
 
-def read_section(path: Path, name: str = ".eh_frame") -> Section:
-    """The .eh_frame or .debug_frame of an ELF file, and the extent of its executable segments.
+def read_section(path: Path) -> Section:
+    """The .eh_frame of an ELF file, and the extent of its executable segments.
 
     Raises:
         ValueError: it has none.
     """
     with path.open("rb") as file:
         elf = ELFFile(file)
-        section = elf.get_section_by_name(name)
+        section = elf.get_section_by_name(".eh_frame")
         if section is None:
-            raise ValueError(f"{path} has no {name}")
+            raise ValueError(f"{path} has no .eh_frame")
         text = [
             (segment["p_vaddr"], segment["p_vaddr"] + segment["p_memsz"])
             for segment in elf.iter_segments()
@@ -98,7 +96,6 @@ def read_section(path: Path, name: str = ".eh_frame") -> Section:
             file_addr=section["sh_addr"],
             text_start=min(start for start, _ in text),
             text_end=max(end for _, end in text),
-            is_debug_frame=name == ".debug_frame",
         )
 
 
@@ -106,8 +103,7 @@ def driver_arguments(section: Section, folder: Path) -> tuple[str | int | Path, 
     """The arguments that tell cfi_driver of a section, which is written to a file in ``folder``."""
     path = folder / "eh_frame.bin"
     path.write_bytes(section.data)
-    addr = "debug_frame" if section.is_debug_frame else section.file_addr
-    return path, addr, section.text_start, section.text_end
+    return path, section.file_addr, section.text_start, section.text_end
 
 
 def compile_section(program: Path, section: Section, folder: Path) -> Compiled:

@@ -109,6 +109,11 @@ class Target:
         """Sends it a signal."""
         os.kill(self.pid, number)
 
+    def close_input(self) -> None:
+        """Ends its standard input. May be called again."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
     def finish(self) -> list[str]:
         """Closes its standard input, waits for its end, and returns its report: all lines after
         ``ready``.
@@ -116,8 +121,7 @@ class Target:
         Raises:
             AssertionError: it does not end, or ends with anything but 0.
         """
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self.close_input()
         try:
             code = self._process.wait(EXIT_S)
         except subprocess.TimeoutExpired:

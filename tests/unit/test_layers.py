@@ -54,14 +54,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch": (*TARGET, "injection"),
     "agent": (),
     "leftovers": (*LOW, "procfs"),
-    "interpose": (),
-    "injection": ("interpose",),
+    "injection": (),
     "connection": (),
-    "handshake": (*LOW, "procfs"),
-    "session": (
-        *WIRE,
-        *("procfs", "leftovers", "injection", "handshake", "connection", "agent"),
-    ),
+    "session": (*WIRE, "procfs", "leftovers", "injection", "connection", "agent"),
     "heartbeat": ("abi", "protocol"),
     "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),
     # What people see.
