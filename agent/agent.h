@@ -26,6 +26,7 @@
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
+#define WANTED_FROM_FILE 2                /* a module's mapped rows do not cover the code: its file may say more */
 enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
 
 /* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the
@@ -64,10 +65,19 @@ struct memory_map {
     struct memory_map *next_retired;
 };
 
+/* The rows of a module; see rules.h. In pages of their own. */
+struct cfi_table {
+    struct cfi_table *next_retired;
+    u64 bytes;                            /* of this allocation */
+    u32 row_count;
+    u32 reserved;
+    struct cfi_row rows[];
+};
+
 struct module {
     u32 module_id;                        /* = index; 0 is no module */
     volatile u32 state;                   /* enum module_state */
-    volatile u32 wanted;                  /* set by whoever met it on a stack */
+    volatile u32 wanted;                  /* set by whoever met it on a stack: 1, or WANTED_FROM_FILE */
     u32 injected;                         /* Frida's agent: never compiled */
     u64 device;
     u64 inode;
@@ -78,9 +88,11 @@ struct module {
     u64 text_end;
     u64 eh_frame;                         /* file_addr, 0 if none */
     u64 eh_frame_limit;                   /* file_addr where its segment ends */
-    struct cfi_row *rows;
-    u64 rows_bytes;
-    u32 row_count;
+    u64 headers;                          /* runtime_addr of the ELF header, 0 if not mapped */
+    u64 line_start;                       /* one of its mappings, as in /proc/self/maps */
+    u64 line_end;
+    struct cfi_table *volatile table;     /* 0 when there are no rows */
+    u32 file_searched;                    /* or there is no file: no more rows to be had */
     u32 seen_in;                          /* number of the last map reading it was found in */
     u32 gone;
     u32 build_id_bytes;
@@ -207,6 +219,7 @@ struct agent {
 
     struct memory_map *volatile map;
     struct memory_map *retired;
+    struct cfi_table *retired_tables;
     volatile u32 want_refresh;
     volatile u32 want_modules;            /* some module's `wanted` was set */
     u32 map_number;

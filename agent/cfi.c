@@ -1,5 +1,5 @@
 /*
- * .eh_frame → rows: the call frame information of one module, interpreted once, for every address of its code.
+ * .eh_frame or .debug_frame → rows: the call frame information of one module, interpreted once, for every address of its code.
  *
  * The input is a copy of the section and is not trusted: every read is bounds-checked and every loop consumes input, so
  * the work is linear in the size of the section whatever its bytes say (the look-up of a CIE apart: a binary search).
@@ -68,12 +68,15 @@ static int eh_parse_cie(struct eh_output *output, struct eh_reader body, struct 
     cie->is_signal_frame = 0;
     cie->has_augmentation_data = 0;
     u32 version = eh_read_u8(&body);
-    if (version != 1 && version != 3)
+    if (version != 1 && version != 3 && !(version == 4 && output->input->is_debug_frame))
         return 0;
     const u8 *letters = body.at;
     while (eh_read_u8(&body))
         ;
     if (body.failed)
+        return 0;
+    /* Version 4 says how large addresses and segment selectors are. */
+    if (version == 4 && (eh_read_u8(&body) != 8 || eh_read_u8(&body) != 0))
         return 0;
     u64 code_align = eh_read_uleb(&body);
     i64 data_align = eh_read_sleb(&body);

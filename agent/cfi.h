@@ -1,15 +1,16 @@
 /*
- * .eh_frame → rows (implemented in cfi_read.c, cfi_rules.c, cfi_program.c and cfi.c). Runs on normal threads only.
+ * .eh_frame or .debug_frame → rows (implemented in cfi_read.c, cfi_rules.c, cfi_program.c and cfi.c). Runs on normal threads only.
  */
 #ifndef FLAMETAP_CFI_H
 #define FLAMETAP_CFI_H
 
 struct cfi_input {
-    const unsigned char *section;         /* copy of .eh_frame; a zero terminator ends it if there is one */
+    const unsigned char *section;         /* a copy; in .eh_frame a zero terminator ends it if there is one */
     unsigned long long section_bytes;
     unsigned long long section_file_addr; /* address of its first byte as linked */
     unsigned long long text_start;        /* executable part of the module, file_addr: FDEs outside are ignored */
     unsigned long long text_end;          /* at most 4 GiB above text_start */
+    unsigned int is_debug_frame;          /* 1: the records are those of .debug_frame */
 };
 
 struct cfi_result {

@@ -1,5 +1,5 @@
 /*
- * Reading .eh_frame: bounds-checked numbers, encoded pointers, and the walk from record to record.
+ * Reading .eh_frame and .debug_frame: bounds-checked numbers, encoded pointers, and the walk from record to record.
  *
  * The bytes are not trusted. A read that would leave its block fails: its value is 0, the reader stands at its end and
  * `failed` stays set, so that callers may check once after several reads.
@@ -20,6 +20,7 @@ enum {
     EH_PE_SDATA8 = 0x0c,
     EH_PE_FORMAT_MASK = 0x0f,
     EH_PE_PCREL = 0x10,
+    EH_PE_DATAREL = 0x30,                 /* to .eh_frame_hdr; in that only */
     EH_PE_ALIGNED = 0x50,                 /* padded to 8 bytes; nobody makes it on x86-64 */
     EH_PE_RELATIVE_MASK = 0x70,
     EH_PE_OMIT = 0xff,
@@ -195,8 +196,12 @@ static u64 eh_read_code_addr(const struct cfi_input *input, struct eh_reader *re
 
 /*
  * The next record of the section from `*offset` on, which is moved behind it. Returns 0 at the end: no more bytes, a
- * zero-length record, or a length that leads out of the section. 64-bit records (no linker makes them) come back empty:
- * as FDEs without a CIE.
+ * zero-length record, or a length that leads out of the section.
+ *
+ * A CIE has the id 0 in .eh_frame and all ones in .debug_frame; an FDE's pointer to its CIE counts backwards from itself
+ * in the one and from the section's start in the other. 64-bit records (their length follows 0xffffffff) have ids and
+ * pointers of eight bytes in .debug_frame; in .eh_frame no linker makes any, and they come back empty: as FDEs without
+ * a CIE.
  */
 static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_record *record)
 {
@@ -215,12 +220,19 @@ static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_
     if (reader.failed)
         return 0;
     *offset = (u64)(reader.at - input->section);
+    if (input->is_debug_frame) {
+        u64 all_ones = is_64_bit ? ~0ULL : 0xffffffffULL;
+        u64 pointer = eh_read_fixed(&record->body, is_64_bit ? 8 : 4);
+        record->is_cie = pointer == all_ones && !record->body.failed;
+        record->cie_offset = pointer < 0xffffffffULL ? (u32)pointer : 0xffffffffU;
+        return 1;
+    }
     if (is_64_bit)
         record->body.at = record->body.end;
     u64 id_offset = (u64)(record->body.at - input->section);
     u64 id = eh_read_fixed(&record->body, 4);
     record->is_cie = id == 0 && !record->body.failed;
-    /* The pointer counts backwards from itself. One that leads out of the section becomes an offset no CIE has. */
+    /* One that leads out of the section becomes an offset no CIE has. */
     record->cie_offset = id <= id_offset ? (u32)(id_offset - id) : 0xffffffffU;
     return 1;
 }

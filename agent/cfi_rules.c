@@ -16,8 +16,11 @@ enum {
 /* The few expression operators that occur in practice. */
 enum {
     DW_OP_DEREF = 0x06,
+    DW_OP_MUL = 0x1e,
+    DW_OP_PLUS = 0x22,
     DW_OP_PLUS_UCONST = 0x23,
     DW_OP_LIT0 = 0x30,
+    DW_OP_LIT8 = 0x38,
     DW_OP_LIT15 = 0x3f,
     DW_OP_BREG0 = 0x70,
     DW_OP_BREG31 = 0x8f,
@@ -30,6 +33,7 @@ enum {
 enum eh_form {
     EH_FORM_REG,                          /* register + offset */
     EH_FORM_DEREF,                        /* *(register + offset) + extra */
+    EH_FORM_INDEXED,                      /* *(rsp + offset + 8 * register) + extra */
     EH_FORM_PLT,                          /* rsp + 8 + ((pc & 15) >= extra ? 8 : 0) */
     EH_FORM_OTHER,
 };
@@ -87,8 +91,21 @@ static int eh_parse_plt_tail(const struct eh_reader *block, int *threshold)
     return 1;
 }
 
+/* `breg7 n; breg9 0; lit8; mul; plus; deref`, as OpenSSL's bignum code finds the stack it came from; here: after the
+ * first. The block is left where it was unless all of it is there. */
+static int eh_parse_index(struct eh_reader *block, u32 *reg)
+{
+    const u8 *at = block->at;
+    if (block->end - at < 6 || at[0] < DW_OP_BREG0 || at[0] > DW_OP_BREG0 + DW_LAST_GENERAL_REG || at[1] != 0 ||
+        at[2] != DW_OP_LIT8 || at[3] != DW_OP_MUL || at[4] != DW_OP_PLUS || at[5] != DW_OP_DEREF)
+        return 0;
+    *reg = at[0] - (u32)DW_OP_BREG0;
+    block->at += 6;
+    return 1;
+}
+
 /*
- * Recognise the expressions that occur: breg n; breg n, deref; either followed by plus_uconst m; the PLT one. All else,
+ * Recognise the expressions that occur: breg n; breg n, deref; either followed by plus_uconst m; the two above. All else,
  * malformed expressions included, is EH_FORM_OTHER.
  */
 static struct eh_expression eh_parse_expression(struct eh_reader block)
@@ -109,14 +126,16 @@ static struct eh_expression eh_parse_expression(struct eh_reader block)
         result.form = EH_FORM_PLT;
         return result;
     }
-    if (block.at != block.end && *block.at == DW_OP_DEREF) {
+    if (result.reg == DW_REG_RSP && eh_parse_index(&block, &result.reg)) {
+        result.form = EH_FORM_INDEXED;
+    } else if (block.at != block.end && *block.at == DW_OP_DEREF) {
         result.form = EH_FORM_DEREF;
         block.at++;
     }
     if (block.at != block.end && *block.at == DW_OP_PLUS_UCONST) {
         block.at++;
         int addend = eh_read_uleb_int(&block);
-        if (result.form == EH_FORM_DEREF)
+        if (result.form != EH_FORM_REG)
             result.extra = addend;
         else
             result.off = eh_int(&block, (i64)result.off + addend);
@@ -198,7 +217,10 @@ static void eh_rule_cfa(const struct eh_state *state, struct unwind_rule *rule)
         rule->cfa_kind = CFA_PLT;
     else if (form == EH_FORM_OTHER || reg > DW_LAST_GENERAL_REG)
         rule->cfa_kind = CFA_UNSUPPORTED;
-    else if (reg == DW_REG_RSP)
+    else if (form == EH_FORM_INDEXED) {
+        rule->cfa_kind = CFA_DEREF_INDEXED;
+        rule->cfa_reg = (u8)reg;
+    } else if (reg == DW_REG_RSP)
         rule->cfa_kind = form == EH_FORM_REG ? CFA_RSP : CFA_DEREF_RSP;
     else if (reg == DW_REG_RBP)
         rule->cfa_kind = form == EH_FORM_REG ? CFA_RBP : CFA_DEREF_RBP;

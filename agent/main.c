@@ -23,7 +23,7 @@ static void agent_free(struct agent *a)
 {
     u32 i;
     for (i = 1; i <= a->module_count; i++)
-        pages_free(a->modules[i].rows, a->modules[i].rows_bytes);
+        table_free(a, a->modules[i].table);
     for (i = 0; i < MAX_THREADS && a->slots; i++)
         pages_free(a->slots[i].frames, SLOT_PAGES_BYTES);
     while (a->retired) {
@@ -32,6 +32,7 @@ static void agent_free(struct agent *a)
         a->retired = next;
     }
     memory_map_free(a, a->map);
+    tables_free_retired(a);
     pages_free(a->modules, sizeof(struct module) * MAX_MODULES);
     pages_free(a->slots, sizeof(struct thread_slot) * MAX_THREADS);
     pages_free((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);

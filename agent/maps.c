@@ -98,11 +98,11 @@ static u32 memory_map_differs(const struct memory_map *old, const struct memory_
     return 0;
 }
 
-/* Old maps may be in use by a handler that has not answered: free them only when none is under way. */
+/* Old maps and tables may be in use by a handler that has not answered: free them only when none is under way. */
 static void maps_free_retired(struct agent *a)
 {
     u32 i;
-    if (!a->retired)
+    if (!a->retired && !a->retired_tables)
         return;
     for (i = 0; i < a->slot_count; i++)
         if (signal_is_under_way(&a->slots[i]))
@@ -112,6 +112,7 @@ static void maps_free_retired(struct agent *a)
         a->retired = map->next_retired;
         memory_map_free(a, map);
     }
+    tables_free_retired(a);
 }
 
 /* Read the maps anew and publish them. 0, or -1 when procfs cannot be read. */
@@ -137,7 +138,8 @@ static i32 maps_refresh(struct agent *a)
     for (i = 1; i <= a->module_count; i++) {
         struct module *m = &a->modules[i];
         if (!m->gone && m->seen_in != a->map_number) {
-            m->gone = gone = 1;
+            module_forget(a, m);
+            gone = 1;
             if (!m->injected)
                 module_announce(a, m);
         }

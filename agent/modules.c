@@ -1,5 +1,5 @@
 /*
- * What is mapped: code ranges, stacks, and the files behind them with their unwind rows. Sampler thread only.
+ * Which files code is mapped from, and where their unwind information is. Sampler thread only.
  *
  * /proc/self/maps is read instead of the loader's list: it needs no loader lock, and shows what was mapped without
  * dlopen as well. ELF headers and .eh_frame are copied with process_vm_readv, so an unmapping at the same moment is an
@@ -8,7 +8,7 @@
 
 #define MAP_REREAD_NS 1000000000ULL       /* a dlclose unseen for so long may cost wrong names, never a crash */
 #define MAP_REREAD_MIN_NS 20000000ULL
-#define EH_FRAME_BYTES_MAX (128ULL << 20)
+#define HEADERS_BYTES 512                  /* ELF header and the first program headers */
 
 struct elf_header {
     u8 ident[16];
@@ -32,24 +32,6 @@ struct map_line {
     const char *path;
     u32 path_bytes;
 };
-
-static u64 parse_number(const char **at, const char *end, u32 base)
-{
-    u64 value = 0;
-    const char *p = *at;
-    for (; p < end; p++) {
-        u32 digit;
-        if (*p >= '0' && *p <= '9')
-            digit = (u32)(*p - '0');
-        else if (base == 16 && *p >= 'a' && *p <= 'f')
-            digit = (u32)(*p - 'a') + 10;
-        else
-            break;
-        value = value * base + digit;
-    }
-    *at = p;
-    return value;
-}
 
 /* One line of /proc/PID/maps (proc(5)). `end` is one past the last character, without the newline. */
 static void map_line_parse(const char *p, const char *end, struct map_line *line)
@@ -76,27 +58,6 @@ static void map_line_parse(const char *p, const char *end, struct map_line *line
     line->path_bytes = p < end ? (u32)(end - p) : 0;
 }
 
-static u32 text_is(const char *text, u32 bytes, const char *what)
-{
-    u32 i;
-    for (i = 0; i < bytes && what[i]; i++)
-        if (text[i] != what[i])
-            return 0;
-    return i == bytes && !what[i];
-}
-
-static u32 text_contains(const char *text, u32 bytes, const char *what)
-{
-    u32 i, j;
-    for (i = 0; i < bytes; i++) {
-        for (j = 0; what[j] && i + j < bytes && text[i + j] == what[j]; j++) {
-        }
-        if (!what[j])
-            return 1;
-    }
-    return 0;
-}
-
 static void module_read_build_id(struct agent *a, struct module *m, u64 runtime_addr, u64 bytes)
 {
     u8 note[NOTE_BYTES_MAX];
@@ -116,16 +77,33 @@ static void module_read_build_id(struct agent *a, struct module *m, u64 runtime_
     }
 }
 
-/* Address of .eh_frame from .eh_frame_hdr: version 1, then encodings; the pointer is pcrel sdata4 in every known
- * linker. */
+/* Address of .eh_frame from .eh_frame_hdr: version 1, three encodings, then the pointer, which may be relative to
+ * itself, to the header or to nothing. */
 static void module_find_eh_frame(struct agent *a, struct module *m, const struct elf_segment *header,
                                  const struct elf_segment *segments, u32 count)
 {
-    u8 bytes[8];
+    u8 bytes[16];
+    struct eh_reader reader = {bytes + 4, bytes + 16, 0};
     u32 i;
-    if (read_memory_sigsafe(a->pid, header->vaddr + m->load_bias, bytes, 8) != 8 || bytes[0] != 1 || bytes[1] != 0x1b)
+    u64 address;
+    if (read_memory_sigsafe(a->pid, header->vaddr + m->load_bias, bytes, 16) != 16 || bytes[0] != 1)
         return;
-    m->eh_frame = header->vaddr + 4 + (u64)(i64) * (i32 *)(bytes + 4);
+    address = eh_read_encoded_raw(&reader, bytes[1] & EH_PE_FORMAT_MASK);
+    switch (bytes[1] & ~(u32)EH_PE_FORMAT_MASK) {
+    case EH_PE_PCREL:
+        address += header->vaddr + 4;
+        break;
+    case EH_PE_DATAREL:
+        address += header->vaddr;
+        break;
+    case 0:
+        break;
+    default:
+        reader.failed = 1;
+    }
+    if (reader.failed)
+        return;
+    m->eh_frame = address;
     for (i = 0; i < count; i++) {
         const struct elf_segment *s = &segments[i];
         if (s->type == PT_LOAD_ && m->eh_frame >= s->vaddr && m->eh_frame < s->vaddr + s->filesz)
@@ -144,6 +122,7 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
     if (!base || read_memory_sigsafe(a->pid, base, &header, sizeof header) != sizeof header ||
         *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
         return;
+    m->headers = base;
     count = header.phnum < SEGMENTS_MAX ? header.phnum : SEGMENTS_MAX;
     if (read_memory_sigsafe(a->pid, base + header.phoff, segments, count * sizeof segments[0]) !=
         (i64)(count * sizeof segments[0]))
@@ -191,6 +170,30 @@ static void module_announce(struct agent *a, const struct module *m)
     bytes_copy(record + 1, m->path, m->path_bytes);
 }
 
+/* Is there a file to look into? Not for the vDSO, whose ELF image is all in memory. */
+static u32 module_has_file(const struct module *m)
+{
+    return m->path_bytes && m->path[0] == '/' && !m->injected;
+}
+
+/* The same file at the same place as `m`, unmapped meanwhile (dlclose, dlopen). 0 when there is none. */
+static u32 module_find_gone(const struct agent *a, const struct module *m)
+{
+    u32 i, j;
+    for (i = a->module_count; i > 0; i--) {
+        const struct module *old = &a->modules[i];
+        if (!old->gone || old->inode != m->inode || old->device != m->device || old->load_bias != m->load_bias ||
+            old->text_start != m->text_start || old->text_end != m->text_end || old->eh_frame != m->eh_frame ||
+            old->build_id_bytes != m->build_id_bytes)
+            continue;
+        for (j = 0; j < m->build_id_bytes && old->build_id[j] == m->build_id[j]; j++) {
+        }
+        if (j == m->build_id_bytes)
+            return i;
+    }
+    return 0;
+}
+
 /* The module of an executable mapping: a known one, or a new one. 0 when the table is full. */
 static u32 module_for_line(struct agent *a, const struct map_line *line, u64 base)
 {
@@ -211,13 +214,14 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
     }
     if (a->module_count + 1 >= MAX_MODULES)
         return 0;
-    m = &a->modules[++a->module_count];
-    m->module_id = a->module_count;
+    m = &a->modules[a->module_count + 1]; /* not in use yet, and all zeros */
     m->inode = line->inode;
     m->device = line->device;
     m->start = line->start;
     m->end = line->end;
     m->seen_in = a->map_number;
+    m->line_start = line->start;
+    m->line_end = line->end;
     m->load_bias = line->start - line->offset;
     m->text_start = line->offset;
     m->text_end = line->offset + (line->end - line->start);
@@ -227,69 +231,23 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
     bytes_copy(m->path, line->path, m->path_bytes);
     m->injected = text_contains(m->path, m->path_bytes, "frida-agent");
     module_read_headers(a, m, base);
-    if (!m->eh_frame || m->injected)
+    m->file_searched = !module_has_file(m);
+    if (m->injected)
         m->state = MODULE_WITHOUT_CFI;
+    i = module_find_gone(a, m);
+    if (i) {
+        bytes_zero(m, sizeof *m);
+        m = &a->modules[i];
+        m->start = line->start;
+        m->end = line->end;
+        m->line_start = line->start;
+        m->line_end = line->end;
+        m->seen_in = a->map_number;
+        m->gone = 0;
+    } else {
+        m->module_id = i = ++a->module_count;
+    }
     if (!m->injected)
         module_announce(a, m);
-    return a->module_count;
-}
-
-/* Copy and compile the unwind information of one module. */
-static void module_compile(struct agent *a, struct module *m)
-{
-    u64 started = now_ns_sigsafe();
-    u64 bytes = m->eh_frame_limit - m->eh_frame, scratch_bytes = 0;
-    u32 limit = 0, state = MODULE_WITHOUT_CFI;
-    u8 *copy = bytes <= EH_FRAME_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
-    void *scratch = (void *)0;
-    struct cfi_input input;
-    struct cfi_result result;
-    i64 got = copy ? read_memory_sigsafe(a->pid, m->eh_frame + m->load_bias, copy, bytes) : -1;
-
-    if (got > 0) {
-        input.section = copy;
-        input.section_bytes = (u64)got;
-        input.section_file_addr = m->eh_frame;
-        input.text_start = m->text_start;
-        input.text_end = m->text_end;
-        limit = cfi_row_limit(&input);
-        scratch_bytes = limit ? cfi_scratch_bytes(&input) : 0;
-        scratch = scratch_bytes ? pages_new(scratch_bytes) : (void *)0;
-    }
-    if (limit && (scratch || !scratch_bytes)) {
-        m->rows_bytes = (u64)limit * sizeof(struct cfi_row);
-        m->rows = pages_new(m->rows_bytes);
-        if (m->rows && cfi_compile(&input, a->rules, m->rows, limit, scratch, &result) == 0) {
-            /* The estimate is generous: give the pages behind the last row back. */
-            u64 used = ((u64)result.row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
-            u64 mapped = (m->rows_bytes + 4095) & ~4095ULL;
-            if (mapped > used)
-                pages_free((u8 *)m->rows + used, mapped - used);
-            m->rows_bytes = used;
-            a->held_bytes += used;
-            m->row_count = result.row_count;
-            state = MODULE_READY;
-            count_up(a, COUNTER_CFI_ROWS, result.row_count);
-            count_up(a, COUNTER_CFI_MODULES, 1);
-        } else {
-            pages_free(m->rows, m->rows_bytes);
-            m->rows = (struct cfi_row *)0;
-        }
-    }
-    pages_free(scratch, scratch_bytes);
-    pages_free(copy, bytes);
-    count_up(a, COUNTER_CFI_COMPILE_NS, now_ns_sigsafe() - started);
-    store_release_u32(&m->state, state);
-}
-
-/* Compile what stacks ran into. Called in every round: the modules are looked through only when one was asked for. */
-static void modules_compile_wanted(struct agent *a)
-{
-    u32 i;
-    if (!a->want_modules)
-        return;
-    a->want_modules = 0;
-    for (i = 1; i <= a->module_count; i++)
-        if (a->modules[i].wanted && a->modules[i].state == MODULE_RAW)
-            module_compile(a, &a->modules[i]);
+    return i;
 }

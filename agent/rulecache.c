@@ -32,18 +32,19 @@ static const struct memory_range *stack_range_sigsafe(const struct memory_map *m
 
 static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
 {
+    const struct cfi_table *table = m->table;
     u32 offset = (u32)(pc - m->load_bias - m->text_start);
-    u32 low = 0, high = m->row_count;
-    if (!m->row_count || offset < m->rows[0].pc_offset)
+    u32 low = 0, high = table ? table->row_count : 0;
+    if (!high || offset < table->rows[0].pc_offset)
         return 0;
     while (high - low > 1) {
         u32 middle = (low + high) / 2;
-        if (m->rows[middle].pc_offset <= offset)
+        if (table->rows[middle].pc_offset <= offset)
             low = middle;
         else
             high = middle;
     }
-    return m->rows[low].rule;
+    return table->rows[low].rule;
 }
 
 /*
@@ -111,6 +112,11 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
         return RULE_NOT_READY;
     }
     rule = m->state == MODULE_READY ? rule_in_module_sigsafe(m, pc) : 0;
+    if (!rule && !m->file_searched) {
+        m->wanted = WANTED_FROM_FILE;
+        a->want_modules = 1;
+        return RULE_NOT_READY;
+    }
     if (tag >> 32 == 0)
         a->rule_cache[index] = tag << 32 | (u64)generation << 24 | rule_pack_sigsafe(&a->rules->rules[rule], rule);
     return rule;

@@ -20,6 +20,7 @@ enum cfa_kind {
     CFA_PLT = 7,           /* CFA = rsp + 8 + ((pc & 15) >= extra ? 8 : 0): lazy PLT entries */
     CFA_SIGNAL = 8,        /* a signal trampoline (augmentation 'S'): registers are in the ucontext at rsp */
     CFA_UNSUPPORTED = 9,   /* a rule that is not interpreted */
+    CFA_DEREF_INDEXED = 10, /* CFA = *(rsp + cfa_off + 8 * register cfa_reg) + extra; leaf only (bignum code) */
 };
 
 enum rbp_kind {

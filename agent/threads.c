@@ -12,28 +12,6 @@
 #define PATH_BYTES 64
 #define FDS_SPARE 16
 
-static u32 text_append(char *to, u32 at, const char *what)
-{
-    while (*what)
-        to[at++] = *what++;
-    to[at] = 0;
-    return at;
-}
-
-static u32 text_append_number(char *to, u32 at, u32 number)
-{
-    char digits[10];
-    u32 count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number);
-    while (count)
-        to[at++] = digits[--count];
-    to[at] = 0;
-    return at;
-}
-
 static i32 task_file_open(u32 tid, const char *name)
 {
     char path[PATH_BYTES];

@@ -62,6 +62,11 @@ static u32 cfa_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rul
         if (!leaf_register_sigsafe(u, rule->cfa_reg, &base))
             return 0;
         break;
+    case CFA_DEREF_INDEXED:
+        if (!leaf_register_sigsafe(u, rule->cfa_reg, &base))
+            return 0;
+        base = u->sp + 8 * base;
+        break;
     case CFA_PLT:
         *cfa = u->sp + 8 + ((u->pc & 15) >= (u64)(i64)rule->extra ? 8 : 0);
         return 1;
@@ -93,8 +98,10 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
         /* A parked thread's rbp is not in procfs: code that keeps its frame there needs a guess. */
         if (!u->bp_known && (rule->cfa_kind == CFA_RBP || rule->cfa_kind == CFA_DEREF_RBP))
             return step_by_guess_sigsafe(u, 0);
-        unwind_stop_sigsafe(u, rule->cfa_kind == CFA_REG || rule->cfa_kind == CFA_DEREF_REG ? VERDICT_UNSUPPORTED_RULE
-                                                                                            : VERDICT_BAD_MEMORY, u->pc);
+        /* Registers that only a leaf knows. */
+        unwind_stop_sigsafe(u, !u->gregs && (rule->cfa_kind == CFA_REG || rule->cfa_kind == CFA_DEREF_REG ||
+                                             rule->cfa_kind == CFA_DEREF_INDEXED) ? VERDICT_UNSUPPORTED_RULE
+                                                                                  : VERDICT_BAD_MEMORY, u->pc);
         return 0;
     }
     /* A rule may lead to another stack (split stacks, Rust's psm); one that counts from rsp does not. */

@@ -100,6 +100,16 @@ def read_status(pid: int, proc: str = PROC) -> ProcessStatus:
     )
 
 
+def list_tasks(pid: int, proc: str = PROC) -> list[int]:
+    """The threads of a process."""
+    return [int(name) for name in os.listdir(f"{proc}/{pid}/task")]
+
+
+def read_task_state(pid: int, tid: int, proc: str = PROC) -> str:
+    """One letter: R S D T t Z X I."""
+    return _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0]
+
+
 def is_kernel_thread(pid: int, proc: str = PROC) -> bool:
     """True for a thread of the kernel: it has no program and no memory of its own."""
     # The name in parentheses may itself hold parentheses and spaces: fields are counted from the

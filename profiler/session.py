@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import mmap
 import os
 import threading
@@ -26,6 +27,7 @@ from flametap.errors import (
     NoSuchProcessError,
     PermissionRefusedError,
 )
+from flametap.handshake import Handshake, Standstill
 from flametap.protocol import Ring
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
@@ -45,6 +47,7 @@ LEAVE_TIMEOUT_S = 5.0
 # How long the end of another session may still have the target traced.
 UNTRACED_TIMEOUT_S = 5.0
 POLL_S = 0.02
+LOOK_INTERVAL_S = 0.1
 # Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
 LOADER_BYTES = 73728
 
@@ -54,6 +57,14 @@ _Result = TypeVar("_Result")
 class NoAnswerError(AttachFailedError):
     """A call into the target did not come back in time."""
 
+
+# What an attach ends with when a message was lost between Frida's two halves: it is tried again.
+LOST_MESSAGE = (
+    NoAnswerError,
+    frida.TransportError,
+    frida.ProcessNotRespondingError,
+    frida.InvalidOperationError,
+)
 
 # Why a session ended, by Frida's word for it.
 END_REASONS = {
@@ -70,6 +81,7 @@ def _shut_down() -> None:
 
     A target that is stopped (SIGSTOP) keeps Frida from ending; then we go without it.
     """
+    injection.end()
     closing = threading.Thread(target=frida.shutdown, daemon=True)
     with contextlib.suppress(RuntimeError):
         closing.start()
@@ -77,10 +89,23 @@ def _shut_down() -> None:
     injection.release()
 
 
-def bounded(call: Callable[[], _Result], timeout_s: float, what: str) -> _Result:
+def bounded(
+    call: Callable[[], _Result],
+    timeout_s: float,
+    what: str,
+    is_hopeless: Callable[[], bool] = lambda: False,
+) -> _Result:
     """Run ``call`` on a thread of its own and give up waiting after ``timeout_s``.
 
-    The caller stays interruptible by signals meanwhile, which it is not inside Frida's C code.
+    The caller stays interruptible by signals meanwhile, which it is not inside Frida's C code. The
+    time is counted in looks, not taken from a clock: while the machine stood still, or we did
+    (SIGSTOP), nobody could answer. Nor does it count while the target runs a function for Frida.
+
+    Args:
+        call: what to run.
+        timeout_s: how long it may take.
+        what: a word for the error.
+        is_hopeless: asked at every look; True ends the wait at once.
 
     Raises:
         NoAnswerError: no answer in time.
@@ -99,11 +124,13 @@ def bounded(call: Callable[[], _Result], timeout_s: float, what: str) -> _Result
             done.set()
 
     threading.Thread(target=run, daemon=True, name="flametap-frida").start()
-    deadline = time.monotonic() + timeout_s
-    while not done.wait(0.1):
-        if time.monotonic() > deadline:
+    waited_s = 0.0
+    while not done.wait(LOOK_INTERVAL_S):
+        if not injection.is_calling():
+            waited_s += LOOK_INTERVAL_S
+        if waited_s > timeout_s or is_hopeless():
             raise NoAnswerError(
-                f"the target did not answer within {timeout_s:.0f} s ({what})",
+                f"the target did not answer within {max(waited_s, 1):.0f} s ({what})",
                 "look whether it is stopped or out of memory: flametap doctor PID",
             )
     if failure:
@@ -148,6 +175,7 @@ class Session:
         self.ring: Ring | None = None
         self._mapping: mmap.mmap | None = None
         self._session: Any = None
+        self._handshake: Handshake | None = None
         self._script: Any = None
         self._threads_before = 0
         self._loaders_before = 0
@@ -169,42 +197,39 @@ class Session:
             self._agents_before = maps.count(b"frida-agent")
         injection.guard(frida._frida.__file__)
         self._wait_until_untraced()
-        try:
-            self._session = self._inject()
-            self._session.on("detached", self._on_detached)
-            threading.Thread(target=leftovers.remove, daemon=True).start()
-            return bounded(lambda: self._load(rate_hz), CALL_TIMEOUT_S, "load")
-        except Exception as error:
-            self.detach()
-            raise explain(error, self.pid) from error
-        except BaseException:
-            self.detach()
-            raise
-
-    def _inject(self) -> Any:
-        """Have Frida inject its agent; returns Frida's session.
-
-        Its agent and its host sometimes wait for each other for ever on a busy machine, while the
-        target goes on (seen once in a hundred attaches): then it is made to let go, and tried once
-        more.
-        """
+        program = _program(self.pid)
         for is_last in (False, True):
-            cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
-
-            def attach(cancellable: Any = cancellable) -> Any:
-                with cancellable:
-                    return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
-
+            self._handshake = Handshake(self.pid)
             try:
-                return bounded(attach, ATTACH_TIMEOUT_S, "attach")
+                self._session = self._inject(self._handshake.is_stuck)
+                self._session.on("detached", self._on_detached)
+                threading.Thread(target=leftovers.remove, daemon=True).start()
+                load = functools.partial(self._load, rate_hz)
+                return bounded(load, CALL_TIMEOUT_S, "load", self._handshake.is_stuck)
             except BaseException as error:
-                cancellable.cancel()
-                if not isinstance(error, NoAnswerError):
+                self.detach()
+                if not isinstance(error, Exception):
                     raise
-                self._wait_until_left()
-                if is_last or not self._has_left():
-                    raise
+                may_repeat = isinstance(error, LOST_MESSAGE) and self._has_left()
+                if is_last or not may_repeat or program != _program(self.pid):
+                    raise explain(error, self.pid) from error
+            self.ended.clear()
+            self.end_reason = ""
         raise AssertionError("unreachable")
+
+    def _inject(self, is_stuck: Callable[[], bool]) -> Any:
+        """Have Frida inject its agent; returns Frida's session."""
+        cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
+
+        def attach() -> Any:
+            with cancellable:
+                return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
+
+        try:
+            return bounded(attach, ATTACH_TIMEOUT_S, "attach", is_stuck)
+        except BaseException:
+            cancellable.cancel()
+            raise
 
     def start(self) -> None:
         """Begin to sample.
@@ -234,30 +259,45 @@ class Session:
         if self.ended.is_set() or self._script is None:
             return ""
         try:
-            unanswered = bounded(self._script.exports_sync.stop, CALL_TIMEOUT_S, "stop")
+            stop = self._script.exports_sync.stop
+            unanswered = bounded(stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts)
         except Exception:
             return (
                 ""
                 if self.ended.wait(1.0)
-                else "the target did not answer when sampling was stopped"
+                else "the target did not answer when sampling was stopped; what is in it ends by "
+                "itself when it goes on"
             )
         if unanswered > 0:
             return f"{unanswered} threads never took their last signal; it will be ignored"
         return ""
 
     def detach(self) -> None:
-        """Unload the agent and let the target go; waits until Frida's threads have left it."""
-        script, session = self._script, self._session
-        self._script = self._session = None
+        """Unload the agent and let the target go; waits until Frida's threads have left it.
+
+        When they do not, the connection to them is closed: a target that stands still lets them go
+        as soon as it goes on.
+        """
+        script, session, handshake = self._script, self._session, self._handshake
+        self._script = self._session = self._handshake = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
+        standstill = Standstill(self.pid)
+
+        def is_hopeless() -> bool:
+            return standstill.lasts() or (handshake is not None and handshake.is_stuck())
+
         if script is not None and not was_ended:
             with contextlib.suppress(Exception):
-                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload")
+                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless)
         if session is not None:
             with contextlib.suppress(Exception):
-                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach")
-            if not was_ended:
-                self._wait_until_left()
+                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless)
+        if handshake is not None:
+            if session is not None:
+                self._wait_until_left(is_hopeless)
+            if not self._has_left():
+                handshake.hang_up()
+                self._wait_until_left(standstill.lasts)
         self.ended.set()
 
     def close(self) -> None:
@@ -335,15 +375,17 @@ class Session:
                     )
                 time.sleep(POLL_S)
 
-    def _wait_until_left(self) -> None:
+    def _wait_until_left(self, is_hopeless: Callable[[], bool]) -> None:
         """Wait until nothing of Frida moves in the target any more.
 
         Its agent unloads itself after the detach. Then its helper traces the main thread once more,
         to have it unmap the loader: a target that exits in that moment, or a helper that does
         because we exit, is a target that crashes (tried: half of them).
         """
-        deadline = time.monotonic() + LEAVE_TIMEOUT_S
-        while time.monotonic() < deadline and not self._has_left():
+        for look in range(round(LEAVE_TIMEOUT_S / POLL_S)):
+            is_time_to_ask = look % round(LOOK_INTERVAL_S / POLL_S) == 0
+            if self._has_left() or (is_time_to_ask and is_hopeless()):
+                return
             time.sleep(POLL_S)
 
     def _has_left(self) -> bool:
@@ -357,6 +399,15 @@ class Session:
             )
         except OSError:
             return True  # and so has the target
+
+
+def _program(pid: int) -> tuple[int, int] | None:
+    """What the process runs: another one after an exec, None after its end."""
+    try:
+        found = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -5,6 +5,7 @@
  *   cfi_driver rows SECTION FILE_ADDR TEXT_START TEXT_END
  *       writes to stdout, as native u32: result code, the fields of cfi_result, row limit, number of rules; then the
  *       rules, then the rows
+ *       (FILE_ADDR is "debug_frame" for a .debug_frame, here and below)
  *   cfi_driver mutate SECTION FILE_ADDR TEXT_START TEXT_END SEED ROUNDS
  *       damages the section at random, compiles it and checks what the interface promises; aborts on a broken promise
  *   cfi_driver time SECTION FILE_ADDR TEXT_START TEXT_END
@@ -144,6 +145,7 @@ int main(int argument_count, char **arguments)
         return 2;
     fclose(file);
     input.section = section;
+    input.is_debug_frame = strcmp(arguments[3], "debug_frame") == 0;
     input.section_file_addr = strtoull(arguments[3], NULL, 0);
     input.text_start = strtoull(arguments[4], NULL, 0);
     input.text_end = strtoull(arguments[5], NULL, 0);

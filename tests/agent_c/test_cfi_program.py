@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eh_frame import (
+    CFA_DEREF_INDEXED,
     CFA_DEREF_RBP,
     CFA_DEREF_REG,
     CFA_DEREF_RSP,
@@ -169,8 +170,14 @@ def test_instruction(compile_program, program: bytes, rule: Rule) -> None:
         pytest.param(breg(RSP, 8) + PLT_TAIL, Rule(CFA_PLT, extra=11), id="PLT"),
         pytest.param(breg(RSP, 8) + PLT_TAIL[:-1] + b"\x1c", UNSUPPORTED, id="not quite the PLT"),
         pytest.param(
-            breg(RSP, 8) + breg(9, 0) + b"\x38\x1e\x22\x06\x23\x08", UNSUPPORTED, id="libcrypto, r9"
+            breg(RSP, 8) + breg(9, 0) + b"\x38\x1e\x22\x06\x23\x08",
+            Rule(CFA_DEREF_INDEXED, cfa_reg=9, cfa_off=8, extra=8),
+            id="libcrypto, r9",
         ),
+        pytest.param(
+            breg(RBP, 8) + breg(9, 0) + b"\x38\x1e\x22\x06\x23\x08", UNSUPPORTED, id="rbp, r9"
+        ),
+        pytest.param(breg(RSP, 8) + breg(9, 0) + b"\x38\x1e\x22", UNSUPPORTED, id="r9, no deref"),
         pytest.param(breg(RSP, 8) + DEREF + DEREF, UNSUPPORTED, id="deref twice"),
         pytest.param(breg(RA, 0), UNSUPPORTED, id="rip"),
         pytest.param(b"\x92\x22\x00", UNSUPPORTED, id="bregx 34"),

@@ -61,14 +61,16 @@ static void world_new(u32 words)
     m->state = MODULE_READY;
     m->text_start = CODE;
     m->text_end = CODE_END;
-    m->row_count = RULE_COUNT;
-    m->rows = calloc(RULE_COUNT, sizeof *m->rows);
+    m->table = calloc(1, sizeof *m->table + RULE_COUNT * sizeof(struct cfi_row));
+    m->table->row_count = RULE_COUNT;
+    m->file_searched = 1;
     for (u32 i = 0; i < RULE_COUNT; i++) {
-        m->rows[i].pc_offset = 16 * i;
-        m->rows[i].rule = i;
+        m->table->rows[i].pc_offset = 16 * i;
+        m->table->rows[i].rule = i;
         agent.rules->rules[i].ra_off = -8;
     }
     agent.modules[2].state = MODULE_WITHOUT_CFI;
+    agent.modules[2].file_searched = 1;
     agent.modules[3].state = MODULE_RAW;
     stack_words = words;
     stack = malloc(words * 8);
@@ -236,6 +238,24 @@ static void case_other_registers_in_the_leaf_only(void)
     walk(FUNCTION(1), 0, 0, 1, gregs);
     expect(VERDICT_UNSUPPORTED_RULE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
     require(u.fault_pc == RETURN_TO(2) - 1, "the frame at fault");
+}
+
+/* OpenSSL's bignum code: the old stack pointer lies behind a vector of r9 words. */
+static void case_dereference_by_index(void)
+{
+    u64 gregs[23] = {0};
+    world_new(12);
+    struct unwind_rule *r = rule(1, CFA_DEREF_INDEXED, 8);
+    r->cfa_reg = 9;
+    r->extra = 8;
+    root(2);
+    gregs[1] = 3; /* r9 */
+    stack[4] = (u64)(stack + 8);
+    stack[8] = RETURN_TO(2);
+    walk(FUNCTION(1), 0, 0, 1, gregs);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), RETURN_TO(2) - 1});
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_UNSUPPORTED_RULE, 1, (u64[]){FUNCTION(1)});
 }
 
 static void case_return_address_in_a_register(void)
@@ -502,6 +522,7 @@ static const struct {
     CASE(dereference),
     CASE(plt_entry_before_and_after_its_push),
     CASE(other_registers_in_the_leaf_only),
+    CASE(dereference_by_index),
     CASE(return_address_in_a_register),
     CASE(signal_frame),
     CASE(frame_pointers_where_there_is_no_cfi),

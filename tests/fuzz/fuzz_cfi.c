@@ -15,6 +15,7 @@ enum {
     OPTION_TEXT_SHIFT = 1,                /* two bits: which range of code */
     OPTION_RULES_FULL = 8,                /* the rule table has room for few more */
     OPTION_ROWS_SHORT = 16,               /* fewer rows than cfi_row_limit asked for */
+    OPTION_DEBUG_FRAME = 32,              /* unframed bytes as .debug_frame */
 };
 
 #define SECTION_ADDR 0x100000ULL          /* as tests/support/eh_frame.py puts them */
@@ -105,6 +106,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         .section_file_addr = SECTION_ADDR,
         .text_start = texts[options >> OPTION_TEXT_SHIFT & 3][0],
         .text_end = texts[options >> OPTION_TEXT_SHIFT & 3][1],
+        .is_debug_frame = (options & (OPTION_DEBUG_FRAME | OPTION_FRAMED)) == OPTION_DEBUG_FRAME,
     };
     unsigned char *copy = exactly(section.section_bytes);
     if (section.section_bytes)

@@ -56,16 +56,17 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     m.load_bias = (u64)image;
     m.text_start = m.start - m.load_bias;
     m.text_end = m.end - m.load_bias;
+    m.file_searched = 1;                  /* no file behind it */
     module_read_headers(&agent, &m, (u64)image);
     require(m.build_id_bytes <= sizeof m.build_id, "the build-id has room");
     if (m.eh_frame) {
         require(m.eh_frame < m.eh_frame_limit, "the section has an end");
         module_compile(&agent, &m);
         require(m.state == MODULE_READY || m.state == MODULE_WITHOUT_CFI, "compiled or not");
-        require((m.state == MODULE_READY) == (m.rows != NULL), "rows are there exactly if they are good");
+        require((m.state == MODULE_READY) == (m.table != NULL), "rows are there exactly if they are good");
         for (u64 pc = m.start; m.state == MODULE_READY && pc < m.end; pc += PAGE / 2 + 1)
             require(rule_in_module_sigsafe(&m, pc) < agent.rules->count, "a look-up gives a rule that exists");
-        pages_free(m.rows, m.rows_bytes);
+        table_free(&agent, m.table);
     }
     if (agent.rules->count > 2048) {
         memset(agent.rules->rules, 0, sizeof agent.rules->rules[0] * agent.rules->count);

@@ -82,15 +82,17 @@ static void setup(void)
     m->state = MODULE_READY;
     m->load_bias = ranges[WITH_RULES].start;
     m->text_end = CODE_BYTES;
-    m->row_count = CODE_BYTES / FUNCTION_BYTES;
-    m->rows = calloc(m->row_count, sizeof *m->rows);
-    if (!m->rows)
+    m->file_searched = 1;
+    m->table = calloc(1, sizeof *m->table + CODE_BYTES / FUNCTION_BYTES * sizeof m->table->rows[0]);
+    if (!m->table)
         abort();
-    for (u32 i = 0; i < m->row_count; i++) {
-        m->rows[i].pc_offset = i * FUNCTION_BYTES;
-        m->rows[i].rule = i % RULE_COUNT;
+    m->table->row_count = CODE_BYTES / FUNCTION_BYTES;
+    for (u32 i = 0; i < m->table->row_count; i++) {
+        m->table->rows[i].pc_offset = i * FUNCTION_BYTES;
+        m->table->rows[i].rule = i % RULE_COUNT;
     }
     agent.modules[WITHOUT_RULES + 1].state = MODULE_WITHOUT_CFI;
+    agent.modules[WITHOUT_RULES + 1].file_searched = 1;
     agent.modules[RAW + 1].state = MODULE_RAW;
 }
 
@@ -99,7 +101,7 @@ static void take_rules(struct input *input)
     for (u32 i = 1; i < RULE_COUNT; i++) {
         struct unwind_rule *rule = &agent.rules->rules[i];
         u32 scale = (u32)take(input, 1);
-        rule->cfa_kind = (u8)(take(input, 1) % (CFA_UNSUPPORTED + 1));
+        rule->cfa_kind = (u8)(take(input, 1) % (CFA_DEREF_INDEXED + 1));
         rule->rbp_kind = (u8)(take(input, 1) % (RBP_DEREF + 1));
         rule->ra_kind = (u8)(take(input, 1) % (RA_REG + 1));
         rule->cfa_reg = (u8)take(input, 1);

@@ -151,7 +151,8 @@ def test_exec_ends_the_recording_and_the_new_program_runs(
     adopt: Callable[[Target], Target], builder: Builder, tmp_path: Path
 ) -> None:
     program = builder.program("ratio")
-    script = f"echo 'ready '; sleep 1.5; exec {program}"
+    until_sampled = "until grep -q flametap-ring /proc/$$/maps; do sleep 0.1; done; sleep 0.5"
+    script = f"echo 'ready '; {until_sampled}; exec {program}"
     target = adopt(Target(["sh", "-c", script]))
     out = tmp_path / "out.folded"
     arguments = ("record", "-p", target.pid, "-r", 1000, "--clock", "wall", "-o", out)

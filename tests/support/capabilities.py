@@ -151,9 +151,8 @@ CAPABILITIES: dict[str, Capability] = {
     "age": Capability(command("age"), ("age",)),  # Go
     "postgres": Capability(postgres, ("postgresql",)),
     "sqlite3": Capability(command("sqlite3"), ("sqlite3",)),
-    "ffmpeg": Capability(
-        command("ffmpeg"), ("ffmpeg",), required=False
-    ),  # half a gigabyte of packages
+    # Half a gigabyte of packages: CI may do without.
+    "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     "python3.10": Capability(python("3.10"), required=False),

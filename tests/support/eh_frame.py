@@ -27,7 +27,8 @@ from agent_build import run_driver
     CFA_PLT,
     CFA_SIGNAL,
     CFA_UNSUPPORTED,
-) = range(10)
+    CFA_DEREF_INDEXED,
+) = range(11)
 RBP_SAME, RBP_SAVED, RBP_UNDEFINED, RBP_DEREF = range(4)
 RA_AT_CFA, RA_UNDEFINED, RA_UNSUPPORTED, RA_REG = range(4)
 
@@ -53,12 +54,13 @@ NO_RULE = Rule(CFA_NONE)
 
 @dataclass(frozen=True)
 class Section:
-    """An .eh_frame and the code it is about. Addresses are file_addr."""
+    """An .eh_frame or .debug_frame and the code it is about. Addresses are file_addr."""
 
     data: bytes
     file_addr: int
     text_start: int
     text_end: int
+    is_debug_frame: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,17 @@ class Compiled:
     rows: list[tuple[int, Rule]]
 
 
-def read_section(path: Path) -> Section:
-    """The .eh_frame of an ELF file, and the extent of its executable segments.
+def read_section(path: Path, name: str = ".eh_frame") -> Section:
+    """The .eh_frame or .debug_frame of an ELF file, and the extent of its executable segments.
 
     Raises:
         ValueError: it has none.
     """
     with path.open("rb") as file:
         elf = ELFFile(file)
-        section = elf.get_section_by_name(".eh_frame")
+        section = elf.get_section_by_name(name)
         if section is None:
-            raise ValueError(f"{path} has no .eh_frame")
+            raise ValueError(f"{path} has no {name}")
         text = [
             (segment["p_vaddr"], segment["p_vaddr"] + segment["p_memsz"])
             for segment in elf.iter_segments()
@@ -96,6 +98,7 @@ def read_section(path: Path) -> Section:
             file_addr=section["sh_addr"],
             text_start=min(start for start, _ in text),
             text_end=max(end for _, end in text),
+            is_debug_frame=name == ".debug_frame",
         )
 
 
@@ -103,7 +106,8 @@ def driver_arguments(section: Section, folder: Path) -> tuple[str | int | Path, 
     """The arguments that tell cfi_driver of a section, which is written to a file in ``folder``."""
     path = folder / "eh_frame.bin"
     path.write_bytes(section.data)
-    return path, section.file_addr, section.text_start, section.text_end
+    addr = "debug_frame" if section.is_debug_frame else section.file_addr
+    return path, addr, section.text_start, section.text_end
 
 
 def compile_section(program: Path, section: Section, folder: Path) -> Compiled:

@@ -14,8 +14,15 @@ from pathlib import Path
 SOURCES = Path(__file__).parent.parent / "targets"
 
 _C = ["-std=gnu11", "-O2", "-fomit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread"]
+# No .eh_frame but that of the C runtime's few lines; with -g there is a .debug_frame instead.
+_NO_EH_FRAME = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 _COMMANDS: dict[str, list[str]] = {
     "": ["gcc", *_C],
+    "no-eh-frame-hdr": ["gcc", *_C, "-Wl,--no-eh-frame-hdr"],
+    "debug-frame": ["gcc", *_C, *_NO_EH_FRAME, "-g"],
+    "debug-frame-only": ["gcc", *_C, *_NO_EH_FRAME, "-g", "-Wl,--no-eh-frame-hdr"],
+    "debug-frame-gz": ["gcc", *_C, *_NO_EH_FRAME, "-g", "-gz=zlib"],
+    "no-frames-at-all": ["gcc", *_C, *_NO_EH_FRAME],
     "static": ["gcc", *_C, "-static"],
     "i386": ["gcc", *_C, "-m32"],
     "musl": ["musl-gcc", *_C],

@@ -54,9 +54,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch": (*TARGET, "injection"),
     "agent": (),
     "leftovers": (*LOW, "procfs"),
-    "injection": (),
+    "interpose": (),
+    "injection": ("interpose",),
     "connection": (),
-    "session": (*WIRE, "procfs", "leftovers", "injection", "connection", "agent"),
+    "handshake": (*LOW, "procfs"),
+    "session": (
+        *WIRE,
+        *("procfs", "leftovers", "injection", "handshake", "connection", "agent"),
+    ),
     "heartbeat": ("abi", "protocol"),
     "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),
     # What people see.

@@ -1,0 +1,216 @@
+/*
+ * Call frame information of modules → tables of rows: from .eh_frame as it is mapped and, where a stack met code that this
+ * does not describe, from the file's .debug_frame. Sampler thread only; handlers read the tables meanwhile.
+ *
+ * A table is never changed once a module points to it; one that is replaced, or whose module has gone, is freed when no
+ * handler can still hold it.
+ */
+
+static void table_free(struct agent *a, struct cfi_table *table)
+{
+    if (table) {
+        a->held_bytes -= table->bytes;
+        pages_free(table, table->bytes);
+    }
+}
+
+static struct cfi_table *table_new(struct agent *a, u32 row_limit)
+{
+    u64 bytes = (sizeof(struct cfi_table) + (u64)row_limit * sizeof(struct cfi_row) + 4095) & ~4095ULL;
+    struct cfi_table *table = agent_pages(a, bytes);
+    if (table)
+        table->bytes = bytes;
+    return table;
+}
+
+/* The estimate of rows is generous: give the pages behind the last row back. */
+static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
+{
+    u64 used = (sizeof *table + (u64)row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
+    table->row_count = row_count;
+    if (table->bytes > used) {
+        pages_free((u8 *)table + used, table->bytes - used);
+        a->held_bytes -= table->bytes - used;
+        table->bytes = used;
+    }
+}
+
+/* 0 when there is nothing usable in the section. */
+static struct cfi_table *table_compile(struct agent *a, const struct cfi_input *input)
+{
+    u32 limit = cfi_row_limit(input);
+    u64 scratch_bytes = limit ? cfi_scratch_bytes(input) : 0;
+    void *scratch = scratch_bytes ? pages_new(scratch_bytes) : (void *)0;
+    struct cfi_table *table = scratch ? table_new(a, limit) : (struct cfi_table *)0;
+    struct cfi_result result;
+    if (table && cfi_compile(input, a->rules, table->rows, limit, scratch, &result) == 0) {
+        table_trim(a, table, result.row_count);
+    } else {
+        table_free(a, table);
+        table = (struct cfi_table *)0;
+    }
+    pages_free(scratch, scratch_bytes);
+    return table;
+}
+
+/* A copy of the mapped .eh_frame, compiled. */
+static struct cfi_table *table_from_memory(struct agent *a, const struct module *m)
+{
+    u64 bytes = m->eh_frame_limit - m->eh_frame;
+    u8 *copy = m->eh_frame && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
+    i64 got = copy ? read_memory_sigsafe(a->pid, m->eh_frame + m->load_bias, copy, bytes) : -1;
+    struct cfi_table *table = (struct cfi_table *)0;
+    if (got > 0) {
+        struct cfi_input input = {copy, (u64)got, m->eh_frame, m->text_start, m->text_end, 0};
+        table = table_compile(a, &input);
+    }
+    pages_free(copy, bytes);
+    return table;
+}
+
+static struct cfi_table *table_from_debug_frame(struct agent *a, const struct module *m, const struct elf_file *file)
+{
+    const struct elf_section *section = elf_section_find(file, ".debug_frame");
+    u64 bytes = 0;
+    u8 *data = section ? elf_section_read(file, section, &bytes) : (u8 *)0;
+    struct cfi_table *table = (struct cfi_table *)0;
+    if (data) {
+        struct cfi_input input = {data, bytes, 0, m->text_start, m->text_end, 1};
+        table = table_compile(a, &input);
+    }
+    pages_free(data, bytes);
+    return table;
+}
+
+/* A table of both: where `first` says nothing, `second` holds. Either of them when the other is 0; `first` when there is
+ * no memory. */
+static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, struct cfi_table *second)
+{
+    struct cfi_table *merged;
+    u32 i = 0, j = 0, count = 0, first_rule = 0, second_rule = 0, rule, at;
+    if (!first || !second)
+        return first ? first : second;
+    merged = table_new(a, first->row_count + second->row_count);
+    if (!merged)
+        return first;
+    while (i < first->row_count || j < second->row_count) {
+        at = i < first->row_count ? first->rows[i].pc_offset : 0xffffffffU;
+        if (j < second->row_count && second->rows[j].pc_offset < at)
+            at = second->rows[j].pc_offset;
+        if (i < first->row_count && first->rows[i].pc_offset == at)
+            first_rule = first->rows[i++].rule;
+        if (j < second->row_count && second->rows[j].pc_offset == at)
+            second_rule = second->rows[j++].rule;
+        rule = first_rule ? first_rule : second_rule;
+        if (rule == (count ? merged->rows[count - 1].rule : 0))
+            continue;
+        merged->rows[count].pc_offset = at;
+        merged->rows[count++].rule = rule;
+    }
+    table_trim(a, merged, count);
+    return merged;
+}
+
+/* Handlers may still hold it: see maps_free_retired. */
+static void table_retire(struct agent *a, struct cfi_table *table)
+{
+    if (!table)
+        return;
+    table->next_retired = a->retired_tables;
+    a->retired_tables = table;
+}
+
+static void tables_free_retired(struct agent *a)
+{
+    while (a->retired_tables) {
+        struct cfi_table *table = a->retired_tables;
+        a->retired_tables = table->next_retired;
+        table_free(a, table);
+    }
+}
+
+/* `table` is what the module's code is unwound by from now on. */
+static void module_publish(struct agent *a, struct module *m, struct cfi_table *table)
+{
+    struct cfi_table *old = m->table;
+    if (table && table != old) {
+        if (!old)
+            count_up(a, COUNTER_CFI_MODULES, 1);
+        count_up(a, COUNTER_CFI_ROWS, table->row_count - (old ? old->row_count : 0));
+        m->table = table;
+        table_retire(a, old);
+    }
+    store_release_u32(&m->state, m->table ? MODULE_READY : MODULE_WITHOUT_CFI);
+}
+
+/* Look into the file for what is not mapped, or not found without section headers. Once per module. */
+static struct cfi_table *module_search_file(struct agent *a, struct module *m)
+{
+    struct cfi_table *mapped = (struct cfi_table *)0, *unmapped, *found;
+    struct elf_file file;
+    m->file_searched = 1;
+    if (!elf_file_open(a, m, &file))
+        return mapped;
+    if (!m->eh_frame) {
+        const struct elf_section *section = elf_section_find(&file, ".eh_frame");
+        if (section && section->addr) {
+            m->eh_frame = section->addr;
+            m->eh_frame_limit = section->addr + section->size;
+            mapped = table_from_memory(a, m);
+        }
+    }
+    unmapped = table_from_debug_frame(a, m, &file);
+    elf_file_close(&file);
+    found = table_merge(a, mapped, unmapped);
+    if (mapped != found)
+        table_free(a, mapped);
+    if (unmapped != found)
+        table_free(a, unmapped);
+    return found;
+}
+
+/* The rows of one module: those that are mapped first, then what its file may have besides. */
+static void module_compile(struct agent *a, struct module *m)
+{
+    u64 started = now_ns_sigsafe();
+    u32 wanted = m->wanted;
+    struct cfi_table *found, *merged;
+    m->wanted = 0;
+    if (m->state == MODULE_RAW) {
+        found = table_from_memory(a, m);
+        module_publish(a, m, found || m->file_searched ? found : module_search_file(a, m));
+    } else if (wanted == WANTED_FROM_FILE && !m->file_searched) {
+        found = module_search_file(a, m);
+        merged = table_merge(a, m->table, found);
+        module_publish(a, m, merged);
+        if (merged != found)
+            table_free(a, found);
+    }
+    count_up(a, COUNTER_CFI_COMPILE_NS, now_ns_sigsafe() - started);
+}
+
+/* An unmapped module: its rows go; it may come back, and is compiled anew then. */
+static void module_forget(struct agent *a, struct module *m)
+{
+    struct cfi_table *table = m->table;
+    m->gone = 1;
+    m->wanted = 0;
+    m->file_searched = !module_has_file(m);
+    if (m->injected)
+        return;
+    store_release_u32(&m->state, MODULE_RAW);
+    m->table = (struct cfi_table *)0;
+    table_retire(a, table);
+}
+
+/* Compile what stacks ran into. Called in every round: the modules are looked through only when one was asked for. */
+static void modules_compile_wanted(struct agent *a)
+{
+    u32 i;
+    if (!a->want_modules)
+        return;
+    a->want_modules = 0;
+    for (i = 1; i <= a->module_count; i++)
+        if (a->modules[i].wanted)
+            module_compile(a, &a->modules[i]);
+}

@@ -1,0 +1,109 @@
+"""Tells when an answer will not come: Frida's two halves wait for each other, or the target stands
+still.
+
+Between the injection of its agent and the end of an attach, Frida's agent in the target and its
+host in our process talk over unix sockets. When a message is lost between them both wait for ever,
+and a cancelled attach leaves the agent where it is until our process ends. ``is_stuck`` sees it: on
+neither side does a thread run or want to. ``hang_up`` closes the connection under both of them, and
+the agent unloads itself.
+
+Reads ``/proc``; the target does not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+
+from flametap import procfs
+
+# How often in a row nobody may be seen running before that counts as for ever. At ten looks a
+# second: on an overloaded machine threads wait for a CPU, and that is not idleness.
+IDLE_LOOKS = 30
+RUNNING = "RD"  # states of proc(5): running or waiting for a CPU; waiting for a disk
+
+
+class Handshake:
+    """Watches one attach, from before it begins.
+
+    Args:
+        pid: the target.
+        proc: where procfs is mounted.
+    """
+
+    def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
+        self._pid = pid
+        self._proc = proc
+        self._sockets_before = _unix_sockets()
+        self._threads_before = set(self._states(pid))
+        self._idle_looks = 0
+
+    def is_stuck(self) -> bool:
+        """True when both sides have been idle for ``IDLE_LOOKS`` calls in a row."""
+        caller = threading.get_native_id()
+        theirs = [
+            state
+            for tid, state in self._states(self._pid).items()
+            if tid not in self._threads_before
+        ]
+        ours = [state for tid, state in self._states(os.getpid()).items() if tid != caller]
+        is_idle = bool(theirs) and not set(theirs + ours) & set(RUNNING)
+        self._idle_looks = self._idle_looks + 1 if is_idle else 0
+        return self._idle_looks >= IDLE_LOOKS
+
+    def hang_up(self) -> None:
+        """Closes, in both directions, every connection that the attach has made."""
+        for fd, inode in _unix_sockets() - self._sockets_before:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+                if os.fstat(connection.fileno()).st_ino == inode:
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _states(self, pid: int) -> dict[int, str]:
+        """Thread → its state, a letter."""
+        states = {}
+        with contextlib.suppress(*procfs.GONE):
+            for tid in procfs.list_tasks(pid, self._proc):
+                with contextlib.suppress(*procfs.GONE):
+                    states[tid] = procfs.read_task_state(pid, tid, self._proc)
+        return states
+
+
+class Standstill:
+    """Tells that a process cannot run: stopped by a signal or a debugger, or frozen by its group.
+
+    Args:
+        pid: the process.
+        patience: how many looks in a row must find it so.
+        proc: where procfs is mounted.
+    """
+
+    def __init__(self, pid: int, *, patience: int = 10, proc: str = procfs.PROC) -> None:
+        self._pid = pid
+        self._patience = patience
+        self._proc = proc
+        self._still_looks = 0
+
+    def lasts(self) -> bool:
+        """True when the last ``patience`` calls have all found it still."""
+        try:
+            state = procfs.read_task_state(self._pid, self._pid, self._proc)
+            is_still = state in "Tt" or procfs.is_frozen(self._pid, self._proc)
+        except OSError:
+            is_still = False
+        self._still_looks = self._still_looks + 1 if is_still else 0
+        return self._still_looks >= self._patience
+
+
+def _unix_sockets() -> set[tuple[int, int]]:
+    """(descriptor, inode) of each unix socket that we hold."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as connection:
+                if connection.family == socket.AF_UNIX:
+                    found.add((int(name), os.fstat(connection.fileno()).st_ino))
+    return found

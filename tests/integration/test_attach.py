@@ -1,0 +1,128 @@
+"""What can go wrong between us, Frida and the target while an attach is under way, each brought
+about on purpose: the target goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import frida
+import pytest
+
+import receipt
+from flametap import handshake, injection, interpose
+from flametap.errors import FlametapError
+from flametap.session import Session
+from recording import record
+from running import Start, Target
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+# Longer than the 5 s after which Frida gives a call up.
+SLOW_S = 5.5
+
+
+def assert_unharmed(target: Target, before: receipt.Receipt, *, attaches: int = 1) -> None:
+    """Looks at the target from outside, then has it report."""
+    found = receipt.harm_after_settling(
+        target.pid, before, timeout_s=10, attaches=attaches, was_killed=True
+    )
+    assert found == []
+    for line in target.finish():
+        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0|corrupt 0", line), line
+
+
+@pytest.mark.parametrize("command", ["vectors", "parked short"])
+def test_call_that_takes_longer_than_frida_waits(
+    start: Start, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    target = start(*command.split())
+    before = receipt.take(target.pid)
+    slow = [True]
+    waitpid = injection._waitpid
+
+    def answer_late(pid: int, status: int, options: int) -> int:
+        tracee = injection._tracees.get(pid)
+        if slow[0] and tracee is not None and tracee.is_calling:
+            slow[0] = False
+            time.sleep(SLOW_S)
+        return int(waitpid(pid, status, options))
+
+    monkeypatch.setattr(injection, "_waitpid", answer_late)
+    record(target.pid, 0.2)
+    assert not slow[0]
+    assert_unharmed(target, before)
+
+
+@pytest.mark.parametrize("command", ["vectors", "parked short"])
+def test_call_that_never_returns_is_taken_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    target = start(*command.split())
+    before = receipt.take(target.pid)
+    monkeypatch.setattr(injection, "CALL_LIMIT_S", -1.0)
+    waitpid = injection._waitpid
+    looks: list[int] = []
+
+    def hide_once(pid: int, status: int, options: int) -> int:
+        looks.append(pid)
+        return 0 if len(looks) % 2 else int(waitpid(pid, status, options))
+
+    monkeypatch.setattr(injection, "_waitpid", hide_once)
+    session = Session(target.pid)
+    with pytest.raises(FlametapError):
+        session.attach(100)
+    session.close()
+    monkeypatch.undo()
+    assert looks
+    record(target.pid, 0.2)  # and it can be attached to as ever
+    assert_unharmed(target, before, attaches=2)
+
+
+# --- a message lost between Frida's two halves
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_RECEIVE = ctypes.CFUNCTYPE(
+    ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, use_errno=True
+)
+
+
+@pytest.fixture
+def lose() -> Iterator[Callable[[int], None]]:
+    """``lose(n)``: the nth message that Frida receives from then on never arrives."""
+    countdown = [0]
+
+    def receive(fd: int, message: int, flags: int) -> int:
+        _libc.recvmsg.restype = ctypes.c_ssize_t
+        ctypes.set_errno(0)
+        received = int(_libc.recvmsg(fd, ctypes.c_void_p(message), flags))
+        if received > 0 and countdown[0]:
+            countdown[0] -= 1
+            if countdown[0] == 0:
+                ctypes.set_errno(11)  # EAGAIN
+                return -1
+        return received
+
+    function = _RECEIVE(receive)
+    assert injection.guard(frida._frida.__file__)
+    assert interpose.redirect(frida._frida.__file__, b"recvmsg", function)
+
+    def arm(nth: int) -> None:
+        countdown[0] = nth
+
+    yield arm
+    interpose.restore(frida._frida.__file__, b"recvmsg")
+
+
+@pytest.mark.parametrize("nth", [4, 8, 10])
+def test_lost_message_is_noticed_and_the_attach_repeated(
+    start: Start, lose: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    monkeypatch.setattr(handshake, "IDLE_LOOKS", 10)
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    lose(nth)
+    record(target.pid, 0.2)
+    assert_unharmed(target, before, attaches=2)

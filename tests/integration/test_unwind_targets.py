@@ -1,0 +1,105 @@
+"""Programs built in ways that make unwinding hard: every stack is complete, or says exactly why
+not."""
+
+from __future__ import annotations
+
+import pytest
+
+from flametap.capture import Capture
+from flametap.model import Clock, Verdict
+from recording import doubts, record, stacks
+from running import Start
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+BAR = 0.99
+CHAIN = ("main", "outer", "on_item", "inner")
+
+
+def share(capture: Capture, *verdicts: Verdict) -> float:
+    """The part of the CPU weight that has one of these verdicts."""
+    weights = capture.status().verdict_cpu_ns
+    assert sum(weights.values()) > 0, "the target did not run"
+    return sum(weights.get(v.name, 0) for v in verdicts) / sum(weights.values())
+
+
+def heaviest_stack(capture: Capture, clock: Clock = Clock.CPU) -> tuple[str, ...]:
+    seen = stacks(capture, clock)
+    return max(seen.weights, key=lambda stack: seen.weights[stack])
+
+
+def has_chain(stack: tuple[str, ...], *inner: str) -> bool:
+    """Whether the chain is in the stack, in this order, and nothing was cut off."""
+    names = iter(stack)
+    return all(name in names for name in (*CHAIN, *inner)) and "[truncated]" not in stack
+
+
+@pytest.mark.parametrize(
+    "variant", ["", "no-eh-frame-hdr", "debug-frame", "debug-frame-only", "debug-frame-gz"]
+)
+def test_unwind_information_is_found_wherever_it_is(
+    start: Start, variant: str, seconds: float
+) -> None:
+    """Without .eh_frame_hdr, and where only debug information tells of frames."""
+    target = start("frames", "busy", variant=variant)
+    capture = record(target.pid, seconds)
+    target.finish()
+    assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    assert has_chain(heaviest_stack(capture), "compute"), stacks(capture).heaviest()
+
+
+def test_a_module_without_any_is_named(start: Start, seconds: float) -> None:
+    target = start("frames", "busy", variant="no-frames-at-all")
+    capture = record(target.pid, seconds)
+    target.finish()
+    status = capture.status()
+    assert share(capture, Verdict.COMPLETE) <= 1 - BAR, doubts(capture)
+    # A guess may reach the root. Where it does not, the program is at fault, not the C library.
+    assert set(status.verdict_modules) <= {"frames-no-frames-at-all"}, doubts(capture)
+    if share(capture, Verdict.GUESSED) <= 1 - BAR:
+        assert status.verdict_modules, doubts(capture)
+
+
+def test_a_parked_thread_without_eh_frame(start: Start) -> None:
+    target = start("frames", "parked", variant="debug-frame")
+    capture = record(target.pid, 0.5)
+    target.finish()
+    assert has_chain(heaviest_stack(capture, Clock.WALL), "descend"), stacks(capture, Clock.WALL)
+
+
+def test_recursion_deeper_than_the_limit_says_so(start: Start, seconds: float) -> None:
+    target = start("deep", "100000")
+    capture = record(target.pid, seconds)
+    target.finish()
+    assert share(capture, Verdict.TRUNCATED_DEPTH) >= BAR, doubts(capture)
+    assert capture.status().verdict_modules == {}, "too deep is no module's fault"
+    stack = heaviest_stack(capture)
+    assert stack[0] == "[truncated]"
+    assert stack[-1] == "bottom"
+
+
+def test_deep_recursion_asleep(start: Start) -> None:
+    target = start("frames", "deep-parked")
+    capture = record(target.pid, 0.5)
+    target.finish()
+    stack = heaviest_stack(capture, Clock.WALL)
+    assert stack[0] == "[truncated]"
+    assert stack.count("descend") > 2000, stack[-5:]
+
+
+def test_handler_on_an_alternate_stack(start: Start, seconds: float) -> None:
+    """Through the signal's frame, back into the stack that it interrupted."""
+    target = start("frames", "handler")
+    capture = record(target.pid, seconds)
+    target.finish()
+    assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    stack = heaviest_stack(capture)
+    assert has_chain(stack, "raise", "on_signal", "compute"), stack
+
+
+def test_handler_asleep_on_an_alternate_stack(start: Start) -> None:
+    target = start("frames", "handler-parked")
+    capture = record(target.pid, 0.5)
+    target.finish()
+    stack = heaviest_stack(capture, Clock.WALL)
+    assert has_chain(stack, "raise", "on_signal", "descend"), stack
