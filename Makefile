@@ -95,8 +95,13 @@ check: fmt-check lint types installed test ## all that CI runs
 # --- measure, build, clean --------------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: $(STAMP) ## what flametap costs its target; see bench/README.md
-	$(BIN)/python bench/cost.py $(ARGS)
+bench: $(STAMP)-bench ## what flametap costs, next to other profilers: lists the benches; see bench/README.md
+	@$(BIN)/python bench/suite.py $(ARGS)
+
+# The profilers that come from PyPI. Without them the benches run, too.
+$(STAMP)-bench: $(STAMP)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
 
 # Through the source distribution, so that a wheel never holds what a clean checkout does not.
 .PHONY: build

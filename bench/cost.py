@@ -1,135 +1,181 @@
-"""What flametap costs: time to the first graph, time per sample, slowdown of the target.
+"""What flametap costs a busy program, next to perf: its speed, and the time to the first graph.
 
-    make bench ARGS="--seconds 20 --rates 100 1000"
+    python bench/cost.py [--quick] [--minutes 4] [--threads 2 159] [--rates 100 1000]
 
-Slowdown is measured on twins: two copies of ``twin.c`` run side by side, first both alone, then
-one of them profiled. Compared is the work each did per second of its own CPU time, so that other
-load on the machine and the profiler's own use of the other cores do not count; what the profiler
-uses itself is shown by its side. The twins change roles between rounds.
-
-Prints a table to stdout. Needs gcc and the right to attach.
+Slowdown is measured on twins: two copies of ``twin.c`` run side by side, both alone, then one of
+them profiled, then both alone again. Compared is the work each did per second of its own CPU time,
+so that other load on the machine and the profiler's own use of the other cores do not count; what
+the profiler uses itself is shown by its side.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import subprocess
-import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+import benchmark
+import peers
+import programs
+from benchmark import Bench, run
 from flametap.capture import Capture, CaptureOptions
-from flametap.model import Clock, Status
+from flametap.model import Clock
+from reporting import Data, Table
+from stats import spread_text
 
-HERE = Path(__file__).resolve().parent
-FIRST_GRAPH_DEADLINE_S = 30.0
-SETTLE_S = 0.5  # after an attach: compiling unwind tables is no steady cost
-
-
-class Twin:
-    """A running copy of twin.c."""
-
-    def __init__(self, program: Path, thread_count: int) -> None:
-        self.process = subprocess.Popen(
-            [program, str(thread_count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def read(self) -> tuple[int, int]:
-        """(rounds of work, CPU nanoseconds) since its start."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        rounds, cpu_ns = self.process.stdout.readline().split()
-        return int(rounds), int(cpu_ns)
-
-    def close(self) -> None:
-        self.process.communicate()
+FIRST_GRAPH_DEADLINE_S = 40.0
+SETTLE_S = 0.7  # after an attach: compiling unwind tables is no steady cost
+COMPARED = (None, peers.FLAMETAP, peers.PERF_FP, peers.PERF_DWARF)
+NOBODY = "no profiler"
 
 
-def speeds(twins: tuple[Twin, Twin], seconds: float) -> tuple[float, float]:
-    """Rounds per CPU nanosecond of both, over the same stretch of time."""
-    before = [twin.read() for twin in twins]
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=int, nargs="+", default=[2, 159], help="of each twin")
+    parser.add_argument("--rates", type=float, nargs="+", default=[100.0, 1000.0], help="Hz")
+    parser.add_argument("--seconds", type=float, default=2.5, help="length of a window")
+    parser.add_argument("--firsts", type=int, default=5, help="how many first graphs")
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    program = programs.build("twin", folder)
+    if options.quick:
+        options.firsts, options.seconds, options.threads = 1, 1.0, options.threads[:1]
+    firsts = [seconds_to_first_graph(program) for _ in range(options.firsts)]
+    cells = [
+        (n, peer, rate)
+        for n in options.threads
+        for peer in COMPARED
+        if peer is None or not peer.missing
+        for rate in (options.rates if peer else [0.0])
+    ]
+    windows: list[dict[str, Any]] = []
+    for number, (n, peer, rate) in benchmark.interleaved(cells, options.minutes):
+        one: dict[str, Any] = {
+            "threads": n,
+            "peer": peer.name if peer else NOBODY,
+            "rate_hz": rate,
+        }
+        twins = [programs.Program([program, str(n)]) for _ in range(2)]
+        try:
+            one |= _watch(twins, number % 2, peer, rate, options.seconds, folder / "output")
+            said = f"{100 * one['slowdown']:.2f} %"
+        except (RuntimeError, OSError, ValueError) as error:
+            said = one["error"] = f"{error}"[:200]
+        finally:
+            for twin in twins:
+                twin.close()
+        benchmark.say(f"{n} threads, {one['peer']} at {rate:.0f} Hz: {said}")
+        windows.append(one)
+    return {"firsts_s": firsts, "windows": windows, "settings": {"seconds": options.seconds}}
+
+
+def _speeds(twins: list[programs.Program], seconds: float) -> float:
+    """Rounds per CPU second of the first twin, as a multiple of the second's, over one stretch of
+    time."""
+    before = [tuple(map(int, twin.ask().split())) for twin in twins]
     time.sleep(seconds)
-    after = [twin.read() for twin in twins]
+    after = [tuple(map(int, twin.ask().split())) for twin in twins]
     first, second = ((a[0] - b[0]) / (a[1] - b[1]) for a, b in zip(after, before, strict=True))
-    return first, second
+    return first / second
 
 
-def slowdown(
-    program: Path, rate_hz: float, thread_count: int, seconds: float, profiled: int
-) -> tuple[float, Status]:
-    """Share of its speed that the profiled twin loses (0.01 is 1 %), and the last status."""
-    twins = (Twin(program, thread_count), Twin(program, thread_count))
-    capture = Capture(twins[profiled].process.pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=0))
-    try:
-        alone = speeds(twins, seconds)
-        capture.start()
-        time.sleep(SETTLE_S)
-        watched = speeds(twins, seconds)
-        capture.stop()
-        status = capture.status()
-    finally:
-        capture.close()
-        for twin in twins:
-            twin.close()
-    other = 1 - profiled
-    return 1 - (watched[profiled] / watched[other]) / (alone[profiled] / alone[other]), status
+def _watch(
+    twins: list[programs.Program],
+    profiled: int,
+    peer: peers.Peer | None,
+    rate: float,
+    seconds: float,
+    output: Path,
+) -> dict[str, Any]:
+    """Share of its speed that the profiled twin loses (0.01 is 1 %), and the profiler's cost."""
+    pair = [twins[profiled], twins[1 - profiled]]
+    output.unlink(missing_ok=True)
+    before = _speeds(pair, seconds / 2)
+    result: dict[str, Any] = {}
+    if peer is None:
+        watched = _speeds(pair, seconds)
+    else:
+        running = peer.start(pair[0].pid, rate, output, peer.options)
+        try:
+            time.sleep(SETTLE_S)
+            began_ns, first = time.monotonic_ns(), running.mark()
+            watched = _speeds(pair, seconds)
+            last, core = running.mark(), (time.monotonic_ns() - began_ns) / 100
+        finally:
+            running.stop()
+        result["host_cpu_percent"] = (last.host_cpu_ns - first.host_cpu_ns) / core
+        if last.status:
+            result["sampler_cpu_percent"] = (last.target_cpu_ns - first.target_cpu_ns) / core
+            result["handler_p50_ns"] = last.status["handler_p50_ns"]
+            result["handler_p99_ns"] = last.status["handler_p99_ns"]
+    after = _speeds(pair, seconds / 2)
+    return {"slowdown": 1 - watched / ((before + after) / 2), **result}
 
 
 def seconds_to_first_graph(program: Path) -> float:
     """From the start of the attach to a tree whose frames all have names."""
-    twin = Twin(program, 1)
-    capture = Capture(twin.process.pid, CaptureOptions())
-    began = time.monotonic()
-    try:
-        capture.start()
-        while time.monotonic() - began < FIRST_GRAPH_DEADLINE_S:
-            tree = capture.tree(Clock.CPU, None)
-            if len(tree.parent) > 1 and capture.status().symbols_pending == 0:
-                return time.monotonic() - began
-            time.sleep(0.01)
-        raise TimeoutError("no graph with names within 30 s")
-    finally:
-        capture.close()
-        twin.close()
+    with programs.Program([program, "1"]) as target:
+        capture = Capture(target.pid, CaptureOptions())
+        began = time.monotonic()
+        try:
+            capture.start()
+            while time.monotonic() - began < FIRST_GRAPH_DEADLINE_S:
+                tree = capture.tree(Clock.CPU, None)
+                if len(tree.parent) > 1 and capture.status().symbols_pending == 0:
+                    return time.monotonic() - began
+                time.sleep(0.01)
+        finally:
+            capture.close()
+    raise RuntimeError(f"no graph with names within {FIRST_GRAPH_DEADLINE_S:.0f} s")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="length of each stretch")
-    parser.add_argument("--rates", type=float, nargs="+", default=[100.0, 1000.0], help="Hz")
-    parser.add_argument("--threads", type=int, default=1, help="busy threads of each twin")
-    parser.add_argument("--rounds", type=int, default=4, help="how often each rate is measured")
-    options = parser.parse_args()
+def tables(data: Data) -> list[Table]:
+    windows = data["windows"]
+    rows = []
+    order = [NOBODY, *(peer.name for peer in COMPARED if peer)]
+    keys = {(one["threads"], one["rate_hz"], order.index(one["peer"])) for one in windows}
+    for n, rate, place in sorted(keys):
+        key = (n, rate, order[place])
+        cell = [one for one in windows if (one["threads"], one["rate_hz"], one["peer"]) == key]
 
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "twin"
-        flags = ["-std=gnu11", "-O2", "-g", "-fomit-frame-pointer", "-pthread"]
-        subprocess.run(["gcc", *flags, "-o", program, HERE / "twin.c"], check=True)
+        def texts(name: str, digits: int, scale: float = 1.0, cell: Any = cell) -> str:
+            return spread_text([one[name] for one in cell if name in one], digits, scale)
 
-        firsts = [seconds_to_first_graph(program) for _ in range(options.rounds)]
-        print(f"attach to first graph with names: {statistics.median(firsts):.2f} s (median)")
-        print(
-            f"{'rate':>9}  {'slowdown: median, range':>32}  {'handler: p50, p99':>18}  sampler CPU"
-        )
-        for rate_hz in options.rates:
-            results = [
-                slowdown(program, rate_hz, options.threads, options.seconds, index % 2)
-                for index in range(options.rounds)
+        failed = [one["error"] for one in cell if "error" in one]
+        rows.append(
+            [
+                f"{n}",
+                f"{rate:.0f}" if rate else "–",
+                order[place] + (f" (failed: {failed[0]})" if failed else ""),
+                texts("slowdown", 2, 100),
+                texts("handler_p50_ns", 2, 1e-3),
+                texts("handler_p99_ns", 2, 1e-3),
+                texts("sampler_cpu_percent", 2),
+                texts("host_cpu_percent", 2),
             ]
-            losses = sorted(share * 100 for share, _ in results)
-            median_us = statistics.median(one.handler_p50_ns / 1000 for _, one in results)
-            worst_us = max(one.handler_p99_ns / 1000 for _, one in results)
-            sampler_ns = sum(one.counters["sampler_cpu_ns"] for _, one in results)
-            sampler = 100 * sampler_ns / max(1, sum(one.duration_ns for _, one in results))
-            print(
-                f"{rate_hz:6.0f} Hz  {statistics.median(losses):12.2f} %"
-                f" ({losses[0]:+.2f} … {losses[-1]:+.2f})"
-                f"  {median_us:7.2f}, {worst_us:6.2f} µs  {sampler:.2f} % of a core"
-            )
+        )
+    columns = (
+        *("busy threads", "rate, Hz", "profiler", "slowdown, %", "handler median, µs"),
+        *("p99, µs", "thread in the target, % of a core", "profiler's process, % of a core"),
+    )
+    firsts = spread_text(data["firsts_s"], 2)
+    remark = (
+        f"Median (range) over windows of {data['settings']['seconds']:g} s. Attach to the first"
+        f" graph with names: {firsts} s. The line without a profiler shows the noise;"
+        " the bar is 1 %."
+    )
+    return [Table("Slowdown of a busy program, by CPU time", columns, rows, remark)]
 
+
+BENCH = Bench(
+    "cost",
+    "slowdown of busy threads by CPU time against an unprofiled twin; time to the first graph",
+    arguments,
+    measure,
+    tables,
+    minutes=4,
+)
 
 if __name__ == "__main__":
-    main()
+    run(BENCH)

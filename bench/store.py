@@ -1,10 +1,11 @@
 """How much memory the profile takes and how long its views take: 10^7 intervals, 10^5 stacks.
 
-    python bench/store.py [--intervals 10000000] [--traces 100000] [--threads 32]
+    python bench/store.py [--quick] [--intervals 10000000] [--traces 100000] [--threads 32]
 
-Stacks grow like those of a real program: neighbours share most of their callers, functions are
-called from several lines. A stack is seen by one to three threads. Memory is what the process holds
-above an empty interpreter with numpy, measured after each step; time is CPU time of the one thread.
+Needs no target. Stacks grow like those of a real program: neighbours share most of their callers,
+functions are called from several lines. A stack is seen by one to three threads. Memory is what the
+process holds above an empty interpreter with numpy, measured after each step; time is CPU time of
+the one thread.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import benchmark
+from benchmark import Bench, run
 from flametap import calltree
 from flametap.export import folded
 from flametap.export.request import ExportRequest
@@ -28,6 +32,7 @@ from flametap.model import Clock, Frame, FrameKind, Function, Module, Verdict
 from flametap.profile import Profile
 from flametap.protocol import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
 from flametap.symbols.table import SymbolTable
+from reporting import Data, Table
 
 BATCH_ROWS = 5_000
 NO_ROWS = np.empty(0, INTERVAL_DTYPE)
@@ -85,20 +90,25 @@ def name_all(profile: Profile, table: SymbolTable) -> None:
         table.set(address_id, frames)
 
 
-def main() -> None:
-    """Fill a profile and look at it from all sides."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intervals", type=int, default=10_000_000)
     parser.add_argument("--traces", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=32)
-    options = parser.parse_args()
-    empty_mb = resident_mb()
 
-    def measure(what: str, step: Callable[[], Any]) -> Any:
+
+def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
+    """Fill a profile and look at it from all sides."""
+    if options.quick:
+        options.intervals = min(options.intervals, 1_000_000)
+    empty_mb = resident_mb()
+    steps: list[dict[str, Any]] = []
+
+    def step(what: str, work: Callable[[], Any]) -> Any:
         start = time.thread_time()
-        result = step()
-        took = time.thread_time() - start
-        print(f"{what:<34} {took:7.3f} s   {resident_mb() - empty_mb:6.0f} MB held", flush=True)
+        result = work()
+        took_s = time.thread_time() - start
+        steps.append({"what": what, "seconds": took_s, "held_mb": resident_mb() - empty_mb})
+        benchmark.say(f"{what}: {took_s:.3f} s, {steps[-1]['held_mb']:.0f} MB held")
         return result
 
     profile = Profile()
@@ -117,31 +127,57 @@ def main() -> None:
             records = rows(rng, batch, options.traces, options.threads)
             profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], records))
 
-    measure("traces", fill_traces)
-    measure("intervals (making them included)", fill_intervals)
+    step("filling: traces", fill_traces)
+    step("filling: intervals (making them included)", fill_intervals)
     table = SymbolTable(profile.locate)
-    measure("names", lambda: name_all(profile, table))
-    print(f"{len(profile.trie().parent)} trie nodes, {profile.n_addresses} addresses")
+    step("filling: names", lambda: name_all(profile, table))
     for clock in Clock:
-        tree = measure(f"tree, {clock.value}", partial(calltree.build, profile, table, clock))
+        tree = step(f"tree, {clock.value}", partial(calltree.build, profile, table, clock))
         assert int(tree.total_ns[0]) == profile.total_ns(clock)
-    print(f"{len(tree.parent)} nodes in the last tree")
     some = frozenset(range(1, 5))
-    measure("tree, cpu, four threads", lambda: calltree.build(profile, table, Clock.CPU, some))
-    measure(
+    step("tree, cpu, four threads", lambda: calltree.build(profile, table, Clock.CPU, some))
+    step(
         "tree, wall, by thread",
         lambda: calltree.build(profile, table, Clock.WALL, by_thread=True),
     )
     middle = (profile.start_ns + profile.now_ns) // 2
     for what, end in (("ten seconds", middle + 10**10), ("second half", 1 << 61)):
-        measure(
+        step(
             f"tree, cpu, {what}",
             partial(calltree.build, profile, table, Clock.CPU, t0_ns=middle, t1_ns=end),
         )
-    measure("thread list", profile.thread_infos)
-    measure("verdicts", lambda: (profile.verdict_cpu_ns(), profile.verdict_modules()))
-    measure("folded", lambda: folded.write(ExportRequest(profile, table), io.BytesIO()))
+    step("thread list", profile.thread_infos)
+    step("verdicts", lambda: (profile.verdict_cpu_ns(), profile.verdict_modules()))
+    step("export: folded", lambda: folded.write(ExportRequest(profile, table), io.BytesIO()))
+    return {
+        "steps": steps,
+        "trie_nodes": len(profile.trie().parent),
+        "tree_nodes": len(tree.parent),
+        "addresses": profile.n_addresses,
+        "settings": {name: getattr(options, name) for name in ("intervals", "traces", "threads")},
+    }
 
+
+def tables(data: Data) -> list[Table]:
+    table_rows = [
+        [one["what"], f"{one['seconds']:.3f}", f"{one['held_mb']:.0f}"] for one in data["steps"]
+    ]
+    settings = data["settings"]
+    remark = (
+        f"{settings['intervals']:,} intervals, {settings['traces']:,} stacks, {settings['threads']}"
+        f" threads; {data['trie_nodes']:,} nodes in the trie, {data['tree_nodes']:,} in the last"
+        f" clock's tree, {data['addresses']:,} addresses. Bars: 300 MB, any view 0.5 s."
+    )
+    return [Table("The host's store", ("step", "CPU, s", "held, MB"), table_rows, remark)]
+
+
+BENCH = Bench(
+    "store",
+    "the host alone: memory and views with 10⁷ intervals and 10⁵ stacks; needs no target",
+    arguments,
+    measure,
+    tables,
+)
 
 if __name__ == "__main__":
-    main()
+    run(BENCH)

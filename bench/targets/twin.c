@@ -1,6 +1,6 @@
 /*
  * What is measured: THREADS threads, each busy at the end of a chain of DEPTH calls, counting rounds of a fixed amount of
- * work. For every line on its standard input it prints "ROUNDS CPU_NS", both since the start and summed over its
+ * work. Prints "ready"; for every line on its standard input it prints "ROUNDS CPU_NS", both since the start and summed over its
  * threads, so that rounds per second of CPU time can be compared between a profiled process and its unprofiled twin.
  */
 #define _GNU_SOURCE
@@ -27,9 +27,12 @@ __attribute__((noinline)) static uint64_t work(uint64_t value) {
 }
 
 __attribute__((noinline)) static uint64_t descend(int depth, _Atomic uint64_t *count) {
-    if (depth > 0)
-        return descend(depth - 1, count) + 1; /* + 1: not a tail call */
     uint64_t value = 1;
+    if (depth > 0) {
+        value = descend(depth - 1, count);
+        __asm__ volatile("" : "+r"(value)); /* neither a tail call nor, as "+ 1" would be, a loop */
+        return value;
+    }
     for (uint64_t done = 1; !atomic_load_explicit(&stop, memory_order_relaxed); done++) {
         value = work(value);
         __asm__ volatile("" : "+r"(value)); /* used, as far as the compiler knows */
@@ -53,6 +56,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < thread_count; i++)
         if (pthread_create(&threads[i], NULL, run, &rounds[i * 8]) != 0)
             return 1;
+    puts("ready");
+    fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         uint64_t total = 0, cpu_ns = 0;
         for (int i = 0; i < thread_count; i++) {

@@ -1,0 +1,192 @@
+"""Compiling .eh_frame into the agent's tables: how long it takes, how much memory they hold.
+
+    python bench/cfi.py [--quick] [--rounds 5]
+
+Real files, from libc to chromium. "in the target" is the agent's text compiled by Frida's TinyCC in
+another process, as it is used; "gcc -O2" is the same text; readelf reads and interprets the same
+section (``--debug-dump=frames-interp``) and stands for a program that keeps nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import frida
+
+import benchmark
+import programs
+from benchmark import Bench, run
+from flametap.agent import source
+from flametap.session import ATTACH_OPTIONS
+from reporting import Data, Table
+from stats import MISSING, ratio_text, spread_text
+
+SUPPORT = Path(__file__).resolve().parent.parent / "tests" / "support"
+sys.path.append(str(SUPPORT))
+from agent_build import CFI_SOURCES  # noqa: E402
+from eh_frame import Section, read_section  # noqa: E402
+
+RESULT = struct.Struct("<6Q")
+READELF_TIMEOUT_S = 40.0
+RULE_BYTES = 20
+SCRIPT = """
+let module = null;
+rpc.exports = {
+  load(text) {
+    const symbols = {};
+    for (const name of ['clock_gettime', 'mmap', 'munmap'])
+      symbols[name] = Module.getGlobalExportByName(name);
+    module = new CModule(text, symbols);
+  },
+  compile(rounds, fileAddr, textStart, textEnd, section) {
+    const types = ['pointer', 'uint64', 'uint64', 'uint64', 'uint64', 'pointer'];
+    const compile = new NativeFunction(module.bench_compile, 'int', types);
+    const bytes = Memory.alloc(section.byteLength);
+    bytes.writeByteArray(section);
+    const result = Memory.alloc(48);
+    for (let round = 0; round < rounds; round++) {
+      if (compile(bytes, section.byteLength, fileAddr, textStart, textEnd, result) !== 0)
+        throw new Error('nothing usable in this section');
+      send(null, result.readByteArray(48));
+    }
+  },
+};
+"""
+
+
+def files() -> dict[str, Path]:
+    """The files that are on this machine, by the name they have in the table."""
+    version = sysconfig.get_config_var("LDVERSION")
+    lists: dict[str, Iterable[Path]] = {
+        "libc": Path("/lib/x86_64-linux-gnu").glob("libc.so.6"),
+        "libpython": Path(sysconfig.get_config_var("LIBDIR")).glob(f"libpython{version}.so.1.0"),
+        "node": Path("/usr/bin").glob("node"),
+        "libjvm": sorted(Path("/usr/lib/jvm").glob("*/lib/server/libjvm.so")),
+        "chromium": Path("/usr/lib/chromium").glob("chromium"),
+    }
+    return {name: path for name, found in lists.items() if (path := next(iter(found), None))}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=5, help="compilations of each file")
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    if options.quick:
+        options.rounds = 1
+    text = source(CFI_SOURCES) + (programs.TARGETS / "cfi_time.c").read_text("utf-8")
+    (folder / "joined.c").write_text(text, "utf-8")
+    gcc = programs.build("cfi_time", folder, "-fno-strict-aliasing", source=folder / "joined.c")
+    found = []
+    names = files()
+    with programs.Program([programs.build("idle", folder), "1"]) as target:
+        session = frida.attach(target.pid, **ATTACH_OPTIONS)
+        try:
+            script = session.create_script(SCRIPT)
+            answers: list[bytes] = []
+            script.on("message", lambda _, data: answers.append(data or b""))
+            script.load()
+            script.exports_sync.load(text)
+            for name, path in names.items():
+                benchmark.say(f"{name}: {path}")
+                section = read_section(path)
+                answers.clear()
+                addresses = section.file_addr, section.text_start, section.text_end
+                script.exports_sync.compile(options.rounds, *addresses, section.data)
+                in_target = [RESULT.unpack(answer) for answer in answers]
+                by_gcc = _by_gcc(gcc, section, folder, options.rounds)
+                found.append(
+                    {
+                        "name": name,
+                        "path": str(path),
+                        "section_bytes": len(section.data),
+                        "target_ns": [result[0] for result in in_target],
+                        "gcc_ns": [result[0] for result in by_gcc],
+                        "readelf_s": _readelf_s(path),
+                        "rows": in_target[0][1],
+                        "rules": in_target[0][2],
+                        "fdes": in_target[0][3],
+                        "rows_bytes": in_target[0][4],
+                        "scratch_bytes": in_target[0][5],
+                    }
+                )
+            script.unload()
+        finally:
+            session.detach()
+    missing = {"libc", "libpython", "node", "libjvm", "chromium"} - names.keys()
+    return {"files": found, "missing": sorted(missing)}
+
+
+def _by_gcc(gcc: Path, section: Section, folder: Path, rounds: int) -> list[tuple[int, ...]]:
+    path = folder / "eh_frame"
+    path.write_bytes(section.data)
+    addresses = map(str, (section.file_addr, section.text_start, section.text_end))
+    command = [str(gcc), str(path), *addresses]
+    return [
+        tuple(map(int, subprocess.run(command, capture_output=True, check=True).stdout.split()))
+        for _ in range(rounds)
+    ]
+
+
+def _readelf_s(path: Path) -> float | None:
+    """Seconds readelf takes; None when it is missing or takes longer than we wait."""
+    began = time.monotonic()
+    try:
+        subprocess.run(
+            ["readelf", "--debug-dump=frames-interp", path],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=READELF_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return time.monotonic() - began
+
+
+def tables(data: Data) -> list[Table]:
+    rows = []
+    for one in data["files"]:
+        readelf = [] if one["readelf_s"] is None else [one["readelf_s"] * 1e9]
+        held = one["rows_bytes"] + one["rules"] * RULE_BYTES
+        rows.append(
+            [
+                one["name"],
+                f"{one['section_bytes'] / 1e6:.2f}",
+                f"{one['fdes']:,}",
+                spread_text(one["target_ns"], 1, 1e-6),
+                spread_text(one["gcc_ns"], 1, 1e-6),
+                spread_text(readelf, 0, 1e-6) if readelf else f"> {READELF_TIMEOUT_S * 1000:.0f}",
+                ratio_text(readelf, one["target_ns"], 0) if readelf else MISSING,
+                f"{one['rows']:,}",
+                f"{one['rules']}",
+                f"{held / 1e6:.2f}",
+            ]
+        )
+    rows += [[name, *["missing"] * 9] for name in data["missing"]]
+    columns = (
+        *("file", ".eh_frame, MB", "FDEs", "in the target, ms", "gcc -O2, ms", "readelf, ms"),
+        *("readelf ÷ target", "rows", "rules", "held, MB"),
+    )
+    remark = "Median (range). Compiled once, when the module is first met on a stack."
+    return [Table("Unwind tables: compile time and memory", columns, rows, remark)]
+
+
+BENCH = Bench(
+    "cfi",
+    "compile time and memory of unwind tables: libc, libpython, node, libjvm, chromium",
+    arguments,
+    measure,
+    tables,
+)
+
+if __name__ == "__main__":
+    run(BENCH)

@@ -1,0 +1,74 @@
+"""flametap as a process of its own, as the command line runs it, that tells its figures when asked.
+
+    python bench/host.py PID RATE_HZ [FOLDED]
+
+Prints "ready" when it samples. For every line of input: one line of JSON, see ``report``. At the
+end of input it stops, and writes the folded stacks (CPU time, microseconds) to FOLDED. The
+governor is off (``--budget 0``): what is measured is the rate that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+from flametap.capture import Capture, CaptureOptions
+from flametap.export import folded
+from flametap.export.request import ExportRequest
+from flametap.model import Clock
+
+SYMBOLS_TIMEOUT_S = 30.0
+
+
+def report(capture: Capture) -> str:
+    """Status as JSON: counters of the agent, the handler's times, memory of this process."""
+    status = capture.status()
+    return json.dumps(
+        {
+            "counters": status.counters,
+            "handler_p50_ns": status.handler_p50_ns,
+            "handler_p99_ns": status.handler_p99_ns,
+            "samples": status.samples,
+            "duration_ns": status.duration_ns,
+            "state": status.state,
+            "notes": status.notes,
+            "peak_rss_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        }
+    )
+
+
+def last_report(capture: Capture) -> str:
+    """``report``, with what takes time: number of different stacks, and how long a view takes."""
+    began = time.monotonic()
+    capture.tree(Clock.CPU)
+    view_s = time.monotonic() - began
+    leaves = capture.profile.leaf_weights(Clock.CPU).node
+    more = {"stacks": len(np.unique(leaves)), "view_s": view_s}
+    return json.dumps(json.loads(report(capture)) | more)
+
+
+def main() -> None:
+    pid, rate_hz, *output = sys.argv[1:]
+    capture = Capture(int(pid), CaptureOptions(rate_hz=float(rate_hz), budget_ppm=0))
+    try:
+        began = time.monotonic()
+        capture.start()
+        print(f"ready {time.monotonic() - began:.3f}", flush=True)
+        for _ in sys.stdin:
+            print(report(capture), flush=True)
+        capture.stop()
+        print(last_report(capture), flush=True)
+        if output:
+            capture.finish_symbols(SYMBOLS_TIMEOUT_S)
+            with open(output[0], "wb") as file:
+                folded.write(ExportRequest(capture.profile, capture.table), file)
+    finally:
+        capture.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The machine and the versions a result was made with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def _first_line(*command: str) -> str:
+    """First line of a command's output; "" if it is not there."""
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = ran.stdout.strip().splitlines()
+    return lines[0] if lines and ran.returncode == 0 else ""
+
+
+def _field(path: str, name: str) -> str:
+    match = re.search(rf"^{name}\s*[:=]\s*\"?([^\"\n]*)", Path(path).read_text(), re.MULTILINE)
+    return match.group(1).strip() if match else ""
+
+
+def facts() -> dict[str, str]:
+    """Machine, kernel, distribution."""
+    memory_kb = int(_field("/proc/meminfo", "MemTotal").split()[0])
+    virtual = " (virtual machine)" if "hypervisor" in Path("/proc/cpuinfo").read_text() else ""
+    return {
+        "CPU": f"{os.cpu_count()} × {_field('/proc/cpuinfo', 'model name')}{virtual}",
+        "memory": f"{memory_kb / 1048576:.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "system": _field("/etc/os-release", "PRETTY_NAME"),
+        "libc": " ".join(platform.libc_ver()),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of flametap and of what it is compared with; what is missing has none."""
+    commit = _first_line("git", "-C", str(HERE), "describe", "--always", "--dirty")
+    found = {
+        "flametap": f"{metadata.version('flametap')} {commit}".strip(),
+        "frida": metadata.version("frida"),
+        "Python": sys.version.split()[0],
+    }
+    for name, package in (("py-spy", "py-spy"), ("austin", "austin-dist")):
+        try:
+            found[name] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    for name, command in (("perf", "perf"), ("gdb", "gdb"), ("gcc", "gcc")):
+        line = _first_line(command, "--version")
+        found[name] = line.split()[-1] if line else "not installed"
+    return found

@@ -1,0 +1,242 @@
+"""The profilers that are compared: how each is started on a process, watched and stopped.
+
+``PEERS`` has one entry per profiler and way to use it. A peer that is not installed says so in
+``missing`` and is reported as missing; it is never an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import usage
+from programs import Program
+
+HERE = Path(__file__).resolve().parent
+READY_TIMEOUT_S = 40.0  # an attach that hangs is given up by flametap itself after 30 s
+STOP_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a profiler has used since its start. The difference of two is what a window cost."""
+
+    host_cpu_ns: int
+    target_cpu_ns: int = 0  # by a thread of its own inside the target
+    rss_kb: int = 0
+    rounds: int = 0  # how often it has looked at the target, 0 if it does not say
+    status: dict[str, Any] = field(default_factory=dict)  # flametap's own figures
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a profile ended. ``samples`` 0 and a ``note`` when it failed."""
+
+    output: Path
+    samples: int = 0
+    note: str = ""
+    status: dict[str, Any] = field(default_factory=dict)
+
+
+class Flametap:
+    """flametap, by way of ``host.py``."""
+
+    def __init__(self, pid: int, rate_hz: float, output: Path, _options: tuple[str, ...]) -> None:
+        self._output = output
+        command = [sys.executable, str(HERE / "host.py"), str(pid), str(rate_hz), str(output)]
+        self._host = Program(command, READY_TIMEOUT_S)
+
+    def mark(self) -> Usage:
+        """What it has used so far."""
+        status = json.loads(self._host.ask())
+        counters = status["counters"]
+        return Usage(
+            usage.cpu_ns(self._host.pid),
+            counters.get("sampler_cpu_ns", 0),
+            usage.status_kb(self._host.pid, "VmRSS"),
+            counters.get("ticks", 0),
+            status,
+        )
+
+    def stop(self) -> Outcome:
+        """Stop and detach; returns when the output is complete."""
+        lines = self._host.finish().splitlines()
+        status = json.loads(lines[-1]) if lines else {}
+        return Outcome(
+            self._output, status.get("samples", 0), "; ".join(status.get("notes", [])), status
+        )
+
+
+class Recorder:
+    """A profiler that is a command, runs until SIGINT and then writes a file."""
+
+    def __init__(self, command: list[str], output: Path, samples: str) -> None:
+        self._output = output
+        self._samples = samples  # pattern of the number of samples in what it prints
+        self._log = output.with_suffix(".log").open("w+")
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+
+    def mark(self) -> Usage:
+        pid = self._process.pid
+        if self._process.poll() is not None:
+            raise RuntimeError(self._failure())
+        return Usage(usage.cpu_ns(pid), 0, usage.status_kb(pid, "VmRSS"))
+
+    def stop(self) -> Outcome:
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        text = self._text()
+        self._log.close()
+        found = re.search(self._samples, text)
+        if not self._output.exists():
+            return Outcome(self._output, note=text.strip()[-200:] or "no output")
+        return Outcome(self._output, int(found.group(1)) if found else 0)
+
+    def wait_for(self, is_ready: Callable[[], bool]) -> None:
+        """Wait until it samples; gives up quietly when that cannot be seen."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline and self._process.poll() is None and not is_ready():
+            time.sleep(0.02)
+
+    def says(self, word: str) -> bool:
+        return word in self._text()
+
+    def holds(self, what: str) -> bool:
+        """True when one of its descriptors is ``what``."""
+        folder = f"/proc/{self._process.pid}/fd"
+        try:
+            return any(what in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+        except OSError:
+            return False
+
+    def _text(self) -> str:
+        self._log.flush()
+        return Path(self._log.name).read_text(errors="replace")
+
+    def _failure(self) -> str:
+        return f"ended by itself: {self._text().strip()[-200:]}"
+
+
+class GdbLoop:
+    """``gdb -p PID -batch -ex 'thread apply all bt'``, again and again, as often as it manages."""
+
+    def __init__(self, pid: int, _rate_hz: float, output: Path, _options: tuple[str, ...]) -> None:
+        self._pid, self._output = pid, output
+        self._stopping = threading.Event()
+        self._cpu_ns = self._rounds = self._gdb_pid = 0
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._thread.start()
+
+    def _loop(self) -> None:
+        command = ["gdb", "-q", "-nx", "-p", str(self._pid), "-batch"]
+        command += ["-ex", "set debuginfod enabled off", "-ex", "thread apply all bt"]
+        while not self._stopping.is_set():
+            with self._output.open("w") as output:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL
+                )
+                self._gdb_pid = process.pid
+                _, _, used = os.wait4(process.pid, 0)
+                process.returncode = 0  # waited for above
+                self._gdb_pid = 0
+            self._cpu_ns += int((used.ru_utime + used.ru_stime) * 1e9)
+            self._rounds += 1
+
+    def mark(self) -> Usage:
+        running = usage.cpu_ns(self._gdb_pid) if self._gdb_pid else 0
+        return Usage(self._cpu_ns + running, rounds=self._rounds)
+
+    def stop(self) -> Outcome:
+        self._stopping.set()
+        self._thread.join(STOP_TIMEOUT_S)
+        return Outcome(self._output, self._rounds)
+
+
+Running = Flametap | Recorder | GdbLoop
+
+
+def _start_py_spy(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
+    command = [_find("py-spy"), "record", "-p", str(pid), "-r", f"{rate_hz:.0f}", "-d", "3600"]
+    command += ["-f", "raw", "-o", str(output), *options]
+    recorder = Recorder(command, output, r"Samples: (\d+)")
+    recorder.wait_for(lambda: recorder.says("Sampling process"))
+    return recorder
+
+
+def _start_perf(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
+    command = ["perf", "record", "-e", "cpu-clock", "-F", f"{rate_hz:.0f}", *options]
+    command += ["-p", str(pid), "-o", str(output)]
+    recorder = Recorder(command, output, r"\((\d+) samples\)")
+    recorder.wait_for(lambda: recorder.holds("perf_event"))
+    return recorder
+
+
+def _start_austin(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
+    interval_us = round(1e6 / rate_hz)
+    command = [_find("austin"), "-i", str(interval_us), "-p", str(pid), "-o", str(output), *options]
+    recorder = Recorder(command, output, r"Error rate.*?(?:/|\S+/)(\d+)")
+    recorder.wait_for(lambda: recorder.says("version"))
+    return recorder
+
+
+def _find(program: str) -> str:
+    """Where a program is: beside this Python, or in PATH; "" if it is not."""
+    beside = Path(sys.executable).parent / program
+    return str(beside) if beside.exists() else shutil.which(program) or ""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A profiler and a way to use it."""
+
+    name: str
+    program: str  # what must be installed; "" for flametap
+    start: Callable[[int, float, Path, tuple[str, ...]], Running]
+    options: tuple[str, ...] = ()
+    python_only: bool = False
+    has_rate: bool = True
+
+    @property
+    def missing(self) -> bool:
+        return bool(self.program) and not _find(self.program)
+
+
+FLAMETAP = Peer("flametap", "", Flametap)
+PERF_FP = Peer("perf -g fp", "perf", _start_perf, ("-g",))
+PERF_DWARF = Peer("perf dwarf", "perf", _start_perf, ("--call-graph", "dwarf"))
+PY_SPY = Peer("py-spy", "py-spy", _start_py_spy, python_only=True)
+PY_SPY_NATIVE = Peer("py-spy --native", "py-spy", _start_py_spy, ("--native",), python_only=True)
+PY_SPY_FREE = Peer(
+    "py-spy --nonblocking", "py-spy", _start_py_spy, ("--nonblocking",), python_only=True
+)
+AUSTIN = Peer("austin", "austin", _start_austin, python_only=True)
+GDB = Peer("gdb in a loop", "gdb", GdbLoop, has_rate=False)
+
+FOR_ALL = (FLAMETAP, PERF_FP, PERF_DWARF, GDB)
+FOR_PYTHON = (
+    FLAMETAP,
+    PERF_FP,
+    PERF_DWARF,
+    PY_SPY,
+    PY_SPY_NATIVE,
+    PY_SPY_FREE,
+    AUSTIN,
+    GDB,
+)

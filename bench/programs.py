@@ -1,0 +1,133 @@
+"""Programs to measure: built from ``targets/``, started, spoken to through their pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+TARGETS = Path(__file__).resolve().parent / "targets"
+TEST_TARGETS = TARGETS.parent.parent / "tests" / "targets"
+FLAGS = ("-std=gnu11", "-O2", "-g", "-fomit-frame-pointer", "-pthread")
+START_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 60.0
+
+
+def build(name: str, folder: Path, *flags: str, source: Path | None = None) -> Path:
+    """Build ``targets/NAME.c``.
+
+    Raises:
+        subprocess.CalledProcessError: gcc refused.
+    """
+    program = folder / name
+    source = source or TARGETS / f"{name}.c"
+    subprocess.run(["gcc", *FLAGS, *flags, "-o", program, source, "-lm"], check=True)
+    return program
+
+
+class Program:
+    """A running program that printed "ready" and answers lines with lines.
+
+    Raises:
+        RuntimeError: it did not get ready, or does not answer.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        ready_timeout_s: float = START_TIMEOUT_S,
+        folder: Path | None = None,
+    ) -> None:
+        self.name = Path(command[1 if command[0] == sys.executable else 0]).name
+        self.process = subprocess.Popen(
+            list(map(str, command)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            cwd=folder,
+        )
+        self.pid = self.process.pid
+        self._pending = b""
+        try:
+            line = self.read_line(ready_timeout_s)
+            if not line.startswith("ready"):
+                raise RuntimeError(f"{self.name} is not ready: {line!r}")
+        except BaseException:
+            self.close()
+            raise
+
+    def read_line(self, timeout_s: float = ANSWER_TIMEOUT_S) -> str:
+        """The next line of its output, "" at its end."""
+        assert self.process.stdout is not None
+        while b"\n" not in self._pending:
+            if not select.select([self.process.stdout], [], [], timeout_s)[0]:
+                raise RuntimeError(f"{self.name} is silent for {timeout_s:.0f} s")
+            data = self.process.stdout.read(65536)
+            if not data:
+                return self._pending.decode()
+            self._pending += data
+        line, self._pending = self._pending.split(b"\n", 1)
+        return line.decode()
+
+    def tell(self, line: str = "") -> None:
+        """Send it a line."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+        except BrokenPipeError:
+            raise RuntimeError(f"{self.name} has ended") from None
+
+    def ask(self, line: str = "") -> str:
+        """Send it a line and return its answer."""
+        self.tell(line)
+        answer = self.read_line()
+        if not answer:
+            raise RuntimeError(f"{self.name} has ended")
+        return answer
+
+    def finish(self) -> str:
+        """End its input and return the rest of its output."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        rest = []
+        while line := self.read_line():
+            rest.append(line)
+        self.close()
+        return "\n".join(rest)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """End it, by force if it does not go by itself."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def python_program(name: str, *arguments: str | Path) -> Program:
+    """Start ``targets/NAME.py`` under this Python."""
+    return Program([sys.executable, TARGETS / f"{name}.py", *arguments])

@@ -1,0 +1,234 @@
+"""A request loop under each profiler: requests per second and their latency, against none.
+
+One server, one client with one request under way at a time, to each of the server's threads in
+turn. Between the windows of two profilers there is one without, so that each is compared with what
+was just before and just after it. One of the "profilers" is none at all: what it shows is noise.
+
+A request takes some 200 µs of work in a chain of 15 calls. Server, client and profiler share the
+machine, as they would in production: a profiler that uses a core of two takes it from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import benchmark
+import peers
+import programs
+from reporting import Data, Table
+from stats import MISSING, ratio_text, spread_text
+
+NOBODY = "no profiler"
+SETTLE_S = 0.7  # after an attach: unwind tables, symbols of the profiler itself
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the client saw for a while."""
+
+    requests: int
+    wall_ns: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+    @property
+    def per_second(self) -> float:
+        return self.requests / self.wall_ns * 1e9
+
+
+class Loop:
+    """A server and its client, both running."""
+
+    def __init__(self, folder: Path, server: Callable[[Path, int], programs.Program], n: int):
+        path = folder / "socket"
+        path.unlink(missing_ok=True)
+        self.server = server(path, n)
+        try:
+            self.client = programs.Program([folder / "client", path, str(n)])
+        except BaseException:
+            self.server.close()
+            raise
+        self.window(0.5)  # all threads have begun
+
+    def window(self, seconds: float) -> Window:
+        self.client.ask()
+        time.sleep(seconds)
+        return Window(*map(int, self.client.ask().split()))
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.close()
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[2, 16, 159], help="of the server"
+    )
+    parser.add_argument("--rates", type=float, nargs="+", default=[100.0, 1000.0], help="Hz")
+    parser.add_argument("--seconds", type=float, default=1.5, help="length of a window")
+    parser.add_argument("--peers", nargs="+", help="only these, by name")
+
+
+def measure(
+    options: argparse.Namespace,
+    folder: Path,
+    server: Callable[[Path, int], programs.Program],
+    compared: Sequence[peers.Peer],
+) -> dict[str, Any]:
+    """All peers at all rates with all numbers of threads; one dict per window in ``windows``."""
+    programs.build("client", folder)
+    if options.quick:
+        options.threads, options.seconds = options.threads[:1], 0.8
+    chosen = [peer for peer in compared if not options.peers or peer.name in options.peers]
+    present = [peer for peer in chosen if not peer.missing]
+    cells: list[tuple[peers.Peer | None, float]] = [(None, 0.0)]
+    for one in present:
+        cells += [(one, rate) for rate in (options.rates if one.has_rate else [0.0])]
+    windows: list[dict[str, Any]] = []
+    for round_number, n in benchmark.interleaved(options.threads, options.minutes):
+        for peer, rate, outcome in _round(folder, server, n, cells, options.seconds, round_number):
+            name = peer.name if peer else NOBODY
+            windows.append({"threads": n, "peer": name, "rate_hz": rate, **outcome})
+            said = outcome.get("error") or f"{100 * outcome['slowdown']:.1f} % slower"
+            benchmark.say(f"{n} threads, {name} at {rate:.0f} Hz: {said}")
+    return {
+        "windows": windows,
+        "missing": [peer.name for peer in chosen if peer.missing],
+        "settings": {"seconds": options.seconds, "minutes": options.minutes},
+    }
+
+
+def _round(
+    folder: Path,
+    server: Callable[[Path, int], programs.Program],
+    n: int,
+    cells: Sequence[tuple[peers.Peer | None, float]],
+    seconds: float,
+    round_number: int,
+) -> Iterator[tuple[peers.Peer | None, float, dict[str, Any]]]:
+    """Every peer once on one server, which is started anew when one breaks it."""
+    loop: Loop | None = None
+    before: Window | None = None
+    try:
+        for _, (peer, rate) in benchmark.interleaved(cells, 0, seed=round_number):
+            try:
+                if loop is None:
+                    loop, before = Loop(folder, server, n), None
+                before = before or loop.window(seconds / 2)
+                outcome = _watch(loop, peer, rate, folder / "output", seconds)
+                after = loop.window(seconds / 2)
+            except (RuntimeError, OSError, ValueError) as error:
+                yield peer, rate, {"error": f"{error}"[:200]}
+                if loop is not None:
+                    loop.close()
+                loop = None
+                continue
+            usual = (before.per_second + after.per_second) / 2
+            outcome["slowdown"] = 1 - outcome["per_second"] / usual
+            outcome["usual_p99_ns"] = (before.p99_ns + after.p99_ns) / 2
+            yield peer, rate, outcome
+            before = after
+    finally:
+        if loop is not None:
+            loop.close()
+
+
+def _watch(
+    loop: Loop, peer: peers.Peer | None, rate: float, output: Path, seconds: float
+) -> dict[str, Any]:
+    """One window under one profiler."""
+    output.unlink(missing_ok=True)
+    if peer is None:
+        window = loop.window(seconds)
+        return {**asdict(window), "per_second": window.per_second}
+    began = time.monotonic()
+    running = peer.start(loop.server.pid, rate, output, peer.options)
+    try:
+        time.sleep(SETTLE_S)
+        first = running.mark()
+        window = loop.window(seconds)
+        last = running.mark()
+    finally:
+        ran_s = time.monotonic() - began
+        ended = running.stop()
+    if not ended.samples:
+        raise RuntimeError(f"no samples: {ended.note}")
+    core = window.wall_ns / 100
+    return {
+        **asdict(window),
+        "per_second": window.per_second,
+        "host_cpu_percent": (last.host_cpu_ns - first.host_cpu_ns) / core,
+        "sampler_cpu_percent": (last.target_cpu_ns - first.target_cpu_ns) / core,
+        "stacks_per_second": ended.samples / ran_s,
+    }
+
+
+def tables(data: Data, what: str) -> list[Table]:
+    """One table for each number of threads."""
+    windows = data["windows"]
+    found = []
+    for n in dict.fromkeys(sorted(one["threads"] for one in windows)):
+        rows = []
+        of_n = [one for one in windows if one["threads"] == n]
+        nobody = _column([one for one in of_n if one["peer"] == NOBODY], "p99_ns")
+        for peer, rate in _keys(of_n):
+            cell = [one for one in of_n if (one["peer"], one["rate_hz"]) == (peer, rate)]
+            rows.append(_row(peer, rate, cell, nobody))
+        rows += [[name, *["missing"] * 7] for name in data["missing"]]
+        found.append(
+            Table(
+                f"{what}, {n} threads",
+                (
+                    *("profiler", "rate, Hz", "slowdown, %", "p99, µs", "p99, × none"),
+                    *("slowest request, ms", "profiler's CPU, % of a core", "stacks/s"),
+                ),
+                rows,
+            )
+        )
+    seconds = data["settings"]["seconds"]
+    remark = (
+        f"Median (range) over windows of {seconds:g} s. Noise is what the first line shows."
+        " CPU of flametap: its process + its thread in the target. The rate of gdb is what it"
+        " managed; stacks/s counts what each profiler calls a sample, its start included."
+    )
+    return [*found[:-1], *(Table(t.title, t.columns, t.rows, remark) for t in found[-1:])]
+
+
+def _keys(windows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
+    """(peer, rate), no profiler first, then in the order of ``peers.FOR_PYTHON``."""
+    order = [NOBODY, *(peer.name for peer in peers.FOR_PYTHON)]
+    keys = {(one["peer"], one["rate_hz"]) for one in windows}
+    return sorted(keys, key=lambda key: (key[1], order.index(key[0])))
+
+
+def _column(windows: Sequence[dict[str, Any]], name: str) -> list[float]:
+    return [one[name] for one in windows if name in one]
+
+
+def _row(
+    peer: str, rate: float, cell: Sequence[dict[str, Any]], nobody_p99_ns: Sequence[float]
+) -> list[str]:
+    failures = [one["error"] for one in cell if "error" in one]
+    if len(failures) == len(cell):
+        return [peer, f"{rate:.0f}" if rate else MISSING, f"failed: {failures[0]}", *[MISSING] * 5]
+    p99 = _column(cell, "p99_ns")
+    host = spread_text(_column(cell, "host_cpu_percent"))
+    sampler = _column(cell, "sampler_cpu_percent")
+    if any(sampler):
+        host += f" + {spread_text(sampler)}"
+    return [
+        peer + (f" ({len(failures)} of {len(cell)} failed)" if failures else ""),
+        f"{rate:.0f}" if rate else MISSING,
+        spread_text(_column(cell, "slowdown"), 1, 100),
+        spread_text(p99, 0, 1e-3),
+        ratio_text(p99, nobody_p99_ns),
+        spread_text(_column(cell, "max_ns"), 1, 1e-6),
+        host,
+        spread_text(_column(cell, "stacks_per_second"), 0),
+    ]

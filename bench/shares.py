@@ -1,0 +1,89 @@
+"""What each profiler's output says of how CPU time is shared out between some functions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+SCRIPT_TIMEOUT_S = 120.0
+
+
+def of_output(
+    peer: str, output: Path, patterns: Mapping[str, str], perf_map: Path | None = None
+) -> dict[str, float]:
+    """Share of the weight of each function among all of them, 0 to 1.
+
+    Args:
+        peer: name of the profiler that wrote ``output``.
+        patterns: function → regular expression for its frames.
+        perf_map: names of code without a file, if the target writes them (/tmp/perf-PID.map).
+
+    Raises:
+        RuntimeError: none of the functions was seen.
+    """
+    stacks: Iterable[tuple[str, float]]
+    stacks = _perf_stacks(output) if peer.startswith("perf") else _folded_stacks(output)
+    if perf_map is not None and perf_map.exists():
+        stacks = _named(stacks, perf_map)
+    weights = dict.fromkeys(patterns, 0.0)
+    compiled = {name: re.compile(pattern) for name, pattern in patterns.items()}
+    for stack, weight in stacks:
+        for name, pattern in compiled.items():
+            if pattern.search(stack):
+                weights[name] += weight
+                break
+    total = sum(weights.values())
+    if not total:
+        raise RuntimeError("none of the functions was seen")
+    return {name: weight / total for name, weight in weights.items()}
+
+
+def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
+    """``frame;frame;frame WEIGHT`` lines: flametap, py-spy raw, austin."""
+    with output.open(errors="replace") as file:
+        for line in file:
+            stack, _, weight = line.rstrip().rpartition(" ")
+            if stack and weight.isdigit():
+                yield stack, float(weight)
+
+
+def _perf_stacks(output: Path) -> Iterator[tuple[str, float]]:
+    """The samples of perf.data, each of weight 1."""
+    command = ["perf", "script", "--no-inline", "-F", "ip,sym", "-i", str(output)]
+    ran = subprocess.run(
+        command, capture_output=True, timeout=SCRIPT_TIMEOUT_S, check=False, errors="replace"
+    )
+    for sample in _blocks(ran.stdout.splitlines()):
+        yield ";".join(sample), 1.0
+
+
+def _named(stacks: Iterable[tuple[str, float]], perf_map: Path) -> Iterator[tuple[str, float]]:
+    """Stacks with names for ``[jit] 0xADDRESS``. Source: lines ``START SIZE NAME``, hexadecimal, of
+    perf's jit-interface.txt."""
+    parts = [line.split(maxsplit=2) for line in perf_map.read_text(errors="replace").splitlines()]
+    code = sorted((int(p[0], 16), int(p[1], 16), p[2]) for p in parts if len(p) == 3)
+    starts = [start for start, _, _ in code]
+
+    def name(match: re.Match[str]) -> str:
+        address = int(match.group(1), 16)
+        start, size, found = code[max(0, bisect_right(starts, address) - 1)]
+        return found if start <= address < start + size else match.group()
+
+    for stack, weight in stacks:
+        yield re.sub(r"\[jit\] 0x([0-9a-f]+)", name, stack), weight
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Lines between empty ones."""
+    block: list[str] = []
+    for line in lines:
+        if line.strip():
+            block.append(line.strip())
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block

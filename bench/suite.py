@@ -1,0 +1,74 @@
+"""All benches: list them, run some, make README.md's tables from the results.
+
+python bench/suite.py                      lists them
+python bench/suite.py NAME… [options]      runs them one after another, each with these options
+python bench/suite.py all [options]
+python bench/suite.py render               makes the tables anew from results/*.json
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import accuracy
+import cfi
+import cost
+import depth
+import eintr
+import idle
+import latency_c
+import latency_python
+import memory
+import reporting
+import store
+from benchmark import Bench
+
+BENCHES: tuple[Bench, ...] = (
+    cost.BENCH,
+    latency_c.BENCH,
+    latency_python.BENCH,
+    eintr.BENCH,
+    idle.BENCH,
+    depth.BENCH,
+    cfi.BENCH,
+    memory.BENCH,
+    store.BENCH,
+    accuracy.BENCH,
+)
+BY_NAME = {bench.name: bench for bench in BENCHES}
+
+
+def rendered(text: str) -> str:
+    """README's text with its tables made from the results."""
+    return reporting.render(text, {bench.name: bench.tables for bench in BENCHES})
+
+
+def render() -> None:
+    """Write README.md's tables."""
+    reporting.README.write_text(rendered(reporting.README.read_text("utf-8")), "utf-8")
+
+
+def main() -> None:
+    names = [name for name in sys.argv[1:] if name in BY_NAME or name in ("all", "render")]
+    rest = [argument for argument in sys.argv[1:] if argument not in names]
+    if names == ["render"]:
+        render()
+        return
+    if not names:
+        print("make bench ARGS='NAME… [--quick]'; bench/README.md tells more\n")
+        for bench in BENCHES:
+            print(f"  {bench.name:<16} {bench.what}")
+        sys.exit(2 if rest else 0)
+    failed = []
+    for name in BY_NAME if "all" in names else names:
+        print(f"\n=== {name}", flush=True)
+        # A process of its own: memory and Frida's threads of one bench do not follow the next.
+        if subprocess.run([sys.executable, reporting.HERE / f"{name}.py", *rest]).returncode:
+            failed.append(name)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

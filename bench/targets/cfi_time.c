@@ -1,0 +1,108 @@
+/*
+ * Compiles one .eh_frame and tells how long it took; built behind the agent's sources, by gcc into a program and by
+ * Frida's TinyCC inside a target, where `clock_gettime`, `mmap` and `munmap` are passed in.
+ */
+#ifdef __TINYC__
+#define MAP_FRESH 0x22 /* MAP_PRIVATE | MAP_ANONYMOUS */
+#define READ_WRITE 3
+struct bench_time {
+    long long seconds;
+    long long nanoseconds;
+};
+extern int clock_gettime(int clock, struct bench_time *now);
+extern void *mmap(void *address, unsigned long long bytes, int rights, int flags, int fd, long long offset);
+extern int munmap(void *address, unsigned long long bytes);
+#else
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#define MAP_FRESH (MAP_PRIVATE | MAP_ANONYMOUS)
+#define READ_WRITE (PROT_READ | PROT_WRITE)
+#endif
+
+struct bench_result {
+    unsigned long long ns;
+    unsigned long long rows;
+    unsigned long long rules;
+    unsigned long long fdes;
+    unsigned long long rows_bytes;    /* held afterwards */
+    unsigned long long scratch_bytes; /* while it compiles: scratch memory, and rows that were mapped and not used */
+};
+
+static unsigned long long bench_now_ns(void)
+{
+#ifdef __TINYC__
+    struct bench_time now;
+    clock_gettime(1 /* CLOCK_MONOTONIC */, &now);
+    return (unsigned long long)now.seconds * 1000000000ULL + (unsigned long long)now.nanoseconds;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec;
+#endif
+}
+
+static void *bench_pages(unsigned long long bytes)
+{
+    return mmap((void *)0, bytes, READ_WRITE, MAP_FRESH, -1, 0);
+}
+
+/* As modules.c does it; the section is already a copy. Returns 0, or -1. */
+int bench_compile(const unsigned char *section, unsigned long long bytes, unsigned long long file_addr,
+                  unsigned long long text_start, unsigned long long text_end, struct bench_result *result)
+{
+    struct cfi_input input;
+    struct cfi_result compiled;
+    struct rule_table *table = bench_pages(sizeof *table);
+    unsigned long long begin = bench_now_ns();
+    unsigned long long scratch_bytes;
+    struct cfi_row *rows;
+    void *scratch;
+    unsigned int limit;
+    int code;
+    input.section = section;
+    input.section_bytes = bytes;
+    input.section_file_addr = file_addr;
+    input.text_start = text_start;
+    input.text_end = text_end;
+    limit = cfi_row_limit(&input);
+    scratch_bytes = cfi_scratch_bytes(&input) + 1;
+    scratch = bench_pages(scratch_bytes);
+    rows = bench_pages(limit * sizeof *rows + 1);
+    code = cfi_compile(&input, table, rows, limit, scratch, &compiled);
+    result->ns = bench_now_ns() - begin;
+    result->rows = compiled.row_count;
+    result->rules = table->count;
+    result->fdes = compiled.fde_count;
+    result->rows_bytes = compiled.row_count * sizeof *rows;
+    result->scratch_bytes = scratch_bytes;
+    munmap(scratch, scratch_bytes);
+    munmap(rows, limit * sizeof *rows + 1);
+    munmap(table, sizeof *table);
+    return code;
+}
+
+#ifndef __TINYC__
+/* usage: cfi_time SECTION FILE_ADDR TEXT_START TEXT_END; prints the fields of bench_result. */
+int main(int count, char **arguments)
+{
+    FILE *file = count == 5 ? fopen(arguments[1], "rb") : NULL;
+    struct bench_result result = {0, 0, 0, 0, 0, 0};
+    unsigned char *section;
+    unsigned long long bytes;
+    if (!file || fseek(file, 0, SEEK_END))
+        return 2;
+    bytes = (unsigned long long)ftell(file);
+    rewind(file);
+    section = malloc(bytes);
+    if (!section || fread(section, 1, bytes, file) != bytes)
+        return 2;
+    if (bench_compile(section, bytes, strtoull(arguments[2], NULL, 0), strtoull(arguments[3], NULL, 0),
+                      strtoull(arguments[4], NULL, 0), &result) != 0)
+        return 1;
+    printf("%llu %llu %llu %llu %llu %llu\n", result.ns, result.rows, result.rules, result.fdes, result.rows_bytes,
+           result.scratch_bytes);
+    return 0;
+}
+#endif
