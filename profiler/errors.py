@@ -7,7 +7,8 @@
     ├── PermissionRefusedError    exit 4   we lack the right to attach
     ├── CannotAttachError         exit 5   this target cannot be attached to without harm
     │   └── AttachFailedError     exit 5   the attach was tried and did not work
-    └── NoSamplesError            exit 6   nothing was recorded
+    ├── NoSamplesError            exit 6   nothing was recorded
+    └── LeftBehindError           exit 7   --verify-detach found something of ours in the process
 
 An error is one line that says what happened and why, and a hint that says what to do next. The
 command line prints ``flametap: MESSAGE`` and ``hint: HINT`` to stderr and exits with
@@ -69,3 +70,9 @@ class NoSamplesError(FlametapError):
     """The recording is empty."""
 
     exit_code = 6
+
+
+class LeftBehindError(FlametapError):
+    """After the detach something of ours is left in the process; the recording is saved."""
+
+    exit_code = 7

@@ -29,6 +29,7 @@ class How:
     symbol_dirs: tuple[str, ...] = ()
     force: bool = False
     verbose: bool = False
+    verify_detach: bool = False
 
 
 @contextmanager

@@ -17,11 +17,13 @@ from flametap.cli.options import (
     pid_arguments,
     sampling_options,
     talk_options,
+    verify_option,
 )
 from flametap.cli.outputs import plan
 from flametap.cli.progress import Progress
 from flametap.cli.recording import What, finish, watch
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+from flametap.cli.verify import verified
 
 # 128 bits: nobody on this machine guesses it.
 TOKEN_BYTES = 16
@@ -54,6 +56,7 @@ TOKEN_BYTES = 16
 )
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @sampling_options
+@verify_option
 @talk_options
 def live(
     pid: int | None,
@@ -69,6 +72,7 @@ def live(
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
     force: bool,
+    verify_detach: bool,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -79,19 +83,23 @@ def live(
     """
     target = pick_pid(pid, pid_option)
     planned = plan(outputs, formats)
-    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose)
+    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose, verify_detach)
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if verbose:
             attach.tell_findings(target, progress)
         try:
-            with attach.prepared(target, how, progress) as capture:
+            with (
+                verified(target, progress, how) as verification,
+                attach.prepared(target, how, progress) as capture,
+            ):
                 from flametap.web.server import serve
 
                 # Before the attach, so that a port in use costs the target nothing.
                 server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
                 try:
                     attach.start(capture, interrupts, progress)
+                    verification.note_attached()
                     progress.clear()
                     click.echo(server.url)
                     if not no_open:

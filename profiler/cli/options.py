@@ -144,6 +144,15 @@ def sampling_options(command: _Command) -> _Command:
     return command
 
 
+def verify_option(command: _Command) -> _Command:
+    """For the commands that record."""
+    return click.option(
+        "--verify-detach",
+        is_flag=True,
+        help="Compare the process before and after, and tell what is left in it.",
+    )(command)
+
+
 def talk_options(command: _Command) -> _Command:
     """How much to say."""
     command = click.option(

@@ -21,11 +21,13 @@ from flametap.cli.options import (
     pick_pid,
     sampling_options,
     talk_options,
+    verify_option,
 )
 from flametap.cli.outputs import Output, plan
 from flametap.cli.progress import Progress
 from flametap.cli.recording import POLL_S, What, finish, watch
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+from flametap.cli.verify import verified
 from flametap.errors import FlametapError, NoSamplesError, UsageError
 from flametap.model import Clock
 
@@ -90,6 +92,7 @@ CLOCKS = [clock.value for clock in Clock]
     help="Weights of folded stacks: microseconds, or how many samples.",
 )
 @sampling_options
+@verify_option
 @talk_options
 def record(
     command: tuple[str, ...],
@@ -108,6 +111,7 @@ def record(
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
     force: bool,
+    verify_detach: bool,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -130,7 +134,7 @@ def record(
         tids=tids,
         thread_name=thread_name,
     )
-    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose)
+    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose, verify_detach)
     progress = Progress(quiet=quiet)
     if pid is None and len(command) == 1 and command[0].isdigit():
         pid, command = parse_pid(command[0]), ()  # `record 1234`
@@ -153,8 +157,12 @@ def _record_process(
         if how.verbose:
             attach.tell_findings(pid, progress)
         try:
-            with attach.prepared(pid, how, progress) as capture:
+            with (
+                verified(pid, progress, how) as verification,
+                attach.prepared(pid, how, progress) as capture,
+            ):
                 attach.start(capture, interrupts, progress)
+                verification.note_attached()
                 watch(capture, interrupts, progress, duration_s)
                 return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
         except Interrupted:
@@ -179,8 +187,12 @@ def _record_command(
         launched = launch(command, stdout=sys.stderr.fileno() if is_taken else None)
         until_released.callback(launched.terminate)
         try:
-            with attach.prepared(launched.pid, how, progress) as capture:
+            with (
+                verified(launched.pid, progress, how) as verification,
+                attach.prepared(launched.pid, how, progress) as capture,
+            ):
                 attach.start(capture, interrupts, progress)
+                verification.note_attached()
                 launched.release()
                 until_released.pop_all()
                 watch(capture, interrupts, progress, duration_s)

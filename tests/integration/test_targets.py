@@ -26,7 +26,7 @@ HARMS = {
     "handler": r"SigCgt was \w+, is \w+",
     "ignored": r"SigIgn was \w+, is \w+",
     "mask": r"SigBlk was \w+, is \w+",
-    "text": r"code of .*/harm at 0x\w+ was changed",
+    "text": r"code of harm at 0x\w+ is not what it was",
     "writable-text": r"code of .*/harm at 0x\w+ is gone or has other rights",
     "memfd": r"left mapped: /memfd:left-behind",
     "anonymous-code": r"86016 bytes of anonymous code left behind by 1 attach",

@@ -52,6 +52,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "checks": (*LOW, "procfs", "program", "rights", "freeze"),
     "preflight": TARGET,
     "launch": (*TARGET, "injection"),
+    "receipt": (*LOW, "procfs"),
+    "harm": (*LOW, "receipt"),
     "agent": (),
     "leftovers": (*LOW, "procfs"),
     "interpose": (),

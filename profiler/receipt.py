@@ -1,0 +1,198 @@
+"""One look at a process: what must be the same before we came and after we left.
+
+Taken from outside, through procfs alone, so that taking it changes nothing, not even which pages
+are in memory. ``harm`` compares two of them. proc(5), Documentation/admin-guide/mm/pagemap.rst.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import hashlib
+import mmap
+import os
+import time
+from dataclasses import dataclass, field, replace
+
+from flametap import procfs
+
+SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
+# Bits of a pagemap entry: in memory, in swap; of a file (a private copy is not).
+PRESENT, SWAPPED, OF_FILE = 1 << 63, 1 << 62, 1 << 61
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One line of /proc/PID/maps."""
+
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    path: str  # "" for anonymous memory
+
+    @property
+    def is_file(self) -> bool:
+        """True for a mapped file and for the vDSO: what has bytes that never change."""
+        return self.path.startswith("/") or self.path == "[vdso]"
+
+    def continues_in(self, following: Mapping) -> bool:
+        """True when ``following`` goes on where this one ends, in the same file with the same
+        rights."""
+        return (
+            self.path.startswith("/")
+            and (self.path, self.permissions) == (following.path, following.permissions)
+            and self.end == following.start
+            and self.offset + self.end - self.start == following.offset
+        )
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a process was like at one moment."""
+
+    pid: int
+    threads: dict[int, str]  # tid → name
+    descriptors: dict[int, str]  # fd → what it refers to
+    signals: dict[int, dict[str, int]]  # tid → mask name → mask, bit 0 is signal 1
+    # Executable mappings of files → the pages of them that are no longer the file's own: their
+    # runtime_addr → digest of their bytes. A page that somebody wrote to is such a page.
+    code: dict[Mapping, dict[int, str]]
+    anonymous_code: list[int]  # sizes of executable mappings without a file
+    memory_files: list[str]  # mappings of memfds and of Frida's files
+    files: frozenset[str]  # all that are mapped
+    tracer: int
+    resident_bytes: int = field(compare=False, default=0)
+
+
+def mappings(pid: int, proc: str = procfs.PROC) -> list[Mapping]:
+    """The mappings of a process. What the kernel has split in two without a difference counts as
+    one."""
+    result: list[Mapping] = []
+    with open(f"{proc}/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        fields = line.split(maxsplit=5)
+        start, end = (int(part, 16) for part in fields[0].split("-"))
+        path = fields[5] if len(fields) > 5 else ""
+        mapping = Mapping(start, end, fields[1], int(fields[2], 16), path)
+        if result and result[-1].continues_in(mapping):
+            mapping = replace(result.pop(), end=end)
+        result.append(mapping)
+    return result
+
+
+def take(pid: int, proc: str = procfs.PROC) -> Receipt:
+    """Looks at a process. It may go on running meanwhile.
+
+    Raises:
+        FileNotFoundError, ProcessLookupError: it has gone.
+        PermissionError: we may not trace it.
+    """
+    names, signals = _threads(pid, proc)
+    found = mappings(pid, proc)
+    executable = [mapping for mapping in found if "x" in mapping.permissions]
+    status = _status(f"{proc}/{pid}/status")
+    return Receipt(
+        pid=pid,
+        threads=names,
+        descriptors=_descriptors(pid, proc),
+        signals=signals,
+        code=_written_pages(pid, [m for m in executable if m.is_file], proc),
+        anonymous_code=sorted(m.end - m.start for m in executable if not m.path),
+        memory_files=sorted(
+            m.path for m in found if m.path.startswith("/memfd:") or "frida" in m.path
+        ),
+        files=frozenset(m.path for m in found if m.path.startswith("/")),
+        tracer=int(status["TracerPid"]),
+        resident_bytes=int(status.get("VmRSS", "0 kB").split()[0]) << 10,
+    )
+
+
+def take_at_rest(pid: int, *, timeout_s: float = 2.0) -> Receipt:
+    """``take``, when two looks in a row agree: no thread is just being started, say. The last one
+    after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    before = take(pid)
+    while True:
+        time.sleep(0.02)
+        after = take(pid)
+        if after == before or time.monotonic() > deadline:
+            return after
+        before = after
+
+
+def file_page(pid: int, mapping: Mapping, runtime_addr: int, proc: str = procfs.PROC) -> str:
+    """Digest of the page as the mapped file has it; empty when the file cannot be read."""
+    named = procfs.Mapping(
+        start=mapping.start,
+        end=mapping.end,
+        permissions=mapping.permissions,
+        file_offset=mapping.offset,
+        path=mapping.path.removesuffix(" (deleted)"),
+        deleted=mapping.path.endswith(" (deleted)"),
+    )
+    fd = procfs.open_mapped_file(pid, named, proc)
+    if fd is None:
+        return ""
+    try:
+        page = os.pread(fd, mmap.PAGESIZE, mapping.offset + runtime_addr - mapping.start)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    return _digest(page.ljust(mmap.PAGESIZE, b"\0"))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _written_pages(pid: int, code: list[Mapping], proc: str) -> dict[Mapping, dict[int, str]]:
+    result: dict[Mapping, dict[int, str]] = {}
+    with (
+        open(f"{proc}/{pid}/pagemap", "rb", buffering=0) as pagemap,
+        open(f"{proc}/{pid}/mem", "rb", buffering=0) as memory,
+    ):
+        for mapping in code:
+            pages = {}
+            entries = array.array("Q")
+            # Unmapped between two looks: it is not there.
+            with contextlib.suppress(OSError):
+                size_bytes = (mapping.end - mapping.start) // mmap.PAGESIZE * entries.itemsize
+                raw = os.pread(
+                    pagemap.fileno(), size_bytes, mapping.start // mmap.PAGESIZE * entries.itemsize
+                )
+                entries.frombytes(raw[: len(raw) // entries.itemsize * entries.itemsize])
+                for index, entry in enumerate(entries):
+                    if entry & (PRESENT | SWAPPED) and not entry & OF_FILE:
+                        start = mapping.start + index * mmap.PAGESIZE
+                        pages[start] = _digest(os.pread(memory.fileno(), mmap.PAGESIZE, start))
+                result[mapping] = pages
+    return result
+
+
+def _descriptors(pid: int, proc: str) -> dict[int, str]:
+    result = {}
+    for entry in os.listdir(f"{proc}/{pid}/fd"):
+        # Closed between the two calls.
+        with contextlib.suppress(FileNotFoundError):
+            result[int(entry)] = os.readlink(f"{proc}/{pid}/fd/{entry}")
+    return result
+
+
+def _threads(pid: int, proc: str) -> tuple[dict[int, str], dict[int, dict[str, int]]]:
+    names, signals = {}, {}
+    for tid in procfs.list_tasks(pid, proc):
+        # Ended between the two calls.
+        with contextlib.suppress(*procfs.GONE):
+            lines = _status(f"{proc}/{pid}/task/{tid}/status")
+            names[tid] = lines["Name"]
+            signals[tid] = {name: int(lines[name], 16) for name in SIGNAL_FIELDS}
+    return names, signals
+
+
+def _status(path: str) -> dict[str, str]:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        pairs = (line.partition(":")[::2] for line in file)
+        return {key: value.strip() for key, value in pairs}
