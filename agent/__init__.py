@@ -33,6 +33,8 @@ C_SOURCES = (
     "modules.c",
     "inflate.c",
     "elffile.c",
+    "rowtable.c",
+    "gotable.c",
     "compile.c",
     "maps.c",
     "intervals.c",

@@ -92,7 +92,7 @@ struct module {
     u64 line_start;                       /* one of its mappings, as in /proc/self/maps */
     u64 line_end;
     struct cfi_table *volatile table;     /* 0 when there are no rows */
-    u32 file_searched;                    /* or there is no file: no more rows to be had */
+    volatile u32 file_searched;           /* or there is no file: no more rows to be had */
     u32 seen_in;                          /* number of the last map reading it was found in */
     u32 gone;
     u32 build_id_bytes;

@@ -1,39 +1,7 @@
 /*
- * Call frame information of modules → tables of rows: from .eh_frame as it is mapped and, where a stack met code that this
- * does not describe, from the file's .debug_frame. Sampler thread only; handlers read the tables meanwhile.
- *
- * A table is never changed once a module points to it; one that is replaced, or whose module has gone, is freed when no
- * handler can still hold it.
+ * Unwind information of modules → tables of rows: from .eh_frame as it is mapped and, where a stack met code that this
+ * does not describe, from Go's own table and from the file's .debug_frame. Sampler thread only.
  */
-
-static void table_free(struct agent *a, struct cfi_table *table)
-{
-    if (table) {
-        a->held_bytes -= table->bytes;
-        pages_free(table, table->bytes);
-    }
-}
-
-static struct cfi_table *table_new(struct agent *a, u32 row_limit)
-{
-    u64 bytes = (sizeof(struct cfi_table) + (u64)row_limit * sizeof(struct cfi_row) + 4095) & ~4095ULL;
-    struct cfi_table *table = agent_pages(a, bytes);
-    if (table)
-        table->bytes = bytes;
-    return table;
-}
-
-/* The estimate of rows is generous: give the pages behind the last row back. */
-static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
-{
-    u64 used = (sizeof *table + (u64)row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
-    table->row_count = row_count;
-    if (table->bytes > used) {
-        pages_free((u8 *)table + used, table->bytes - used);
-        a->held_bytes -= table->bytes - used;
-        table->bytes = used;
-    }
-}
 
 /* 0 when there is nothing usable in the section. */
 static struct cfi_table *table_compile(struct agent *a, const struct cfi_input *input)
@@ -82,53 +50,6 @@ static struct cfi_table *table_from_debug_frame(struct agent *a, const struct mo
     return table;
 }
 
-/* A table of both: where `first` says nothing, `second` holds. Either of them when the other is 0; `first` when there is
- * no memory. */
-static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, struct cfi_table *second)
-{
-    struct cfi_table *merged;
-    u32 i = 0, j = 0, count = 0, first_rule = 0, second_rule = 0, rule, at;
-    if (!first || !second)
-        return first ? first : second;
-    merged = table_new(a, first->row_count + second->row_count);
-    if (!merged)
-        return first;
-    while (i < first->row_count || j < second->row_count) {
-        at = i < first->row_count ? first->rows[i].pc_offset : 0xffffffffU;
-        if (j < second->row_count && second->rows[j].pc_offset < at)
-            at = second->rows[j].pc_offset;
-        if (i < first->row_count && first->rows[i].pc_offset == at)
-            first_rule = first->rows[i++].rule;
-        if (j < second->row_count && second->rows[j].pc_offset == at)
-            second_rule = second->rows[j++].rule;
-        rule = first_rule ? first_rule : second_rule;
-        if (rule == (count ? merged->rows[count - 1].rule : 0))
-            continue;
-        merged->rows[count].pc_offset = at;
-        merged->rows[count++].rule = rule;
-    }
-    table_trim(a, merged, count);
-    return merged;
-}
-
-/* Handlers may still hold it: see maps_free_retired. */
-static void table_retire(struct agent *a, struct cfi_table *table)
-{
-    if (!table)
-        return;
-    table->next_retired = a->retired_tables;
-    a->retired_tables = table;
-}
-
-static void tables_free_retired(struct agent *a)
-{
-    while (a->retired_tables) {
-        struct cfi_table *table = a->retired_tables;
-        a->retired_tables = table->next_retired;
-        table_free(a, table);
-    }
-}
-
 /* `table` is what the module's code is unwound by from now on. */
 static void module_publish(struct agent *a, struct module *m, struct cfi_table *table)
 {
@@ -146,26 +67,21 @@ static void module_publish(struct agent *a, struct module *m, struct cfi_table *
 /* Look into the file for what is not mapped, or not found without section headers. Once per module. */
 static struct cfi_table *module_search_file(struct agent *a, struct module *m)
 {
-    struct cfi_table *mapped = (struct cfi_table *)0, *unmapped, *found;
+    struct cfi_table *found = (struct cfi_table *)0;
     struct elf_file file;
-    m->file_searched = 1;
     if (!elf_file_open(a, m, &file))
-        return mapped;
+        return found;
     if (!m->eh_frame) {
         const struct elf_section *section = elf_section_find(&file, ".eh_frame");
         if (section && section->addr) {
             m->eh_frame = section->addr;
             m->eh_frame_limit = section->addr + section->size;
-            mapped = table_from_memory(a, m);
+            found = table_from_memory(a, m);
         }
     }
-    unmapped = table_from_debug_frame(a, m, &file);
+    found = table_join(a, found, table_from_go(a, m, &file));
+    found = table_join(a, found, table_from_debug_frame(a, m, &file));
     elf_file_close(&file);
-    found = table_merge(a, mapped, unmapped);
-    if (mapped != found)
-        table_free(a, mapped);
-    if (unmapped != found)
-        table_free(a, unmapped);
     return found;
 }
 
@@ -178,13 +94,19 @@ static void module_compile(struct agent *a, struct module *m)
     m->wanted = 0;
     if (m->state == MODULE_RAW) {
         found = table_from_memory(a, m);
-        module_publish(a, m, found || m->file_searched ? found : module_search_file(a, m));
+        if (!found && !m->file_searched) {
+            found = module_search_file(a, m);
+            m->file_searched = 1;
+        }
+        module_publish(a, m, found);
     } else if (wanted == WANTED_FROM_FILE && !m->file_searched) {
         found = module_search_file(a, m);
         merged = table_merge(a, m->table, found);
         module_publish(a, m, merged);
         if (merged != found)
             table_free(a, found);
+        /* Not before the table is there: handlers keep what they find in the rule cache. */
+        store_release_u32(&m->file_searched, 1);
     }
     count_up(a, COUNTER_CFI_COMPILE_NS, now_ns_sigsafe() - started);
 }

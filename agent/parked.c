@@ -76,6 +76,7 @@ static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait
     u->frames = a->parked_frames;
     u->copy = a->stack_copy;
     u->copy_bytes = STACK_COPY_BYTES;
+    u->in_handler = 0;
     u->own_start = u->own_end = 0;
     unwind_sigsafe(u);
 }

@@ -94,7 +94,7 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
     u64 entry = a->rule_cache[index];
     const struct code_range *range;
     struct module *m;
-    u32 rule;
+    u32 rule, searched;
 
     if (entry >> 32 == tag && ((entry >> 24) & 0xff) == generation && !(entry & PACKED))
         return (u32)entry & 0xffffff;
@@ -111,8 +111,9 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
         a->want_modules = 1;
         return RULE_NOT_READY;
     }
+    searched = load_acquire_u32(&m->file_searched); /* before the look-up: see module_compile */
     rule = m->state == MODULE_READY ? rule_in_module_sigsafe(m, pc) : 0;
-    if (!rule && !m->file_searched) {
+    if (!rule && !searched) {
         m->wanted = WANTED_FROM_FILE;
         a->want_modules = 1;
         return RULE_NOT_READY;

@@ -34,6 +34,7 @@ static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const 
     u.frames = slot->frames;
     u.copy = (u8 *)(slot->frames + MAX_FRAMES);
     u.copy_bytes = SLOT_COPY_BYTES;
+    u.in_handler = 1;
     u.own_start = u.own_end = 0;
     slot->thread_pointer_seen = thread_pointer_sigsafe(a);
     if (slot->tid == a->pid) {

@@ -11,7 +11,7 @@ static u32 stack_switch_sigsafe(struct unwinder *u, u64 sp)
 {
     if (u->switches++ >= STACK_SWITCHES_MAX)
         return 0;
-    window_open_sigsafe(u, sp);
+    window_open_sigsafe(u, sp, 0);
     return 1;
 }
 
@@ -191,7 +191,7 @@ static void unwind_sigsafe(struct unwinder *u)
     u->scan_checks = 0;
     u->moves = 0;
     u->switches = 0;
-    window_open_sigsafe(u, u->sp);
+    window_open_sigsafe(u, u->sp, 1);
     while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
         u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc);
         if (rule == RULE_NOT_READY) {

@@ -8,8 +8,9 @@
  *   in place  the stack that the kernel or glibc gave to this very thread, and only from its own handler: nobody else
  *             can unmap that meanwhile. Each page is asked for once, since a target may have protected some of them
  *             (guard pages of coroutines that live in an array on a thread's stack).
- *   copied    all other stacks: coroutines, alternate signal stacks, Go's, those of other threads. They may be unmapped
- *             at any time, and maps may not tell of their guard pages (MADV_GUARD_INSTALL).
+ *             In its own handler a thread's stack pointer is also good for the one page it points to, wherever that is.
+ *   copied    all other stacks: coroutines, alternate signal stacks, Go's, those of other threads. What lies beyond their
+ *             frames may be unmapped at any time, and maps may not tell of their guard pages (MADV_GUARD_INSTALL).
  *
  * What may be read is the window; it moves along as the walk goes up.
  */
@@ -39,6 +40,8 @@ struct unwinder {
     u8 *copy;                             /* where other stacks are copied to */
     u32 copy_bytes;
     u32 in_place;
+    u32 in_handler;                       /* of the thread whose stack it is */
+    u64 live_page;                        /* the thread's stack pointer points to it: it is there to stay */
     u32 moves;
     u32 switches;
     const u64 *gregs;                     /* ucontext registers, leaf only, 0 when unknown */
@@ -52,8 +55,9 @@ struct unwinder {
     u32 scan_checks;
 };
 
-/* The stack that holds `sp` becomes the one to read; nothing is read yet. Context: signal. */
-static void window_open_sigsafe(struct unwinder *u, u64 sp)
+/* The stack that holds `sp` becomes the one to read; nothing is read yet. `is_live`: the register's value, not something
+ * that memory or a rule led to. Context: signal. */
+static void window_open_sigsafe(struct unwinder *u, u64 sp, u32 is_live)
 {
     const struct memory_range *range = stack_range_sigsafe(u->map, sp);
     const struct memory_range *main_stack = &u->map->main_stack;
@@ -74,6 +78,7 @@ static void window_open_sigsafe(struct unwinder *u, u64 sp)
     /* Compilers do not say `rbp restored` after a pop: the rule still points to its slot, which then lies just below
      * sp, and still holds the value. */
     u->stack_start = sp - start > RED_ZONE_BYTES ? (sp - RED_ZONE_BYTES) & ~7ULL : (start + 7) & ~7ULL;
+    u->live_page = is_live && u->in_handler ? sp & ~(PAGE_BYTES - 1) : 0;
     u->window_start = u->window_end = u->stack_start;
     u->window_delta = 0;
 }
@@ -136,8 +141,12 @@ static u32 window_move_sigsafe(struct unwinder *u, u64 runtime_addr)
     if (u->moves >= WINDOW_MOVES_MAX)
         return 0;
     u->moves++;
-    if (u->in_place)
+    if (u->in_place || (u->live_page && (runtime_addr & ~(PAGE_BYTES - 1)) == u->live_page)) {
+        if (u->window_delta)
+            u->window_start = u->window_end = u->stack_start;
+        u->window_delta = 0;
         return window_move_in_place_sigsafe(u, runtime_addr);
+    }
     from = runtime_addr - u->sp < COPY_FIRST_BYTES - RED_ZONE_BYTES - 8 ? u->sp - RED_ZONE_BYTES
                                                                         : runtime_addr - COPY_BELOW_BYTES;
     from = from > runtime_addr ? u->stack_start : larger_sigsafe(from & ~7ULL, u->stack_start);

@@ -104,15 +104,15 @@ static void root(u32 number)
 }
 
 /*
- * Walk four times: the second time common rules come packed from the cache; the third and fourth time the stack is not
- * the thread's own and is copied piece by piece. Nothing may change.
+ * Walk five times: the second time common rules come packed from the cache; from the third time on the stack is not the
+ * thread's own and is copied piece by piece, the last time but for the page of the stack pointer. Nothing may change.
  */
 static void walk(u64 pc, u32 sp_word, u64 bp, u32 bp_known, const u64 *gregs)
 {
     static u64 copy[128];
     u64 first[MAX_FRAMES];
     u32 count = 0, verdict = 0;
-    for (int pass = 0; pass < 4; pass++) {
+    for (int pass = 0; pass < 5; pass++) {
         memset(&u, 0, sizeof u);
         u.agent = &agent;
         u.map = agent.map;
@@ -124,6 +124,7 @@ static void walk(u64 pc, u32 sp_word, u64 bp, u32 bp_known, const u64 *gregs)
         u.frames = frames;
         u.copy = (u8 *)copy;
         u.copy_bytes = pass < 3 ? sizeof copy : 264;
+        u.in_handler = pass < 2 || pass == 4;
         if (pass < 2) {
             const struct memory_range *own = stack_range_sigsafe(u.map, u.sp);
             u.own_start = own ? own->start : 0;
@@ -431,7 +432,9 @@ static void case_stack_the_maps_do_not_know(void)
 /* sp at the very end of a mapping: all of its frames have returned. */
 static void case_empty_stack(void)
 {
-    world_of_pages(1);
+    world_of_pages(2);
+    require(munmap(stack + 512, 4096) == 0, "munmap");
+    ranges[0].end = (u64)(stack + 512);
     rule(1, CFA_RSP, 8);
     walk(FUNCTION(1), 512, 0, 1, NULL);
     expect(VERDICT_BAD_MEMORY, 1, (u64[]){FUNCTION(1)});

@@ -181,6 +181,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         u.own_start = (u64)stack + (sp >> 13) * 8;
         u.own_end = stacks[0].end - (bp >> 13) * 8;
     }
+    u.in_handler = options & OPTION_OWN || options & OPTION_REGISTERS;
     map.stack_count = options & OPTION_ONE_STACK_KNOWN ? 1 : 2;
     u.copy_bytes = options & OPTION_SMALL_COPY ? 264 : STACK_BYTES / 2;
     u.copy = malloc(u.copy_bytes);        /* of the exact size: AddressSanitizer guards its ends */

@@ -1,0 +1,209 @@
+/*
+ * Go's table of functions → rows. Go programs have no .eh_frame for their own code, but a table, .gopclntab, that their
+ * runtime unwinds by: for every pc, by how much the stack pointer has moved since the function was entered. It is mapped
+ * and kept when a program is stripped. Formats of Go 1.18 and 1.20. Sampler thread only.
+ *
+ * Functions that the table marks as the top of a stack are roots. So are those that move to another stack (mcall,
+ * systemstack, calls into C): what lies above them is not their caller.
+ *
+ * The bytes are not trusted: every read is bounds-checked, the work is linear in the number of functions and values.
+ * Sources: go/src/debug/gosym/pclntab.go, go/src/runtime/symtab.go and runtime2.go (struct _func), traceback.go.
+ */
+
+#define GO_MAGIC_1_18 0xfffffff0U
+#define GO_MAGIC_1_20 0xfffffff1U
+#define GO_HEADER_BYTES 72
+#define GO_FUNCTIONS_MAX (4U << 20)
+#define GO_TOP_OF_STACK 1                 /* abi.FuncFlagTopFrame */
+#define GO_WRITES_SP 2                    /* abi.FuncFlagSPWrite */
+
+struct go_table {
+    const u8 *data;
+    u64 bytes;
+    u64 text;                             /* file_addr that functions are counted from */
+    u64 names, values, functions;         /* offsets of the parts */
+    u32 count;
+    u32 flag_offset;                      /* of the flags in a function's record */
+};
+
+static u32 go_u32(const struct go_table *t, u64 at)
+{
+    if (at > t->bytes || t->bytes - at < 4)
+        return 0;
+    return t->data[at] | (u32)t->data[at + 1] << 8 | (u32)t->data[at + 2] << 16 | (u32)t->data[at + 3] << 24;
+}
+
+static u64 go_u64(const struct go_table *t, u64 at)
+{
+    return go_u32(t, at) | (u64)go_u32(t, at + 4) << 32;
+}
+
+/* Is there a table at the start of these bytes? `load_bias` is what the header's address of the text may have been moved
+ * by already. */
+static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const struct module *m)
+{
+    u32 magic;
+    t->data = data;
+    t->bytes = bytes;
+    magic = go_u32(t, 0);
+    /* Two zeros, code in steps of one byte, pointers of eight. */
+    if ((magic != GO_MAGIC_1_18 && magic != GO_MAGIC_1_20) || go_u32(t, 4) != 0x08010000 || bytes < GO_HEADER_BYTES)
+        return 0;
+    t->flag_offset = magic == GO_MAGIC_1_18 ? 37 : 41;
+    t->text = go_u64(t, 24);
+    if (t->text >= m->text_start + m->load_bias && t->text < m->text_end + m->load_bias)
+        t->text -= m->load_bias;
+    t->names = go_u64(t, 32);
+    t->values = go_u64(t, 56);
+    t->functions = go_u64(t, 64);
+    if (go_u64(t, 8) > GO_FUNCTIONS_MAX || t->names >= bytes || t->values >= bytes || t->functions >= bytes)
+        return 0;
+    t->count = (u32)go_u64(t, 8);
+    return t->text >= m->text_start && t->text < m->text_end && (bytes - t->functions) / 8 > t->count;
+}
+
+/* Does the name at `offset` begin with `what`? */
+static u32 go_name_begins(const struct go_table *t, u64 offset, const char *what)
+{
+    u64 at = t->names + offset, i;
+    for (i = 0; what[i]; i++)
+        if (at + i >= t->bytes || t->data[at + i] != (u8)what[i])
+            return 0;
+    return 1;
+}
+
+/* A base-128 number of at most five bytes; 0 with `*at` at the end when there is none. */
+static u32 go_varint(const struct go_table *t, u64 *at)
+{
+    u32 value = 0, shift;
+    for (shift = 0; shift < 35; shift += 7) {
+        u32 byte;
+        if (*at >= t->bytes)
+            break;
+        byte = t->data[(*at)++];
+        value |= (byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return value;
+    }
+    *at = t->bytes;
+    return 0;
+}
+
+/* Where rows go. With `rows` 0 they are only counted. */
+struct go_rows {
+    struct agent *agent;
+    struct cfi_row *rows;
+    u32 count;
+    u32 last_rule;
+    struct cfi_result result;             /* for the rule table */
+};
+
+static void go_row(struct go_rows *out, u64 pc_offset, const struct unwind_rule *rule)
+{
+    u32 number;
+    if (!out->rows) {
+        out->count++;
+        return;
+    }
+    number = eh_intern_rule(out->agent->rules, rule, &out->result);
+    if (number == out->last_rule)
+        return;
+    /* A function may be entered where the row before was to begin: a signal's return is looked up a byte below. */
+    if (out->count && out->rows[out->count - 1].pc_offset >= pc_offset)
+        out->count--;
+    out->rows[out->count].pc_offset = (u32)pc_offset;
+    out->rows[out->count++].rule = number;
+    out->last_rule = number;
+}
+
+/* The function at [start, end), relative to the module's text, whose record is at `record`. */
+static void go_function_rows(const struct go_table *t, u64 record, u64 start, u64 end, struct go_rows *out)
+{
+    struct unwind_rule rule = {CFA_RSP, RBP_SAME, RA_AT_CFA, 0, 8, 0, -8, 0};
+    struct unwind_rule none = {CFA_NONE, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
+    u32 flags = record + t->flag_offset < t->bytes ? t->data[record + t->flag_offset] : 0;
+    u64 at = t->values + go_u32(t, record + 16), pc = start;
+    i64 value = -1;
+    if (go_name_begins(t, go_u32(t, record + 4), "runtime.sigreturn")) {
+        struct unwind_rule signal = {CFA_SIGNAL, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
+        go_row(out, start ? start - 1 : start, &signal); /* returned to, but not called */
+        return;
+    }
+    if (flags & (GO_TOP_OF_STACK | GO_WRITES_SP) && !go_name_begins(t, go_u32(t, record + 4), "runtime.sigtramp")) {
+        rule.ra_kind = RA_UNDEFINED;
+        go_row(out, start, &rule);
+        return;
+    }
+    while (pc < end && go_u32(t, record + 16)) { /* offset 0: no values */
+        u32 change = go_varint(t, &at), length;
+        if (change == 0 && pc != start)
+            break;
+        length = go_varint(t, &at);
+        value += (i64)(change >> 1) ^ -(i64)(change & 1);
+        if (at >= t->bytes || length == 0 || value < -0x7fffffff || value > 0x7ffffff0)
+            break;
+        rule.cfa_off = (i32)value + 8;
+        /* Functions with a frame keep the caller's rbp at its upper end. */
+        rule.rbp_kind = value ? RBP_SAVED : RBP_SAME;
+        rule.rbp_off = value ? -16 : 0;
+        /* Below zero: it has taken its own return address off the stack. */
+        go_row(out, pc, value < 0 || value & 7 ? &none : &rule);
+        pc += length;
+    }
+    if (pc < end)
+        go_row(out, pc, &none);
+}
+
+static void go_rows_of(const struct go_table *t, const struct module *m, struct go_rows *out)
+{
+    struct unwind_rule none = {CFA_NONE, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
+    u64 bias = t->text - m->text_start, last = 0;
+    u32 i;
+    for (i = 0; i < t->count; i++) {
+        u64 entry = t->functions + 8ULL * i;
+        u64 start = bias + go_u32(t, entry), end = bias + go_u32(t, entry + 8);
+        if (start < last || start >= end || end > m->text_end - m->text_start)
+            continue;
+        go_function_rows(t, t->functions + go_u32(t, entry + 4), start, end, out);
+        last = end;
+    }
+    go_row(out, last, &none);
+}
+
+/* The rows of a Go table; 0 when there are none. */
+static struct cfi_table *go_compile(struct agent *a, const struct module *m, const struct go_table *t)
+{
+    struct go_rows out = {a, (struct cfi_row *)0, 0, 0, {0, 0, 0, 0, 0}};
+    struct cfi_table *table;
+    go_rows_of(t, m, &out);
+    table = out.count > 1 ? table_new(a, out.count) : (struct cfi_table *)0;
+    if (!table)
+        return table;
+    out.rows = table->rows;
+    out.count = 0;
+    go_rows_of(t, m, &out);
+    table_trim(a, table, out.count);
+    return table;
+}
+
+/* The table lies in a section of its own, or among others where gcc linked the program (-buildmode=pie). */
+static struct cfi_table *table_from_go(struct agent *a, const struct module *m, const struct elf_file *file)
+{
+    static const char *const sections[] = {".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"};
+    struct cfi_table *table = (struct cfi_table *)0;
+    struct go_table go;
+    u32 i;
+    if (!elf_section_find(file, ".go.buildinfo"))
+        return table;
+    for (i = 0; i < 3 && !table; i++) {
+        const struct elf_section *section = elf_section_find(file, sections[i]);
+        u64 bytes = section ? section->size : 0, at;
+        u8 *copy = section && section->addr && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
+        i64 got = copy ? read_memory_sigsafe(a->pid, section->addr + m->load_bias, copy, bytes) : -1;
+        for (at = 0; (i64)at + GO_HEADER_BYTES <= got && !table; at += 8)
+            if (go_table_open(&go, copy + at, (u64)got - at, m))
+                table = go_compile(a, m, &go);
+        pages_free(copy, bytes);
+    }
+    return table;
+}

@@ -1,0 +1,93 @@
+/*
+ * Tables of rows, as modules point to them: made, merged, freed. Sampler thread only; handlers read them meanwhile.
+ *
+ * A table is never changed once a module points to it; one that is replaced, or whose module has gone, is freed when no
+ * handler can still hold it.
+ */
+
+static void table_free(struct agent *a, struct cfi_table *table)
+{
+    if (table) {
+        a->held_bytes -= table->bytes;
+        pages_free(table, table->bytes);
+    }
+}
+
+static struct cfi_table *table_new(struct agent *a, u32 row_limit)
+{
+    u64 bytes = (sizeof(struct cfi_table) + (u64)row_limit * sizeof(struct cfi_row) + 4095) & ~4095ULL;
+    struct cfi_table *table = agent_pages(a, bytes);
+    if (table)
+        table->bytes = bytes;
+    return table;
+}
+
+/* The estimate of rows is generous: give the pages behind the last row back. */
+static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
+{
+    u64 used = (sizeof *table + (u64)row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
+    table->row_count = row_count;
+    if (table->bytes > used) {
+        pages_free((u8 *)table + used, table->bytes - used);
+        a->held_bytes -= table->bytes - used;
+        table->bytes = used;
+    }
+}
+
+/* A table of both: where `first` says nothing, `second` holds. Either of them when the other is 0; `first` when there is
+ * no memory. */
+static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, struct cfi_table *second)
+{
+    struct cfi_table *merged;
+    u32 i = 0, j = 0, count = 0, first_rule = 0, second_rule = 0, rule, at;
+    if (!first || !second)
+        return first ? first : second;
+    merged = table_new(a, first->row_count + second->row_count);
+    if (!merged)
+        return first;
+    while (i < first->row_count || j < second->row_count) {
+        at = i < first->row_count ? first->rows[i].pc_offset : 0xffffffffU;
+        if (j < second->row_count && second->rows[j].pc_offset < at)
+            at = second->rows[j].pc_offset;
+        if (i < first->row_count && first->rows[i].pc_offset == at)
+            first_rule = first->rows[i++].rule;
+        if (j < second->row_count && second->rows[j].pc_offset == at)
+            second_rule = second->rows[j++].rule;
+        rule = first_rule ? first_rule : second_rule;
+        if (rule == (count ? merged->rows[count - 1].rule : 0))
+            continue;
+        merged->rows[count].pc_offset = at;
+        merged->rows[count++].rule = rule;
+    }
+    table_trim(a, merged, count);
+    return merged;
+}
+
+/* As table_merge; what is not part of the result is freed. */
+static struct cfi_table *table_join(struct agent *a, struct cfi_table *first, struct cfi_table *second)
+{
+    struct cfi_table *joined = table_merge(a, first, second);
+    if (first != joined)
+        table_free(a, first);
+    if (second != joined)
+        table_free(a, second);
+    return joined;
+}
+
+/* Handlers may still hold it: see maps_free_retired. */
+static void table_retire(struct agent *a, struct cfi_table *table)
+{
+    if (!table)
+        return;
+    table->next_retired = a->retired_tables;
+    a->retired_tables = table;
+}
+
+static void tables_free_retired(struct agent *a)
+{
+    while (a->retired_tables) {
+        struct cfi_table *table = a->retired_tables;
+        a->retired_tables = table->next_retired;
+        table_free(a, table);
+    }
+}
