@@ -127,12 +127,17 @@ struct thread_slot {
     u64 handler_tsc;
     u32 near_fork;
     u32 sent_off_cpu;                     /* by the sampler: it was runnable when the signal was sent, but not on a CPU */
+    u32 sent_on_cpu;                      /* by the sampler: at the very moment it was on one */
     u32 woken;                            /* answer: it was just coming back from a wait */
     i32 waited_in;                        /* the system call our signal cut short, NOT_WAITING if none */
-    u32 eintr;                            /* 1 repaired, 2 not repairable */
     u64 sp_seen;                          /* where its stack pointer stood */
     u64 alternate_start;                  /* the thread's alternate signal stack … */
     u64 alternate_bytes;                  /* … 0 for none */
+    u32 came_bare;                        /* answer: the signal came without what was sent with it */
+    u32 eintr_repaired;                   /* by the handler: EINTRs since the slot is this thread's … */
+    u32 eintr_unrepairable;
+    u64 signal_ns;                        /* by the sampler: when the signal was sent, and the thread's CPU clock then */
+    u64 signal_cpu_ns;
 
     /* the wait seen last through procfs; the handler compares with it before it restarts a call */
     i64 wait_sysno;
@@ -159,6 +164,9 @@ struct thread_slot {
     u64 sent_cpu_ns;
     u64 first_seen_ns;
     u64 backoff_until_ns;
+    u64 backoff_ns;                       /* around fork; 0: the last signal met none */
+    u32 eintr_repaired_told;              /* of the handler's counts, what is in the ring's */
+    u32 eintr_unrepairable_told;
     u32 given_up;                         /* its last signal was not answered, and we stopped waiting for that */
     u32 drain_pending;                    /* drain.c: that signal was pending … */
     i64 drain_cpu_ns;                     /* … and the thread's CPU clock then */
@@ -194,6 +202,8 @@ struct agent {
     u32 was_replaced;                     /* the target has set a handler of its own, at least once */
     u32 signal_is_ours;                   /* as of this round */
     u32 signals_open;                     /* a signal was sent in this round */
+    u64 blocking_handlers;                /* signals whose handlers, the target's own, block ours: bit n - 1 is signal n */
+    u64 blocking_read_ns;
     i32 signo;
     u32 has_fsgsbase;                     /* the thread pointer can be read without a system call */
     u64 stack_notes_offset;               /* from the thread pointer to where glibc notes the stack; 0: not known */
@@ -202,6 +212,8 @@ struct agent {
     u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;
+    u64 libc_start;                       /* libc's code, runtime_addr */
+    u64 libc_end;
     u64 fd_limit;                         /* RLIMIT_NOFILE */
     struct kernel_sigaction old_action;
     u64 sampler_thread;                   /* pthread_t */
@@ -286,6 +298,7 @@ struct agent {
 #ifdef __TINYC__
 extern struct agent *agent_cell;          /* the cell itself: `&agent_cell` is what agent.js allocated */
 extern int libc_sigaction(int signo, const void *action, void *old);
+#define LIBC_CODE ((u64)libc_sigaction)   /* some address in it */
 extern int libc_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument);
 extern int libc_pthread_join(u64 thread, void *result);
 extern int libc_pthread_attr_init(void *attributes);
@@ -295,6 +308,7 @@ extern int libc_pthread_attr_destroy(void *attributes);
 #include <pthread.h>
 #include <signal.h>
 static struct agent *agent_cell;
+#define LIBC_CODE ((u64)sigaction)
 #define libc_sigaction(signo, action, old) sigaction(signo, (const struct sigaction *)(action), (struct sigaction *)(old))
 #define libc_pthread_create(thread, attributes, start, argument) \
     pthread_create((pthread_t *)(thread), (const pthread_attr_t *)(attributes), start, argument)
@@ -319,8 +333,10 @@ static void count_up(struct agent *a, u32 counter, u64 amount)
 static void *agent_pages(struct agent *a, u64 bytes)
 {
     void *pages = pages_new(bytes);
-    if (pages)
+    if (pages) {
+        pages_keep_from_children(pages, bytes);
         a->held_bytes += bytes;
+    }
     return pages;
 }
 

@@ -9,6 +9,7 @@
 
 #define GATE_BYTES 8192                   /* a page of code, and one with the address it jumps to */
 #define GATE_CODE_BYTES 4096
+#define BLOCKING_INTERVAL_NS 1000000000ULL
 
 /* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
  * signalfd). */
@@ -90,6 +91,23 @@ static u32 signal_is_ours(struct agent *a)
     u32 is_ours = kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)a->gate;
     a->was_replaced |= !is_ours;
     return is_ours;
+}
+
+/* Which of the target's own handlers keep our signal waiting while they run: what they interrupted must not be taken
+ * for our doing (eintr.c). Looked at once a second. */
+static void blocking_handlers_keep(struct agent *a, u64 now_ns)
+{
+    struct kernel_sigaction action;
+    u64 found = 0;
+    i32 signo;
+    if (now_ns - a->blocking_read_ns < BLOCKING_INTERVAL_NS && a->blocking_read_ns)
+        return;
+    a->blocking_read_ns = now_ns;
+    for (signo = 1; signo <= 64; signo++)
+        if (signo != a->signo && kernel_sigaction_get(signo, &action) == 0 && action.handler > SIGNAL_IGNORE &&
+            action.mask >> (a->signo - 1) & 1)
+            found |= 1ULL << (signo - 1);
+    a->blocking_handlers = found;
 }
 
 /* Put the target's disposition back, if ours is still there. The kernel drops what is pending of an ignored signal. */

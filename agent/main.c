@@ -66,6 +66,16 @@ static int agent_allocate(struct agent *a)
                    a->parked_frames && a->text ? outboxes_new(a) : -1;
 }
 
+/* Where libc's code is: the handler may treat registers there as libc does. */
+static void libc_find(struct agent *a)
+{
+    const struct code_range *range = code_range_sigsafe(a->map, LIBC_CODE);
+    if (range) {
+        a->libc_start = range->start;
+        a->libc_end = range->end;
+    }
+}
+
 /*
  * Prepare everything but sampling: memory, ring, maps, list of threads. Returns 0, or a negative errno.
  * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
@@ -100,6 +110,7 @@ int agent_prepare(unsigned int rate_hz)
         agent_free(a);
         return (int)error;
     }
+    libc_find(a);
     threads_list(a, now_ns_sigsafe());
     agent_cell = a;
     return 0;

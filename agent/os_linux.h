@@ -10,11 +10,12 @@
 
 enum {
     NR_READ = 0, NR_CLOSE = 3, NR_FSTAT = 5, NR_MMAP = 9, NR_MPROTECT = 10, NR_MUNMAP = 11, NR_RT_SIGACTION = 13,
-    NR_RT_SIGPROCMASK = 14, NR_PREAD64 = 17, NR_GETPID = 39, NR_SHUTDOWN = 48, NR_GETSOCKOPT = 55, NR_CLONE = 56,
-    NR_FORK = 57, NR_VFORK = 58, NR_FTRUNCATE = 77, NR_GETTID = 186, NR_FUTEX = 202, NR_GETDENTS64 = 217,
-    NR_RESTART_SYSCALL = 219, NR_CLOCK_GETTIME = 228, NR_CLOCK_NANOSLEEP = 230, NR_OPENAT = 257, NR_NEWFSTATAT = 262,
-    NR_GET_ROBUST_LIST = 274, NR_RT_TGSIGQUEUEINFO = 297, NR_PRLIMIT64 = 302, NR_PROCESS_VM_READV = 310,
-    NR_MEMFD_CREATE = 319, NR_CLONE3 = 435, NR_CLOSE_RANGE = 436,
+    NR_RT_SIGPROCMASK = 14, NR_PREAD64 = 17, NR_MADVISE = 28, NR_PAUSE = 34, NR_GETPID = 39, NR_SHUTDOWN = 48,
+    NR_GETSOCKOPT = 55, NR_CLONE = 56, NR_FORK = 57, NR_VFORK = 58, NR_FTRUNCATE = 77, NR_RT_SIGSUSPEND = 130,
+    NR_GETTID = 186, NR_FUTEX = 202, NR_GETDENTS64 = 217, NR_RESTART_SYSCALL = 219, NR_CLOCK_GETTIME = 228,
+    NR_CLOCK_NANOSLEEP = 230, NR_OPENAT = 257, NR_NEWFSTATAT = 262, NR_GET_ROBUST_LIST = 274,
+    NR_RT_TGSIGQUEUEINFO = 297, NR_PRLIMIT64 = 302, NR_PROCESS_VM_READV = 310, NR_MEMFD_CREATE = 319, NR_CLONE3 = 435,
+    NR_CLOSE_RANGE = 436,
 };
 
 enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_EACCES = 13, ERR_EINVAL = 22 };
@@ -119,6 +120,12 @@ static void pages_free(void *start, u64 bytes)
         sys_call3(NR_MUNMAP, (u64)start, bytes, 0);
 }
 
+/* A child of fork does not get these pages: forking costs less, and it cannot touch them. madvise(2), MADV_DONTFORK */
+static void pages_keep_from_children(void *start, u64 bytes)
+{
+    sys_call3(NR_MADVISE, (u64)start, bytes, 10);
+}
+
 /* A soft resource limit of the process; no limit when it cannot be read. prlimit(2) */
 static u64 resource_limit(u32 resource)
 {
@@ -175,8 +182,9 @@ static i64 kernel_sigaction_set(i32 signo, const struct kernel_sigaction *action
 #define UCONTEXT_STACK_START 16           /* uc_stack: ss_sp … */
 #define UCONTEXT_STACK_BYTES 32           /* … and ss_size */
 #define UCONTEXT_GREGS 40
+#define UCONTEXT_SIGMASK 296
 enum { GREG_R10 = 2, GREG_R8 = 0, GREG_R9 = 1, GREG_RDI = 8, GREG_RSI = 9, GREG_RBP = 10, GREG_RDX = 12, GREG_RAX = 13,
-       GREG_RSP = 15, GREG_RIP = 16 };
+       GREG_RCX = 14, GREG_RSP = 15, GREG_RIP = 16 };
 
 static i32 send_signal(u32 pid, u32 tid, i32 signo, void *value)
 {

@@ -131,6 +131,7 @@ static i64 ring_new(struct agent *a)
     }
     a->ring_fd = (i32)fd;
     a->ring = (struct ring_header *)result;
+    pages_keep_from_children(a->ring, RING_HEADER_BYTES + RING_BYTES);
     a->ring->version = ABI_VERSION;
     a->ring->pid = a->pid;
     a->ring->ring_bytes = RING_BYTES;

@@ -10,6 +10,7 @@
 #define LATE_TICKS_BEFORE_CHECK 5         /* unanswered so long although it ran: does it block our signal? */
 #define BLOCKED_RECHECK_TICKS 256
 #define FORK_BACKOFF_NS 100000000ULL
+#define FORK_BACKOFF_MAX_NS 6400000000ULL
 #define HANDLER_COST_MAX_NS 200000ULL
 #define ANSWER_SOON_NS 1000000ULL
 
@@ -50,6 +51,7 @@ static void handler_cost_add(struct agent *a, const struct thread_slot *slot)
 static void answer_collect(struct agent *a, struct thread_slot *slot)
 {
     u32 trace_id, injected = 0;
+    repairs_collect(a, slot);
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_ANSWERED)
         return;
     slot->signal_state = SIGNAL_IDLE;
@@ -58,13 +60,18 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     handler_cost_add(a, slot);
     stack_learn(a, slot);
     room_learn(a, slot, slot->sp_seen);
-    if (slot->eintr)
-        count_up(a, slot->eintr == 1 ? COUNTER_EINTR_REPAIRED : COUNTER_EINTR_UNREPAIRABLE, 1);
+    count_up(a, COUNTER_SIGNALS_FAILED, slot->came_bare);
+    slot->came_bare = 0;
     if (slot->near_fork) {
+        /* Longer each time: a process may take seconds to fork, and older kernels begin again at every signal. */
+        slot->backoff_ns = slot->backoff_ns ? slot->backoff_ns * 2 : FORK_BACKOFF_NS;
+        if (slot->backoff_ns > FORK_BACKOFF_MAX_NS)
+            slot->backoff_ns = FORK_BACKOFF_MAX_NS;
+        slot->backoff_until_ns = slot->sent_ns + slot->backoff_ns;
         count_up(a, COUNTER_FORK_BACKOFF, 1);
-        slot->backoff_until_ns = slot->sent_ns + FORK_BACKOFF_NS;
         return;
     }
+    slot->backoff_ns = 0;
     /* Unknown code may have been mapped since the maps were read; anything not compiled yet is compiled now. */
     if (slot->verdict == VERDICT_RETRY ||
         (slot->verdict == VERDICT_BAD_MEMORY && a->want_refresh && a->map_read_ns < slot->sent_ns - MAP_REREAD_MIN_NS)) {
@@ -92,8 +99,17 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     slot->last_run_ns = slot->sent_ns;
 }
 
+/* A thread that waits for a CPU because a signal of the target's own has woken it: will the handler block ours? */
+static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
+{
+    struct thread_signals signals;
+    return a->blocking_handlers && thread_signals_read(a, slot->tid, &signals) &&
+           (a->blocking_handlers & signals.pending & ~signals.blocked) != 0;
+}
+
 static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
 {
+    i64 clock;
     i32 error;
     if (slot->signals_blocked) {
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
@@ -115,9 +131,15 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
     if (!slot->frames)
         return;
+    clock = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    slot->sent_off_cpu = clock == (i64)cpu_ns;
+    if (slot->sent_off_cpu && own_signal_is_coming(a, slot))
+        return;
     slot->sent_ns = now_ns;
     slot->sent_cpu_ns = slot->cpu_carry_ns;
-    slot->sent_off_cpu = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) == (i64)cpu_ns;
+    slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    slot->sent_on_cpu = slot->signal_cpu_ns != (u64)clock;
+    slot->signal_ns = now_ns_sigsafe();
     store_release_u32(&slot->signal_state, SIGNAL_SENT);
     error = send_signal(a->pid, slot->tid, a->signo, slot);
     if (error < 0) {

@@ -158,9 +158,20 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->signals_blocked = thread_blocks_signal(a, tid);
 }
 
+/* The handler counts its repairs in the slot, also those of signals that nobody waits for any more. */
+static void repairs_collect(struct agent *a, struct thread_slot *slot)
+{
+    u32 repaired = slot->eintr_repaired, unrepairable = slot->eintr_unrepairable;
+    count_up(a, COUNTER_EINTR_REPAIRED, repaired - slot->eintr_repaired_told);
+    count_up(a, COUNTER_EINTR_UNREPAIRABLE, unrepairable - slot->eintr_unrepairable_told);
+    slot->eintr_repaired_told = repaired;
+    slot->eintr_unrepairable_told = unrepairable;
+}
+
 static void thread_remove(struct agent *a, struct thread_slot *slot)
 {
     intervals_finish(a, slot);
+    repairs_collect(a, slot);
     if (slot->owner != OWNER_INJECTED) {
         thread_announce(a, slot, THREAD_EXITED);
         count_up(a, COUNTER_THREADS_EXITED, 1);

@@ -1,0 +1,139 @@
+/*
+ * Code around an interrupted system call: is there a syscall instruction, and which call does it make? Everything here
+ * may run in the handler: no libc, no locks, no allocation. Nothing needs the maps: memory that is not certain to be
+ * there is read through the kernel, so that code which a JIT has just unmapped is an answer ("unknown") and no fault.
+ */
+
+#define PAGE_SHIFT 12
+#define CODE_BACK_BYTES 96                /* how far back a call's number is looked for */
+#define ARGUMENT_MOVES_MAX 8
+#define SYSCALL_NUMBERS 1024             /* more than Linux has */
+
+/*
+ * `bytes` of code at `runtime_addr`. On the page of `pc`, where this very thread is about to go on, they are read in
+ * place; elsewhere through the kernel. 0 when they are not there. Context: signal.
+ */
+static u32 code_read_sigsafe(u64 pc, u64 runtime_addr, u8 *code, u32 bytes)
+{
+    u64 page = pc >> PAGE_SHIFT;
+    u32 i;
+    if (runtime_addr >> PAGE_SHIFT == page && (runtime_addr + 7) >> PAGE_SHIFT == page &&
+        (runtime_addr + bytes - 1) >> PAGE_SHIFT == page && memory_is_readable_sigsafe(runtime_addr)) {
+        for (i = 0; i < bytes; i++)
+            code[i] = ((const u8 *)runtime_addr)[i];
+        return 1;
+    }
+    return read_memory_sigsafe((u32)sys_call3(NR_GETPID, 0, 0, 0), runtime_addr, code, bytes) == (i64)bytes;
+}
+
+/* Is the instruction at `runtime_addr` a syscall? `pc` is where the thread was interrupted. Context: signal. */
+static u32 is_syscall_sigsafe(u64 pc, u64 runtime_addr)
+{
+    u8 code[2];
+    return code_read_sigsafe(pc, runtime_addr, code, 2) && code[0] == 0x0f && code[1] == 0x05;
+}
+
+static u32 code_u32_sigsafe(const u8 *code)
+{
+    return code[0] | (u32)code[1] << 8 | (u32)code[2] << 16 | (u32)code[3] << 24;
+}
+
+/*
+ * The length of the instruction that ends at `end`, when it is one that compilers put between the number and the
+ * syscall: it loads an argument register other than rax. 0 for anything else. Context: signal.
+ */
+static u32 argument_move_bytes_sigsafe(const u8 *end)
+{
+    u8 last = end[-1];
+    u32 same = (last & 0xc0) == 0xc0 && (last >> 3 & 7) == (last & 7);
+    if (end[-4] == 0x8b && (end[-3] & 0xc7) == 0x44 && end[-2] == 0x24) {           /* mov n(%rsp),%reg */
+        if (end[-5] == 0x4c || end[-5] == 0x44)
+            return 5;                                                               /* r8 … r15 */
+        return end[-3] == 0x44 ? 0 : end[-5] == 0x48 ? 5 : 4;                       /* 0x44: rax */
+    }
+    if (end[-6] == 0x41 && (end[-5] & 0xf8) == 0xb8)                                /* mov $n,%r8d … */
+        return 6;
+    if (end[-3] == 0x45 && end[-2] == 0x31 && same)                                 /* xor %r8d,%r8d … */
+        return 3;
+    if ((end[-3] == 0x49 || end[-3] == 0x4d) && end[-2] == 0x89 && (last & 0xc0) == 0xc0) /* mov %reg,%r8 … */
+        return 3;
+    if ((end[-3] == 0x48 || end[-3] == 0x4c) && end[-2] == 0x89 && (last & 0xc0) == 0xc0) /* mov %reg,%rdi … */
+        return (last & 7) == 0 ? 0 : 3;
+    if ((end[-5] & 0xf8) == 0xb8 && end[-5] != 0xb8 && (end[-6] & 0xf0) != 0x40)    /* mov $n,%edi … */
+        return 5;
+    if (end[-2] == 0x31 && same && last != 0xc0 && (end[-3] & 0xf0) != 0x40)        /* xor %edx,%edx … */
+        return 2;
+    if (end[-2] == 0x89 && (last & 0xc0) == 0xc0 && (last & 7) != 0 && (end[-3] & 0xf0) != 0x40) /* mov %eax,%edi … */
+        return 2;
+    return 0;
+}
+
+/* The number that is loaded right before `end`, or before the loading of arguments; -1 if none is. Context: signal. */
+static i64 number_before_sigsafe(const u8 *end)
+{
+    u32 i;
+    for (i = 0; i < ARGUMENT_MOVES_MAX; i++) {
+        u32 bytes;
+        /* A prefix would make it another register: 41 b8 is r8d, 45 31 c0 as well. */
+        if (end[-5] == 0xb8 && (end[-6] & 0xf1) != 0x41)
+            return (i64)code_u32_sigsafe(end - 4);
+        if (end[-7] == 0x48 && end[-6] == 0xc7 && end[-5] == 0xc0)
+            return (i64)code_u32_sigsafe(end - 4);
+        if (end[-2] == 0x31 && end[-1] == 0xc0 && (end[-3] & 0xf0) != 0x40)
+            return 0;
+        bytes = argument_move_bytes_sigsafe(end);
+        if (!bytes)
+            return -1;
+        end -= bytes;
+    }
+    return -1;
+}
+
+/*
+ * The number that the caller of syscall(2) passes: the last `mov $NR,%edi` before its call. Whoever called it otherwise
+ * (through a pointer of a foreign function interface) is not told apart from others: -1. Context: signal.
+ */
+static i64 number_of_caller_sigsafe(u64 sp)
+{
+    u8 code[CODE_BACK_BYTES + 8];
+    u64 return_address;
+    u32 pid = (u32)sys_call3(NR_GETPID, 0, 0, 0), call, i;
+    if (read_memory_sigsafe(pid, sp, &return_address, 8) != 8 ||
+        read_memory_sigsafe(pid, return_address - CODE_BACK_BYTES, code, CODE_BACK_BYTES) != CODE_BACK_BYTES)
+        return -1;
+    if (code[CODE_BACK_BYTES - 5] == 0xe8)                                          /* call syscall */
+        call = CODE_BACK_BYTES - 5;
+    else if (code[CODE_BACK_BYTES - 6] == 0xff && code[CODE_BACK_BYTES - 5] == 0x15) /* call *syscall@GOT(%rip) */
+        call = CODE_BACK_BYTES - 6;
+    else
+        return -1;
+    for (i = call - 5; i >= 2; i--) {
+        u32 number = code_u32_sigsafe(code + i + 1);
+        u32 is_edi = code[i] == 0xbf && (code[i - 1] & 0xf1) != 0x41;               /* mov $NR,%edi, not %r15d */
+        u32 is_rdi = code[i] == 0xc7 && code[i - 1] == 0xc7 && code[i - 2] == 0x48; /* mov $NR,%rdi */
+        if (number < SYSCALL_NUMBERS && (is_edi || is_rdi))
+            return (i64)number;
+    }
+    return -1;
+}
+
+/*
+ * The number of the call whose syscall instruction is at `at`, told from the code before it; -1 when that is not one of
+ * the shapes in which compilers and glibc 2.31 to 2.40 make system calls. In glibc's syscall(2) it is the caller's code
+ * that tells. Context: signal.
+ */
+static i64 sysno_in_code_sigsafe(const u64 *gregs, u64 at)
+{
+    /* glibc sysdeps/unix/sysv/linux/x86_64/syscall.S: all arguments move down by one. */
+    static const u8 raw[23] = {0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca,
+                               0x4d, 0x89, 0xc2, 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08};
+    u8 code[CODE_BACK_BYTES];
+    u64 i;
+    if (!code_read_sigsafe(gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES))
+        return -1;
+    for (i = 0; i < sizeof raw && code[CODE_BACK_BYTES - sizeof raw + i] == raw[i]; i++) {
+    }
+    if (i == sizeof raw)
+        return number_of_caller_sigsafe(gregs[GREG_RSP]);
+    return number_before_sigsafe(code + CODE_BACK_BYTES);
+}

@@ -1,0 +1,127 @@
+/*
+ * What is known of each system call that returns EINTR after a signal handler although the handler was set with
+ * SA_RESTART (signal(7)): whether our signal can have ended it, and how to go on with it. Everything here may run in
+ * the handler: no libc, no locks, no allocation; the target's memory is read through the kernel.
+ *
+ * Not here, and never begun again: pause and rt_sigsuspend, which exist to be ended by a signal; close, which has
+ * happened; a call the kernel restarts by itself, since there an EINTR is the work of a handler of the target's own.
+ */
+
+enum {
+    NR_WRITE = 1, NR_POLL = 7, NR_READV = 19, NR_WRITEV = 20, NR_SELECT = 23, NR_NANOSLEEP = 35, NR_CONNECT = 42,
+    NR_ACCEPT = 43, NR_SENDTO = 44, NR_RECVFROM = 45, NR_SENDMSG = 46, NR_RECVMSG = 47, NR_SEMOP = 65, NR_MSGSND = 69,
+    NR_MSGRCV = 70, NR_RT_SIGPENDING = 127, NR_RT_SIGTIMEDWAIT = 128, NR_IO_GETEVENTS = 208, NR_SEMTIMEDOP = 220,
+    NR_EPOLL_WAIT = 232, NR_PSELECT6 = 270, NR_PPOLL = 271, NR_EPOLL_PWAIT = 281, NR_ACCEPT4 = 288, NR_RECVMMSG = 299,
+    NR_SENDMMSG = 307, NR_IO_PGETEVENTS = 333, NR_IO_URING_ENTER = 426, NR_EPOLL_PWAIT2 = 441,
+};
+
+#define SOL_SOCKET_LEVEL 1
+#define SO_RCVTIMEO_NAME 20
+#define SO_SNDTIMEO_NAME 21
+#define FUTEX_COMMAND_MASK 127            /* without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME */
+#define FUTEX_WAIT_COMMAND 0
+#define FUTEX_WAIT_BITSET_COMMAND 9
+#define IO_URING_EXT_ARG 8                /* io_uring_enter(2): IORING_ENTER_EXT_ARG */
+
+static u64 word_of_target_sigsafe(u64 runtime_addr)
+{
+    u64 word = 0;
+    return runtime_addr &&
+           read_memory_sigsafe((u32)sys_call3(NR_GETPID, 0, 0, 0), runtime_addr, &word, 8) == 8 ? word : 0;
+}
+
+/* Has the socket a timeout? Without one the kernel restarts the call itself (net/core/sock.h, sock_intr_errno).
+ * Context: signal. */
+static u32 has_socket_timeout_sigsafe(u64 fd, u64 option)
+{
+    u64 timeout[2] = {0, 0};
+    u32 bytes = sizeof timeout;
+    i64 error = sys_call6(NR_GETSOCKOPT, fd, SOL_SOCKET_LEVEL, option, (u64)timeout, (u64)&bytes, 0);
+    return error == 0 && (timeout[0] || timeout[1]);
+}
+
+/* The mask of signals that holds only during the call, 0 if it has none. Context: signal. */
+static u64 mask_during_call_sigsafe(i64 nr, const u64 *gregs)
+{
+    u64 pointer = 0;
+    switch (nr) {
+    case NR_PPOLL:
+        pointer = gregs[GREG_R10];
+        break;
+    case NR_EPOLL_PWAIT: case NR_EPOLL_PWAIT2:
+        pointer = gregs[GREG_R8];
+        break;
+    case NR_PSELECT6: case NR_IO_PGETEVENTS:                  /* a pointer to {mask, size} */
+        pointer = word_of_target_sigsafe(gregs[GREG_R9]);
+        break;
+    case NR_IO_URING_ENTER:
+        pointer = gregs[GREG_R10] & IO_URING_EXT_ARG ? word_of_target_sigsafe(gregs[GREG_R8]) : gregs[GREG_R8];
+        break;
+    default:
+        break;
+    }
+    return word_of_target_sigsafe(pointer);
+}
+
+/*
+ * Can call `nr` with these arguments be begun again as if nothing had been? Where the kernel restarts a call by
+ * itself, an EINTR is not ours, and the answer is no. Context: signal.
+ */
+static u32 is_restartable_sigsafe(i64 nr, const u64 *gregs)
+{
+    u64 command;
+    switch (nr) {
+    case NR_POLL: case NR_SELECT: case NR_NANOSLEEP: case NR_SEMOP: case NR_MSGSND: case NR_MSGRCV:
+    case NR_IO_GETEVENTS: case NR_SEMTIMEDOP: case NR_CLOCK_NANOSLEEP: case NR_EPOLL_WAIT: case NR_PSELECT6:
+    case NR_PPOLL: case NR_EPOLL_PWAIT: case NR_IO_PGETEVENTS: case NR_IO_URING_ENTER: case NR_EPOLL_PWAIT2:
+    case NR_RT_SIGTIMEDWAIT:              /* the signals it waits for stay pending until it is called again */
+        return 1;
+    case NR_FUTEX:                        /* without a timeout the kernel restarts it: kernel/futex/waitwake.c */
+        command = gregs[GREG_RSI] & FUTEX_COMMAND_MASK;
+        return gregs[GREG_R10] != 0 && (command == FUTEX_WAIT_COMMAND || command == FUTEX_WAIT_BITSET_COMMAND);
+    case NR_READ: case NR_READV: case NR_RECVFROM: case NR_RECVMSG: case NR_RECVMMSG: case NR_ACCEPT: case NR_ACCEPT4:
+        return has_socket_timeout_sigsafe(gregs[GREG_RDI], SO_RCVTIMEO_NAME);
+    case NR_WRITE: case NR_WRITEV: case NR_SENDTO: case NR_SENDMSG: case NR_SENDMMSG:
+    case NR_CONNECT:                      /* goes on with the same attempt, as the kernel's own restart does */
+        return has_socket_timeout_sigsafe(gregs[GREG_RDI], SO_SNDTIMEO_NAME);
+    default:
+        return 0;
+    }
+}
+
+/* Do these arguments make sense for call `nr`? What code says of a number is checked by this, too. Context: signal. */
+static u32 is_plausible_sigsafe(i64 nr, const u64 *gregs)
+{
+    u64 first = gregs[GREG_RDI], second = gregs[GREG_RSI], third = gregs[GREG_RDX];
+    switch (nr) {
+    case NR_FUTEX:
+        return first > 4095 && !(first & 3) && (second >> 32 == 0 || second >> 31 == 0x1ffffffffULL);
+    case NR_POLL: case NR_PPOLL:
+        return (u32)second < (1U << 20) && (first > 4095 || (u32)second == 0);
+    case NR_SELECT: case NR_PSELECT6:
+        return (u32)first < (1U << 20);
+    case NR_NANOSLEEP:
+        return first > 4095;
+    case NR_CLOCK_NANOSLEEP:
+        return third > 4095;
+    case NR_EPOLL_WAIT: case NR_EPOLL_PWAIT: case NR_EPOLL_PWAIT2:
+        return (u32)first < (1U << 20) && second > 4095 && (u32)third < (1U << 20);
+    case NR_RT_SIGTIMEDWAIT:
+        return first > 4095 && gregs[GREG_R10] == 8;
+    default:
+        return 1;                         /* sockets are asked for their timeouts, which only sockets have */
+    }
+}
+
+/* The register that holds a call's timeout in milliseconds, -1 if none does. */
+static i32 timeout_register_sigsafe(i64 nr)
+{
+    return nr == NR_POLL ? GREG_RDX : nr == NR_EPOLL_WAIT || nr == NR_EPOLL_PWAIT ? GREG_R10 : -1;
+}
+
+/* Waits that use no CPU time to speak of: what was used came before. Context: signal. */
+static u32 is_sleep_sigsafe(i64 nr)
+{
+    return nr == NR_NANOSLEEP || nr == NR_CLOCK_NANOSLEEP || nr == NR_FUTEX || nr == NR_POLL || nr == NR_SELECT ||
+           nr == NR_PSELECT6 || nr == NR_PPOLL;
+}

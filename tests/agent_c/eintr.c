@@ -1,0 +1,183 @@
+/*
+ * The handler's repair of interrupted waits, on purpose and all the time: the agent under gcc in a process whose
+ * threads sit in every kind of wait (tests/targets/waits.h). The sampler is paused; signals are sent here, without a
+ * look at what the thread is doing. Built behind the agent's sources.
+ *
+ * Usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long
+ *   quiet    prints the books of each wait and, per wait, how many of our signals found it waiting, were repaired and
+ *            could not be
+ *   signals  the same, with signals of the program's own
+ *   bare     no signal may be queued: ours arrive without what was sent with them
+ *   sampled  as `signals`, but nothing is forced: the sampler works at 1 000 Hz; prints its counters, too
+ *   long     one signal into waits of LONG_MS, LATE_MS after they began; prints how long they lasted
+ */
+#include "waits.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+struct forced {
+    unsigned long sent, met, bare;
+    u64 next_ns;
+};
+
+static struct forced forced[WAIT_COUNT];
+
+static void require(int condition, const char *what)
+{
+    if (!condition)
+        die(what);
+}
+
+static struct thread_slot *slot_of(int tid)
+{
+    struct agent *a = agent_cell;
+    for (u32 i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid == (u32)tid)
+            return &a->slots[i];
+    return NULL;
+}
+
+/* What the sampler does for a running thread, without asking whether it runs. */
+static void force(struct forced *f, struct thread_slot *slot)
+{
+    struct agent *a = agent_cell;
+    u32 state = load_acquire_u32(&slot->signal_state);
+    if (state == SIGNAL_ANSWERED) {
+        f->met += slot->waited_in != NOT_WAITING;
+        f->bare += slot->came_bare;
+        slot->came_bare = 0;
+        slot->signal_state = SIGNAL_IDLE;
+    } else if (state != SIGNAL_IDLE) {
+        return;
+    }
+    slot->sent_off_cpu = slot->sent_on_cpu = 0;
+    slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    slot->signal_ns = now_ns_sigsafe();
+    store_release_u32(&slot->signal_state, SIGNAL_SENT);
+    if (send_signal(a->pid, slot->tid, a->signo, slot) == 0)
+        f->sent++;
+    else
+        slot->signal_state = SIGNAL_IDLE;
+}
+
+#define LONG_MS 600
+#define LATE_MS 500
+
+static volatile int long_tid;
+static volatile u64 long_began_ns, long_lasted_ns;
+
+static void enter_long(const char *name)
+{
+    struct epoll_event event;
+    struct timespec time = {0, LONG_MS * 1000000L}, left;
+    if (strcmp(name, "poll") == 0)
+        poll(NULL, 0, LONG_MS);
+    else if (strcmp(name, "epoll_wait") == 0)
+        epoll_wait(epoll_fd, &event, 1, LONG_MS);
+    else if (strcmp(name, "epoll_pwait") == 0)
+        epoll_pwait(epoll_fd, &event, 1, LONG_MS, NULL);
+    else if (strcmp(name, "nanosleep") == 0)
+        nanosleep(&time, &left);
+    else if (strcmp(name, "clock_nanosleep") == 0)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &time, &left);
+    else
+        ppoll(NULL, 0, &time, NULL);
+}
+
+static void *wait_long(void *name)
+{
+    long_tid = target_tid();
+    long_began_ns = now_ns_sigsafe();
+    enter_long(name);
+    long_lasted_ns = now_ns_sigsafe() - long_began_ns;
+    return NULL;
+}
+
+/* The handler is told that its signal was sent when the wait began. */
+static int long_waits(void)
+{
+    static char *names[] = {"poll", "epoll_wait", "epoll_pwait", "nanosleep", "clock_nanosleep", "ppoll"};
+    static struct thread_slot slot;
+    struct agent *a;
+    waits_open();
+    waits_close();
+    require(agent_prepare(100) == 0, "agent_prepare");
+    agent_set_paused(1);
+    require(agent_start() == 0, "agent_start");
+    a = agent_cell;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct thread_slot *used = &a->slots[MAX_THREADS - 1];
+        pthread_t thread;
+        a->ring->host_ns = now_ns_sigsafe();
+        long_tid = 0;
+        pthread_create(&thread, NULL, wait_long, names[i]);
+        SLEEP_NS(LATE_MS * 1000000L);
+        *used = slot;
+        used->tid = (u32)long_tid;
+        used->wait_sysno = -1;
+        used->frames = pages_new(SLOT_PAGES_BYTES);
+        used->signal_ns = long_began_ns;
+        used->signal_state = SIGNAL_SENT;
+        require(send_signal(a->pid, used->tid, a->signo, used) == 0, "send");
+        pthread_join(thread, NULL);
+        printf("%s lasted_ms=%llu repaired=%u\n", names[i], long_lasted_ns / 1000000, used->eintr_repaired);
+        used->tid = 0;
+    }
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    struct thread_slot *slots[WAIT_COUNT];
+    require(count == 4, "usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long");
+    if (strcmp(arguments[3], "long") == 0)
+        return long_waits();
+    u64 gap_ns = (u64)atoi(arguments[2]) * 1000;
+    int is_sampled = strcmp(arguments[3], "sampled") == 0;
+    waits_begin(is_sampled || strcmp(arguments[3], "signals") == 0);
+    require(agent_prepare(is_sampled ? 1000 : 100) == 0, "agent_prepare");
+    struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                    agent_ring_fd(), 0);
+    require(ring != MAP_FAILED, "mmap");
+    agent_set_paused(!is_sampled);
+    require(agent_start() == 0, "agent_start");
+    if (strcmp(arguments[3], "bare") == 0) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_SIGPENDING, &none);
+    }
+    for (size_t i = 0; i < WAIT_COUNT; i++) {
+        slots[i] = waits[i].tid ? slot_of(waits[i].tid) : NULL;
+        if (!slots[i] || is_sampled)
+            continue;
+        slots[i]->frames = pages_new(SLOT_PAGES_BYTES);
+        require(slots[i]->frames != NULL, "pages");
+    }
+    u64 until = now_ns_sigsafe() + (u64)atoi(arguments[1]) * 1000000ULL, random = 88172645463325252ULL;
+    while (now_ns_sigsafe() < until) {
+        u64 now_ns = now_ns_sigsafe();
+        ring->host_ns = now_ns;
+        ring->tail = ring->head;
+        for (size_t i = 0; i < WAIT_COUNT; i++) {
+            if (is_sampled || !slots[i] || now_ns < forced[i].next_ns)
+                continue;
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            forced[i].next_ns = now_ns + random % (2 * gap_ns);
+            force(&forced[i], slots[i]);
+        }
+        SLEEP_NS(50000);
+    }
+    SLEEP_NS(100000000); /* all have been taken */
+    waits_report(stdout);
+    for (int i = 0; is_sampled && i < COUNTER_COUNT; i++)
+        printf("counter_%d value=%llu\n", i, ring->counters[i]);
+    for (size_t i = 0; i < WAIT_COUNT; i++)
+        if (slots[i])
+            printf("%s sent=%lu met=%lu bare=%lu repaired=%u unrepairable=%u\n", waits[i].name, forced[i].sent,
+                   forced[i].met, forced[i].bare, slots[i]->eintr_repaired, slots[i]->eintr_unrepairable);
+    fflush(stdout);
+    waits_close();
+    _exit(0);
+}

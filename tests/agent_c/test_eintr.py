@@ -1,0 +1,89 @@
+"""The handler's repair of interrupted waits, by signals sent on purpose into every kind of wait."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_build import build_driver
+from books import Book, read_books
+from flametap.agent import C_SOURCES
+
+DRIVER = Path(__file__).parent / "eintr.c"
+TARGETS = Path(__file__).parent.parent / "targets"
+FLAGS = ("-O2", "-g", "-fomit-frame-pointer", "-pthread", f"-I{TARGETS}")
+MILLISECONDS = int(float(os.environ.get("FLAMETAP_TEST_SECONDS", "1.5")) * 1000)
+MEAN_GAP_US = 6000
+
+# What the kernel begins again by itself after a handler with SA_RESTART; nothing for us to repair.
+RESTARTED_BY_KERNEL = {"raw_futex_forever", "raw_futex_waitv", "read_pipe", "mq_timedreceive"}
+# What exists to be ended by a signal.
+ENDED_BY_SIGNALS = {"pause", "sigsuspend"}
+
+
+@pytest.fixture(scope="module")
+def program(
+    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The driver, built once."""
+    require_capability("gcc")
+    return build_driver(DRIVER, C_SOURCES, tmp_path_factory.mktemp("eintr"), FLAGS)
+
+
+def _run(program: Path, mode: str) -> dict[str, Book]:
+    command = [str(program), str(MILLISECONDS), str(MEAN_GAP_US), mode]
+    ran = subprocess.run(command, capture_output=True, timeout=60, check=False, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return read_books(ran.stdout.splitlines())
+
+
+def _check_repairs(books: dict[str, Book]) -> None:
+    for name, book in books.items():
+        if name in ENDED_BY_SIGNALS:
+            assert book["eintr"] == book["returns"] > 0, (name, book)
+            assert book["repaired"] == 0 < book["unrepairable"], (name, book)
+            continue
+        assert book["eintr"] == book["wrong"] == book["early"] == 0, (name, book)
+        assert book["unrepairable"] == 0 < book["met"], (name, book)
+        assert (book["repaired"] == 0) == (name in RESTARTED_BY_KERNEL), (name, book)
+
+
+def test_every_wait_goes_on_as_if_nothing_had_been(program: Path) -> None:
+    books = _run(program, "quiet")
+    assert len(books) > 45
+    _check_repairs(books)
+
+
+def test_signals_that_could_not_be_queued_do_no_harm_either(program: Path) -> None:
+    books = _run(program, "bare")
+    _check_repairs(books)
+    assert sum(book["bare"] for book in books.values()) > 0
+
+
+def test_the_targets_own_eintrs_reach_it(program: Path) -> None:
+    """Signals go to threads that wait and to threads in handlers alike, which the sampler's never
+    do: where a handler that blocks ours returns just then, its EINTR is lost, now and then."""
+    books = _run(program, "signals")
+    waits = [book for name, book in books.items() if name not in ENDED_BY_SIGNALS]
+    assert sum(book["eintr"] for book in waits) == 0, books
+    own = sum(book["own"] for book in waits)
+    assert own > 100
+    assert sum(book["lost"] for book in waits) <= 0.05 * own, books
+    assert sum(book["repaired"] for book in waits) > 100
+
+
+def test_time_already_waited_is_taken_off(program: Path) -> None:
+    """One signal 500 ms into waits of 600 ms: begun anew, they would last 1 100 ms."""
+    ran = subprocess.run(
+        [str(program), "0", "0", "long"], capture_output=True, timeout=60, check=False, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    books = read_books(ran.stdout.splitlines())
+    assert len(books) == 6
+    for name, book in books.items():
+        assert book["repaired"] == 1, (name, book)
+        assert 600 <= book["lasted_ms"] < 1050, (name, book)
