@@ -27,6 +27,7 @@ from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable
 
 PUMP_INTERVAL_S = 0.05
+LAST_THREAD_ENDED = "the last thread of the target ended"
 # 1 % of a core.
 BUDGET_PPM = 10_000
 # Below this part of the rate that was asked for, it is worth saying so.
@@ -187,10 +188,30 @@ class Capture:
         # State changes count too: the page must hear of the end.
         return self.profile.revision + self.table.revision + (self._state == "ended")
 
+    def _only_agents_are_left(self) -> bool:
+        """Have all threads of the target ended, and only the agent's are left?
+
+        glibc ends a process with its last thread, and the agent's threads count: a program whose
+        main thread ends by pthread_exit would wait for us.
+        """
+        try:
+            if procfs.read_task_state(self.pid, self.pid) != "Z":
+                return False
+        except procfs.GONE:
+            return False
+        return all(
+            thread.exited for thread in self.profile.threads.values() if thread.tid != self.pid
+        )
+
     def _pump_loop(self) -> None:
         with _ExitWatch(self.pid) as target:
             while not self._stopping.wait(PUMP_INTERVAL_S):
                 self._drain()
+                if self._only_agents_are_left():
+                    self._session.stop()
+                    self._session.end_reason = LAST_THREAD_ENDED
+                    self._finish(LAST_THREAD_ENDED)
+                    return
                 if (
                     self.error is None
                     and not self._session.ended.is_set()

@@ -6,7 +6,7 @@ import re
 import time
 
 import cli
-from harness import Run, scenario
+from harness import STARTED_S, Run, scenario
 from running import Target
 from stacks import read_folded
 
@@ -48,7 +48,8 @@ def command_of_50_ms(run: Run) -> None:
         out = run.folder / f"{number}.folded"
         program = run.program("ends")
         began = time.monotonic()
-        result = cli.run("record", "-r", 1000, "-o", out, "--", program, "return", 50)
+        arguments = ("record", "-r", 1000, "-o", out, "--", program, "return", 50)
+        result = cli.run(*arguments, timeout_s=STARTED_S)
         run.fact("longest_s", time.monotonic() - began)
         run.expect(result.exit_code == 3, f"exit code {result.exit_code}: {result.stderr}")
         lines = result.stdout.splitlines()

@@ -30,11 +30,11 @@ from tally import Tally
 from targetbuild import Builder
 
 RECORDER = Path(__file__).with_name("recorder.py")
-# From the start of the recorder until it samples: Python, Frida, twice 12 s for an attach that
-# hangs.
-STARTED_S = 60.0
+# Short against a hang, long enough for a machine with twenty processes for each core.
+# From the start of the recorder until it samples: Python, Frida, an attach that is tried twice.
+STARTED_S = 180.0
 # From the end of the sampling to the end of the recorder: its own deadlines sum up to less.
-ENDED_S = 45.0
+ENDED_S = 90.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from harness import Run
 
-READY_S = 30.0
+READY_S = 60.0
 
 
 def free_port() -> int:
