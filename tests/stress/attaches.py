@@ -15,7 +15,7 @@ from stacks import read_folded
 def attach_again_and_again(run: Run) -> None:
     """One target, attached to many times, each time by a new process."""
     target = run.target("parked", "short")
-    cycles = max(3, round(2 * run.seconds))
+    cycles = max(3, round(run.seconds))
     with run.unharmed(target.pid, attaches=cycles):
         for _ in range(cycles):
             run.collect(run.begin(target.pid, 0.3))

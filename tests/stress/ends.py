@@ -63,7 +63,7 @@ def ends_while_recorded(run: Run) -> None:
 @scenario("gcc")
 def ends_at_random_moments(run: Run) -> None:
     """Ends at any moment of attach, recording and stop."""
-    for _ in range(max(4, round(4 * run.seconds))):
+    for _ in range(max(4, round(run.seconds))):
         how = run.random.choice(list(WAYS))
         target = run.target("ends", how, str(run.random.randrange(1, 1500)))
         recording = run.begin(target.pid, run.random.uniform(0.05, 0.5))
@@ -75,7 +75,7 @@ def ends_at_random_moments(run: Run) -> None:
 @scenario("gcc")
 def killed_at_random_moments(run: Run) -> None:
     """SIGKILL from outside at any moment of attach, recording and stop."""
-    for _ in range(max(4, round(4 * run.seconds))):
+    for _ in range(max(4, round(run.seconds))):
         target = run.target("ends", "wait")
         recording = run.begin(target.pid, run.random.uniform(0.05, 0.5))
         time.sleep(run.random.uniform(0.1, 1.2))  # the moment is what is tested
