@@ -17,6 +17,7 @@ from load import READY_S
 from running import wait_until
 
 FED_S = 300.0
+PIPE_BYTES = 1 << 17
 # Words in an order that compresses, but not too well: a compressor has work to do.
 WORDS = hashlib.shake_256(b"flametap").digest(1 << 16)
 BLOCK = b"".join(b"%02x word\n" % byte if byte & 1 else b"%d\n" % (byte * 77) for byte in WORDS)
@@ -80,6 +81,8 @@ class Fed:
 def record_fed(run: Run, argv: Sequence[str | Path], block: bytes = BLOCK) -> Fed:
     """Starts a program, records it while it is fed, and has it end: with 0, or it is a finding."""
     job = Fed(run, argv, block)
+    # More than a pipe holds has been read: all libraries are loaded.
+    wait_until(lambda: job.blocks * len(block) > PIPE_BYTES, "it to read its input", READY_S)
     run.record(job.pid, own_threads=Path(argv[0]).name)
     code = job.finish()
     run.expect(code == 0, f"exit code {code}: {job.errors.read_text(errors='replace')[-500:]}")
