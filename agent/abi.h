@@ -101,6 +101,8 @@ enum counter {
     COUNTER_GAPS = 33,                    /* times all of the target stood still: SIGSTOP, freezer, debugger */
     COUNTER_GAP_NS = 34,                  /* how long; in no interval */
     COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled: no room for it on one of the thread's stacks */
+    COUNTER_MODULES_LOST = 36,            /* mapped files that found no number: frames in them are bare addresses */
+    COUNTER_RECORDS_LOST = 37,            /* news of threads (name, end) that found no room in the ring */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

@@ -20,7 +20,9 @@
 #define STACK_COPY_BYTES (64U << 10)      /* how much of a parked thread's stack is copied at a time … */
 #define SLOT_COPY_BYTES (8U << 10)        /* … and of a running one's where it is not read in place */
 #define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES)
-#define FLUSH_INTERVAL_NS 50000000ULL     /* 20 batches a second keep the page well under its second of latency */
+/* What was sampled is with the host after so long, also when the target dies; less often when there is nothing new. */
+#define FLUSH_INTERVAL_NS 10000000ULL
+#define QUIET_FLUSH_INTERVAL_NS 50000000ULL
 
 /* SENT by the sampler, HANDLING and ANSWERED by the handler, IDLE by the sampler. */
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
@@ -63,6 +65,7 @@ struct memory_map {
     struct memory_range *stacks;          /* readable and writable mappings, sorted */
     struct memory_range main_stack;       /* the main thread's, among them */
     struct memory_map *next_retired;
+    u64 retired_ns;
 };
 
 /* The rows of a module; see rules.h. In pages of their own. */
@@ -95,6 +98,7 @@ struct module {
     volatile u32 file_searched;           /* or there is no file: no more rows to be had */
     u32 seen_in;                          /* number of the last map reading it was found in */
     u32 gone;
+    u32 is_unannounced;                   /* the host has not been told of its last change */
     u32 build_id_bytes;
     u8 build_id[32];
     u32 path_bytes;
@@ -232,11 +236,14 @@ struct agent {
     struct memory_map *volatile map;
     struct memory_map *retired;
     struct cfi_table *retired_tables;
+    struct cfi_table *retired_tables_seen; /* the newest of them when they were looked at last … */
+    u64 tables_retired_ns;                /* … and when that was first so */
     volatile u32 want_refresh;
     volatile u32 want_modules;            /* some module's `wanted` was set */
     u32 map_number;
     u64 map_read_ns;
     u64 map_cost_ns;
+    u32 has_unannounced;
     struct module *modules;
     u32 module_count;
     volatile u32 cache_generation;

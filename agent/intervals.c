@@ -12,9 +12,11 @@
 
 static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
 {
-    struct thread_record *record = outbox_reserve(&a->threads_out, (u32)sizeof *record);
-    if (!record)
+    struct thread_record *record = record_new(a, &a->threads_out, (u32)sizeof *record);
+    if (!record) {
+        count_up(a, COUNTER_RECORDS_LOST, 1);
         return;
+    }
     record->thread_id = slot->thread_id;
     record->tid = slot->tid;
     record->flags = flags | (slot->signals_blocked ? THREAD_SIGNAL_BLOCKED : 0);
@@ -29,7 +31,7 @@ static void interval_send(struct agent *a, struct thread_slot *slot, u32 flags)
     struct interval_record *record;
     if (!slot->announced)
         thread_announce(a, slot, 0);
-    record = outbox_reserve(&a->intervals_out, (u32)sizeof *record);
+    record = record_new(a, &a->intervals_out, (u32)sizeof *record);
     if (!record) {
         count_up(a, COUNTER_INTERVALS_LOST, 1);
         return;

@@ -2,6 +2,8 @@
  * Reading /proc/self/maps into a memory_map that handlers can search, and swapping it in. Sampler thread only.
  */
 
+#define RETIRED_MIN_NS 1000000ULL
+
 static struct memory_map *memory_map_new(struct agent *a, u32 line_limit)
 {
     u64 bytes = sizeof(struct memory_map) +
@@ -98,21 +100,60 @@ static u32 memory_map_differs(const struct memory_map *old, const struct memory_
     return 0;
 }
 
-/* Old maps and tables may be in use by a handler that has not answered: free them only when none is under way. */
-static void maps_free_retired(struct agent *a)
+/* When the oldest signal was sent whose handler is at work; later than anything if there is none. */
+static u64 oldest_handler_ns(const struct agent *a)
 {
+    u64 oldest_ns = ~0ULL;
     u32 i;
+    for (i = 0; i < a->slot_count; i++)
+        if (load_acquire_u32(&a->slots[i].signal_state) == SIGNAL_HANDLING && a->slots[i].sent_ns < oldest_ns)
+            oldest_ns = a->slots[i].sent_ns;
+    return oldest_ns;
+}
+
+/*
+ * Free what was taken out of use: maps, and tables of rows. A handler takes the map that is published when it begins,
+ * so only one whose signal was sent before can still hold an older one. The delay lets its first store,
+ * SIGNAL_HANDLING, become visible.
+ */
+static void retired_free(struct agent *a, u64 now_ns)
+{
+    struct memory_map **at = &a->retired;
+    u64 oldest_ns;
+    if (a->retired_tables != a->retired_tables_seen) {
+        a->retired_tables_seen = a->retired_tables;
+        a->tables_retired_ns = now_ns_sigsafe();
+    }
     if (!a->retired && !a->retired_tables)
         return;
-    for (i = 0; i < a->slot_count; i++)
-        if (signal_is_under_way(&a->slots[i]))
-            return;
-    while (a->retired) {
-        struct memory_map *map = a->retired;
-        a->retired = map->next_retired;
-        memory_map_free(a, map);
+    oldest_ns = oldest_handler_ns(a);
+    if (now_ns - RETIRED_MIN_NS < oldest_ns)
+        oldest_ns = now_ns - RETIRED_MIN_NS;
+    while (*at) {
+        struct memory_map *map = *at;
+        if (map->retired_ns >= oldest_ns) {
+            at = &map->next_retired;
+        } else {
+            *at = map->next_retired;
+            memory_map_free(a, map);
+        }
     }
-    tables_free_retired(a);
+    if (a->tables_retired_ns < oldest_ns) {
+        tables_free_retired(a);
+        a->retired_tables_seen = (struct cfi_table *)0;
+    }
+}
+
+/* What found no room in the batch before. */
+static void modules_announce_again(struct agent *a)
+{
+    u32 i;
+    if (!a->has_unannounced)
+        return;
+    a->has_unannounced = 0;
+    for (i = 1; i <= a->module_count; i++)
+        if (a->modules[i].is_unannounced)
+            module_announce(a, &a->modules[i]);
 }
 
 /* Read the maps anew and publish them. 0, or -1 when procfs cannot be read. */
@@ -140,8 +181,7 @@ static i32 maps_refresh(struct agent *a)
         if (!m->gone && m->seen_in != a->map_number) {
             module_forget(a, m);
             gone = 1;
-            if (!m->injected)
-                module_announce(a, m);
+            module_announce(a, m);
         }
     }
     if (!memory_map_differs(old, map) && !gone)
@@ -158,6 +198,7 @@ static i32 maps_refresh(struct agent *a)
     a->map = map;
     if (old) {
         old->next_retired = a->retired;
+        old->retired_ns = now_ns_sigsafe();
         a->retired = old;
     }
     a->map_read_ns = now_ns_sigsafe();
@@ -166,12 +207,22 @@ static i32 maps_refresh(struct agent *a)
     return 0;
 }
 
+/* How long after one reading the next may come: readings take a quarter of the budget at most, 1 % of the time where
+ * there is none. */
+static u64 map_pause_ns(const struct agent *a)
+{
+    u64 budget_ppm = load_acquire_u64((const volatile u64 *)&a->ring->budget_ppm);
+    u64 share_ppm = budget_ppm && budget_ppm < 40000 ? budget_ppm / 4 : 10000;
+    return a->map_cost_ns * (1000000 / (share_ppm ? share_ppm : 1));
+}
+
 /* Keep the maps fresh: soon when a stack met unknown memory, now and then otherwise, rarely when reading is slow. */
 static void maps_keep(struct agent *a, u64 now_ns)
 {
     u64 age = now_ns - a->map_read_ns;
     u64 floor = a->want_refresh ? MAP_REREAD_MIN_NS : MAP_REREAD_NS;
-    if (age > floor && age > a->map_cost_ns * 100)
+    if (age > floor && age > map_pause_ns(a))
         maps_refresh(a);
-    maps_free_retired(a);
+    modules_announce_again(a);
+    retired_free(a, now_ns);
 }

@@ -152,10 +152,16 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
     }
 }
 
-static void module_announce(struct agent *a, const struct module *m)
+/* Tell the host of a module, or that it is gone; later, if there is no room now. */
+static void module_announce(struct agent *a, struct module *m)
 {
     u32 padded = (m->path_bytes + 7) & ~7U;
-    struct module_record *record = outbox_reserve(&a->modules_out, (u32)sizeof *record + padded);
+    struct module_record *record;
+    if (m->injected)
+        return;
+    record = record_new(a, &a->modules_out, (u32)sizeof *record + padded);
+    m->is_unannounced = !record;
+    a->has_unannounced |= !record;
     if (!record)
         return;
     bytes_zero(record, sizeof *record + padded);
@@ -176,13 +182,15 @@ static u32 module_has_file(const struct module *m)
     return m->path_bytes && m->path[0] == '/' && !m->injected;
 }
 
-/* The same file at the same place as `m`, unmapped meanwhile (dlclose, dlopen). 0 when there is none. */
+/* The same file as `m`, unmapped meanwhile (dlclose, dlopen); at the same place where no build-id proves that it is the
+ * same. 0 when there is none. */
 static u32 module_find_gone(const struct agent *a, const struct module *m)
 {
     u32 i, j;
     for (i = a->module_count; i > 0; i--) {
         const struct module *old = &a->modules[i];
-        if (!old->gone || old->inode != m->inode || old->device != m->device || old->load_bias != m->load_bias ||
+        if (!old->gone || old->inode != m->inode || old->device != m->device ||
+            (old->load_bias != m->load_bias && !m->build_id_bytes) ||
             old->text_start != m->text_start || old->text_end != m->text_end || old->eh_frame != m->eh_frame ||
             old->build_id_bytes != m->build_id_bytes)
             continue;
@@ -212,8 +220,10 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
             return i;
         }
     }
-    if (a->module_count + 1 >= MAX_MODULES)
+    if (a->module_count + 1 >= MAX_MODULES) {
+        count_up(a, COUNTER_MODULES_LOST, 1);
         return 0;
+    }
     m = &a->modules[a->module_count + 1]; /* not in use yet, and all zeros */
     m->inode = line->inode;
     m->device = line->device;
@@ -236,6 +246,7 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
         m->state = MODULE_WITHOUT_CFI;
     i = module_find_gone(a, m);
     if (i) {
+        a->modules[i].load_bias = m->load_bias;
         bytes_zero(m, sizeof *m);
         m = &a->modules[i];
         m->start = line->start;
@@ -247,7 +258,6 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
     } else {
         m->module_id = i = ++a->module_count;
     }
-    if (!m->injected)
-        module_announce(a, m);
+    module_announce(a, m);
     return i;
 }

@@ -100,6 +100,21 @@ static void ring_flush(struct agent *a, u64 now_ns)
     outbox_clear(&a->intervals_out);
 }
 
+static u32 batch_has_news(const struct agent *a)
+{
+    return a->modules_out.records || a->threads_out.records || a->traces_out.records || a->intervals_out.records;
+}
+
+/* Room for one record; a section that is full is sent first. 0 when the ring has no room either. */
+static void *record_new(struct agent *a, struct outbox *box, u32 bytes)
+{
+    void *record = outbox_reserve(box, bytes);
+    if (record)
+        return record;
+    ring_flush(a, now_ns_sigsafe());
+    return outbox_reserve(box, bytes);
+}
+
 /* After the last batch: the host learns that no other will come, and why. */
 static void ring_close(struct agent *a, u32 stop_reason)
 {

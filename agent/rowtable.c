@@ -74,7 +74,7 @@ static struct cfi_table *table_join(struct agent *a, struct cfi_table *first, st
     return joined;
 }
 
-/* Handlers may still hold it: see maps_free_retired. */
+/* Handlers may still hold it: see retired_free. */
 static void table_retire(struct agent *a, struct cfi_table *table)
 {
     if (!table)

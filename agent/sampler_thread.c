@@ -114,7 +114,8 @@ static void sampler_round(struct agent *a, u64 now_ns)
     if (now_ns - a->last_flush_ns >= FLUSH_INTERVAL_NS || a->intervals_out.used > a->intervals_out.capacity / 2 ||
         a->traces_out.used > a->traces_out.capacity / 2) {
         intervals_send_open(a);
-        ring_flush(a, now_ns);
+        if (batch_has_news(a) || now_ns - a->last_flush_ns >= QUIET_FLUSH_INTERVAL_NS)
+            ring_flush(a, now_ns);
     }
 }
 

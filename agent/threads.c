@@ -11,6 +11,7 @@
 #define NAMES_REREAD_NS 1000000000ULL
 #define PATH_BYTES 64
 #define FDS_SPARE 16
+#define THREAD_ID_MAX (1U << 24)          /* the host keeps tables by thread id */
 
 static i32 task_file_open(u32 tid, const char *name)
 {
@@ -132,7 +133,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     struct thread_slot *slot = thread_slot_free(a);
     u64 *frames;
     i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(tid));
-    if (!slot) {
+    if (!slot || a->next_thread_id >= THREAD_ID_MAX) {
         count_up(a, COUNTER_THREADS_LOST, 1);
         return;
     }

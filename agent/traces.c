@@ -30,7 +30,7 @@ static u64 frame_encode(struct agent *a, u64 runtime_addr, u32 *injected)
 
 static u32 trace_send(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, struct trace_slot *slot)
 {
-    struct trace_record *record = outbox_reserve(&a->traces_out, (u32)sizeof *record + count * 8);
+    struct trace_record *record = record_new(a, &a->traces_out, (u32)sizeof *record + count * 8);
     const struct code_range *fault;
     u64 *frames;
     u32 i, injected = 0;

@@ -71,6 +71,8 @@ COUNTER_NAMES = (
     "gaps",
     "gap_ns",
     "small_stack",
+    "modules_lost",
+    "records_lost",
 )
 STOP_NONE = 0
 STOP_ASKED = 1
