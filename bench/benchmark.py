@@ -9,6 +9,7 @@ import argparse
 import datetime
 import random
 import shlex
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +23,9 @@ import reporting
 import usage
 
 _Cell = TypeVar("_Cell")
+
+# What a peer or a target may do to a bench: the cell says so, the others go on.
+FAILURES = (RuntimeError, OSError, ValueError, subprocess.SubprocessError)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         try:
             one |= _watch(twins, number % 2, peer, rate, options.seconds, folder / "output")
             said = f"{100 * one['slowdown']:.2f} %"
-        except (RuntimeError, OSError, ValueError) as error:
+        except benchmark.FAILURES as error:
             said = one["error"] = f"{error}"[:200]
         finally:
             for twin in twins:

@@ -45,7 +45,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             if abs(one["frames"] - depth) > 2:
                 raise RuntimeError(f"{one['frames']} frames instead of {depth}")
             benchmark.say(f"{depth} frames at {rate:.0f} Hz: {one['mean_ns']:.0f} ns")
-        except (RuntimeError, OSError, ValueError) as error:
+        except benchmark.FAILURES as error:
             one = {"depth": depth, "rate_hz": rate, "error": f"{error}"[:200]}
             benchmark.say(f"{depth} frames at {rate:.0f} Hz: {one['error']}")
         windows.append(one)

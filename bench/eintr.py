@@ -51,7 +51,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             with programs.python_program("waits", library, str(options.threads)) as target:
                 one |= _watch(target, peer, options, folder / "output")
             benchmark.say(f"{one['peer']}: {sum(two[1] for two in one['waits'].values())} EINTR")
-        except (RuntimeError, OSError, ValueError) as error:
+        except benchmark.FAILURES as error:
             one["error"] = f"{error}"[:200]
             benchmark.say(f"{one['peer']}: {one['error']}")
         found.append(one)
@@ -96,7 +96,7 @@ def tables(data: Data) -> list[Table]:
     rows = []
     for one in data["peers"]:
         if "error" in one:
-            rows.append([one["peer"], f"failed: {one['error']}", *["–"] * (len(kinds) + 2)])
+            rows.append([one["peer"], f"failed: {one['error']}", *["–"] * (len(kinds) + 3)])
             continue
         looks = one["rounds"] * threads
         waits = sum(two[0] for two in one["waits"].values())
@@ -107,10 +107,11 @@ def tables(data: Data) -> list[Table]:
                 f"{looks:,}" if looks else "–",
                 f"{waits:,}",
                 f"{eintr:,}",
+                f"{1000 * eintr / max(1, waits):.2f}",
                 *(f"{one['waits'][kind][1]:,}" for kind in kinds),
             ]
         )
-    rows += [[name, *["missing"] * (len(kinds) + 3)] for name in data["missing"]]
+    rows += [[name, *["missing"] * (len(kinds) + 4)] for name in data["missing"]]
     settings = data["settings"]
     remark = (
         f"{threads} threads, {settings['seconds']:g} s under each profiler at"
@@ -125,7 +126,7 @@ def tables(data: Data) -> list[Table]:
             f" {counters['eintr_repaired']:,} calls, could not repair"
             f" {counters['eintr_unrepairable']:,}."
         )
-    columns = ("profiler", "thread-samples", "waits", "EINTR", *kinds)
+    columns = ("profiler", "thread-samples", "waits", "EINTR", "per 1000 waits", *kinds)
     return [Table("System calls that failed with EINTR", columns, rows, remark)]
 
 

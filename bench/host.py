@@ -43,9 +43,9 @@ def report(capture: Capture) -> str:
 
 def last_report(capture: Capture) -> str:
     """``report``, with what takes time: number of different stacks, and how long a view takes."""
-    began = time.monotonic()
+    began = time.thread_time()
     capture.tree(Clock.CPU)
-    view_s = time.monotonic() - began
+    view_s = time.thread_time() - began
     leaves = capture.profile.leaf_weights(Clock.CPU).node
     more = {"stacks": len(np.unique(leaves)), "view_s": view_s}
     return json.dumps(json.loads(report(capture)) | more)

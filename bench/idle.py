@@ -22,14 +22,14 @@ from benchmark import Bench, run
 from reporting import Data, Table
 from stats import MISSING, spread_text
 
-SETTLE_S = 1.0
+SETTLE_S = 0.7
 BAR_PERCENT = 10.0  # of one core, for 1 000 idle threads at 100 Hz
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--rate", type=float, default=100.0, help="Hz")
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a window")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of a window")
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             ) as target:
                 one |= _watch(target.pid, peer, options, folder / "output")
             benchmark.say(f"{kind}, {n} threads, {peer.name}: {one['host_cpu_percent']:.2f} %")
-        except (RuntimeError, OSError, ValueError) as error:
+        except benchmark.FAILURES as error:
             one["error"] = f"{error}"[:200]
             benchmark.say(f"{kind}, {n} threads, {peer.name}: {one['error']}")
         windows.append(one)
@@ -135,7 +135,7 @@ BENCH = Bench(
     arguments,
     measure,
     tables,
-    minutes=3,
+    minutes=4,
 )
 
 if __name__ == "__main__":

@@ -14,11 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import frida
+
 import benchmark
 import peers
 import programs
 import usage
 from benchmark import Bench, run
+from flametap.session import ATTACH_OPTIONS
 from reporting import Data, Table
 
 PEER_RATE_HZ = 1000.0
@@ -43,12 +46,27 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "peers": [],
     }
     with programs.Program(command) as target:
+        data["frida_kb"] = _frida_alone_kb(target.pid)
+    with programs.Program(command) as target:
         data["flametap"] = _watch_flametap(target.pid, options, folder / "output")
     for peer in (peers.PERF_FP, peers.PERF_DWARF):
         if not peer.missing:
             with programs.Program(command) as target:
                 data["peers"].append(_watch_peer(target.pid, peer, options, folder / "output"))
     return data
+
+
+def _frida_alone_kb(pid: int) -> int:
+    """What the target's RSS grows by when Frida is in it with a script that does nothing."""
+    before_kb = usage.status_kb(pid, "VmRSS")
+    session = frida.attach(pid, **ATTACH_OPTIONS)
+    try:
+        script = session.create_script("")
+        script.load()
+        time.sleep(1.0)
+        return usage.status_kb(pid, "VmRSS") - before_kb
+    finally:
+        session.detach()
 
 
 def _watch_flametap(pid: int, options: argparse.Namespace, output: Path) -> dict[str, Any]:
@@ -102,24 +120,30 @@ def _watch_peer(
 
 def tables(data: Data) -> list[Table]:
     ours = data["flametap"]
-    columns = ("samples", "agent holds, MB", "target's RSS grew by, MB", "host's RSS, MB")
+    columns = (
+        *("samples", "agent has mapped, MB", "target's RSS grew by, MB"),
+        *("without Frida, MB", "host's RSS, MB"),
+    )
     rows = [
         [
             f"{one['samples']:,}",
             f"{one['agent_bytes'] / 1e6:.1f}",
             f"{one['target_kb'] / 1024:.1f}",
+            f"{(one['target_kb'] - data['frida_kb']) / 1024:.1f}",
             f"{one['host_kb'] / 1024:.0f}",
         ]
         for one in ours["series"]
     ]
     lost = {name: ours["counters"][name] for name in ("traces_lost", "intervals_lost", "ring_full")}
     remark = (
-        f"{ours['stacks']:,} different stacks; a view of all took {ours['view_s']:.2f} s;"
+        f"{ours['stacks']:,} different stacks; a view of all took"
+        f" {ours['view_s']:.2f} s of CPU time;"
         f" the host's peak was {ours['host_peak_kb'] / 1024:.0f} MB; {ours['after_kb'] / 1024:.1f}"
         " MB of the target's RSS were left after the detach. Lost:"
         f" {', '.join(f'{name} {n:,}' for name, n in lost.items())}. Bars: agent"
-        f" {BAR_AGENT_MB:g} MB and its tables, host {BAR_HOST_MB:g} MB. The target's RSS includes"
-        " Frida's 10 MB; the agent counts what it has mapped, touched or not."
+        f" {BAR_AGENT_MB:g} MB and its tables, host {BAR_HOST_MB:g} MB. Frida alone, with"
+        f" an empty script, takes {data['frida_kb'] / 1024:.1f} MB. The agent counts what it has"
+        " mapped, touched or not."
     )
     found = [Table("Memory by number of samples, flametap", columns, rows, remark)]
     rows = [

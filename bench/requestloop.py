@@ -21,7 +21,7 @@ import benchmark
 import peers
 import programs
 from reporting import Data, Table
-from stats import MISSING, ratio_text, spread_text
+from stats import MISSING, spread_text
 
 NOBODY = "no profiler"
 SETTLE_S = 0.7  # after an attach: unwind tables, symbols of the profiler itself
@@ -123,7 +123,7 @@ def _round(
                 before = before or loop.window(seconds / 2)
                 outcome = _watch(loop, peer, rate, folder / "output", seconds)
                 after = loop.window(seconds / 2)
-            except (RuntimeError, OSError, ValueError) as error:
+            except benchmark.FAILURES as error:
                 yield peer, rate, {"error": f"{error}"[:200]}
                 if loop is not None:
                     loop.close()
@@ -157,7 +157,7 @@ def _watch(
     finally:
         ran_s = time.monotonic() - began
         ended = running.stop()
-    if not ended.samples:
+    if not ended.samples and ended.note:
         raise RuntimeError(f"no samples: {ended.note}")
     core = window.wall_ns / 100
     return {
@@ -176,16 +176,15 @@ def tables(data: Data, what: str) -> list[Table]:
     for n in dict.fromkeys(sorted(one["threads"] for one in windows)):
         rows = []
         of_n = [one for one in windows if one["threads"] == n]
-        nobody = _column([one for one in of_n if one["peer"] == NOBODY], "p99_ns")
         for peer, rate in _keys(of_n):
             cell = [one for one in of_n if (one["peer"], one["rate_hz"]) == (peer, rate)]
-            rows.append(_row(peer, rate, cell, nobody))
+            rows.append(_row(peer, rate, cell))
         rows += [[name, *["missing"] * 7] for name in data["missing"]]
         found.append(
             Table(
                 f"{what}, {n} threads",
                 (
-                    *("profiler", "rate, Hz", "slowdown, %", "p99, µs", "p99, × none"),
+                    *("profiler", "rate, Hz", "slowdown, %", "p99, µs", "p99, × without"),
                     *("slowest request, ms", "profiler's CPU, % of a core", "stacks/s"),
                 ),
                 rows,
@@ -193,7 +192,8 @@ def tables(data: Data, what: str) -> list[Table]:
         )
     seconds = data["settings"]["seconds"]
     remark = (
-        f"Median (range) over windows of {seconds:g} s. Noise is what the first line shows."
+        f"Median (range) over windows of {seconds:g} s, each compared with those without a"
+        " profiler just before and after it. Noise is what the first line shows."
         " CPU of flametap: its process + its thread in the target. The rate of gdb is what it"
         " managed; stacks/s counts what each profiler calls a sample, its start included."
     )
@@ -211,9 +211,7 @@ def _column(windows: Sequence[dict[str, Any]], name: str) -> list[float]:
     return [one[name] for one in windows if name in one]
 
 
-def _row(
-    peer: str, rate: float, cell: Sequence[dict[str, Any]], nobody_p99_ns: Sequence[float]
-) -> list[str]:
+def _row(peer: str, rate: float, cell: Sequence[dict[str, Any]]) -> list[str]:
     failures = [one["error"] for one in cell if "error" in one]
     if len(failures) == len(cell):
         return [peer, f"{rate:.0f}" if rate else MISSING, f"failed: {failures[0]}", *[MISSING] * 5]
@@ -227,7 +225,7 @@ def _row(
         f"{rate:.0f}" if rate else MISSING,
         spread_text(_column(cell, "slowdown"), 1, 100),
         spread_text(p99, 0, 1e-3),
-        ratio_text(p99, nobody_p99_ns),
+        spread_text([one["p99_ns"] / one["usual_p99_ns"] for one in cell if "p99_ns" in one], 1),
         spread_text(_column(cell, "max_ns"), 1, 1e-6),
         host,
         spread_text(_column(cell, "stacks_per_second"), 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -20,8 +21,9 @@ def work(depth: int, value: int) -> int:
 
 
 def serve(connection: socket.socket) -> None:
-    while byte := connection.recv(1):
-        connection.sendall(bytes([work(DEPTH, byte[0]) & 0xFF]))
+    with contextlib.suppress(OSError):  # the client is gone
+        while byte := connection.recv(1):
+            connection.sendall(bytes([work(DEPTH, byte[0]) & 0xFF]))
 
 
 def accept_all(listener: socket.socket) -> None:
