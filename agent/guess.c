@@ -106,3 +106,39 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->pc);
     return 0;
 }
+
+/* Code that is returned to but was never called, and so lies behind no call: what its first bytes mean. */
+enum entry_code { ENTRY_OTHER = 0, ENTRY_SIGRETURN = 1, ENTRY_ROOT = 2 };
+
+#define ENTRY_BYTES 12
+static u32 code_matches_sigsafe(const u8 *code, const u8 *pattern, u32 bytes, u32 ignored)
+{
+    u32 i;
+    for (i = 0; i < bytes; i++)
+        if (code[i] != pattern[i] && !(ignored >> i & 1))
+            return 0;
+    return 1;
+}
+
+/* Context: signal. */
+static u32 entry_code_sigsafe(struct unwinder *u, u64 runtime_addr)
+{
+    /* mov $15,%rax; syscall: a signal's restorer that has no CFI */
+    static const u8 sigreturn[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    /* mov %rbx,%rsp: makecontext's __start_context leaves the stack that it is returned to on; nothing is above */
+    static const u8 start_context[7] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24};
+    /* the same where glibc knows of shadow stacks: testl $2,%fs:72 comes first */
+    static const u8 start_context_cet[12] = {0x64, 0xf7, 0x04, 0x25, 0x48, 0, 0, 0, 0x02, 0, 0, 0};
+    /* xor %rdi,%rdi; call _exit; hlt: the end of boost.context's stacks */
+    static const u8 finish[9] = {0x48, 0x31, 0xff, 0xe8, 0, 0, 0, 0, 0xf4};
+    u8 code[ENTRY_BYTES];
+    if (u->scan_checks >= SCAN_CHECKS_MAX)
+        return ENTRY_OTHER;
+    u->scan_checks++;
+    if (read_memory_sigsafe(u->agent->pid, runtime_addr, code, ENTRY_BYTES) != ENTRY_BYTES)
+        return ENTRY_OTHER;
+    if (code_matches_sigsafe(code, sigreturn, 9, 0))
+        return ENTRY_SIGRETURN;
+    return code_matches_sigsafe(code, start_context, 7, 0) || code_matches_sigsafe(code, start_context_cet, 12, 0) ||
+                   code_matches_sigsafe(code, finish, 9, 0xf0) ? ENTRY_ROOT : ENTRY_OTHER;
+}

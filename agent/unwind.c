@@ -124,6 +124,19 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
     return enter_caller_sigsafe(u, cfa, ra);
 }
 
+/* Code without CFI: what its bytes prove, else a guess. */
+static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
+{
+    u32 entry = in_jit || u->gregs || u->frame_count < 2 ? ENTRY_OTHER : entry_code_sigsafe(u, u->pc + 1);
+    if (entry == ENTRY_OTHER)
+        return step_by_guess_sigsafe(u, in_jit);
+    u->frames[u->frame_count - 1] = u->pc + 1; /* its return address is no call site */
+    if (entry == ENTRY_SIGRETURN)
+        return step_signal_frame_sigsafe(u);
+    unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+    return 0;
+}
+
 /*
  * As many steps as packed rules carry: the common case, kept free of calls because it is most of the handler's time.
  * Leaves `u` at the first frame that needs more. 0 at the end of the stack. Context: signal.
@@ -205,7 +218,7 @@ static void unwind_sigsafe(struct unwinder *u)
         }
         u->frames[u->frame_count++] = u->pc;
         if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE) {
-            if (!step_by_guess_sigsafe(u, rule == RULE_JIT))
+            if (!step_without_rule_sigsafe(u, rule == RULE_JIT))
                 break;
         } else if (!step_by_rule_sigsafe(u, &u->agent->rules->rules[rule])) {
             break;

@@ -323,6 +323,53 @@ static void case_return_address_found_by_scanning(void)
     expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, (u64)page + 0x24, RETURN_TO(1) - 1});
 }
 
+/* Code that was never called, only returned to: there is no call before it, and it may have no CFI. */
+static u8 *code_page(const void *code, size_t bytes)
+{
+    u8 *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page + 0x20, code, bytes);
+    agent.map->code[1].start = (u64)page; /* the module without CFI */
+    agent.map->code[1].end = (u64)page + 4096;
+    if ((u64)page > CODE) { /* keep the map sorted */
+        struct code_range moved = agent.map->code[1];
+        agent.map->code[1] = agent.map->code[3];
+        agent.map->code[3] = moved;
+    }
+    return page + 0x20;
+}
+
+static void case_signal_restorer_without_cfi(void)
+{
+    world_new(64);
+    u64 restorer = (u64)code_page("\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9);
+    rule(1, CFA_RSP, 8);
+    root(4);
+    stack[0] = restorer;
+    u64 *gregs = stack + 1 + UCONTEXT_GREGS / 8;
+    gregs[GREG_RIP] = FUNCTION(1);
+    gregs[GREG_RSP] = (u64)(stack + 50);
+    stack[50] = RETURN_TO(4);
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 4, (u64[]){FUNCTION(1), restorer, FUNCTION(1), RETURN_TO(4) - 1});
+}
+
+/* makecontext's coroutines end in code that takes another stack: nothing is above it. */
+static void case_root_of_a_coroutine(void)
+{
+    world_new(8);
+    u64 start_context = (u64)code_page("\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85\xff", 10);
+    rule(1, CFA_RSP, 8);
+    stack[0] = start_context;
+    stack[1] = RETURN_TO(1); /* an argument, of all things */
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), start_context});
+    world_new(8);
+    rule(1, CFA_RSP, 8);
+    stack[0] = (u64)code_page("\x48\x31\xff\xe8\x12\x34\x56\x78\xf4", 9); /* boost.context */
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), stack[0]});
+}
+
 static void case_return_address_outside_all_code(void)
 {
     world_new(8);
@@ -530,6 +577,8 @@ static const struct {
     CASE(signal_frame),
     CASE(frame_pointers_where_there_is_no_cfi),
     CASE(return_address_found_by_scanning),
+    CASE(signal_restorer_without_cfi),
+    CASE(root_of_a_coroutine),
     CASE(return_address_outside_all_code),
     CASE(cfa_that_does_not_move_up),
     CASE(rbp_that_wraps_around),
