@@ -43,6 +43,7 @@ static void frame_bytes_read(struct agent *a)
 static void alternate_handlers_keep(struct agent *a, u64 now_ns)
 {
     /* SIGILL 4, SIGTRAP 5, SIGABRT 6, SIGBUS 7, SIGFPE 8, SIGSEGV 11, SIGSTKFLT 16, SIGSYS 31 */
+    const u64 of_libc = 3ULL << 31;       /* 32 and 33: glibc cancels threads and changes their uids by them */
     const u64 fatal = 1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 7 | 1ULL << 10 | 1ULL << 15 | 1ULL << 30;
     struct kernel_sigaction action;
     u64 found = 0;
@@ -54,7 +55,7 @@ static void alternate_handlers_keep(struct agent *a, u64 now_ns)
         if (signo != a->signo && kernel_sigaction_get(signo, &action) == 0 && action.handler > SIGNAL_IGNORE &&
             action.flags & FLAG_ONSTACK)
             found |= 1ULL << (signo - 1);
-    a->alternate_handlers = found & ~fatal;
+    a->alternate_handlers = found & ~fatal & ~of_libc;
 }
 
 /* The address of a thread's robust list, 0 when it has none. The sampler's own for tid 0. get_robust_list(2) */
