@@ -41,6 +41,7 @@ C_SOURCES = (
     "threads.c",
     "running.c",
     "room.c",
+    "sandbox.c",
     "callsite.c",
     "waits.c",
     "eintr.c",

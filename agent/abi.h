@@ -111,6 +111,7 @@ enum stop_reason {
     STOP_NONE = 0,                        /* it goes on */
     STOP_ASKED = 1,                       /* by the host, or because the script was unloaded */
     STOP_HOST_SILENT = 2,                 /* the host gave no sign of life for HOST_SILENCE_NS */
+    STOP_SANDBOXED = 3,                   /* the target has put itself under a seccomp filter */
 };
 
 #define HOST_SILENCE_NS 3000000000ULL     /* of the time in which the agent itself could run */

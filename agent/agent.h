@@ -155,7 +155,7 @@ struct thread_slot {
     i32 syscall_fd;
     u32 announced;                        /* the host knows this thread */
     u32 seen_in;                          /* number of the last directory reading it was found in */
-    u32 signals_blocked;
+    u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u32 room;                             /* enum stack_room */
     u64 doubted_sp;
     u64 doubted_ns;
@@ -214,6 +214,10 @@ struct agent {
     u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
     u64 frame_bytes;                      /* of a signal's frame on the stack */
     u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
+    i64 seccomp_mode;                     /* sandbox.c: of the sampler thread at its start */
+    u64 filters;
+    u64 filters_read_ns;
+    u32 is_sandboxed;
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;
     u64 libc_start;                       /* libc's code, runtime_addr */

@@ -9,6 +9,7 @@
 #define COMPILE_ROUNDS_MAX 16             /* modules one parked stack may bring in, one after another */
 #define LATE_TICKS_BEFORE_CHECK 5         /* unanswered so long although it ran: does it block our signal? */
 #define BLOCKED_RECHECK_TICKS 256
+#define BLOCKED_FOR_GOOD 2                /* it fetches signals by sigwait(3), and would fetch ours */
 #define FORK_BACKOFF_NS 100000000ULL
 #define FORK_BACKOFF_MAX_NS 6400000000ULL
 #define HANDLER_COST_MAX_NS 200000ULL
@@ -113,8 +114,15 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     i32 error;
     if (slot->signals_blocked) {
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
-        if (++slot->late_ticks % BLOCKED_RECHECK_TICKS == 0)
+        if (slot->signals_blocked != BLOCKED_FOR_GOOD && ++slot->late_ticks % BLOCKED_RECHECK_TICKS == 0)
             slot->signals_blocked = thread_blocks_signal(a, slot->tid);
+        return;
+    }
+    /* A thread that waits for signals (sigwait, ppoll with a mask) is shown with the mask it waits with: what it blocks
+     * is known now that it runs. */
+    if (!slot->sp_seen && thread_blocks_signal(a, slot->tid)) {
+        slot->signals_blocked = 1;
+        thread_announce(a, slot, 0);
         return;
     }
     if (!a->signal_is_ours) {
@@ -129,7 +137,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         return;
     if (!slot->frames)
         slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
-    if (!slot->frames)
+    if (!slot->frames || is_sandboxed(a))
         return;
     clock = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     slot->sent_off_cpu = clock == (i64)cpu_ns;
@@ -191,6 +199,8 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (result != PARKED_SEEN)
         return;
     room_learn(a, slot, wait.sp);
+    if (wait.sysno == NR_RT_SIGTIMEDWAIT)
+        slot->signals_blocked = BLOCKED_FOR_GOOD;
     trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;
@@ -239,6 +249,8 @@ static void threads_tick(struct agent *a, u64 now_ns)
             }
             continue;
         }
+        if (is_sandboxed(a))
+            return;
         thread_tick(a, slot, now_ns);
     }
 }

@@ -23,13 +23,15 @@ static void tsc_calibrate(struct agent *a, u64 now_ns)
         a->ns_per_tsc_20 = ((now_ns - a->tsc_start_ns) << 20) / ticks;
 }
 
-/* Has the host asked for the end, or fallen silent? */
+/* Has the host asked for the end, or fallen silent, or is there a filter now? */
 static u32 must_end(struct agent *a)
 {
     if (a->command == COMMAND_STOP)
         a->stop_reason = STOP_ASKED;
     else if (host_is_silent(a, now_ns_sigsafe()))
         a->stop_reason = STOP_HOST_SILENT;
+    else if (is_sandboxed(a))
+        a->stop_reason = STOP_SANDBOXED;
     return a->stop_reason != STOP_NONE;
 }
 
@@ -128,6 +130,7 @@ static void sampler_begin(struct agent *a)
     a->fds_private = sys_call3(NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */) == 0;
     stack_notes_find(a);
     room_prepare(a);
+    sandbox_prepare(a);
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     for (i = 0; i < a->slot_count && a->fds_private; i++)
         if (a->slots[i].tid)
@@ -138,7 +141,7 @@ static void sampler_begin(struct agent *a)
 static void sampler_end(struct agent *a)
 {
     u64 now_ns;
-    a->unanswered = handlers_drain(a);
+    a->unanswered = is_sandboxed(a) ? handlers_drain_blind(a) : handlers_drain(a);
     now_ns = now_ns_sigsafe();
     threads_settle(a, now_ns);
     a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);

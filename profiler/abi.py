@@ -77,6 +77,7 @@ COUNTER_NAMES = (
 STOP_NONE = 0
 STOP_ASKED = 1
 STOP_HOST_SILENT = 2
+STOP_SANDBOXED = 3
 HOST_SILENCE_NS = 3_000_000_000
 
 # "<" keeps Python from adding holes of its own; abi.h has none.

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 
 from flametap import procfs
-from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT
+from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
 from flametap.calltree import CallTree, build
 from flametap.errors import FlametapError
 from flametap.heartbeat import Heartbeat
@@ -33,6 +33,14 @@ BUDGET_PPM = 10_000
 # Below this part of the rate that was asked for, it is worth saying so.
 LOWERED_SHARE = 0.95
 HOST_WAS_STOPPED = "flametap itself was stopped"
+TARGET_WAS_SANDBOXED = "the target put itself under a seccomp filter"
+GIVEN_UP = {STOP_HOST_SILENT: HOST_WAS_STOPPED, STOP_SANDBOXED: TARGET_WAS_SANDBOXED}
+GIVEN_UP_NOTES = {
+    HOST_WAS_STOPPED: "sampling stopped because flametap was stopped for too long: the target "
+    f"waits {HOST_SILENCE_NS / 1e9:g} s for a sign of life",
+    TARGET_WAS_SANDBOXED: "sampling stopped because the target put itself under a seccomp filter: "
+    "a call that the filter does not know might kill it",
+}
 # After a target's death its pidfd may be readable a moment before Frida says why.
 REASON_WAIT_S = 0.5
 
@@ -215,17 +223,14 @@ class Capture:
                 if (
                     self.error is None
                     and not self._session.ended.is_set()
-                    and not self._was_given_up()
+                    and not self._given_up_because()
                     and not target.has_exited()
                 ):
                     continue
-                if self._was_given_up():
-                    self._session.end_reason = HOST_WAS_STOPPED
-                    self._notes.append(
-                        "sampling stopped because flametap was stopped for too long: the target "
-                        f"waits {HOST_SILENCE_NS / 1e9:g} s for a sign of life"
-                    )
-                    self._finish(HOST_WAS_STOPPED)
+                if reason := self._given_up_because():
+                    self._session.end_reason = reason
+                    self._notes.append(GIVEN_UP_NOTES[reason])
+                    self._finish(reason)
                     return
                 self._session.ended.wait(REASON_WAIT_S)
                 if target.has_exited(REASON_WAIT_S):
@@ -237,10 +242,12 @@ class Capture:
                 self._finish(self._session.end_reason)
                 return
 
-    def _was_given_up(self) -> bool:
-        """Has the agent ended by itself, for want of a sign of life?"""
+    def _given_up_because(self) -> str:
+        """Why the agent has ended by itself, empty if it has not."""
         ring = self._session.ring
-        return ring is not None and ring.stopped and ring.stop_reason == STOP_HOST_SILENT
+        if ring is None or not ring.stopped:
+            return ""
+        return GIVEN_UP.get(ring.stop_reason, "")
 
     def _drain(self) -> None:
         ring = self._session.ring

@@ -2,7 +2,7 @@
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
-of its library, in which ``guard`` puts functions of ours. They repair four things:
+of its library, in which ``guard`` puts functions of ours. They repair five things:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
 those functions use. A thread that was computing with them goes on with other numbers. Of ten
@@ -10,6 +10,14 @@ attaches to a loop that holds a pattern in xmm0 to xmm15 nine changed it
 (``tests/targets/vectors.c``, frida 17.26), and every tenth attach to the command ``openssl speed
 ecdsap256`` ended it with a SIGSEGV. So when Frida first reads a thread's registers all the others
 are read, too (NT_X86_XSTATE: x87, SSE, AVX, AVX-512), and written back right before it lets go.
+
+**Signals.** The threads that Frida starts in the target inherit the mask of the main thread, which
+mostly blocks nothing. So they would take the process's signals whenever all its own threads block
+them: run its handlers on a thread of Frida's while the main one is in a critical section, or lose
+what it fetches with sigwait(3) or signalfd(2) (``tests/targets/critical.c``, ``urgent.c``). So the
+main thread blocks all signals while it runs Frida's code, but those that report a fault (the kernel
+resets the disposition of one that is blocked) and the two that the C library sends to every thread
+(setuid(2) waits for the answers).
 
 **A machine that stands still.** Frida waits 5 s for a call to return and then gives up, in the
 middle of it: the thread returns to nowhere and the target is dead. On an overloaded machine, or one
@@ -46,6 +54,7 @@ PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
+PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
 NT_PRSTATUS = 1
 NT_X86_XSTATE = 0x202
 # The whole state with AMX is 11 KiB; the kernel says how much of it there is.
@@ -53,6 +62,18 @@ XSTATE_BYTES_MAX = 16384
 # struct user_regs_struct: 27 words, of which these are looked at.
 REGISTERS_BYTES = 27 * 8
 RDI, RIP = 14, 16
+# Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
+UNBLOCKED = (
+    signal.SIGILL,
+    signal.SIGTRAP,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    32,
+    33,
+)
+FRIDA_MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in UNBLOCKED)
 
 # How long a function may run in the target; it is mostly a few milliseconds.
 CALL_LIMIT_S = 15.0
@@ -83,6 +104,7 @@ class _Tracee:
 
     registers: _Bytes | None = None  # as it came: general …
     vector_registers: _Bytes | None = None  # … and all others
+    mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
     called: int = 0  # runtime_addr of the function that it is to call
     is_calling: bool = False
     tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
@@ -109,6 +131,17 @@ def _saved(tid: int, kind: int, size_bytes: int) -> _Bytes | None:
     return ctypes.create_string_buffer(registers.raw[:found_bytes], found_bytes) or None
 
 
+def _blocked(tid: int) -> int | None:
+    mask = ctypes.c_uint64()
+    failed = _ptrace(PTRACE_GETSIGMASK, tid, ctypes.sizeof(mask), ctypes.addressof(mask))
+    return None if failed else mask.value
+
+
+def _block(tid: int, blocked: int) -> None:
+    mask = ctypes.c_uint64(blocked)
+    _ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(mask), ctypes.addressof(mask))
+
+
 def _tasks(pid: int) -> frozenset[int]:
     try:
         return frozenset(int(name) for name in os.listdir(f"/proc/{pid}/task"))
@@ -125,6 +158,9 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
     elif request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tracee.registers is None:
         tracee.registers = _saved(tid, NT_PRSTATUS, REGISTERS_BYTES)
         tracee.vector_registers = _saved(tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
+        tracee.mask = _blocked(tid)
+        if tracee.mask is not None:
+            _block(tid, tracee.mask | FRIDA_MASK)
     elif request in (PTRACE_SETREGS, PTRACE_SETREGSET) and data:
         if not _prepare_call(tid, tracee, request, data):
             ctypes.set_errno(errno.ESRCH)  # the one error that Frida takes as it is
@@ -132,8 +168,8 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
     elif request == PTRACE_CONT and tracee.called:
         tracee.tasks_before = _tasks(tid)
         tracee.is_calling = True
-    elif request == PTRACE_DETACH and tracee.vector_registers is not None:
-        _transfer(PTRACE_SETREGSET, tid, NT_X86_XSTATE, tracee.vector_registers)
+    elif request == PTRACE_DETACH:
+        _restore(tid, tracee)
     ctypes.set_errno(0)
     result = int(_ptrace(request, tid, where, data))
     if result == 0 and request == PTRACE_DETACH:
@@ -141,6 +177,14 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
         _tracees.pop(tid, None)
         ctypes.set_errno(failure)
     return result
+
+
+def _restore(tid: int, tracee: _Tracee) -> None:
+    """Gives back what Frida does not, right before the thread is let go."""
+    if tracee.vector_registers is not None:
+        _transfer(PTRACE_SETREGSET, tid, NT_X86_XSTATE, tracee.vector_registers)
+    if tracee.mask is not None:
+        _block(tid, tracee.mask)
 
 
 def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
@@ -215,8 +259,7 @@ def _give_back(tid: int, tracee: _Tracee) -> None:
     if status is not None and os.WIFSTOPPED(status):
         if tracee.registers is not None:
             _transfer(PTRACE_SETREGSET, tid, NT_PRSTATUS, tracee.registers)
-        if tracee.vector_registers is not None:
-            _transfer(PTRACE_SETREGSET, tid, NT_X86_XSTATE, tracee.vector_registers)
+        _restore(tid, tracee)
         _ptrace(PTRACE_DETACH, tid, None, None)
     elif status is not None:
         ended[tid] = os.waitstatus_to_exitcode(status)

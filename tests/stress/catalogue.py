@@ -9,6 +9,8 @@ import ends
 import forks
 import jobs
 import narrow
+import own_signals
+import rights
 import servers
 from harness import CATALOGUE
 
@@ -21,5 +23,7 @@ MODULES = (
     ends,
     attaches,
     narrow,
+    own_signals,
+    rights,
 )
 SCENARIOS = CATALOGUE
