@@ -166,7 +166,7 @@ class Capture:
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
-            notes=[*self._notes, *_rate_notes(self.options, counters)],
+            notes=[*self._notes, *_rate_notes(self.options, counters), *_signal_notes(counters)],
         )
 
     def threads(self) -> list[ThreadInfo]:
@@ -315,6 +315,22 @@ def _rate_notes(options: CaptureOptions, counters: dict[str, int]) -> list[str]:
     if now_hz < LOWERED_SHARE * options.rate_hz:
         return [f"rate lowered from {options.rate_hz:g} to {now_hz:.3g} Hz {cause}"]
     return [f"rate lowered {lowered} times, for a while, {cause}"]
+
+
+def _signal_notes(counters: dict[str, int]) -> list[str]:
+    """Why threads that ran have no stacks, where it is the target's doing."""
+    notes = []
+    if counters.get("handler_replaced", 0):
+        notes.append(
+            "the target has set a handler of its own for our signal: from then on only its "
+            "sleeping threads have stacks"
+        )
+    if counters.get("signals_failed", 0):
+        notes.append(
+            "the kernel did not take some of our signals: the limit of queued signals is reached "
+            "(ulimit -i)"
+        )
+    return notes
 
 
 def _quantiles_ns(ring: Ring) -> tuple[int, int]:

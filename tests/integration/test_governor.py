@@ -1,0 +1,104 @@
+"""What sampling costs stays within the budget, and whoever looks is told so."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+import pytest
+
+import cli
+import receipt
+from recording import capturing, stacks
+from running import Start, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+ASKED_HZ = 5000.0
+BUDGET_PPM = 5_000
+TIMEOUT_S = 60.0
+
+
+def _cost_ns(counters: dict[str, int]) -> int:
+    return counters["handler_ns_total"] + counters["sampler_cpu_ns"]
+
+
+def test_rate_is_lowered_until_the_cost_fits(start: Start) -> None:
+    target = start("ratio")
+    before = receipt.take(target.pid)
+    with capturing(target.pid, rate_hz=ASKED_HZ, budget_ppm=BUDGET_PPM) as capture:
+
+        def has_settled() -> bool:
+            counters = defaultdict(int, capture.status().counters)  # empty at first
+            return (
+                counters["budget_lowered"] > 0 and counters["rate_mhz_now"] < 0.5 * ASKED_HZ * 1e3
+            )
+
+        wait_until(has_settled, "a lower rate", TIMEOUT_S)
+        capture.wait(1.0)
+        earlier = capture.status()
+        wait_until(
+            lambda: capture.status().duration_ns > earlier.duration_ns + 3e9, "3 s", TIMEOUT_S
+        )
+        later = capture.status()
+        cost_ns = _cost_ns(later.counters) - _cost_ns(earlier.counters)
+        share = cost_ns / (later.duration_ns - earlier.duration_ns)
+        assert share < 3 * BUDGET_PPM / 1e6, later.counters
+        assert any("rate lowered from 5000 to" in note for note in later.notes), later.notes
+        capture.stop()
+        capture.finish_symbols(TIMEOUT_S)
+        # Weights are times: what the rate was says nothing about them.
+        heavy = stacks(capture).share("heavy")
+        assert 0.65 < heavy < 0.85
+    assert receipt.harm_after_settling(target.pid, before) == []
+    target.finish()
+
+
+def test_without_a_budget_the_rate_is_what_was_asked(start: Start, seconds: float) -> None:
+    target = start("ratio")
+    with capturing(target.pid, rate_hz=ASKED_HZ, budget_ppm=0) as capture:
+        assert not capture.wait(seconds)
+        status = capture.status()
+        assert status.counters["rate_mhz_now"] == ASKED_HZ * 1000
+        assert status.counters["budget_lowered"] == 0
+        assert status.notes == []
+    target.finish()
+
+
+def test_the_command_line_tells_that_the_rate_was_lowered(start: Start) -> None:
+    target = start("ratio")
+    arguments = ("record", "-p", target.pid, "-d", 4, "-r", "10k", "--budget", "0.3%")
+    result = cli.run(*arguments, "-o", os.devnull, "-f", "folded")
+    result.assert_saved()
+    assert "rate lowered from 10000 to" in result.stderr
+    assert "within 0.3 % of a core" in result.stderr
+    target.finish()
+
+
+@pytest.mark.parametrize("budget", ["x", "-1", "0.001", ""])
+def test_what_is_no_budget_is_refused(budget: str) -> None:
+    result = cli.run("record", "-p", os.getpid(), "--budget", budget)
+    result.assert_refused(2, "budget")
+
+
+def test_target_that_sets_its_own_handler_keeps_it(start: Start) -> None:
+    target = start("replace")
+    with capturing(target.pid) as capture:
+        wait_until(
+            lambda: capture.status().counters.get("signals_handled", 0), "signals", TIMEOUT_S
+        )
+        target.say("replace")
+        wait_until(
+            lambda: capture.status().counters["handler_replaced"] > 0, "the watch", TIMEOUT_S
+        )
+        target.say("raise")
+        # Of ours none arrives there, but for one that was on its way when the handler changed.
+        (ours,) = {int(target.lines[-1].removeprefix("urg ")) - 1}
+        assert ours in (0, 1)
+        capture.stop()
+        assert any("handler of its own" in note for note in capture.status().notes)
+    # What it kept is our gate: it must still be there to be called, and to be put back.
+    for command in ("call", "raise", "restore", "raise", "call"):
+        target.say(command)
+    assert target.lines[-1] == f"urg {2 + ours}"
+    target.finish()
