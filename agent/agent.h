@@ -140,6 +140,8 @@ struct thread_slot {
     u32 came_bare;                        /* answer: the signal came without what was sent with it */
     u32 eintr_repaired;                   /* by the handler: EINTRs since the slot is this thread's … */
     u32 eintr_unrepairable;
+    u64 ignored_pc;                       /* handler only: the wait begun again after a signal that the target ignores, … */
+    u32 ignored_repairs;                  /* … and how often in a row */
     u64 signal_ns;                        /* by the sampler: when the signal was sent, and the thread's CPU clock then */
     u64 signal_cpu_ns;
 

@@ -4,8 +4,10 @@
  * system calls have none) and keeps its stack small, since it may run on an alternate stack of a few kilobytes.
  *
  * A child of fork has inherited the disposition, `struct agent` and this code, and nothing else of ours (agent_pages):
- * there every signal is a foreign one.
+ * there every signal is a foreign one, and the first one puts the disposition back.
  */
+
+#define IGNORED_REPAIRS_MAX 8             /* in a row, at one place: a wait lasts at most that many times as long */
 
 /*
  * Is the thread in the middle of fork, vfork or clone? Signals that come faster than a big process forks would make the
@@ -73,49 +75,72 @@ static struct thread_slot *slot_of_signal_sigsafe(const struct agent *a, const v
     return slot;
 }
 
-/* The slot of the running thread; 0 when it has none, or in a child of fork. Context: signal. */
+/* The slot of the running thread; 0 when it has none. Context: signal; not in a child of fork. */
 static struct thread_slot *slot_of_thread_sigsafe(const struct agent *a)
 {
     u32 tid = (u32)sys_call3(NR_GETTID, 0, 0, 0), i;
-    if ((u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid)
-        return (struct thread_slot *)0;
     for (i = 0; i < a->slot_count; i++)
         if (a->slots[i].tid == tid)
             return &a->slots[i];
     return (struct thread_slot *)0;
 }
 
+/* In a child of fork: put back what the target had, so that this was the last time. Context: signal. */
+static void disposition_return_sigsafe(const struct agent *a, i32 signo)
+{
+    struct kernel_sigaction now;
+    if (kernel_sigaction_get(signo, &now) == 0 && now.handler == (u64)a->gate)
+        kernel_sigaction_set(signo, &a->old_action);
+}
+
 /*
- * Not sent by us, as it seems: do what the target would have done. Where it did nothing, the signal would not even have
- * ended a wait: nor does it now. A signal that came without what was sent with it (si_code SI_USER, pid 0) is what the
- * kernel makes of ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns the slot it then is for.
- * Context: signal.
+ * A signal that the target ignores, but for us, would not even have ended a wait: nor does it now. When the wait began is
+ * not known, so that signals which come faster than it times out would make it last for ever: it is begun again only so
+ * often. Context: signal.
+ */
+static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+{
+    i32 nr;
+    u32 result;
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR)
+        return;
+    if (slot && slot->ignored_pc == gregs[GREG_RIP] && slot->ignored_repairs >= IGNORED_REPAIRS_MAX) {
+        slot->ignored_pc = 0;
+        slot->eintr_unrepairable++;
+        return;
+    }
+    result = eintr_repair_sigsafe(a, (struct thread_slot *)0, gregs, mask, 0, &nr);
+    if (slot) {
+        u64 pc = gregs[GREG_RIP] + (result == EINTR_REPAIRED ? 2 : 0);
+        slot->ignored_repairs = slot->ignored_pc == pc ? slot->ignored_repairs + 1 : 1;
+        slot->ignored_pc = pc;
+        count_repair_sigsafe(slot, result);
+    }
+}
+
+/*
+ * Not sent by us, as it seems: do what the target would have done. A signal that came without what was sent with it
+ * (si_code SI_USER, pid 0) is what the kernel makes of ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns
+ * the slot it then is for. Context: signal.
  */
 static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 signo, void *info, void *context, u64 mask)
 {
-    u64 *gregs = (u64 *)((u8 *)context + UCONTEXT_GREGS);
+    u32 is_child = (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid;
+    struct thread_slot *slot = is_child ? (struct thread_slot *)0 : slot_of_thread_sigsafe(a);
     u64 handler = a->old_action.handler;
-    struct thread_slot *slot;
-    i32 nr;
-    if (*(i32 *)((u8 *)info + SIGINFO_CODE) == 0 && *(u32 *)((u8 *)info + SIGINFO_PID) == 0) {
-        slot = slot_of_thread_sigsafe(a);
-        if (slot && load_acquire_u32(&slot->signal_state) == SIGNAL_SENT) {
-            slot->came_bare = 1;
-            return slot;
-        }
+    if (*(i32 *)((u8 *)info + SIGINFO_CODE) == 0 && *(u32 *)((u8 *)info + SIGINFO_PID) == 0 && slot &&
+        load_acquire_u32(&slot->signal_state) == SIGNAL_SENT) {
+        slot->came_bare = 1;
+        return slot;
     }
-    if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE) {
-        if ((i64)gregs[GREG_RAX] == -ERR_EINTR) {
-            u32 result = eintr_repair_sigsafe(a, (struct thread_slot *)0, gregs, mask, 0, &nr);
-            slot = slot_of_thread_sigsafe(a);
-            if (slot)
-                count_repair_sigsafe(slot, result);
-        }
-    } else if (a->old_action.flags & FLAG_SIGINFO) {
+    if (is_child)
+        disposition_return_sigsafe(a, signo);
+    if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE)
+        ignored_signal_sigsafe(a, slot, (u64 *)((u8 *)context + UCONTEXT_GREGS), mask);
+    else if (a->old_action.flags & FLAG_SIGINFO)
         ((void (*)(i32, void *, void *))handler)(signo, info, context);
-    } else {
+    else
         ((void (*)(i32))handler)(signo);
-    }
     return (struct thread_slot *)0;
 }
 

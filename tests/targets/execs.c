@@ -1,58 +1,61 @@
 /*
- * Works for PERIOD milliseconds, then replaces itself by itself. usage: execs PERIOD [GENERATION DESCRIPTORS]
+ * A program that becomes another one. usage: execs main|thread PROGRAM
  *
- * Says "generation N" each time, with the N of its argument; the first one "ready" before that. A generation that has
- * another thread, or not as many descriptors as the first one, says "failed: …" and ends with 1. Ends with "done N" when its standard
- * input has ended.
+ * It computes in main → before_exec and, on a second thread, in thread_work, until a line comes on standard input. Then
+ * the main thread, or a third one, executes PROGRAM.
  */
 #include "target.h"
 
-#include <dirent.h>
-#include <errno.h>
+static char *const *program;
+static volatile int is_over;
 
-static int entries(const char *path)
+NOINLINE static void before_exec(void)
 {
-    int count = 0;
-    DIR *folder = opendir(path);
-    struct dirent *entry;
-    while (folder && (entry = readdir(folder)))
-        count += entry->d_name[0] != '.';
-    if (folder)
-        closedir(folder);
-    return count;
+    volatile uint64_t sink = 1;
+    struct pollfd input = {.fd = 0, .events = POLLIN, .revents = 0};
+    while (poll(&input, 1, 0) == 0) {
+        uint64_t state = sink;
+        SPIN(state, 100000, 6364136223846793005ULL);
+        sink = state;
+    }
 }
 
-NOINLINE static uint64_t work_until(uint64_t end_ns)
+NOINLINE static void *thread_work(void *argument)
 {
-    uint64_t state = 1;
-    while (target_now_ns() < end_ns)
-        SPIN(state, 10000, 6364136223846793005ULL);
-    return state;
+    volatile uint64_t sink = 1;
+    (void)argument;
+    while (!is_over) {
+        uint64_t state = sink;
+        SPIN(state, 100000, 6364136223846793005ULL);
+        sink = state;
+    }
+    return NULL;
 }
 
-int main(int argc, char **argv)
+static void *become(void *argument)
 {
-    uint64_t period_ns = (argc > 1 ? strtoull(argv[1], NULL, 10) : 100) * 1000000;
-    unsigned long generation = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
-    int descriptors = entries("/proc/self/fd"), expected = argc > 3 ? atoi(argv[3]) : descriptors;
-    char next[24], kept[24];
-    char *const arguments[] = {argv[0], argv[1], next, kept, NULL};
-    if (generation == 0)
-        target_ready("");
-    printf("generation %lu\n", generation);
-    if (entries("/proc/self/task") != 1 || descriptors != expected) {
-        printf("failed: %d threads, %d descriptors, not %d\n", entries("/proc/self/task"), descriptors, expected);
-        return 1;
+    (void)argument;
+    execv(program[0], program);
+    _exit(9);
+}
+
+int main(int count, char **arguments)
+{
+    pthread_t thread;
+    char line[16];
+    if (count != 3) {
+        fputs("usage: execs main|thread PROGRAM\n", stderr);
+        return 2;
     }
-    fflush(stdout);
-    work_until(target_now_ns() + period_ns);
-    if (target_asked_to_stop()) {
-        printf("done %lu\n", generation);
-        return 0;
-    }
-    snprintf(next, sizeof next, "%lu", generation + 1);
-    snprintf(kept, sizeof kept, "%d", expected);
-    execv(argv[0], arguments);
-    printf("failed: exec: %s\n", strerror(errno));
-    return 1;
+    program = arguments + 2;
+    pthread_create(&thread, NULL, thread_work, NULL);
+    target_ready("");
+    before_exec();
+    if (read(0, line, sizeof line) <= 0)
+        return 8;
+    if (strcmp(arguments[1], "main") == 0)
+        become(NULL);
+    pthread_create(&thread, NULL, become, NULL);
+    pthread_join(thread, NULL);
+    return 9;
 }

@@ -1,140 +1,168 @@
 /*
- * Makes one child after another and waits for each. usage: forks fork|vfork|spawn|exec MIB
+ * A big process that forks all the time. usage: forks MEGABYTES fork|vfork|spawn|clone3|thread
  *
- *   fork   the child checks that it has one thread, works for a moment and exits with a number of its own
- *   vfork  the child only exits
- *   spawn  posix_spawn of true
- *   exec   fork, then exec of true
- *
- * MIB of memory are in use, in pages of 4 KiB, so that a fork takes its time. Each line on standard input is answered by
- * "made N median_us N longest_us N eintr N": children since the last line, the time of the call that makes them, and
- * waits that failed with EINTR. A child that ends wrongly ends the target with 1.
+ * It touches MEGABYTES of memory, computes for a while, makes a child, waits for it, and so on, in `make_child`; `thread`
+ * is fork, called by a second thread. Every eighth child of fork and clone3 looks at itself: it has one thread, none of
+ * a profiler's memory, waits in poll undisturbed by signals that are ignored by default, takes signals it has a handler
+ * for, and forks a child of its own. The report has one line "child AT_NS LASTED_NS CPU_NS" for each call that made one, and then
+ * "children N bad B" with the number of children that ended with anything but 0.
  */
 #include "target.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
+
+#define CHILDREN_MAX 100000
+#define CHECKED_EVERY 8
 
 extern char **environ;
 
-#define WINDOW 65536
-static uint64_t took_ns[WINDOW];
-static unsigned long made, eintr, serial;
+static struct {
+    uint64_t at_ns, lasted_ns, cpu_ns;
+} made[CHILDREN_MAX];
+static volatile unsigned long children, bad;
+static volatile int last_bad;
+static const char *kind;
+static volatile sig_atomic_t own_seen;
 
-static int task_count(void)
+static void on_own_signal(int number)
 {
-    int count = 0;
-    DIR *folder = opendir("/proc/self/task");
-    struct dirent *entry;
-    while (folder && (entry = readdir(folder)))
-        count += entry->d_name[0] != '.';
-    return count;
+    (void)number;
+    own_seen = 1;
 }
 
-static void child_works(int code)
+static uint64_t own_cpu_ns(void)
 {
-    uint64_t state = 1;
-    SPIN(state, 100000, 6364136223846793005ULL);
-    _exit(task_count() == 1 && state ? code : 255);
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000ULL + (uint64_t)used.tv_nsec;
 }
 
-static volatile int vfork_code;
-
-/* By itself, since a local variable of vfork's caller may not change. */
-NOINLINE static pid_t make_by_vfork(void)
+/* How many lines of a file hold `word`, -1 if there is no such file. */
+static int lines_with(const char *path, const char *word)
 {
-    pid_t child = vfork();
-    if (child == 0)
-        _exit(vfork_code);
-    return child;
+    char line[512];
+    int found = 0;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return -1;
+    while (fgets(line, sizeof line, file))
+        found += strstr(line, word) != NULL;
+    fclose(file);
+    return found;
 }
 
-static pid_t make_child(const char *how, int code)
+/* 0, or what is wrong with this child. */
+static int look_at_itself(void)
 {
-    char *const arguments[] = {(char *)"true", NULL};
+    const int ignored[] = {SIGURG, SIGWINCH};
+    if (lines_with("/proc/self/status", "Threads:\t1\n") != 1)
+        return 2;
+    if (lines_with("/proc/self/maps", "flametap-ring") != 0)
+        return 3;
+    for (int i = 0; i < 2; i++) {
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = ignored[i]};
+        struct itimerspec soon = {{0, 2000000}, {0, 2000000}};
+        timer_t timer;
+        timer_create(CLOCK_MONOTONIC, &event, &timer);
+        timer_settime(timer, 0, &soon, NULL);
+        if (poll(NULL, 0, 15) != 0)
+            return 4 + i;
+        timer_delete(timer);
+        kill(getpid(), ignored[i]);
+        raise(ignored[i]);
+    }
+    signal(SIGURG, on_own_signal);
+    raise(SIGURG);
+    if (!own_seen)
+        return 6;
+    pid_t grandchild = fork();
+    if (grandchild == 0)
+        _exit(7);
+    int status = 0;
+    if (waitpid(grandchild, &status, 0) != grandchild || !WIFEXITED(status) || WEXITSTATUS(status) != 7)
+        return 8;
+    return 0;
+}
+
+NOINLINE static pid_t make_child(int is_checked)
+{
+    char *arguments[] = {"true", NULL};
     pid_t child = -1;
-    if (strcmp(how, "spawn") == 0)
-        return posix_spawnp(&child, "true", NULL, NULL, arguments, environ) == 0 ? child : -1;
-    if (strcmp(how, "vfork") == 0) {
-        vfork_code = code;
-        return make_by_vfork();
-    }
-    child = fork();
-    if (child == 0) {
-        if (strcmp(how, "exec") == 0) {
-            execvp("true", arguments);
-            _exit(255);
-        }
-        child_works(code);
+    if (strcmp(kind, "vfork") == 0) {
+        child = vfork();
+        if (child == 0)
+            _exit(0);
+    } else if (strcmp(kind, "spawn") == 0) {
+        errno = posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ);
+        if (errno)
+            child = -1;
+    } else if (strcmp(kind, "clone3") == 0) {
+        struct clone_args how = {.exit_signal = SIGCHLD};
+        child = (pid_t)syscall(SYS_clone3, &how, sizeof how);
+        if (child == 0)
+            _exit(is_checked ? look_at_itself() : 0);
+    } else {
+        child = fork();
+        if (child == 0)
+            _exit(is_checked ? look_at_itself() : 0);
     }
     return child;
 }
 
-/* Returns 0 if the child was made and ended as it should. */
-static int round_trip(const char *how)
+static void make_children(void)
 {
-    int status = 0, code = (int)(++serial % 200), expected = how[0] == 's' || how[0] == 'e' ? 0 : code;
-    uint64_t start_ns = target_now_ns();
-    pid_t child = make_child(how, code), done;
-    if (child < 0) {
-        printf("failed: %s: %s\n", how, strerror(errno));
-        return 1;
-    }
-    took_ns[made++ % WINDOW] = target_now_ns() - start_ns;
-    while ((done = waitpid(child, &status, 0)) < 0 && errno == EINTR)
-        eintr++;
-    if (done == child && WIFEXITED(status) && WEXITSTATUS(status) == expected)
-        return 0;
-    printf("failed: %s: child's status %#x instead of exit code %d\n", how, status, expected);
-    return 1;
-}
-
-static int by_size(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
-
-static void answer(void)
-{
-    size_t count = made < WINDOW ? made : WINDOW;
-    qsort(took_ns, count, sizeof took_ns[0], by_size);
-    printf("made %lu median_us %llu longest_us %llu eintr %lu\n", made,
-           count ? (unsigned long long)took_ns[count / 2] / 1000 : 0,
-           count ? (unsigned long long)took_ns[count - 1] / 1000 : 0, eintr);
-    fflush(stdout);
-    made = eintr = 0;
-}
-
-int main(int argc, char **argv)
-{
-    const char *how = argc > 1 ? argv[1] : "fork";
-    size_t bytes = (argc > 2 ? strtoul(argv[2], NULL, 10) : 0) << 20;
-    struct pollfd input = {.fd = 0, .events = POLLIN, .revents = 0};
-    char line[64];
-    if (bytes) {
-        char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED)
-            return 1;
-        madvise(memory, bytes, MADV_NOHUGEPAGE);
-        for (size_t at = 0; at < bytes; at += 4096)
-            memory[at] = 1;
-    }
-    target_ready("");
-    for (;;) {
-        if (round_trip(how)) {
-            fflush(stdout);
-            return 1;
+    volatile uint64_t sink = 1;
+    while (!target_asked_to_stop() && children < CHILDREN_MAX) {
+        uint64_t state = sink, began = target_now_ns(), used = own_cpu_ns();
+        int status = 0;
+        pid_t child = make_child(children % CHECKED_EVERY == CHECKED_EVERY - 1);
+        made[children].cpu_ns = own_cpu_ns() - used;
+        made[children].at_ns = began;
+        made[children].lasted_ns = target_now_ns() - began;
+        children++;
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+            bad++;
+            last_bad = child < 0 ? errno : status;
         }
-        if (poll(&input, 1, 0) != 1)
-            continue;
-        if (read(0, line, sizeof line) <= 0)
-            break;
-        answer();
+        SPIN(state, 2000000, 6364136223846793005ULL);
+        sink = state;
     }
-    printf("made %lu\n", serial);
+}
+
+static void *make_children_in_thread(void *argument)
+{
+    (void)argument;
+    make_children();
+    return NULL;
+}
+
+int main(int count, char **arguments)
+{
+    if (count != 3) {
+        fputs("usage: forks MEGABYTES fork|vfork|spawn|clone3|thread\n", stderr);
+        return 2;
+    }
+    size_t bytes = (size_t)atol(arguments[1]) << 20;
+    volatile char *memory = malloc(bytes);
+    for (size_t i = 0; i < bytes; i += 4096)
+        memory[i] = 1;
+    kind = arguments[2];
+    target_ready("");
+    if (strcmp(kind, "thread") == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, make_children_in_thread, NULL);
+        pthread_join(thread, NULL);
+    } else {
+        make_children();
+    }
+    for (unsigned long i = 0; i < children; i++)
+        printf("child %llu %llu %llu\n", (unsigned long long)made[i].at_ns, (unsigned long long)made[i].lasted_ns,
+               (unsigned long long)made[i].cpu_ns);
+    printf("children %lu bad %lu last %d\n", children, bad, last_bad);
     return 0;
 }

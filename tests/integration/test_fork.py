@@ -1,0 +1,91 @@
+"""Targets that make children, and targets that become another program."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from flametap.model import Clock
+from recording import capturing, doubts, record, stacks
+from running import Start, wait_until
+from targetbuild import Builder
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+MEGABYTES = int(os.environ.get("FLAMETAP_TEST_MEGABYTES", "256"))
+# The bar is 1.5 times the usual; CPU time, so that it holds on a machine with other things to do.
+SLOWDOWN = 1.5
+KINDS = ("fork", "vfork", "spawn", "clone3", "thread")
+
+
+@dataclass(frozen=True)
+class Child:
+    """One call that made a child."""
+
+    at_ns: int
+    lasted_ns: int
+    cpu_ns: int
+
+
+def _children(lines: list[str]) -> list[Child]:
+    *made, summary = lines
+    found = re.fullmatch(r"children (\d+) bad (\d+) last (-?\d+)", summary)
+    assert found, summary
+    assert found[2] == "0", f"the children look at themselves in forks.c: {summary}"
+    children = [Child(*(int(word) for word in line.split()[1:])) for line in made]
+    assert len(children) == int(found[1])
+    return children
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_children_are_untouched(start: Start, kind: str, seconds: float) -> None:
+    target = start("forks", "16", kind)
+    capture = record(target.pid, seconds, rate_hz=1000)
+    names = {name for stack in stacks(capture).weights for name in stack}
+    made = len(_children(target.finish()))
+    assert made > 8, doubts(capture)
+    assert "make_children" in names, names
+    # A child's stacks would be its parent's, and the parent waits meanwhile.
+    assert "look_at_itself" not in names
+
+
+def test_a_big_process_forks_as_fast_as_ever(start: Start, seconds: float) -> None:
+    target = start("forks", str(MEGABYTES), "fork")
+    length_s = max(seconds, 3.0)
+    time.sleep(length_s)  # its usual time, without us
+    attached_ns = time.monotonic_ns()
+    with capturing(target.pid, rate_hz=1000) as capture:
+        began_ns = time.monotonic_ns()
+        assert not capture.wait(length_s), capture.status().reason
+        ended_ns = time.monotonic_ns()
+    children = _children(target.finish())
+    usual = [child.cpu_ns for child in children if child.at_ns < attached_ns]
+    sampled = [child.cpu_ns for child in children if began_ns <= child.at_ns <= ended_ns]
+    assert len(usual) >= 2, children
+    assert len(sampled) >= 2, children
+    assert statistics.median(sampled) <= SLOWDOWN * statistics.median(usual), (usual, sampled)
+
+
+@pytest.mark.parametrize("who", ["main", "thread"])
+def test_exec_ends_the_session_and_keeps_what_was_sampled(
+    start: Start, builder: Builder, who: str
+) -> None:
+    target = start("execs", who, str(builder.program("ratio")))
+    with capturing(target.pid, rate_hz=1000) as capture:
+        wait_until(lambda: capture.status().counters.get("signals_handled", 0) > 100, "samples", 20)
+        target.say("go")  # answered by the new program's "ready"
+        assert capture.wait(10)
+        assert "exec" in capture.status().reason
+        capture.stop()
+        capture.finish_symbols(60)
+        sampled = stacks(capture, Clock.CPU)
+    names = {name for stack in sampled.weights for name in stack}
+    assert {"before_exec", "thread_work"} <= names, doubts(capture)
+    assert not names & {"heavy", "light"}, names
+    assert target.alive
+    assert target.finish()[-1].startswith("cycles ")
