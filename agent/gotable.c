@@ -3,8 +3,8 @@
  * runtime unwinds by: for every pc, by how much the stack pointer has moved since the function was entered. It is mapped
  * and kept when a program is stripped. Formats of Go 1.18 and 1.20. Sampler thread only.
  *
- * Functions that the table marks as the top of a stack are roots. So are those that move to another stack (mcall,
- * systemstack, calls into C): what lies above them is not their caller.
+ * Functions that the table marks as the top of a stack are roots. So are those that move to another stack and leave no
+ * frame on the one they came from (mcall, systemstack, calls into C): what lies above them is not their caller.
  *
  * The bytes are not trusted: every read is bounds-checked, the work is linear in the number of functions and values.
  * Sources: go/src/debug/gosym/pclntab.go, go/src/runtime/symtab.go and runtime2.go (struct _func), traceback.go.
@@ -116,42 +116,85 @@ static void go_row(struct go_rows *out, u64 pc_offset, const struct unwind_rule 
     out->last_rule = number;
 }
 
+/* A run of code over which the stack pointer does not move. */
+struct go_run {
+    u64 at;                               /* of the next run's numbers */
+    u64 start, end;                       /* relative to the module's text */
+    i64 moved;                            /* bytes, downwards, since the function was entered */
+};
+
+/* The next run. 0 when there is none, or none that can be believed. */
+static u32 go_next_run(const struct go_table *t, struct go_run *run)
+{
+    u32 is_first = run->moved == -1 && run->start == run->end;
+    u32 change = go_varint(t, &run->at), length;
+    if (change == 0 && !is_first)
+        return 0;
+    length = go_varint(t, &run->at);
+    run->moved += (i64)(change >> 1) ^ -(i64)(change & 1);
+    run->start = run->end;
+    run->end += length;
+    return run->at < t->bytes && length && run->moved > -0x7fffffff && run->moved < 0x7ffffff0;
+}
+
+static struct go_run go_runs_begin(const struct go_table *t, u64 record, u64 start)
+{
+    struct go_run run = {t->values + go_u32(t, record + 16), start, start, -1};
+    if (!go_u32(t, record + 16))          /* offset 0: no values */
+        run.at = t->bytes;
+    return run;
+}
+
+/* How the frames of a function are found. */
+enum go_frames { GO_BY_RSP, GO_BY_RBP, GO_ROOT };
+
+/*
+ * A function that moves to another stack leaves rbp behind on the one it came from, where its frame is, if it has one:
+ * calls into the vDSO, callbacks from C. mcall keeps a word on the stack, and no rbp.
+ */
+static enum go_frames go_frames_of(const struct go_table *t, u64 record, u64 start, u64 end)
+{
+    u64 name = go_u32(t, record + 4);
+    u32 flags = record + t->flag_offset < t->bytes ? t->data[record + t->flag_offset] : 0;
+    struct go_run run = go_runs_begin(t, record, start);
+    if (!(flags & (GO_TOP_OF_STACK | GO_WRITES_SP)) || go_name_begins(t, name, "runtime.sigtramp"))
+        return GO_BY_RSP;
+    if (!(flags & GO_TOP_OF_STACK) && !go_name_begins(t, name, "runtime.mcall"))
+        while (run.end < end && go_next_run(t, &run))
+            if (run.moved > 0)
+                return GO_BY_RBP;
+    return GO_ROOT;
+}
+
 /* The function at [start, end), relative to the module's text, whose record is at `record`. */
 static void go_function_rows(const struct go_table *t, u64 record, u64 start, u64 end, struct go_rows *out)
 {
     struct unwind_rule rule = {CFA_RSP, RBP_SAME, RA_AT_CFA, 0, 8, 0, -8, 0};
     struct unwind_rule none = {CFA_NONE, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
-    u32 flags = record + t->flag_offset < t->bytes ? t->data[record + t->flag_offset] : 0;
-    u64 at = t->values + go_u32(t, record + 16), pc = start;
-    i64 value = -1;
+    enum go_frames frames = go_frames_of(t, record, start, end);
+    struct go_run run = go_runs_begin(t, record, start);
     if (go_name_begins(t, go_u32(t, record + 4), "runtime.sigreturn")) {
         struct unwind_rule signal = {CFA_SIGNAL, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
         go_row(out, start ? start - 1 : start, &signal); /* returned to, but not called */
         return;
     }
-    if (flags & (GO_TOP_OF_STACK | GO_WRITES_SP) && !go_name_begins(t, go_u32(t, record + 4), "runtime.sigtramp")) {
+    if (frames == GO_ROOT) {
         rule.ra_kind = RA_UNDEFINED;
         go_row(out, start, &rule);
         return;
     }
-    while (pc < end && go_u32(t, record + 16)) { /* offset 0: no values */
-        u32 change = go_varint(t, &at), length;
-        if (change == 0 && pc != start)
-            break;
-        length = go_varint(t, &at);
-        value += (i64)(change >> 1) ^ -(i64)(change & 1);
-        if (at >= t->bytes || length == 0 || value < -0x7fffffff || value > 0x7ffffff0)
-            break;
-        rule.cfa_off = (i32)value + 8;
+    while (run.end < end && go_next_run(t, &run)) {
+        u32 has_frame = run.moved > 0;
+        rule.cfa_kind = has_frame && frames == GO_BY_RBP ? CFA_RBP : CFA_RSP;
+        rule.cfa_off = rule.cfa_kind == CFA_RBP ? 16 : (i32)run.moved + 8;
         /* Functions with a frame keep the caller's rbp at its upper end. */
-        rule.rbp_kind = value ? RBP_SAVED : RBP_SAME;
-        rule.rbp_off = value ? -16 : 0;
+        rule.rbp_kind = has_frame ? RBP_SAVED : RBP_SAME;
+        rule.rbp_off = has_frame ? -16 : 0;
         /* Below zero: it has taken its own return address off the stack. */
-        go_row(out, pc, value < 0 || value & 7 ? &none : &rule);
-        pc += length;
+        go_row(out, run.start, run.moved < 0 || run.moved & 7 ? &none : &rule);
     }
-    if (pc < end)
-        go_row(out, pc, &none);
+    if (run.end < end)
+        go_row(out, run.end, &none);
 }
 
 static void go_rows_of(const struct go_table *t, const struct module *m, struct go_rows *out)

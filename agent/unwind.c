@@ -105,7 +105,7 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
         return 0;
     }
     /* A rule may lead to another stack (split stacks, Rust's psm); one that counts from rsp does not. */
-    if ((cfa <= u->sp || cfa > u->stack_end) && rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_PLT &&
+    if ((cfa <= u->sp || cfa > u->stack_end) && !u->guessed && rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_PLT &&
         window_is_elsewhere_sigsafe(u, cfa - 8) && stack_switch_sigsafe(u, cfa - 8))
         u->sp = cfa - 8;
     if (rule->ra_kind == RA_REG ? !leaf_register_sigsafe(u, (u32)rule->ra_off, &ra)

@@ -16,7 +16,7 @@
  */
 
 #define RED_ZONE_BYTES 128                /* below sp, kept by the kernel when it delivers a signal: ABI 3.2.2 */
-#define COPY_FIRST_BYTES 4096             /* most stacks need no more; the time is that of the call, not of the bytes */
+#define COPY_FIRST_BYTES 8192             /* most stacks need no more; the time is that of the call, not of the bytes */
 #define COPY_BELOW_BYTES 256              /* what a rule reads besides the return address lies below it */
 #define STACK_UNKNOWN_BYTES (1ULL << 20)  /* looked at above sp where the maps know of no mapping */
 #define STACK_GROWTH_BYTES (64ULL << 20)  /* how far the main thread's stack may have grown since the maps were read */

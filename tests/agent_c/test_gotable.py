@@ -12,7 +12,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from agent_build import build_driver, run_driver
-from eh_frame import CFA_NONE, CFA_RSP, CFA_SIGNAL
+from eh_frame import CFA_NONE, CFA_RBP, CFA_RSP, CFA_SIGNAL
 from flametap.agent import C_SOURCES
 
 pytestmark = pytest.mark.needs("age", "sanitizers")
@@ -20,6 +20,28 @@ pytestmark = pytest.mark.needs("age", "sanitizers")
 DRIVER = Path(__file__).parent / "gotable_driver.c"
 MAGIC = b"\xf0\xff\xff\xff\0\0\1\x08"  # Go 1.18 and 1.19
 TOP_OF_STACK, WRITES_SP = 1, 2
+# Assembly that moves to another stack, without a frame and with one that rbp points to. Compiled
+# functions of the same names call it.
+ROOTS = {
+    "gogo",
+    "runtime.rt0_go",
+    "runtime.mstart",
+    "runtime.mcall",
+    "runtime.systemstack",
+    "runtime.morestack",
+    "runtime.asmcgocall",
+    "runtime.goexit",
+    "runtime.clone",
+}
+BY_RBP = {
+    "time.now",
+    "runtime.nanotime1",
+    "runtime.cgocallback",
+    "runtime.sigfwd",
+    "runtime.callCgoSigaction",
+    "runtime.callCgoMmap",
+    "runtime.callCgoMunmap",
+}
 
 
 class GoProgram(NamedTuple):
@@ -66,7 +88,7 @@ def driver(
 
 
 def stack_moves(program: GoProgram) -> list[tuple[int, str, int]]:
-    """(address, "sp" | "root" | "signal" | "none", bytes the stack pointer moved), each up to the
+    """(address, what holds there, bytes the stack pointer moved), each up to the
     next."""
     table = program.table
     count, _, _, names, _, _, values, functions = struct.unpack_from("<8Q", table, 8)
@@ -79,9 +101,11 @@ def stack_moves(program: GoProgram) -> list[tuple[int, str, int]]:
         start, end = program.text + entry, program.text + next_entry
         if text.startswith("runtime.sigreturn"):
             rows.append((start, "signal", 0))
-        elif flags & (TOP_OF_STACK | WRITES_SP) and not text.startswith("runtime.sigtramp"):
+        elif (is_special := flags & (TOP_OF_STACK | WRITES_SP)) and text in ROOTS:
             rows.append((start, "root", 0))
         else:
+            by_rbp = is_special and text in BY_RBP
+            assert by_rbp or not is_special or text == "runtime.sigtramp", text
             at, value, pc = values + sp_values, -1, start
             while pc < end and sp_values:
                 numbers = []
@@ -99,7 +123,8 @@ def stack_moves(program: GoProgram) -> list[tuple[int, str, int]]:
                 if change == 0 and pc != start:
                     break
                 value += -((change + 1) >> 1) if change & 1 else change >> 1
-                rows.append((pc, "sp" if value >= 0 else "none", value))
+                kind = "none" if value < 0 else "rbp" if value and by_rbp else "sp"
+                rows.append((pc, kind, value))
                 pc += length
             if pc < end:
                 rows.append((pc, "none", 0))
@@ -115,12 +140,14 @@ def test_rows_agree_with_a_second_reading(driver: Path, program: GoProgram, tmp_
     assert starts == sorted(set(starts))
     expected = stack_moves(program)
     assert len(expected) > 5000
-    assert {"root", "signal", "sp"} <= {kind for _, kind, _ in expected}
+    assert {"root", "signal", "sp", "rbp"} <= {kind for _, kind, _ in expected}
     for addr, kind, moved in expected:
         _, cfa_kind, cfa_off, is_root = ours[bisect_right(starts, addr) - 1]
         match kind:
             case "sp":
                 assert (cfa_kind, cfa_off, is_root) == (CFA_RSP, moved + 8, 0), hex(addr)
+            case "rbp":
+                assert (cfa_kind, cfa_off, is_root) == (CFA_RBP, 16, 0), hex(addr)
             case "root":
                 assert is_root, hex(addr)
             case "signal":

@@ -15,6 +15,7 @@
 #define CODE_END (CODE + 0x10000)
 #define BARE 0x500000ULL                  /* a module without CFI */
 #define RAW 0x600000ULL                   /* a module that is not compiled yet */
+#define JIT 0x700000ULL                   /* code of no file */
 #define RULE_COUNT 16
 #define FUNCTION(n) (CODE + 16ULL * (n))  /* code that rule n holds for */
 #define RETURN_TO(n) (FUNCTION(n) + 5)    /* a return address into it */
@@ -560,6 +561,94 @@ static void case_frames_too_large_for_the_budget(void)
     require(u.verdict == VERDICT_TRUNCATED_DEPTH || u.verdict == VERDICT_BAD_MEMORY, "ends");
 }
 
+static void ends(u32 verdict, u64 fault_pc)
+{
+    require(u.verdict == verdict, "verdict");
+    require(u.fault_pc == fault_pc, "the code at fault");
+}
+
+/* Every way a walk can end: what is said of it, and the code that is named. */
+static void case_each_end_has_its_verdict_and_its_fault(void)
+{
+    u64 gregs[23] = {0};
+    world_new(16);
+    rule(1, CFA_RSP, 16);
+    rule(5, CFA_UNSUPPORTED, 0);
+    rule(6, CFA_RSP, 8)->ra_kind = RA_UNSUPPORTED;
+    rule(7, CFA_REG, 8)->cfa_reg = 11;
+    rule(8, CFA_DEREF_RSP, 0);
+    rule(9, CFA_SIGNAL, 0);
+    root(10);
+
+    walk(FUNCTION(10), 0, 0, 1, NULL);
+    ends(VERDICT_COMPLETE, 0);
+    stack[1] = 0; /* a thread's first frame returns to nowhere */
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    ends(VERDICT_COMPLETE, 0);
+    walk(BARE + 0x10, 0, 0, 1, NULL); /* rbp cleared at an entry point */
+    ends(VERDICT_GUESSED, 0);
+
+    walk(BARE + 0x10, 0, 0x77, 1, NULL); /* no rule, no frame pointer, nothing to be found */
+    ends(VERDICT_NO_UNWIND_INFO, BARE + 0x10);
+    walk(JIT + 0x10, 0, 0x77, 1, NULL); /* the same in code of no file */
+    ends(VERDICT_NO_UNWIND_INFO, JIT + 0x10);
+    stack[1] = BARE + 0x25; /* … and in a caller */
+    walk(FUNCTION(1), 0, 0x77, 1, NULL);
+    ends(VERDICT_NO_UNWIND_INFO, BARE + 0x24);
+
+    stack[1] = 0xdead; /* the frame whose return address is none */
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    ends(VERDICT_BAD_MEMORY, FUNCTION(1));
+    walk(0xdead, 0, 0, 1, NULL); /* a call through a wild pointer */
+    ends(VERDICT_BAD_MEMORY, 0xdead);
+    walk(FUNCTION(8), 0, 0, 1, NULL); /* leads nowhere */
+    ends(VERDICT_BAD_MEMORY, FUNCTION(8));
+    walk(FUNCTION(9), 12, 0, 1, NULL); /* registers beyond the end of the stack */
+    ends(VERDICT_BAD_MEMORY, FUNCTION(9));
+    walk(FUNCTION(7), 0, 0, 1, gregs); /* the register is known, and no stack */
+    ends(VERDICT_BAD_MEMORY, FUNCTION(7));
+
+    walk(FUNCTION(5), 0, 0, 1, NULL);
+    ends(VERDICT_UNSUPPORTED_RULE, FUNCTION(5));
+    walk(FUNCTION(6), 0, 0, 1, NULL);
+    ends(VERDICT_UNSUPPORTED_RULE, FUNCTION(6));
+    walk(FUNCTION(7), 0, 0, 1, NULL); /* a register that only the leaf knows */
+    ends(VERDICT_UNSUPPORTED_RULE, FUNCTION(7));
+
+    walk(RAW + 0x10, 0, 0, 1, NULL);
+    ends(VERDICT_RETRY, RAW + 0x10);
+}
+
+/* What the host is told: the module of the code at fault; none where that is in no file, or where nobody is. */
+static void case_the_module_at_fault(void)
+{
+    static struct ring_header ring;
+    u32 injected = 0;
+    u64 pcs[1] = {FUNCTION(1)};
+    world_new(8);
+    agent.ring = &ring;
+    agent.traces = calloc(TRACE_SLOTS, sizeof *agent.traces);
+    agent.traces_out.data = calloc(1, 4096);
+    agent.traces_out.capacity = 4096;
+    static const struct {
+        u32 verdict;
+        u64 fault_pc;
+        u32 module;
+    } ends[] = {
+        {VERDICT_NO_UNWIND_INFO, BARE + 0x10, 2}, {VERDICT_NO_UNWIND_INFO, JIT + 0x10, 0},
+        {VERDICT_BAD_MEMORY, FUNCTION(1), 1},     {VERDICT_BAD_MEMORY, 0xdead, 0},
+        {VERDICT_TRUNCATED_DEPTH, 0, 0},          {VERDICT_COMPLETE, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        pcs[0] = FUNCTION(1) + i; /* another stack each time */
+        u32 used = agent.traces_out.used;
+        require(trace_intern(&agent, pcs, 1, ends[i].verdict, ends[i].fault_pc, &injected) == i + 1, "a new trace");
+        const struct trace_record *record = (const void *)(agent.traces_out.data + used);
+        require(record->trace_id == i + 1 && record->verdict == ends[i].verdict, "the record");
+        require(record->fault_module == ends[i].module, "the module at fault");
+    }
+}
+
 #define CASE(name) {#name, case_##name}
 static const struct {
     const char *name;
@@ -585,6 +674,8 @@ static const struct {
     CASE(stack_that_ends_too_early),
     CASE(module_not_compiled_yet),
     CASE(deeper_than_the_limit),
+    CASE(each_end_has_its_verdict_and_its_fault),
+    CASE(the_module_at_fault),
     CASE(guard_page_above_sp),
     CASE(stack_unmapped_since_the_maps_were_read),
     CASE(stack_the_maps_do_not_know),

@@ -103,3 +103,14 @@ def test_handler_asleep_on_an_alternate_stack(start: Start) -> None:
     target.finish()
     stack = heaviest_stack(capture, Clock.WALL)
     assert has_chain(stack, "raise", "on_signal", "descend"), stack
+
+
+@pytest.mark.parametrize("kind", ["ucontext", "switch"])
+def test_coroutines(start: Start, kind: str, seconds: float) -> None:
+    """Stacks that come and go, of the C library's making and of nobody's."""
+    target = start("coroutines", kind, "16384")
+    capture = record(target.pid, seconds)
+    assert target.finish() == ["coroutines ran wrong 0"]
+    assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    root = "__start_context" if kind == "ucontext" else "coroutine_main"
+    assert any(stack[0] == root and "descend" in stack for stack in stacks(capture).weights)
