@@ -1,7 +1,8 @@
 """The single checks that stand before an attach: one function and one message each.
 
-A check reads ``/proc`` and nothing else: the target does not notice. It returns a finding, or
-raises the error that refuses the attach. ``preflight`` runs them in the order of ``CHECKS``. The
+A check reads ``/proc`` and nothing else: the target does not notice. The one exception are the
+seccomp filters of a process that has some (``filters``). It returns a finding, or raises the error
+that refuses the attach. ``preflight`` runs them in the order of ``CHECKS``. The
 reasons were each tried on Frida 17.26:
 
 static program        glibc: killed by the attempt; Go, musl: frozen until we exit
@@ -9,6 +10,7 @@ musl                  the agent does not load
 stopped               the stop is lost: the program runs on after the attempt
 already traced        the attempt fails after 10 s
 seccomp, strict mode  the first system call of the agent kills the process
+seccomp filter        its answer is asked for each call that an attach makes (``seccomp``)
 no spare tasks        GLib aborts the process when a thread cannot be started
 big mapped files      see ``freeze``
 """
@@ -21,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from flametap import freeze, procfs, program, rights
+from flametap import filters, freeze, procfs, program, rights, seccomp
 from flametap.errors import CannotAttachError, FlametapError, PermissionRefusedError
 from flametap.procfs import Mapping, ProcessStatus
 
@@ -223,21 +225,73 @@ def _refuse_program(found: program.Program, target: Target) -> None:
 
 
 def _check_seccomp(name: str, target: Target) -> Finding:
-    if target.status.seccomp == procfs.SECCOMP_STRICT:
-        raise CannotAttachError(
-            f"{target.subject} is in strict seccomp mode; the agent's first system call would "
-            "kill it",
-            "attach before it enters that mode: flametap record -o FILE -- COMMAND",
+    by_filters: dict[int, int] = {}  # number of filters → a thread that has as many
+    for tid in [target.pid, *procfs.list_tasks(target.pid, target.proc)]:
+        try:
+            mode, filters_count = procfs.read_task_seccomp(target.pid, tid, target.proc)
+        except procfs.GONE:
+            continue
+        if mode == procfs.SECCOMP_STRICT:
+            raise CannotAttachError(
+                f"{target.subject} is in strict seccomp mode; the agent's first system call would "
+                "kill it",
+                "attach before it enters that mode: flametap record -o FILE -- COMMAND",
+            )
+        by_filters.setdefault(filters_count, tid)
+    if not any(by_filters):
+        return Finding(name, Severity.OK, "no seccomp filter")
+    missing: set[str] = set()
+    for filters_count, tid in by_filters.items():
+        programs: list[bytes] | None = []
+        if filters_count:
+            # In another procfs pids are not the ones that ptrace knows.
+            is_real = target.proc == procfs.PROC
+            programs = filters.read_filters(tid, filters_count) if is_real else None
+        if programs is None:
+            return _unreadable_filter(name, target, max(by_filters))
+        decision = seccomp.decide(programs, is_main_thread=tid == target.pid)
+        _refuse_filter(decision, target)
+        missing.update(decision.missing)
+    if missing:
+        return Finding(
+            name, Severity.WARNING, f"under {target.subject}'s seccomp filter " + "; ".join(missing)
         )
-    if target.status.seccomp == procfs.SECCOMP_FILTER:
+    return Finding(name, Severity.OK, "its seccomp filter allows what the agent does")
+
+
+def _refuse_filter(decision: seccomp.Decision, target: Target) -> None:
+    """Raises for a filter that kills the target, or keeps the agent out."""
+    if decision.deadly:
+        raise CannotAttachError(
+            f"{target.subject} runs under a seccomp filter that would kill it: the agent calls "
+            + seccomp.describe(decision.deadly),
+            "allow these calls (SystemCallFilter=, docker --security-opt seccomp=FILE)",
+        )
+    if decision.failing:
+        raise CannotAttachError(
+            f"{target.subject} runs under a seccomp filter that forbids what the agent needs: "
+            + seccomp.describe(decision.failing),
+            "allow these calls (SystemCallFilter=, docker --security-opt seccomp=FILE)",
+        )
+
+
+def _unreadable_filter(name: str, target: Target, filters_count: int) -> Finding:
+    _, our_count = procfs.read_task_seccomp(os.getpid(), os.getpid())
+    if filters_count <= our_count:
+        # A container's, most likely: the one around ourselves, under which we live well.
         return Finding(
             name,
             Severity.WARNING,
-            f"{target.subject} runs under a seccomp filter: if that forbids memfd_create or "
-            "socket, the attach fails, without harm",
-            "if the attach times out, relax the filter (SystemCallFilter=, docker --security-opt)",
+            f"{target.subject} runs under a seccomp filter that cannot be read, but so do we",
         )
-    return Finding(name, Severity.OK, "no seccomp filter")
+    message = (
+        f"{target.subject} runs under a seccomp filter that cannot be read: if it kills for a call "
+        "of the agent's, an attach ends the process"
+    )
+    hint = "as root outside of containers the filter can be read; to take the risk: --force"
+    return Finding(
+        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
+    )
 
 
 def _check_tasks(name: str, target: Target) -> Finding:
@@ -297,4 +351,4 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("other agents", _check_other_agent, False),
 ]
 # Each of these can take more than a millisecond: not for lists of all processes.
-SLOW_CHECKS = (_check_state, _check_frozen, _check_tasks)
+SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, _check_tasks)

@@ -1,7 +1,7 @@
 """What is asked before an attach: can this process be attached to, and without harm?
 
 ``check`` raises the first thing that stands against it, each with its own message and remedy;
-``findings`` gives them all. The checks themselves are in ``checks``. Only reads ``/proc``.
+``findings`` gives them all. The checks themselves are in ``checks``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
 
     Args:
         pid: the process.
-        force: accept a long freeze of the target (``freeze.REFUSE_S``); nothing else can be forced.
+        force: accept a long freeze of the target (``freeze.REFUSE_S``), or a seccomp filter that
+            cannot be read; nothing else can be forced.
         proc: where procfs is mounted.
 
     Raises:

@@ -110,6 +110,15 @@ def read_task_state(pid: int, tid: int, proc: str = PROC) -> str:
     return _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0]
 
 
+def read_task_seccomp(pid: int, tid: int, proc: str = PROC) -> tuple[int, int]:
+    """(mode, number of filters) of a thread; before Linux 5.9 the number is given as 1."""
+    lines = dict(
+        line.partition(":")[::2] for line in _read(f"{proc}/{pid}/task/{tid}/status").splitlines()
+    )
+    mode = int(lines.get("Seccomp", "0"))
+    return mode, int(lines.get("Seccomp_filters", "1")) if mode == SECCOMP_FILTER else 0
+
+
 def is_kernel_thread(pid: int, proc: str = PROC) -> bool:
     """True for a thread of the kernel: it has no program and no memory of its own."""
     # The name in parentheses may itself hold parentheses and spaces: fields are counted from the

@@ -56,8 +56,18 @@ _FROM_424 = """
     futex_requeue statmount listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal
 """
 _NAMES = dict(enumerate(_FROM_0.split())) | dict(enumerate(_FROM_424.split(), 424))
+_NUMBERS = {name: number for number, name in _NAMES.items()}
 
 
 def syscall_name(sysno: int) -> str:
     """The name of a system call, ``syscall_NUMBER`` for one that is not in the table."""
     return _NAMES.get(sysno, f"syscall_{sysno}")
+
+
+def syscall_number(name: str) -> int:
+    """The number of a system call of the table.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    return _NUMBERS[name]

@@ -136,7 +136,10 @@ def sampling_options(command: _Command) -> _Command:
                 help="Look for debug files there too; may be given several times.",
             ),
             click.option(
-                "--force", is_flag=True, help="Attach even if that stops the process for seconds."
+                "--force",
+                is_flag=True,
+                help="Attach even if that stops the process for seconds, or its seccomp filter "
+                "cannot be read.",
             ),
         ]
     ):

@@ -115,7 +115,7 @@ def exec_self(run: Run) -> None:
         after = receipt.take(target.pid)
         run.expect(after.descriptors == before.descriptors, f"{after.descriptors}")
         run.expect(after.signals == before.signals, f"{before.signals} {after.signals}")
-        run.expect(after.tracer == "0", f"traced by {after.tracer}")
+        run.expect(after.tracer == 0, f"traced by {after.tracer}")
     run.fact("recordings_ended_by_exec", kept)
     *_, last = target.finish()
     run.expect(last.startswith("done"), f"the last line is {last!r}")

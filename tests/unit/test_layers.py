@@ -22,7 +22,10 @@ LOW = ("model", "errors", "syscalls")
 WIRE = (*LOW, "abi", "protocol")
 COLUMNS = (*WIRE, "stacks", "chunk", "cells", "intervals")
 STORE = (*COLUMNS, "profile", "symbols.table", "calltree")
-TARGET = (*LOW, "procfs", "program", "rights", "freeze", "checks", "preflight")
+TARGET = (
+    *(*LOW, "procfs", "program", "rights", "freeze"),
+    *("seccomp", "filters", "checks", "preflight"),
+)
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
     "__main__": ("cli",),
@@ -49,7 +52,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "program": LOW,
     "rights": (*LOW, "procfs"),
     "freeze": (*LOW, "procfs", "program"),
-    "checks": (*LOW, "procfs", "program", "rights", "freeze"),
+    "seccomp": LOW,
+    "filters": (*LOW, "seccomp"),
+    "checks": (*LOW, "procfs", "program", "rights", "freeze", "seccomp", "filters"),
     "preflight": TARGET,
     "launch": (*TARGET, "injection"),
     "receipt": (*LOW, "procfs"),

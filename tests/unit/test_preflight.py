@@ -133,9 +133,10 @@ def test_program_started_through_the_loader_itself_passes(fake: FakeProc) -> Non
     preflight.check(PID, proc=fake.proc)
 
 
-def test_seccomp_filter_is_a_warning(fake: FakeProc) -> None:
-    fake.process(PID, maps=LIBC, program=DYNAMIC, Seccomp="2")
-    assert "seccomp filter" in preflight.check(PID, proc=fake.proc).warnings[0]
+def test_seccomp_filter_that_cannot_be_read_is_refused_unless_forced(fake: FakeProc) -> None:
+    fake.process(PID, maps=LIBC, program=DYNAMIC, Seccomp="2", Seccomp_filters="99")
+    assert "seccomp filter that cannot be read" in refusal(fake).message
+    assert "seccomp filter" in preflight.check(PID, force=True, proc=fake.proc).warnings[0]
 
 
 def test_other_frida_agent_is_a_warning(fake: FakeProc) -> None:

@@ -1,0 +1,82 @@
+"""Reads the seccomp filters of a thread.
+
+The kernel shows them to a tracer only, while the thread is stopped, and only with CAP_SYS_ADMIN and
+no filter around ourselves (PTRACE_SECCOMP_GET_FILTER, ptrace(2)). The stop lasts well under a
+millisecond; a thread that waits in epoll_wait may see one EINTR, as with the attach itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+import time
+
+from flametap.seccomp import INSTRUCTION
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+PTRACE_SECCOMP_GET_FILTER = 0x420C
+# <linux/wait.h>: threads, too, not only children that signal their end.
+WALL = 0x40000000
+PTRACE_EVENT_STOP = 128
+STOP_LIMIT_S = 1.0
+LOOK_INTERVAL_S = 0.0002
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.restype = ctypes.c_long
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+
+def read_filters(tid: int, count: int) -> list[bytes] | None:
+    """The filters of a thread, each a row of struct sock_filter.
+
+    Args:
+        tid: the thread.
+        count: how many it has: Seccomp_filters of its status.
+
+    Returns:
+        None when the kernel does not show them, or the thread does not stop.
+    """
+    found: list[list[bytes] | None] = []
+    # On a thread of its own: what a tracer holds, however that came about, is let go at its end.
+    reader = threading.Thread(target=lambda: found.append(_read_filters(tid, count)))
+    reader.start()
+    reader.join()
+    return found[0] if found else None
+
+
+def _read_filters(tid: int, count: int) -> list[bytes] | None:
+    if _libc.ptrace(PTRACE_SEIZE, tid, None, None) != 0:
+        return None
+    _libc.ptrace(PTRACE_INTERRUPT, tid, None, None)
+    own_signal = _wait_for_stop(tid)
+    if own_signal is None:
+        return None
+    programs = [_read_filter(tid, index) for index in range(count)]
+    _libc.ptrace(PTRACE_DETACH, tid, None, own_signal)
+    return programs if all(programs) else None
+
+
+def _read_filter(tid: int, index: int) -> bytes:
+    """Empty when the kernel does not show it."""
+    instructions = int(_libc.ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, None))
+    if instructions <= 0:
+        return b""
+    program = ctypes.create_string_buffer(instructions * INSTRUCTION.size)
+    _libc.ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, ctypes.addressof(program))
+    return program.raw
+
+
+def _wait_for_stop(tid: int) -> int | None:
+    """The signal that the thread was about to get when it stopped, 0 for none; None when it does
+    not stop."""
+    for _ in range(round(STOP_LIMIT_S / LOOK_INTERVAL_S)):
+        with contextlib.suppress(ChildProcessError):
+            # Stops only: the end of a child of ours is for others to see.
+            stop = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WNOHANG | WALL)
+            if stop is not None:
+                event, number = stop.si_status >> 8, stop.si_status & 0x7F
+                return 0 if event == PTRACE_EVENT_STOP else number
+        time.sleep(LOOK_INTERVAL_S)
+    return None

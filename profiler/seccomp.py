@@ -1,0 +1,282 @@
+"""What a seccomp filter would do to the system calls that an attach makes in the target.
+
+A filter is a small program of classic BPF that the kernel runs before every system call; it decides
+by number and arguments. ``decide`` runs it for each call of ``ATTACH_CALLS`` and says which of them
+would kill the process and which would fail. Pure: ``filters`` reads the programs.
+
+Source: Documentation/userspace-api/seccomp_filter.rst, <linux/seccomp.h>, <linux/filter.h>,
+seccomp(2).
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flametap.syscalls import syscall_number
+
+# One instruction: struct sock_filter {u16 code; u8 jt; u8 jf; u32 k}.
+INSTRUCTION = struct.Struct("=HBBI")
+# struct seccomp_data {int nr; u32 arch; u64 instruction_pointer; u64 args[6]}
+_DATA = struct.Struct("=iIQ6Q")
+AUDIT_ARCH_X86_64 = 0xC000003E
+# The kernel takes no longer program (BPF_MAXINSNS), and jumps only lead forward: it always ends.
+MAX_INSTRUCTIONS = 4096
+MASK = 0xFFFFFFFF
+
+# Actions, the most drastic first when compared as signed numbers.
+KILL_PROCESS, KILL_THREAD, TRAP, ERRNO = 0x80000000, 0x00000000, 0x00030000, 0x00050000
+USER_NOTIFICATION, TRACE, LOG, ALLOW = 0x7FC00000, 0x7FF00000, 0x7FFC0000, 0x7FFF0000
+ACTION_MASK = 0xFFFF0000
+DEADLY = (KILL_PROCESS, KILL_THREAD, TRAP)
+FAILING = (ERRNO, TRACE)  # without a tracer TRACE is ENOSYS
+
+AF_UNIX, SOCK_STREAM, SOCK_CLOEXEC = 1, 1, 0x80000
+AT_FDCWD = 0xFFFFFF9C
+POINTER = 0x7F0000001000
+# Of glibc's pthread_create.
+CLONE_FLAGS = 0x3D0F00
+PR_SET_NAME = 15
+F_GETFD, F_SETFD = 1, 2
+FUTEX_WAIT, FUTEX_WAKE = 0x80, 0x81
+
+# What Frida's injection, its agent and ours call, with the arguments a filter may look at: seen
+# with a filter that reports every call (frida 17.26, glibc 2.36), newer glibc's added.
+_CALLS: dict[str, tuple[int, ...]] = {
+    "mmap": (0, 1 << 20, 7, 0x22, MASK),
+    "mprotect": (POINTER, 4096, 5),
+    "munmap": (POINTER, 4096),
+    "mremap": (POINTER, 4096, 8192, 1),
+    "madvise": (POINTER, 4096, 4),
+    "brk": (),
+    "openat": (AT_FDCWD, POINTER, 0x80000),
+    "read": (3, POINTER, 64),
+    "pread64": (3, POINTER, 64),
+    "write": (3, POINTER, 8),
+    "close": (3,),
+    "fstat": (3, POINTER),
+    "newfstatat": (3, POINTER, POINTER, 0x1000),
+    "getdents64": (3, POINTER, 32768),
+    "fcntl": (3, F_SETFD, 1),
+    "dup3": (3, 4, 0x80000),
+    "pipe2": (POINTER, 0x80000),
+    "eventfd2": (0, 0x80800),
+    "poll": (POINTER, 1, 0),
+    "ppoll": (POINTER, 1, 0, 0, 8),
+    "access": (POINTER, 4),
+    "uname": (POINTER,),
+    "socketpair": (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, POINTER),
+    "socket": (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+    "connect": (3, POINTER, 64),
+    "sendto": (3, POINTER, 1, 0x4000, 0, 0),
+    "sendmsg": (3, POINTER, 0x4000),
+    "recvmsg": (3, POINTER, 0),
+    "recvfrom": (3, POINTER, 64, 0, 0, 0),
+    "getsockopt": (3, 1, 3, POINTER, POINTER),
+    "setsockopt": (3, 1, 7, POINTER, 4),
+    "getsockname": (3, POINTER, POINTER),
+    "getpeername": (3, POINTER, POINTER),
+    "shutdown": (3, 2),
+    "clone3": (POINTER, 88),
+    "clone": (CLONE_FLAGS, POINTER, POINTER, POINTER, POINTER),
+    "rseq": (POINTER, 32, 0, 0x53053053),
+    "set_robust_list": (POINTER, 24),
+    "get_robust_list": (0, POINTER, POINTER),
+    "prctl": (PR_SET_NAME, POINTER),
+    "sigaltstack": (0, POINTER),
+    "sched_getaffinity": (0, 32, POINTER),
+    "sched_yield": (),
+    "gettid": (),
+    "getpid": (),
+    "geteuid": (),
+    "getegid": (),
+    "futex": (POINTER, FUTEX_WAIT, 0),
+    "prlimit64": (0, 7, 0, POINTER),
+    "clock_gettime": (1, POINTER),
+    "clock_nanosleep": (1, 0, POINTER, 0),
+    "getrandom": (POINTER, 16, 1),
+    "rt_sigaction": (23, POINTER, POINTER, 8),
+    "rt_sigprocmask": (2, POINTER, POINTER, 8),
+    "exit": (0,),
+    "restart_syscall": (),  # made by the kernel for a thread that was stopped in its sleep
+    "memfd_create": (POINTER, 1),
+    "ftruncate": (3, 1 << 22),
+    "close_range": (0, MASK, 2),
+    "process_vm_readv": (0, POINTER, 1, POINTER, 1, 0),
+    "rt_tgsigqueueinfo": (0, 0, 23, POINTER),
+    "rt_sigreturn": (),
+}
+# Threads that the target had before run only our signal handler, and sleeps that go on after it.
+_THREAD_CALLS = ("rt_sigreturn", "restart_syscall", "process_vm_readv")
+# What fails without them: nothing, or what the text says.
+OPTIONAL = {
+    "get_robust_list": "",
+    "sched_getaffinity": "",
+    "access": "",
+    "uname": "",
+    "madvise": "",
+    "brk": "",
+    "mremap": "",
+    "sched_yield": "",
+    "socket": "",  # only where socketpair fails
+    "connect": "",
+    "shutdown": "",
+    "getpeername": "",
+    "setsockopt": "",
+    "sigaltstack": "",
+    "prctl": "",
+    "getrandom": "",
+    "rt_tgsigqueueinfo": "running threads cannot be sampled",
+}
+# An error in place of these is as bad: the thread goes on where it never was, or wakes too early;
+# glibc aborts; Frida reads what it then could not be sure of (each tried, glibc 2.36, frida 17.26).
+_MUST_SUCCEED = ("rt_sigreturn", "restart_syscall", "exit", "rseq", "process_vm_readv")
+# glibc goes on with clone when told that there is no clone3, and only then.
+_NO_CLONE3 = ERRNO | errno.ENOSYS
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What would become of an attach."""
+
+    deadly: tuple[str, ...] = ()  # calls that kill the thread or the process
+    failing: tuple[str, ...] = ()  # calls without which the attach fails
+    missing: tuple[str, ...] = ()  # what does not work without the others, in words
+
+
+def decide(programs: Sequence[bytes], *, is_main_thread: bool) -> Decision:
+    """Runs all filters of a thread for all calls that it, or a thread born of it, would make.
+
+    Args:
+        programs: the filters, each a row of ``INSTRUCTION``; the kernel runs them all.
+        is_main_thread: it is the one that the injection runs on.
+
+    Raises:
+        ValueError: a program that is none.
+    """
+    names = _CALLS if is_main_thread else _THREAD_CALLS
+    decoded = [list(INSTRUCTION.iter_unpack(program)) for program in programs]
+    deadly, failing, missing = [], [], []
+    for name in names:
+        answers = (_run(program, name, _CALLS[name]) for program in decoded)
+        answer = min(answers, key=_severity, default=ALLOW)
+        if name == "clone3" and answer == _NO_CLONE3:
+            continue
+        action = answer & ACTION_MASK
+        if action in DEADLY or (action in FAILING and name in _MUST_SUCCEED):
+            deadly.append(name)
+        elif action in FAILING and name not in OPTIONAL:
+            failing.append(name)
+        elif action in FAILING and OPTIONAL[name]:
+            missing.append(OPTIONAL[name])
+    return Decision(tuple(deadly), tuple(failing), tuple(missing))
+
+
+def _severity(answer: int) -> int:
+    action = answer & ACTION_MASK
+    return action - (1 << 32) if action & 0x80000000 else action
+
+
+def _run(program: Sequence[tuple[int, int, int, int]], name: str, args: tuple[int, ...]) -> int:
+    number = syscall_number(name)
+    padded = (*args, *(0,) * (6 - len(args)))
+    data = _DATA.pack(number, AUDIT_ARCH_X86_64, POINTER, *padded)
+    return run(program, data)
+
+
+def run(program: Sequence[tuple[int, int, int, int]], data: bytes) -> int:
+    """Runs one filter, as the kernel does.
+
+    Args:
+        program: (code, jt, jf, k) of each instruction.
+        data: struct seccomp_data.
+
+    Returns:
+        the filter's answer: action and data of it.
+
+    Raises:
+        ValueError: an instruction that a filter must not have, or an end without an answer.
+    """
+    if len(program) > MAX_INSTRUCTIONS:
+        raise ValueError(f"a filter of {len(program)} instructions")
+    a = x = 0
+    memory = [0] * 16
+    at = 0
+    while 0 <= at < len(program):
+        code, jump_true, jump_false, k = program[at]
+        at += 1
+        kind = code & 7
+        operand = x if code & 8 else k
+        if kind in (0, 1):  # BPF_LD, BPF_LDX: a word of the data, a constant, memory, the length
+            value = _load(code, k, data, memory)
+            a, x = (value, x) if kind == 0 else (a, value)
+        elif kind in (2, 3):  # BPF_ST, BPF_STX
+            memory[k & 15] = a if kind == 2 else x
+        elif kind == 4:  # BPF_ALU
+            a = _calculate(code & 0xF0, a, operand)
+        elif kind == 5:  # BPF_JMP
+            if code & 0xF0 == 0:
+                at += k
+            else:
+                at += jump_true if _compare(code & 0xF0, a, operand) else jump_false
+        elif kind == 6:  # BPF_RET: a constant, or A
+            return a if code & 0x18 == 0x10 else k
+        elif code & 0xF8 == 0:  # BPF_MISC | BPF_TAX
+            x = a
+        else:  # BPF_TXA
+            a = x
+    raise ValueError("a filter without an answer")
+
+
+def _load(code: int, k: int, data: bytes, memory: Sequence[int]) -> int:
+    mode = code & 0xE0
+    if mode == 0x00:  # BPF_IMM
+        return k
+    if mode == 0x60:  # BPF_MEM
+        return memory[k & 15]
+    if mode == 0x80:  # BPF_LEN
+        return len(data)
+    if mode == 0x20 and k % 4 == 0 and k + 4 <= len(data):  # BPF_ABS
+        return int.from_bytes(data[k : k + 4], "little")
+    raise ValueError(f"instruction {code:#x} in a filter")
+
+
+def _calculate(operation: int, a: int, operand: int) -> int:
+    if operation in (0x30, 0x90) and operand == 0:
+        raise ValueError("a filter that divides by zero")
+    result = {
+        0x00: lambda: a + operand,
+        0x10: lambda: a - operand,
+        0x20: lambda: a * operand,
+        0x30: lambda: a // operand,
+        0x40: lambda: a | operand,
+        0x50: lambda: a & operand,
+        0x60: lambda: a << (operand & 31),
+        0x70: lambda: a >> (operand & 31),
+        0x80: lambda: -a,
+        0x90: lambda: a % operand,
+        0xA0: lambda: a ^ operand,
+    }.get(operation)
+    if result is None:
+        raise ValueError(f"operation {operation:#x} in a filter")
+    return result() & MASK
+
+
+def _compare(condition: int, a: int, operand: int) -> bool:
+    if condition == 0x10:
+        return a == operand
+    if condition == 0x20:
+        return a > operand
+    if condition == 0x30:
+        return a >= operand
+    if condition == 0x40:
+        return bool(a & operand)
+    raise ValueError(f"condition {condition:#x} in a filter")
+
+
+def describe(names: Sequence[str]) -> str:
+    """A few names for a message."""
+    shown = ", ".join(names[:6])
+    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
