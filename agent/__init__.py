@@ -26,6 +26,7 @@ C_SOURCES = (
     "rulecache.c",
     "window.c",
     "frame.c",
+    "entry.c",
     "guess.c",
     "unwind.c",
     "traces.c",

@@ -36,8 +36,8 @@ static u32 ends_in_call_sigsafe(const u8 *code)
 
 /*
  * Does a call instruction end just before `return_address`? Answers are kept, since a copy costs as much as forty steps:
- * an entry is {return address : 48, generation of the maps : 8, 2 no, 3 yes : 8}. Of code that belongs to no file only
- * the calls are kept: a JIT may write one where there was none. Context: signal.
+ * an entry is {return address : 48, generation of the maps : 8, 2 no, 3 yes : 8}, or one of entry.c. Of code that
+ * belongs to no file only the calls are kept: a JIT may write one where there was none. Context: signal.
  */
 static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
 {
@@ -47,7 +47,7 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
     const struct code_range *range;
     u8 code[8];
     u32 is_call;
-    if ((entry & ~0xffULL) == key)
+    if ((entry & ~3ULL) == key)
         return entry & 1;
     range = return_address < 4096 ? (const struct code_range *)0 : code_range_sigsafe(u->map, return_address - 8);
     if (!range || !code_before_sigsafe(u, range, return_address, code))
@@ -59,22 +59,23 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
 }
 
 /*
- * Without CFI. Three guesses, best first: a slot that holds our own rbp just below a return address (compiled code that
- * saved rbp and left it alone, as HotSpot's does); the frame that rbp points to; the first word further up that is a
- * return address after a call, with the saved rbp below it. Returns 0 at the end of the stack.
+ * Without CFI. Three guesses, best first: the frame that rbp points to; where the code leaves rbp alone, a slot that
+ * holds it just below a return address; the first word further up that is a return address after a call, with the saved
+ * rbp below it. Returns 0 at the end of the stack.
  */
 static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
 {
     u64 ra = 0, saved = 0, slot, limit;
     u32 bp_is_frame = u->bp_known && u->bp >= u->sp && !(u->bp & 7) && stack_word_sigsafe(u, u->bp, &saved) &&
                       stack_word_sigsafe(u, u->bp + 8, &ra) && (ra == 0 ? saved == 0 : is_code_sigsafe(u, ra - 1));
+    u32 bp_is_ours = bp_is_frame && !(in_jit && leaves_rbp_alone_sigsafe(u, u->pc));
     u->guessed = 1;
     if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use it */
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
         return 0;
     }
     limit = u->sp + SCAN_WORDS * 8;
-    if (u->bp_known) {
+    if (u->bp_known && !bp_is_ours) {
         for (slot = u->sp & ~7ULL; slot < limit && slot < u->bp; slot += 8) {
             u64 word, above;
             if (!stack_word_sigsafe(u, slot, &word) || !stack_word_sigsafe(u, slot + 8, &above))

@@ -53,6 +53,7 @@ struct unwinder {
     u32 bp_known;
     u32 guessed;
     u32 scan_checks;
+    u32 entry_reads;
 };
 
 /* The stack that holds `sp` becomes the one to read; nothing is read yet. `is_live`: the register's value, not something

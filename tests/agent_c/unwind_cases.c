@@ -371,6 +371,48 @@ static void case_root_of_a_coroutine(void)
     expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1), stack[0]});
 }
 
+/* Code of no file whose functions begin as `entry`: a frame holds a stale word that looks like a saved rbp. */
+static u8 *world_of_jit(const char *entry, u32 entry_bytes)
+{
+    u8 *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(page != MAP_FAILED, "mmap");
+    world_new(24);
+    agent.map->code[3].start = (u64)page;
+    agent.map->code[3].end = (u64)page + 4096;
+    for (u32 i = 0; i < 4096; i += 512)
+        memcpy(page + i, entry, entry_bytes);
+    page[0x120] = page[0x320] = page[0x520] = 0xe8; /* call rel32: return addresses 0x125, 0x325, 0x525 */
+    stack[4] = (u64)(stack + 10);         /* rbp, left there by a call that is over */
+    stack[5] = (u64)page + 0x325;
+    stack[10] = (u64)(stack + 16);        /* where rbp points to */
+    stack[11] = (u64)page + 0x525;
+    stack[16] = 0;
+    stack[17] = RETURN_TO(1);
+    root(1);
+    return page;
+}
+
+static void case_code_with_frame_pointers_has_no_other_frames(void)
+{
+    static const char *const entries[] = {"\x55\x48\x89\xe5\x56\x57", "\x55\x48\x8b\xec\x48\x81\xec\x90\0\0\0\x48\x89"};
+    for (u32 i = 0; i < 2; i++) {
+        u8 *page = world_of_jit(entries[i], i ? 13 : 6);
+        walk((u64)page + 0x110, 2, (u64)(stack + 10), 1, NULL);
+        expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x110, (u64)page + 0x524, RETURN_TO(1) - 1});
+    }
+}
+
+static void case_code_that_leaves_rbp_alone(void)
+{
+    static const char *const entries[] = {"\x55\x48\x83\xec\x20", "\x48\x83\xec\x18\x48\x89\x6c\x24\x10"};
+    for (u32 i = 0; i < 2; i++) {
+        u8 *page = world_of_jit(entries[i], i ? 9 : 5);
+        walk((u64)page + 0x110, 2, (u64)(stack + 10), 1, NULL);
+        expect(VERDICT_GUESSED, 4,
+               (u64[]){(u64)page + 0x110, (u64)page + 0x324, (u64)page + 0x524, RETURN_TO(1) - 1});
+    }
+}
+
 static void case_return_address_outside_all_code(void)
 {
     world_new(8);
@@ -668,6 +710,8 @@ static const struct {
     CASE(return_address_found_by_scanning),
     CASE(signal_restorer_without_cfi),
     CASE(root_of_a_coroutine),
+    CASE(code_with_frame_pointers_has_no_other_frames),
+    CASE(code_that_leaves_rbp_alone),
     CASE(return_address_outside_all_code),
     CASE(cfa_that_does_not_move_up),
     CASE(rbp_that_wraps_around),

@@ -1,0 +1,76 @@
+/*
+ * What compiled code of no file does with rbp, told by the nearest function entry before it. Everything here may run in
+ * the handler: no libc, no locks, no allocation; code is read with process_vm_readv.
+ *
+ * V8 and others begin a function with `push %rbp; mov %rsp,%rbp`: rbp leads to the frame. HotSpot's compilers save rbp
+ * at the top of the frame and leave it as it is: it still leads to some frame further up. OpenJDK's
+ * MacroAssembler::verified_entry and build_frame; V8's TurboAssembler::EnterFrame.
+ */
+
+#define ENTRY_SEARCH_BYTES 8192           /* larger functions are taken for ones that have frame pointers */
+#define ENTRY_CHUNK_BYTES 256
+#define ENTRY_PATTERN_BYTES 11
+#define ENTRY_READS_MAX 128               /* what the searches of one walk may cost */
+
+/* Does a function entry that leaves rbp alone (1), or one that makes it the frame pointer (2), begin here? */
+static u32 entry_kind_sigsafe(const u8 *code)
+{
+    if (code[0] == 0x55) {                                      /* push %rbp */
+        if (code[1] != 0x48)
+            return 0;
+        if ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec)) /* mov %rsp,%rbp */
+            return 2;
+        return (code[2] == 0x83 || code[2] == 0x81) && code[3] == 0xec; /* sub $n,%rsp */
+    }
+    if (code[0] != 0x48 || code[2] != 0xec)
+        return 0;
+    if (code[1] == 0x83)                                        /* sub $n,%rsp; mov %rbp,n(%rsp) */
+        return code[4] == 0x48 && code[5] == 0x89 && code[6] == 0x6c && code[7] == 0x24;
+    return code[1] == 0x81 && code[7] == 0x48 && code[8] == 0x89 && code[9] == 0xac && code[10] == 0x24;
+}
+
+/* The kind of the nearest entry before `pc`, 0 if there is none near. Context: signal. */
+static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
+{
+    const struct code_range *range = code_range_sigsafe(u->map, pc);
+    u64 high = pc, floor;
+    u8 code[ENTRY_CHUNK_BYTES + ENTRY_PATTERN_BYTES - 1];
+    if (!range)
+        return 0;
+    floor = pc - range->start > ENTRY_SEARCH_BYTES ? pc - ENTRY_SEARCH_BYTES : range->start;
+    while (high > floor && u->entry_reads < ENTRY_READS_MAX) {
+        u64 low = high - floor > ENTRY_CHUNK_BYTES ? high - ENTRY_CHUNK_BYTES : floor;
+        u64 bytes = high - low + ENTRY_PATTERN_BYTES - 1, i;
+        if (bytes > range->end - low)
+            bytes = range->end - low;
+        u->entry_reads++;
+        if (read_memory_sigsafe(u->agent->pid, low, code, bytes) != (i64)bytes)
+            return 0;
+        for (i = bytes; i < sizeof code; i++)
+            code[i] = 0;
+        for (i = high - low; i-- > 0;) {
+            u32 kind = entry_kind_sigsafe(code + i);
+            if (kind)
+                return kind == 2 && pc - (low + i) < 4 ? 1 : kind; /* it has not come to the `mov` */
+        }
+        high = low;
+    }
+    return 0;
+}
+
+/*
+ * Does the code at `pc`, of no file, leave rbp alone? Answers are kept among those of follows_call_sigsafe, with bit 2
+ * set. Context: signal.
+ */
+static u32 leaves_rbp_alone_sigsafe(struct unwinder *u, u64 pc)
+{
+    struct agent *a = u->agent;
+    volatile u64 *slot = &a->call_cache[(pc ^ pc >> 12) & (CALL_CACHE_SLOTS - 1)];
+    u64 key = pc << 16 | (u64)(a->cache_generation & 0xff) << 8 | 4, entry = *slot;
+    u32 answer;
+    if ((entry & ~3ULL) == key)
+        return entry & 1;
+    answer = entry_search_sigsafe(u, pc) == 1;
+    *slot = key | answer;
+    return answer;
+}
