@@ -18,7 +18,7 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 LIBC = Path("/lib/x86_64-linux-gnu/libc.so.6")
 SCRIPT = """
-const INPUT_BYTES = 40, RESULT_BYTES = 20, TABLE_BYTES = 4 + 65535 * 20 + 131072 * 4;
+const INPUT_BYTES = 48, RESULT_BYTES = 20, TABLE_BYTES = 4 + 65535 * 20 + 131072 * 4;
 let module = null;
 rpc.exports = {
   compile(text, fileAddr, textStart, textEnd, section) {

@@ -15,7 +15,7 @@ enum {
     OPTION_TEXT_SHIFT = 1,                /* two bits: which range of code */
     OPTION_RULES_FULL = 8,                /* the rule table has room for few more */
     OPTION_ROWS_SHORT = 16,               /* fewer rows than cfi_row_limit asked for */
-    OPTION_DEBUG_FRAME = 32,              /* unframed bytes as .debug_frame */
+    OPTION_DEBUG_FRAME = 32,              /* it is a .debug_frame */
 };
 
 #define SECTION_ADDR 0x100000ULL          /* as tests/support/eh_frame.py puts them */
@@ -39,16 +39,20 @@ static void put_program(unsigned char **at, unsigned char *record, struct input 
     put(&length, (u64)(*at - record) - 4, 4);
 }
 
-static size_t frame(struct input *input, unsigned char *section)
+static size_t frame(struct input *input, unsigned char *section, u32 is_debug_frame)
 {
     static const char *const augmentations[] = {"zR", "zRS", "", "zPLR", "zX", "R", "zRB", "z"};
     unsigned char *at = section, *cie = section;
     const char *letters = augmentations[take(input, 1) % 8];
+    if (is_debug_frame)
+        letters = letters[0] ? "" : "armcc";
     at += 4;
-    put(&at, 0, 4);
-    put(&at, 1, 1);
+    put(&at, is_debug_frame ? 0xffffffff : 0, 4);
+    put(&at, is_debug_frame ? 4 : 1, 1);
     memcpy(at, letters, strlen(letters) + 1);
     at += strlen(letters) + 1;
+    if (is_debug_frame)
+        put(&at, 8, 2);                   /* bytes of an address, of a segment */
     put(&at, 1 + take(input, 1) % 3, 1);
     put(&at, 0x78, 1);                    /* data alignment -8 */
     put(&at, 16, 1);
@@ -61,7 +65,7 @@ static size_t frame(struct input *input, unsigned char *section)
         unsigned char *fde = at;
         u64 start = TEXT_START + take(input, 2), bytes = take(input, 2);
         at += 4;
-        put(&at, (u64)(at - cie), 4);
+        put(&at, is_debug_frame ? 0 : (u64)(at - cie), 4);
         if (letters[0] == 'z' && strchr(letters, 'R')) {
             put(&at, start - (SECTION_ADDR + (u64)(at - section)), 4);
             put(&at, bytes, 4);
@@ -97,7 +101,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     if (!table)
         abort();
     if (options & OPTION_FRAMED) {
-        size_t bytes = frame(&input, framed);
+        size_t bytes = frame(&input, framed, options & OPTION_DEBUG_FRAME);
         input.at = framed;
         input.end = framed + bytes;
     }
@@ -106,7 +110,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         .section_file_addr = SECTION_ADDR,
         .text_start = texts[options >> OPTION_TEXT_SHIFT & 3][0],
         .text_end = texts[options >> OPTION_TEXT_SHIFT & 3][1],
-        .is_debug_frame = (options & (OPTION_DEBUG_FRAME | OPTION_FRAMED)) == OPTION_DEBUG_FRAME,
+        .is_debug_frame = (options & OPTION_DEBUG_FRAME) != 0,
     };
     unsigned char *copy = exactly(section.section_bytes);
     if (section.section_bytes)

@@ -1,7 +1,7 @@
 /*
  * Fuzz target: the unwinder over any rules, registers, code and stack, in place and over copies. What is not the
- * thread's own stack may be gone: a page of the stack is taken away by some inputs, and code with rules cannot be read. The
- * second walk finds common rules in the cache, and must end alike.
+ * thread's own stack may be gone: a page of the stack is taken away by some inputs, and code with rules cannot be read.
+ * The second walk finds common rules in the cache, and must end alike.
  *
  * Input: options (1); 15 rules of 8 bytes or more; pc (2), sp (2), bp (2); then words of stack, two bytes or more each,
  * again and again until the stack is full.

@@ -21,7 +21,14 @@ from capabilities import find  # noqa: E402
 
 BUILD = HERE.parents[1] / "build" / "fuzz"
 SEEDS_MAX = 6000
-INPUT_BYTES_MAX = {"cfi": 1536, "elf": 8192, "procfs": 1024, "unwind": 700}
+INPUT_BYTES_MAX = {
+    "cfi": 1536,
+    "elf": 8192,
+    "gotable": 1024,
+    "inflate": 1024,
+    "procfs": 1024,
+    "unwind": 700,
+}
 
 
 def binaries() -> list[Path]:

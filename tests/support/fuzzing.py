@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,8 @@ SANITIZE = "-fsanitize=address,undefined"
 TARGETS: dict[str, tuple[str, ...]] = {
     "cfi": CFI_SOURCES,
     "elf": C_SOURCES,
+    "gotable": C_SOURCES,
+    "inflate": C_SOURCES,
     "procfs": C_SOURCES,
     "unwind": C_SOURCES,
 }
@@ -64,6 +67,8 @@ def write_seeds(name: str, folder: Path, binaries: list[Path], limit: int) -> in
     makers: dict[str, Callable[[list[Path]], Iterator[bytes]]] = {
         "cfi": _cfi_seeds,
         "elf": _elf_seeds,
+        "gotable": _gotable_seeds,
+        "inflate": _inflate_seeds,
         "procfs": _procfs_seeds,
         "unwind": _unwind_seeds,
     }
@@ -113,6 +118,21 @@ def _pieces(section: Section) -> Iterator[bytes]:
         yield piece
 
 
+def _as_debug_frame(piece: bytes) -> bytes:
+    """The same records as .debug_frame has them: other ids, addresses that are absolute."""
+    data = b""
+    for _, one in _records(piece):
+        (pointer,) = struct.unpack_from("<I", one, 4)
+        if pointer == 0:
+            program = ENTRY_PROGRAM
+            body = struct.pack("<IB", 0xFFFFFFFF, 3) + b"\0\1\x78\x10" + program
+        else:
+            (size,) = struct.unpack_from("<I", one, 12)
+            body = struct.pack("<IQQ", 0, TEXT_START + len(data), size % 256) + one[17:]
+        data += record(body)
+    return data
+
+
 def _instructions() -> Iterator[bytes]:
     """Every call frame instruction with operands of several sizes, and expressions."""
     numbers = [0, 1, 6, 7, 8, 16, 17, 127, 128, 1 << 14, (1 << 31) - 1, 1 << 31, (1 << 63) + 5]
@@ -160,6 +180,7 @@ def _cfi_seeds(binaries: list[Path]) -> Iterator[bytes]:
             continue
         for piece in _pieces(section):
             yield b"\0" + piece
+            yield b"\x20" + _as_debug_frame(piece)
     for options in (0, 2, 4, 6, 8, 16):
         for encoding in (b"\x1b", b"\x00", b"\x03", b"\x0b", b"\x1c", b"\x01", b"\x09", b"\x50"):
             builder = SectionBuilder()
@@ -197,11 +218,46 @@ def _elf_seeds(binaries: list[Path]) -> Iterator[bytes]:
     for path in binaries:
         with path.open("rb") as file:
             yield bytes([0, 2]) + file.read(2000)
-    yield bytes([1, 2]) + tiny_image()
+    for packed in (None, False, True):
+        yield bytes([1, 2]) + tiny_image(packed)
 
 
-def tiny_image() -> bytes:
-    """A file that has all the agent looks for: code, a build-id, .eh_frame with its header."""
+def _gotable_seeds(_: list[Path]) -> Iterator[bytes]:
+    """Small tables of Go 1.18 and 1.20: frames that grow and shrink, roots, a signal's return."""
+    names = b"\0main.main\0runtime.sigreturn\0runtime.sigtramp\0runtime.goexit\0"
+    frames = b"\0\x02\x08\x40\x10\x3f\x08\0" + b"\x02\x20\0" + b"\x82\x01\x90\x01\x81\x01\x10\0"
+    for magic, extra in ((0xFFFFFFF0, 37), (0xFFFFFFF1, 41)):
+        for step in (1, 32, 64):
+            records, index = b"", b""
+            kinds = [(1, 1, 0), (1, 9, 0), (11, 1, 0), (29, 12, 2), (47, 1, 1), (1, 0, 0)]
+            for i, (name, values, flags) in enumerate(kinds):
+                index += struct.pack("<II", 1 + step * i, 8 * len(kinds) + 8 + len(records))
+                fields = struct.pack("<5I", step * i, name, 0, 0, values)
+                records += fields + bytes(extra - 20) + bytes([flags]) + bytes(6)
+            index += struct.pack("<II", step * len(kinds) + 1, 0)
+            parts, at = [names, frames, index + records], [72]
+            for part in parts:
+                at.append(at[-1] + len(part))
+            text = 0x401000
+            counts = struct.pack("<QQQ", len(kinds), 1, text)
+            offsets = struct.pack("<5Q", at[0], at[0], at[0], at[1], at[2])
+            yield struct.pack("<IHBB", magic, 0, 1, 8) + counts + offsets + b"".join(parts)
+
+
+def _inflate_seeds(_: list[Path]) -> Iterator[bytes]:
+    """Streams of all kinds of blocks, most of them of the size they say."""
+    chance = random.Random(3)
+    for i in range(200):
+        words = [chance.randbytes(chance.randrange(1, 9)) for _ in range(chance.randrange(1, 40))]
+        data = b"".join(chance.choices(words, k=chance.randrange(1, 200)))
+        packer = zlib.compressobj(i % 10, strategy=(0, 1, 2, 3, 4)[i % 5])
+        yield struct.pack("<H", len(data)) + packer.compress(data) + packer.flush()
+
+
+def tiny_image(packed: bool | None = None) -> bytes:
+    """A file that has all the agent looks for: code, a build-id, .eh_frame with its header; with
+    ``packed`` given, a .debug_frame instead, compressed or not.
+    """
     builder = SectionBuilder()
     frames, header, note = 0x300, 0x280, 0x240
     first = builder.add(cie())
@@ -227,6 +283,20 @@ def tiny_image() -> bytes:
     image[note : note + 36] = struct.pack("<III4s20s", 4, 20, 3, b"GNU\0", bytes(range(20)))
     image[header : header + 8] = b"\x01\x1b\x03\x3b" + struct.pack("<i", frames - header - 4)
     image[frames : frames + len(data)] = data
+    if packed is None:
+        return bytes(image)
+    image[header] = 0  # nothing to be found that way
+    debug = _as_debug_frame(bytes(data))
+    if packed:
+        debug = struct.pack("<IIQQ", 1, 0, len(debug), 8) + zlib.compress(debug)
+    names = b"\0.shstrtab\0.debug_frame\0"
+    sections = struct.pack("<IIQQQQIIQQ", *[0] * 10)
+    for name, flags, at, content in ((1, 0, 0x500, names), (11, 0x800 * packed, 0x600, debug)):
+        image[at : at + len(content)] = content
+        sections += struct.pack("<IIQQQQIIQQ", name, 1, flags, 0, at, len(content), 0, 0, 1, 0)
+    image[0x900 : 0x900 + len(sections)] = sections
+    image[40:48] = struct.pack("<Q", 0x900)
+    image[58:64] = struct.pack("<HHH", 64, 3, 1)
     return bytes(image)
 
 
