@@ -155,9 +155,7 @@ CAPABILITIES: dict[str, Capability] = {
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
-    "python3.10": Capability(python("3.10"), required=False),
-    "python3.12": Capability(python("3.12"), required=False),
-    "python3.13": Capability(python("3.13"), required=False),
+    **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 14)},
 }
 
 
