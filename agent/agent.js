@@ -11,6 +11,9 @@ const TEND_INTERVAL_MS = 100;
 /* errno: the host was away for so long between prepare and start that the agent is gone. */
 const ETIMEDOUT = 110;
 
+/* How long a host may take from stop to unload, before it counts as silent, too. */
+const UNLOAD_WAIT_MS = 3000;
+
 /* C functions that agent.js may call: name -> [return type, argument types]. */
 const FUNCTIONS = {
   agent_prepare: ['int', ['uint']],
@@ -83,6 +86,10 @@ function tend() {
     return;
   }
   stop();
+  hangUp();
+}
+
+function hangUp() {
   for (const inode of hostSockets) agent.agent_hang_up(inode);
 }
 
@@ -116,8 +123,12 @@ rpc.exports = {
     if (agent !== null) agent.agent_set_paused(paused ? 1 : 0);
   },
 
-  /* Returns how many threads left a signal unanswered, -1 if nothing was running. */
-  stop,
+  /* Returns how many threads left a signal unanswered, -1 if nothing was running. The host unloads us next, at once. */
+  stop() {
+    const unanswered = stop();
+    if (agent !== null) setTimeout(hangUp, UNLOAD_WAIT_MS);
+    return unanswered;
+  },
 
   /* Frida calls this when the script is unloaded, also when the host has gone. */
   dispose() {

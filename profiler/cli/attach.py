@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from flametap import preflight
 from flametap.checks import Severity
 from flametap.cli.progress import Progress
-from flametap.cli.signals import Interrupted, Interrupts
+from flametap.cli.signals import Interrupted, Interrupts, not_suspended
 
 if TYPE_CHECKING:
     from flametap.capture import Capture
@@ -69,7 +69,8 @@ def start(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
     """
     with interrupts.replying("" if progress.is_quiet else ATTACHING_REPLY):
         if not interrupts.stop:
-            capture.start()
+            with not_suspended():
+                capture.start()
     if interrupts.stop:
         raise Interrupted
 

@@ -18,7 +18,7 @@ from flametap.cli.progress import (
     recording_line,
     skips,
 )
-from flametap.cli.signals import EXIT_CODE, Interrupts
+from flametap.cli.signals import EXIT_CODE, Interrupts, not_suspended
 from flametap.errors import NoSamplesError
 from flametap.model import Clock, Status, Verdict
 
@@ -102,7 +102,8 @@ def finish(
     """
     asked = min(interrupts.count, 1)  # the signal that ended the recording, if one did
     progress.step(f"detaching from {capture.pid}")
-    capture.stop()
+    with not_suspended():
+        capture.stop()
     ended = capture.status().reason
     if not interrupts.stop and ended and ended != "stopped":
         progress.say(f"{ended}; the recording ends with it")

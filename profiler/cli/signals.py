@@ -19,6 +19,23 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_CODE = 130  # what shells give for a command that Ctrl-C ended
 
 
+@contextlib.contextmanager
+def not_suspended() -> Iterator[None]:
+    """Puts Ctrl-Z off to the end of the block.
+
+    While Frida injects its agent, and while it takes it out, a thread of the target stands still
+    and waits for us: it would wait as long as we are stopped. Main thread only.
+    """
+    asked: list[int] = []
+    former = signal.signal(signal.SIGTSTP, lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, former)
+        if asked:
+            signal.raise_signal(signal.SIGTSTP)
+
+
 class Interrupted(Exception):
     """The user ended the command before there was anything to save."""
 

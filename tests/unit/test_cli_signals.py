@@ -1,0 +1,22 @@
+"""Ctrl-Z while the target waits for us."""
+
+from __future__ import annotations
+
+import signal
+
+from flametap.cli.signals import not_suspended
+
+
+def test_ctrl_z_waits_for_the_end_of_the_block() -> None:
+    stops: list[int] = []
+    former = signal.signal(signal.SIGTSTP, lambda number, _: stops.append(number))
+    try:
+        with not_suspended():
+            signal.raise_signal(signal.SIGTSTP)
+            assert stops == []
+        assert stops == [signal.SIGTSTP]
+        with not_suspended():
+            pass
+        assert stops == [signal.SIGTSTP]
+    finally:
+        signal.signal(signal.SIGTSTP, former)
