@@ -80,7 +80,7 @@ def _busiest(pid: int) -> int:
 @pytest.mark.parametrize("steps", [0, 6, 60])
 def test_code_stays_while_a_thread_may_be_in_it(start: Start, tmp_path: Path, steps: int) -> None:
     target = start("replace")
-    before = receipt.take(target.pid)
+    before = receipt.take_at_rest(target.pid)
     arguments = ("record", "-p", target.pid, "-r", 1000, "--budget", 0)
     with cli.Running(str(tmp_path), *arguments, "-o", tmp_path / "out.folded") as run:
         wait_until(
