@@ -215,7 +215,8 @@ class Capture:
         with _ExitWatch(self.pid) as target:
             while not self._stopping.wait(PUMP_INTERVAL_S):
                 self._drain()
-                if self._only_agents_are_left():
+                # While a process exits, or waits to be reaped, its main thread looks the same.
+                if self._only_agents_are_left() and not target.has_exited(REASON_WAIT_S):
                     self._session.stop()
                     self._session.end_reason = LAST_THREAD_ENDED
                     self._finish(LAST_THREAD_ENDED)

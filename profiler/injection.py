@@ -27,7 +27,7 @@ their target). So we do the waiting, without a break, until the thread stops. Wh
 gets back the registers it came with and is let go as if nothing had been.
 
 **The loader's memory.** When its agent does not answer in time, Frida unmaps the code that the
-thread it has started is running in. We let it do so only when that thread has ended.
+thread it has started is running in. We let it do so only when that thread has left it.
 
 **Exit statuses.** Frida's ``waitpid`` takes the exit status of a target that is a child of ours
 with it. It is kept in ``ended``.
@@ -44,6 +44,7 @@ import errno
 import functools
 import os
 import signal
+import struct
 import threading
 import time
 from dataclasses import dataclass, field
@@ -61,7 +62,9 @@ NT_X86_XSTATE = 0x202
 XSTATE_BYTES_MAX = 16384
 # struct user_regs_struct: 27 words, of which these are looked at.
 REGISTERS_BYTES = 27 * 8
-RDI, RIP = 14, 16
+RSI, RDI, RIP = 13, 14, 16
+# How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
+STACK_BYTES = 65536
 # Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
 UNBLOCKED = (
     signal.SIGILL,
@@ -201,7 +204,35 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
     registers = (ctypes.c_uint64 * (REGISTERS_BYTES // 8)).from_address(data)
     is_own = tracee.registers is not None and bytes(registers) == tracee.registers.raw
     tracee.called = 0 if is_own else int(registers[RIP])
-    return is_own or not _born.get((tid, int(registers[RDI])), frozenset()) & _tasks(tid)
+    start, size_bytes = int(registers[RDI]), int(registers[RSI])
+    born = _born.get((tid, start), frozenset())
+    return is_own or not any(
+        _is_inside(tid, other, start, start + size_bytes) for other in born & _tasks(tid)
+    )
+
+
+def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
+    """True if a thread may come back to code at ``start`` … ``end``: it runs, or an address in
+    there is on its stack.
+
+    Not every thread that was born meanwhile is Frida's: jemalloc starts its own with the first one
+    of a process. proc(5), ``syscall``.
+    """
+    try:
+        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
+            fields = file.read().split()
+        if len(fields) < 3:  # "running"
+            return True
+        sp, pc = (int(field, 16) for field in fields[-2:])
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(sp)
+            stack = memory.read(STACK_BYTES)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return os.path.exists(f"/proc/{pid}/task/{tid}")
+    words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
+    return any(start <= word < end for word in (pc, *words))
 
 
 def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:

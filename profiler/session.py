@@ -177,7 +177,6 @@ class Session:
         self._session: Any = None
         self._handshake: Handshake | None = None
         self._script: Any = None
-        self._threads_before = 0
         self._loaders_before = 0
         self._agents_before = 0
         self._own_sockets_before: frozenset[int] = frozenset()
@@ -188,7 +187,6 @@ class Session:
         Raises:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
-        self._threads_before = _count_threads(self.pid)
         self._own_sockets_before = connection.sockets(os.getpid())
         with contextlib.suppress(OSError):
             maps = _read(self.pid, "maps")
@@ -389,12 +387,12 @@ class Session:
             time.sleep(POLL_S)
 
     def _has_left(self) -> bool:
+        # Threads are not counted: those that came may be the target's own.
         try:
             maps = _read(self.pid, "maps")
             return (
                 maps.count(b"frida-agent") <= self._agents_before
                 and _count_loaders(maps) <= self._loaders_before
-                and _count_threads(self.pid) <= self._threads_before
                 and b"\nTracerPid:\t0\n" in _read(self.pid, "status")
             )
         except OSError:
@@ -413,13 +411,6 @@ def _program(pid: int) -> tuple[int, int] | None:
 def _read(pid: int, name: str) -> bytes:
     with open(f"/proc/{pid}/{name}", "rb") as file:
         return file.read()
-
-
-def _count_threads(pid: int) -> int:
-    try:
-        return len(os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return 0
 
 
 def _count_loaders(maps: bytes) -> int:

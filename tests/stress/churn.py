@@ -67,7 +67,7 @@ def everything(run: Run) -> None:
     run.record(
         target.pid,
         own_threads="churn",
-        ignore=lambda line: "libresolv" in line or "Sig" in line,
+        ignore=lambda line: bool(re.search("libresolv|Sig|Pnd", line)),
     )
     _finish(target.finish(), r"rounds (\d+)")
 

@@ -89,7 +89,7 @@ def shell_loop(run: Run) -> None:
     )
     shell = run.start(["bash", program], cwd=run.folder)
     wait_until(lambda: shell.lines, "the first round", READY_S)
-    with run.unharmed(shell.pid, ignore=lambda line: "fd " in line or "Sig" in line):
+    with run.unharmed(shell.pid, ignore=lambda line: bool(re.search("fd |Sig|Pnd", line))):
         run.collect(run.begin(shell.pid))
     (run.folder / "stop").touch()
     wait_until(lambda: not shell.alive, "the shell to end", READY_S)
@@ -112,6 +112,7 @@ def exec_self(run: Run) -> None:
             kept += 1
             run.expect("exec" in outcome.reason, f"it ended because {outcome.reason!r}")
             run.expect(outcome.cpu_s > 0, f"CPU time is missing: {outcome}")
+        assert target.alive, f"exit code {target.exit_code}: {target.lines[-3:]}"
         after = receipt.take(target.pid)
         run.expect(after.descriptors == before.descriptors, f"{after.descriptors}")
         run.expect(after.signals == before.signals, f"{before.signals} {after.signals}")
