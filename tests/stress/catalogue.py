@@ -12,6 +12,7 @@ import narrow
 import own_signals
 import rights
 import servers
+import standstill
 from harness import CATALOGUE
 
 MODULES = (
@@ -25,5 +26,6 @@ MODULES = (
     narrow,
     own_signals,
     rights,
+    standstill,
 )
 SCENARIOS = CATALOGUE
