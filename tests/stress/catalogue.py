@@ -13,6 +13,7 @@ import own_signals
 import rights
 import servers
 import standstill
+import surroundings
 from harness import CATALOGUE
 
 MODULES = (
@@ -27,5 +28,6 @@ MODULES = (
     own_signals,
     rights,
     standstill,
+    surroundings,
 )
 SCENARIOS = CATALOGUE
