@@ -107,10 +107,13 @@ def tables(data: Data) -> list[Table]:
         columns = ["CPU, % of a core", *(f"{n} threads" for n in counts), "memory, MB"]
         found.append(Table(f"Idle threads, {kind} target", columns, rows))
     rate = data["settings"]["rate_hz"]
+    ours = [one for one in windows if one["peer"] == peers.FLAMETAP.name]
+    kept = [one["rounds_per_second"] for one in ours if one.get("rounds_per_second")]
     remark = (
-        f"At {rate:g} Hz; gdb as often as it manages. The bar is {BAR_PERCENT:g} % of a core for"
-        " flametap's thread with 1000 idle threads. What perf costs is borne by the kernel and its"
-        " target. Memory: of the profiler's process, with the most threads."
+        f"At {rate:g} Hz (flametap kept to {spread_text(kept, 0)}); gdb as often as it manages."
+        f" The bar is {BAR_PERCENT:g} % of a core for flametap's thread with 1000 idle threads."
+        " What perf costs is borne by the kernel and its target. Memory: of the profiler's"
+        " process, with the most threads."
     )
     return [found[0], Table(found[1].title, found[1].columns, found[1].rows, remark)]
 
