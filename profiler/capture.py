@@ -21,7 +21,8 @@ from flametap.errors import FlametapError
 from flametap.heartbeat import Heartbeat
 from flametap.model import Clock, Status, ThreadInfo
 from flametap.profile import Profile
-from flametap.protocol import Decoder, Ring
+from flametap.protocol import Decoder
+from flametap.ring import Ring
 from flametap.session import END_REASONS, Session
 from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable

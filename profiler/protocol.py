@@ -1,10 +1,9 @@
 """Agent bytes → typed events: the layout is drawn in ``agent/abi.h``, its constants are in
 ``abi.py``.
 
-Does no I/O: :class:`Decoder` is fed bytes, cut anywhere; :class:`Ring` reads a buffer that somebody
-else has mapped. Everything is checked where it enters, so that later stages need not: a byte that
-makes no sense raises :class:`ProtocolError` instead of becoming a wrong number. Neither class is
-thread-safe.
+Does no I/O: :class:`Decoder` is fed bytes, cut anywhere (``ring`` is where they come from).
+Everything is checked where it enters, so that later stages need not: a byte that makes no sense
+raises :class:`ProtocolError` instead of becoming a wrong number. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -20,18 +19,12 @@ from flametap.abi import (
     ABI_VERSION,
     BATCH_HEADER,
     BATCH_MAGIC,
-    COUNTER_COUNT,
-    COUNTER_NAMES,
     FRAME_KIND_RUNTIME,
     FRAME_KIND_SHIFT,
     FRAME_MODULE_SHIFT,
-    HANDLER_HISTOGRAM_BUCKETS,
     MAX_FRAMES,
     MODULE_GONE,
     MODULE_RECORD,
-    RING_HEADER,
-    RING_HEADER_BYTES,
-    RING_MAGIC,
     SECTION_HEADER,
     SECTION_INTERVALS,
     SECTION_MODULES,
@@ -303,111 +296,3 @@ def _decode_intervals(section: bytes, record_count: int) -> npt.NDArray[np.void]
         if max(int(intervals[name].max()) for name in ("t0_ns", "wall_ns", "cpu_ns")) >= _MAX_NS:
             raise ProtocolError("an interval has an impossible time")
     return intervals
-
-
-# Positions in the header taken as an array of u64.
-_RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED = 2, 3, 4, 5, 6, 7
-_STOP_REASON, _HOST, _BUDGET, _COUNTERS = 8, 9, 10, 11
-
-
-class Ring:
-    """The host's end of the ring that the agent writes: one reader, one writer.
-
-    Args:
-        buffer: writable, the whole ring as mapped. The ring keeps it exported until :meth:`close`.
-
-    The u64 fields are read and written through a memoryview of native words, which is one load or
-    store each: a ``struct`` with a byte order would go byte by byte and could see half of an
-    update. x86-64 keeps stores in order, so what the agent wrote before it moved ``head`` is there.
-    """
-
-    def __init__(self, buffer: bytearray | memoryview | Any) -> None:
-        view = memoryview(buffer).cast("B")
-        if len(view) < RING_HEADER_BYTES:
-            raise ProtocolError(f"ring of {len(view)} bytes is smaller than its header")
-        self._view = view
-        self._words = view[:RING_HEADER_BYTES].cast("Q")
-
-    def check(self) -> None:
-        """Raise :class:`ProtocolError` unless this is a ring of our version that fits into the
-        buffer.
-        """
-        magic, version, _, ring_bytes, *_ = RING_HEADER.unpack_from(self._view)
-        if magic != RING_MAGIC:
-            raise ProtocolError(f"ring starts with {magic:#x} instead of {RING_MAGIC:#x}")
-        if version != ABI_VERSION:
-            raise ProtocolError(f"ring has version {version}, this flametap reads {ABI_VERSION}")
-        if ring_bytes == 0 or ring_bytes & (ring_bytes - 1):
-            raise ProtocolError(f"ring of {ring_bytes} bytes is not a power of two")
-        if RING_HEADER_BYTES + ring_bytes > len(self._view):
-            raise ProtocolError(f"ring of {ring_bytes} bytes does not fit into its mapping")
-
-    def read(self) -> bytes:
-        """Return everything written since the last call, and only then let the agent use that room
-        again.
-        """
-        ring_bytes = self._words[_RING_BYTES]
-        head, tail = self._words[_HEAD], self._words[_TAIL]
-        if not 0 <= head - tail <= ring_bytes:
-            raise ProtocolError(f"ring positions make no sense: head {head}, tail {tail}")
-        if head == tail:
-            return b""
-        start = RING_HEADER_BYTES + tail % ring_bytes
-        until_end = min(head - tail, RING_HEADER_BYTES + ring_bytes - start)
-        rest = head - tail - until_end
-        data = b"".join(
-            (
-                self._view[start : start + until_end],
-                self._view[RING_HEADER_BYTES : RING_HEADER_BYTES + rest],
-            )
-        )
-        self._words[_TAIL] = head
-        return data
-
-    def counters(self) -> dict[str, int]:
-        """All counters by name (``COUNTER_TICKS_LATE`` is ``ticks_late``); abi.h says what each
-        counts.
-        """
-        return {name: self._words[_COUNTERS + i] for i, name in enumerate(COUNTER_NAMES)}
-
-    def handler_histogram(self) -> list[int]:
-        """Signal handler runs per bucket of :data:`HANDLER_HISTOGRAM_NS`; the last holds all that
-        took longer.
-        """
-        first = _COUNTERS + COUNTER_COUNT
-        return list(self._words[first : first + HANDLER_HISTOGRAM_BUCKETS])
-
-    @property
-    def start_ns(self) -> int:
-        """When sampling began, CLOCK_MONOTONIC; 0 before."""
-        return self._words[_START]
-
-    @property
-    def now_ns(self) -> int:
-        """When the last round of the sampler took place, CLOCK_MONOTONIC."""
-        return self._words[_NOW]
-
-    @property
-    def stopped(self) -> bool:
-        """True once the last batch is in place."""
-        return self._words[_STOPPED] != 0
-
-    @property
-    def stop_reason(self) -> int:
-        """Why the agent stopped: one of ``abi.STOP_*``."""
-        return self._words[_STOP_REASON]
-
-    def beat(self, now_ns: int) -> None:
-        """Tell the agent that the host lives: an agent without a beat for
-        ``abi.HOST_SILENCE_NS`` stops.
-        """
-        self._words[_HOST] = now_ns
-
-    def set_budget(self, budget_ppm: int) -> None:
-        """What sampling may cost, in millionths of a core; 0 for no limit."""
-        self._words[_BUDGET] = budget_ppm
-
-    def close(self) -> None:
-        """Let go of the buffer, so that its mapping can be closed."""
-        self._words.release()
-        self._view.release()

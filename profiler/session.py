@@ -28,7 +28,7 @@ from flametap.errors import (
     PermissionRefusedError,
 )
 from flametap.handshake import Handshake, Standstill
-from flametap.protocol import Ring
+from flametap.ring import Ring
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
 ATTACH_OPTIONS = {

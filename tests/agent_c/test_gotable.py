@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -61,17 +61,20 @@ def program(require_capability: Callable[[str], str]) -> GoProgram:
         segments = [s for s in elf.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_flags"] & 1]
         for name in (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"):
             section = elf.get_section_by_name(name)
-            place = section.data().find(MAGIC) if section else -1
+            if section is None:
+                continue
+            place = section.data().find(MAGIC)
             if place < 0:
                 continue
             table = bytearray(section.data()[place:])
             here = section["sh_addr"] + place + 24
             (text,) = struct.unpack_from("<Q", table, 24)
-            relocations = elf.get_section_by_name(".rela.dyn")
+            relocations: Any = elf.get_section_by_name(".rela.dyn")
             for entry in relocations.iter_relocations() if relocations else ():
                 if entry["r_offset"] == here:
                     text = entry["r_addend"]
             struct.pack_into("<Q", table, 24, text)
+            assert runtime_text is not None
             assert runtime_text["sh_addr"] <= text
             start, end = segments[0]["p_vaddr"], segments[0]["p_vaddr"] + segments[0]["p_memsz"]
             return GoProgram(bytes(table), text, start, end)

@@ -19,7 +19,7 @@ FOLDERS = {"profiler": "flametap", "web": "flametap.web", "agent": "flametap.age
 # Module or package (with all below it) → what of ours it may import, likewise with all below.
 # The longest match holds; "" is flametap itself (__init__.py), "*" is anything.
 LOW = ("model", "errors", "syscalls")
-WIRE = (*LOW, "abi", "protocol")
+WIRE = (*LOW, "abi", "protocol", "ring")
 COLUMNS = (*WIRE, "stacks", "chunk", "cells", "intervals")
 STORE = (*COLUMNS, "profile", "symbols.table", "calltree")
 TARGET = (
@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Bytes → events → store.
     "abi": (),
     "protocol": ("model", "errors", "abi"),
+    "ring": ("errors", "abi", "protocol"),
     "stacks": WIRE,
     "chunk": WIRE,
     "cells": (*WIRE, "chunk"),
@@ -69,7 +70,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *WIRE,
         *("procfs", "leftovers", "injection", "handshake", "connection", "agent"),
     ),
-    "heartbeat": ("abi", "protocol"),
+    "heartbeat": ("abi", "ring"),
     "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),
     # What people see.
     "web": (*LOW, "profile", "calltree", "calltree_view", "web", ""),

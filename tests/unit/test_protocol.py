@@ -12,7 +12,8 @@ import pytest
 import wire
 from flametap import abi
 from flametap.model import Module, RawFrame, ThreadState, Verdict
-from flametap.protocol import Decoder, ProtocolError, Ring, raw_frame
+from flametap.protocol import Decoder, ProtocolError, raw_frame
+from flametap.ring import Ring
 
 
 def sample_batch(sequence: int = 0) -> bytes:
