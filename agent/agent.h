@@ -216,8 +216,8 @@ struct agent {
     u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
     u64 frame_bytes;                      /* of a signal's frame on the stack */
     u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
-    i64 seccomp_mode;                     /* sandbox.c: of the sampler thread at its start */
-    u64 filters;
+    u32 was_filtered;                     /* sandbox.c: the sampler thread, at its start … */
+    u64 filters;                          /* … by so many filters */
     u64 filters_read_ns;
     u32 is_sandboxed;
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */

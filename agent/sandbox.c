@@ -10,49 +10,43 @@
  */
 
 #define PR_GET_SECCOMP_OPTION 21
-#define SECCOMP_MODE_FILTER_NUMBER 2
-#define FILTERS_REREAD_NS 10000000ULL
+#define FILTERS_REREAD_NS 100000000ULL
 
-/* How many filters hold for this thread; 0 before Linux 5.9, which does not say. proc(5), Seccomp_filters */
-static u64 filters_count(struct agent *a)
+/* A number of this thread's status file: Seccomp (0 none, 2 filters), Seccomp_filters (how many; since Linux 5.9).
+ * 0 when it is not there. proc(5) */
+static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
 {
     char *text = (char *)a->text;
     i64 got = task_file_read((u32)sys_call3(NR_GETTID, 0, 0, 0), "status", text, TEXT_BYTES);
     i64 i;
-    for (i = 0; i + 17 < got; i++) {
-        if (text[i] == '\n' && text_is(text + i + 1, 15, "Seccomp_filters")) {
-            const char *at = text + i + 18;
+    for (i = 0; i + name_bytes + 3 < got; i++) {
+        if (text[i] == '\n' && text[i + 1 + name_bytes] == ':' && text_is(text + i + 1, name_bytes, name)) {
+            const char *at = text + i + name_bytes + 3;
             return parse_number(&at, text + got, 10);
         }
     }
     return 0;
 }
 
-static i64 seccomp_mode(void)
-{
-    return sys_call6(NR_PRCTL, PR_GET_SECCOMP_OPTION, 0, 0, 0, 0, 0);
-}
-
-/* Whoever was born under a filter, as in a container, has been let in by it. */
+/* Whoever was born under filters, as in a container, has been let in by them; whether they allow the question below is
+ * not known, so the number of filters is read instead. */
 static void sandbox_prepare(struct agent *a)
 {
-    a->seccomp_mode = seccomp_mode();
-    if (a->seccomp_mode == SECCOMP_MODE_FILTER_NUMBER)
-        a->filters = filters_count(a);
+    a->was_filtered = status_number(a, "Seccomp", 7) != 0;
+    a->filters = a->was_filtered ? status_number(a, "Seccomp_filters", 15) : 0;
 }
 
-/* Has another filter come since? Then it stays so. */
+/* Has a filter come since? Then it stays so. */
 static u32 is_sandboxed(struct agent *a)
 {
     u64 now_ns;
-    if (a->is_sandboxed || seccomp_mode() != a->seccomp_mode)
-        return a->is_sandboxed = 1;
-    if (a->seccomp_mode != SECCOMP_MODE_FILTER_NUMBER)
-        return 0;
+    if (a->is_sandboxed)
+        return 1;
+    if (!a->was_filtered)
+        return a->is_sandboxed = sys_call6(NR_PRCTL, PR_GET_SECCOMP_OPTION, 0, 0, 0, 0, 0) != 0;
     now_ns = now_ns_sigsafe();
-    if (now_ns - a->filters_read_ns >= FILTERS_REREAD_NS) {
-        a->filters_read_ns = now_ns;
-        a->is_sandboxed = filters_count(a) != a->filters;
-    }
-    return a->is_sandboxed;
+    if (now_ns - a->filters_read_ns < FILTERS_REREAD_NS)
+        return 0;
+    a->filters_read_ns = now_ns;
+    return a->is_sandboxed = status_number(a, "Seccomp_filters", 15) != a->filters;
 }

@@ -99,6 +99,7 @@ _CALLS: dict[str, tuple[int, ...]] = {
     "getrandom": (POINTER, 16, 1),
     "rt_sigaction": (23, POINTER, POINTER, 8),
     "rt_sigprocmask": (2, POINTER, POINTER, 8),
+    "rt_sigpending": (POINTER, 8),
     "exit": (0,),
     "restart_syscall": (),  # made by the kernel for a thread that was stopped in its sleep
     "memfd_create": (POINTER, 1),
@@ -109,7 +110,18 @@ _CALLS: dict[str, tuple[int, ...]] = {
     "rt_sigreturn": (),
 }
 # Threads that the target had before run only our signal handler, and sleeps that go on after it.
-_THREAD_CALLS = ("rt_sigreturn", "restart_syscall", "process_vm_readv")
+_THREAD_CALLS = (
+    "rt_sigreturn",
+    "restart_syscall",
+    "process_vm_readv",
+    "rt_sigprocmask",
+    "rt_sigpending",
+    "rt_sigaction",
+    "clock_gettime",
+    "getpid",
+    "gettid",
+    "getsockopt",
+)
 # What fails without them: nothing, or what the text says.
 OPTIONAL = {
     "get_robust_list": "",
@@ -128,6 +140,7 @@ OPTIONAL = {
     "sigaltstack": "",
     "prctl": "",
     "getrandom": "",
+    "rt_sigpending": "",  # a wait is then started again, whatever else is pending
     "rt_tgsigqueueinfo": "running threads cannot be sampled",
 }
 # An error in place of these is as bad: the thread goes on where it never was, or wakes too early;

@@ -61,6 +61,12 @@ def test_signal_handler_that_cannot_return_is_deadly_even_with_an_error() -> Non
     assert seccomp.decide([program], is_main_thread=False).deadly == ("rt_sigreturn",)
 
 
+def test_calls_of_the_signal_handler_are_asked_for_on_every_thread() -> None:
+    program = answering(seccomp.KILL_THREAD, "rt_sigpending", "getpid")
+    decision = seccomp.decide([program], is_main_thread=False)
+    assert decision.deadly == ("rt_sigpending", "getpid")
+
+
 def test_other_threads_make_few_calls() -> None:
     program = answering(seccomp.KILL_THREAD, "mmap", "openat", "socketpair")
     assert seccomp.decide([program], is_main_thread=False) == seccomp.Decision()
