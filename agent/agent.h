@@ -209,7 +209,9 @@ struct agent {
     u32 signal_is_ours;                   /* as of this round */
     u32 signals_open;                     /* a signal was sent in this round */
     u64 blocking_handlers;                /* signals whose handlers, the target's own, block ours: bit n - 1 is signal n */
-    u64 blocking_read_ns;
+    u64 handler_mask;                     /* what our handler blocks, in the same way … */
+    u64 handler_mask_least;               /* … and blocked at any time */
+    u64 dispositions_read_ns;
     i32 signo;
     u32 has_fsgsbase;                     /* the thread pointer can be read without a system call */
     u64 stack_notes_offset;               /* from the thread pointer to where glibc notes the stack; 0: not known */

@@ -9,7 +9,7 @@
 
 #define GATE_BYTES 8192                   /* a page of code, and one with the address it jumps to */
 #define GATE_CODE_BYTES 4096
-#define BLOCKING_INTERVAL_NS 1000000000ULL
+#define DISPOSITIONS_INTERVAL_NS 1000000000ULL
 
 /* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
  * signalfd). */
@@ -61,19 +61,47 @@ static u32 gate_new(struct agent *a)
     return 1;
 }
 
+/*
+ * The dispositions of all other signals, as they are now:
+ *   blocking  the target's own handlers that keep our signal waiting while they run: what they interrupted must not be
+ *             taken for our doing (eintr.c)
+ *   ignored   what nobody handles and nobody would notice, SIGCHLD most of all. Our handler must not block these: the
+ *             kernel drops an ignored signal only where it is not blocked, and otherwise wakes another thread to take
+ *             it, whose epoll_wait then fails with EINTR (kernel/signal.c, sig_ignored and complete_signal).
+ */
+static void dispositions_read(const struct agent *a, u64 *blocking, u64 *ignored)
+{
+    const u64 ignored_by_default = 1ULL << 16 | 1ULL << 17 | 1ULL << 22 | 1ULL << 27; /* CHLD CONT URG WINCH */
+    struct kernel_sigaction action;
+    i32 signo;
+    *blocking = *ignored = 0;
+    for (signo = 1; signo <= 64; signo++) {
+        u64 bit = 1ULL << (signo - 1);
+        if (signo == a->signo || kernel_sigaction_get(signo, &action) < 0)
+            continue;
+        if (action.handler > SIGNAL_IGNORE && action.mask >> (a->signo - 1) & 1)
+            *blocking |= bit;
+        if (action.handler == SIGNAL_IGNORE || (action.handler == SIGNAL_DEFAULT && bit & ignored_by_default))
+            *ignored |= bit;
+    }
+}
+
 /* 0, or an errno. */
 static i32 signal_install(struct agent *a)
 {
     /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
      * restorer, whose code stays when ours is unmapped. */
-    u64 action[19];
+    u64 action[19], ignored;
     u32 i;
     i32 failed;
     if (!gate_new(a))
         return 12;                        /* ENOMEM */
+    dispositions_read(a, &a->blocking_handlers, &ignored);
+    a->handler_mask = a->handler_mask_least = ~ignored;
     for (i = 0; i < 19; i++)
         action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
     action[0] = (u64)a->gate;
+    action[1] = a->handler_mask;
     action[17] = FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
     failed = libc_sigaction(a->signo, action, (void *)0);
     if (failed) {
@@ -93,21 +121,23 @@ static u32 signal_is_ours(struct agent *a)
     return is_ours;
 }
 
-/* Which of the target's own handlers keep our signal waiting while they run: what they interrupted must not be taken
- * for our doing (eintr.c). Looked at once a second. */
-static void blocking_handlers_keep(struct agent *a, u64 now_ns)
+/* Once a second: has the target set or dropped handlers of other signals? */
+static void dispositions_keep(struct agent *a, u64 now_ns)
 {
-    struct kernel_sigaction action;
-    u64 found = 0;
-    i32 signo;
-    if (now_ns - a->blocking_read_ns < BLOCKING_INTERVAL_NS && a->blocking_read_ns)
+    struct kernel_sigaction now;
+    u64 ignored;
+    if (now_ns - a->dispositions_read_ns < DISPOSITIONS_INTERVAL_NS)
         return;
-    a->blocking_read_ns = now_ns;
-    for (signo = 1; signo <= 64; signo++)
-        if (signo != a->signo && kernel_sigaction_get(signo, &action) == 0 && action.handler > SIGNAL_IGNORE &&
-            action.mask >> (a->signo - 1) & 1)
-            found |= 1ULL << (signo - 1);
-    a->blocking_handlers = found;
+    a->dispositions_read_ns = now_ns;
+    dispositions_read(a, &a->blocking_handlers, &ignored);
+    if (a->handler_mask == ~ignored)
+        return;
+    a->handler_mask = ~ignored;
+    a->handler_mask_least &= ~ignored;
+    if (kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)a->gate) {
+        now.mask = a->handler_mask;
+        kernel_sigaction_set(a->signo, &now);
+    }
 }
 
 /* Put the target's disposition back, if ours is still there. The kernel drops what is pending of an ignored signal. */

@@ -1,9 +1,9 @@
 /*
  * Before our code may go: wait until no thread of the target can be in it, or come into it. Sampler thread only.
  *
- * A thread that took our signal runs with every signal blocked from the moment the kernel built the handler's frame
- * until sigreturn; before that, the signal is pending. In between lies a stretch of kernel code of some microseconds,
- * in which a thread that lost its CPU can stay for long. So a thread is out when
+ * A thread that took our signal runs with nearly every signal blocked from the moment the kernel built the handler's
+ * frame until sigreturn; before that, the signal is pending. In between lies a stretch of kernel code of some
+ * microseconds, in which a thread that lost its CPU can stay for long. So a thread is out when
  *   it is asleep, or gone                                      our handler never sleeps
  *   its mask is not the handler's, and its signal was answered
  *   its signal was pending, and it has not run since           the kernel dropped it with the disposition
@@ -13,7 +13,7 @@
 
 #define ANSWERS_WAIT_NS 200000000ULL      /* for the last samples; after that they are given up */
 #define DRAIN_CPU_NS 50000000ULL          /* far more than any handler needs */
-#define HANDLER_MASK (~(1ULL << 8 | 1ULL << 18))  /* all but SIGKILL and SIGSTOP */
+#define NEVER_BLOCKED (1ULL << 8 | 1ULL << 18)    /* SIGKILL and SIGSTOP */
 #define DRAIN_POLL_NS 1000000ULL
 #define BLIND_GRACE_NS 50000000ULL
 
@@ -81,7 +81,7 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
         return 1;
     if (signals.state == 'S' || signals.state == 'Z' || signals.state == 'X')
         return 0;
-    if ((signals.blocked & HANDLER_MASK) != HANDLER_MASK && !signal_is_open(slot))
+    if ((a->handler_mask_least & ~NEVER_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot))
         return 0;
     if (!slot->drain_cpu_ns)
         slot->drain_cpu_ns = cpu_ns;

@@ -144,7 +144,8 @@ static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 sig
     return (struct thread_slot *)0;
 }
 
-/* The handler. Context: signal; all signals blocked; may not: allocate, lock, call libc, use thread-local storage. */
+/* The handler. Context: signal; all signals blocked but those the target ignores; may not: allocate, lock, call libc,
+ * use thread-local storage. */
 static void handle_signal_sigsafe(i32 signo, void *info, void *context)
 {
     u64 started = read_tsc_sigsafe();

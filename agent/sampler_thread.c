@@ -104,7 +104,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     maps_keep(a, now_ns);
     threads_keep(a, now_ns);
     a->signal_is_ours = signal_is_ours(a);
-    blocking_handlers_keep(a, now_ns);
+    dispositions_keep(a, now_ns);
     a->signals_open = 0;
     threads_tick(a, now_ns);
     unseen_keep(a, now_ns);

@@ -3,12 +3,14 @@
  * threads sit in every kind of wait (tests/targets/waits.h). The sampler is paused; signals are sent here, without a
  * look at what the thread is doing. Built behind the agent's sources.
  *
- * Usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long
+ * Usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long|ignored
  *   quiet    prints the books of each wait and, per wait, how many of our signals found it waiting, were repaired and
  *            could not be
  *   signals  the same, with signals of the program's own
  *   bare     no signal may be queued: ours arrive without what was sent with them
  *   sampled  as `signals`, but nothing is forced: the sampler works at 1 000 Hz; prints its counters, too
+ *   ignored  the main thread computes and is sampled while the process gets signals that it ignores; prints how many of
+ *            them and of ours there were, and how many epoll_waits of other threads failed
  *   long     one signal into waits of LONG_MS, LATE_MS after they began; prints how long they lasted
  */
 #include "waits.h"
@@ -127,12 +129,62 @@ static int long_waits(void)
     return 0;
 }
 
+static volatile unsigned long bystander_eintr, ignored_sent;
+
+static void *bystander(void *argument)
+{
+    struct epoll_event event;
+    (void)argument;
+    while (!waits_end)
+        bystander_eintr += epoll_wait(epoll_fd, &event, 1, 50) < 0;
+    return NULL;
+}
+
+static void *ignored_signals_send(void *argument)
+{
+    (void)argument;
+    while (!waits_end) {
+        kill(getpid(), SIGCHLD);
+        ignored_sent++;
+        SLEEP_NS(20000);
+    }
+    return NULL;
+}
+
+static int ignored_signals(int milliseconds)
+{
+    struct ring_header *ring;
+    volatile u64 sink = 1;
+    pthread_t thread;
+    u64 until;
+    waits_open();
+    waits_close();
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread, NULL, bystander, NULL);
+    pthread_create(&thread, NULL, ignored_signals_send, NULL);
+    require(agent_prepare(1000) == 0 && agent_start() == 0, "agent");
+    ring = agent_cell->ring;
+    until = now_ns_sigsafe() + (u64)milliseconds * 1000000ULL;
+    while (now_ns_sigsafe() < until) {
+        uint64_t state = sink;
+        ring->host_ns = now_ns_sigsafe();
+        SPIN(state, 100000, 6364136223846793005ULL);
+        sink = state;
+    }
+    printf("ignored sent=%lu handled=%llu eintr=%lu\n", ignored_sent, ring->counters[COUNTER_SIGNALS_HANDLED],
+           bystander_eintr);
+    fflush(stdout);
+    _exit(0);
+}
+
 int main(int count, char **arguments)
 {
     struct thread_slot *slots[WAIT_COUNT];
     require(count == 4, "usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long");
     if (strcmp(arguments[3], "long") == 0)
         return long_waits();
+    if (strcmp(arguments[3], "ignored") == 0)
+        return ignored_signals(atoi(arguments[1]));
     u64 gap_ns = (u64)atoi(arguments[2]) * 1000;
     int is_sampled = strcmp(arguments[3], "sampled") == 0;
     waits_begin(is_sampled || strcmp(arguments[3], "signals") == 0);

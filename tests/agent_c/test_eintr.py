@@ -87,3 +87,12 @@ def test_time_already_waited_is_taken_off(program: Path) -> None:
     for name, book in books.items():
         assert book["repaired"] == 1, (name, book)
         assert 600 <= book["lasted_ms"] < 1050, (name, book)
+
+
+def test_a_signal_that_the_target_ignores_wakes_nobody(program: Path) -> None:
+    """Were it blocked in our handler, the kernel would wake a bystander to take it: one SIGCHLD in
+    fifty."""
+    facts = _run(program, "ignored")["ignored"]
+    assert facts["handled"] > 100
+    assert facts["sent"] > 1000
+    assert facts["eintr"] <= 0.001 * facts["sent"], facts
