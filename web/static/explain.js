@@ -12,6 +12,8 @@ export const COUNTER_GROUPS = [
       ['ring_full', 'Batches dropped', 'The profiler did not fetch data fast enough.'],
       ['intervals_lost', 'Samples in dropped batches', 'Time missing from the graph.'],
       ['traces_lost', 'Stacks without room', 'The table of stacks was full; their time shows as [unattributed].'],
+      ['modules_lost', 'Files without a number', 'More different files were mapped than can be numbered; frames in them have no names.'],
+      ['records_lost', 'News of threads dropped', 'Names and ends of threads that found no room to be sent.'],
       ['threads_lost', 'Threads without a slot', 'More threads at once than can be watched; these are missing.'],
     ],
   },
