@@ -90,7 +90,7 @@ def tables(data: Data) -> list[Table]:
     found = []
     counts = sorted({one["threads"] for one in windows})
     for kind in ("C", "Python"):
-        names = [peer.name for peer in peers.FOR_PYTHON]
+        names = [peer.name for peer in peers.ALL]
         present = {one["peer"] for one in windows if one["target"] == kind}
         rows = []
         for name in names:

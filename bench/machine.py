@@ -43,7 +43,10 @@ def facts() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Versions of flametap and of what it is compared with; what is missing has none."""
-    commit = _first_line("git", "-C", str(HERE), "describe", "--always", "--dirty")
+    commit = _first_line("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
+    # Results that are just being written do not count.
+    if _first_line("git", "-C", str(HERE.parent), "status", "--porcelain", "agent", "profiler"):
+        commit += " with changes"
     found = {
         "flametap": f"{metadata.version('flametap')} {commit}".strip(),
         "frida": metadata.version("frida"),

@@ -229,14 +229,15 @@ PY_SPY_FREE = Peer(
 AUSTIN = Peer("austin", "austin", _start_austin, python_only=True)
 GDB = Peer("gdb in a loop", "gdb", GdbLoop, has_rate=False)
 
+# In this order they stand in tables, too.
 FOR_ALL = (FLAMETAP, PERF_FP, PERF_DWARF, GDB)
 FOR_PYTHON = (
     FLAMETAP,
     PERF_FP,
-    PERF_DWARF,
     PY_SPY,
     PY_SPY_NATIVE,
     PY_SPY_FREE,
     AUSTIN,
     GDB,
 )
+ALL = (*FOR_ALL[:-1], *(peer for peer in FOR_PYTHON if peer not in FOR_ALL), GDB)

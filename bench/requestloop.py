@@ -193,7 +193,8 @@ def tables(data: Data, what: str) -> list[Table]:
     seconds = data["settings"]["seconds"]
     remark = (
         f"Median (range) over windows of {seconds:g} s, each compared with those without a"
-        " profiler just before and after it. Noise is what the first line shows."
+        " profiler just before and after it. Noise is what the first line shows. With one request"
+        " under way, a long stop is one slow request: see the slowest."
         " CPU of flametap: its process + its thread in the target. The rate of gdb is what it"
         " managed; stacks/s counts what each profiler calls a sample, its start included."
     )
@@ -201,8 +202,8 @@ def tables(data: Data, what: str) -> list[Table]:
 
 
 def _keys(windows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
-    """(peer, rate), no profiler first, then in the order of ``peers.FOR_PYTHON``."""
-    order = [NOBODY, *(peer.name for peer in peers.FOR_PYTHON)]
+    """(peer, rate), no profiler first, then in the order of ``peers.ALL``."""
+    order = [NOBODY, *(peer.name for peer in peers.ALL)]
     keys = {(one["peer"], one["rate_hz"]) for one in windows}
     return sorted(keys, key=lambda key: (key[1], order.index(key[0])))
 

@@ -52,7 +52,7 @@ static void *bench_pages(unsigned long long bytes)
 int bench_compile(const unsigned char *section, unsigned long long bytes, unsigned long long file_addr,
                   unsigned long long text_start, unsigned long long text_end, struct bench_result *result)
 {
-    struct cfi_input input;
+    struct cfi_input input = {section, bytes, file_addr, text_start, text_end, 0 /* not .debug_frame */};
     struct cfi_result compiled;
     struct rule_table *table = bench_pages(sizeof *table);
     unsigned long long begin = bench_now_ns();
@@ -61,11 +61,6 @@ int bench_compile(const unsigned char *section, unsigned long long bytes, unsign
     void *scratch;
     unsigned int limit;
     int code;
-    input.section = section;
-    input.section_bytes = bytes;
-    input.section_file_addr = file_addr;
-    input.text_start = text_start;
-    input.text_end = text_end;
     limit = cfi_row_limit(&input);
     scratch_bytes = cfi_scratch_bytes(&input) + 1;
     scratch = bench_pages(scratch_bytes);

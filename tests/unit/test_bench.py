@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_build import CFI_SOURCES
+from flametap.agent import source
+
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 if not BENCH.exists():
     pytest.skip("the benches are part of the checkout only", allow_module_level=True)
@@ -74,3 +77,18 @@ def test_a_result_becomes_a_table(tmp_path: Path) -> None:
     assert re.search(r"flametap: its own process +2\.00 \(1\.00 … 3\.00\) +2", text)
     assert "failed: it fell over" in text
     assert re.search(r"austin +missing", text)
+
+
+@pytest.mark.needs("gcc")
+def test_every_target_in_c_builds_without_a_warning(tmp_path: Path) -> None:
+    targets = sorted((BENCH / "targets").glob("*.c"))
+    assert targets
+    for target in targets:
+        text = target.read_text("utf-8")
+        if "cfi_compile" in text:  # is built behind a part of the agent
+            text = source(CFI_SOURCES) + text
+        command = ["gcc", "-x", "c", "-", "-O2", "-pthread", "-fno-strict-aliasing", "-std=gnu11"]
+        command += ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+        command += ["-c", "-o", str(tmp_path / "object")]
+        built = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert built.returncode == 0, f"{target.name}:\n{built.stderr}"
