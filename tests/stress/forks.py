@@ -6,12 +6,13 @@ import re
 import time
 
 import receipt
-from harness import Run, scenario
+from harness import Outcome, Run, scenario
 from load import READY_S
 from running import Target, wait_until
 
 # What the target says of the time since the last question; see tests/targets/forks.c.
 ALONE_S = 1.0
+LEFT_S = 8.0
 ANSWER = re.compile(r"made (\d+) median_us (\d+) longest_us (\d+) eintr (\d+)")
 
 
@@ -100,23 +101,49 @@ def shell_loop(run: Run) -> None:
 
 
 @scenario("gcc")
-def exec_self(run: Run) -> None:
-    """A program that becomes itself again and again: recordings end with exec and are kept."""
-    target = run.target("execs", str(run.random.randrange(300, 3000)))
-    recordings = max(2, round(run.seconds))
-    kept = 0
-    for _ in range(recordings):
-        before = receipt.take(target.pid)
-        outcome = run.collect_any(run.begin(target.pid, 20.0))
-        if outcome.recorded and outcome.samples:
-            kept += 1
-            run.expect("exec" in outcome.reason, f"it ended because {outcome.reason!r}")
-            run.expect(outcome.cpu_s > 0, f"CPU time is missing: {outcome}")
-        assert target.alive, f"exit code {target.exit_code}: {target.lines[-3:]}"
-        after = receipt.take(target.pid)
-        run.expect(after.descriptors == before.descriptors, f"{after.descriptors}")
-        run.expect(after.signals == before.signals, f"{before.signals} {after.signals}")
-        run.expect(after.tracer == 0, f"traced by {after.tracer}")
-    run.fact("recordings_ended_by_exec", kept)
-    *_, last = target.finish()
+def exec_at_random_moments(run: Run) -> None:
+    """A program that becomes itself again and again, at any moment of attach and recording."""
+    target = run.target("reborn", str(run.random.randrange(300, 1500)))
+    for _ in range(max(2, round(run.seconds / 2))):
+        _record_to_exec(run, target, "")
+    _finish_reborn(run, target)
+
+
+@scenario("gcc")
+def exec_while_recorded(run: Run) -> None:
+    """A program that becomes itself again: the recording ends with that, and is kept."""
+    target = run.target("reborn", "0")
+    for _ in range(max(2, round(run.seconds / 2))):
+        outcome = _record_to_exec(run, target, "next")
+        run.expect("exec" in outcome.reason, f"it ended because {outcome.reason!r}")
+        run.expect(outcome.cpu_s > 0, f"CPU time is missing: {outcome}")
+    _finish_reborn(run, target)
+
+
+def _record_to_exec(run: Run, target: Target, line: str) -> Outcome:
+    """Records until the target becomes another program, on this line if it waits for one."""
+    before = receipt.take_at_rest(target.pid)
+    recording = run.begin(target.pid, 60.0)
+    if line and recording.wait_begun():
+        time.sleep(1.0)  # what is recorded
+        target.say(line, READY_S)
+    outcome = run.collect_any(recording)
+    assert target.alive, f"exit code {target.exit_code}: {target.lines[-3:]}"
+    # An agent that has only just arrived leaves in its own time.
+    deadline = time.monotonic() + LEFT_S
+    while (after := receipt.take(target.pid)).descriptors != before.descriptors:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    run.expect(after.descriptors == before.descriptors, f"{after.descriptors}")
+    run.expect(after.signals == before.signals, f"{before.signals} {after.signals}")
+    run.expect(after.tracer == 0, f"traced by {after.tracer}")
+    return outcome
+
+
+def _finish_reborn(run: Run, target: Target) -> None:
+    *generations, last = target.finish()
+    numbers = [int(line.removeprefix("generation ")) for line in generations]
+    run.expect(numbers == list(range(len(numbers))), f"generations: {numbers}")
     run.expect(last.startswith("done"), f"the last line is {last!r}")
+    run.fact("generations", len(numbers))

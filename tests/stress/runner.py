@@ -11,6 +11,7 @@ import argparse
 import fnmatch
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,7 @@ class _Shift:
         self._lock = threading.Lock()
         self._chosen = _chosen(options.names)
         self._handed_out = 0
+        self._is_asked_to_end = False
         self._commit = _commit()
         self.results = read_results(options.results) if options.until else []
 
@@ -75,6 +77,8 @@ class _Shift:
         """The next scenario and its seed; None when all is done."""
         with self._lock:
             number = self._handed_out
+            if self._is_asked_to_end:
+                return None
             if self._options.until:
                 if sampled_s(self.results) >= self._options.until:
                     return None
@@ -82,6 +86,10 @@ class _Shift:
                 return None
             self._handed_out += 1
             return self._chosen[number % len(self._chosen)], self._options.seed + number
+
+    def end_soon(self, *_: object) -> None:
+        """Has no more scenarios begun; those under way go on to their end."""
+        self._is_asked_to_end = True
 
     def work(self) -> None:
         """Runs scenarios until none is left."""
@@ -103,6 +111,7 @@ def main() -> int:
     options.results.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="stress-targets-") as targets:
         shift = _Shift(options, Builder(Path(targets)))
+        signal.signal(signal.SIGTERM, shift.end_soon)
         workers = [threading.Thread(target=shift.work) for _ in range(options.jobs)]
         for worker in workers:
             worker.start()
