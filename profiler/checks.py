@@ -17,9 +17,10 @@ big mapped files      see ``freeze``
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -325,6 +326,13 @@ def _check_freeze(name: str, target: Target) -> Finding:
 
 
 def _check_other_agent(name: str, target: Target) -> Finding:
+    if any("flametap-ring" in mapping.path for mapping in target.mappings()):
+        first = next(_users_of_ring(target), None)
+        if first is not None:
+            raise CannotAttachError(
+                f"{target.subject} is already recorded by flametap (process {first})",
+                f"wait for its end, or end it: kill -INT {first}",
+            )
     if any("frida-agent" in mapping.path for mapping in target.mappings()):
         return Finding(
             name,
@@ -333,6 +341,23 @@ def _check_other_agent(name: str, target: Target) -> Finding:
             "results are cleaner with one tool at a time",
         )
     return Finding(name, Severity.OK, "no other Frida agent")
+
+
+def _users_of_ring(target: Target) -> Iterator[int]:
+    """The processes that have mapped the ring of the agent in the target: its host."""
+
+    def rings(pid: int) -> set[int]:
+        mappings = procfs.read_mappings(pid, target.proc)
+        # A forked child of the target has its parent's, but not Frida's host.
+        if pid != target.pid and not any("/_frida." in mapping.path for mapping in mappings):
+            return set()
+        return {mapping.inode for mapping in mappings if "flametap-ring" in mapping.path}
+
+    wanted = rings(target.pid)
+    for pid in procfs.list_pids(target.proc):
+        with contextlib.suppress(OSError):  # gone, or not ours to look at
+            if pid != target.pid and rings(pid) & wanted:
+                yield pid
 
 
 # Name, function, and whether a refusal leaves nothing to look at.

@@ -24,7 +24,9 @@ middle of it: the thread returns to nowhere and the target is dead. On an overlo
 that was suspended meanwhile, that happens (6 of 40 attaches whose host was stopped for 7 s killed
 their target). So we do the waiting, without a break, until the thread stops. When it does not for
 ``CALL_LIMIT_S`` (the call waits for a lock that this very thread holds) the thread is interrupted,
-gets back the registers it came with and is let go as if nothing had been.
+gets back the registers and the signal mask it came with and is let go as if nothing had been. What
+the call had opened or mapped until then stays. A thread that is frozen in the middle of a call (a
+control group) cannot be helped before it is thawed: until then we wait.
 
 **The loader's memory.** When its agent does not answer in time, Frida unmaps the code that the
 thread it has started is running in. We let it do so only when that thread has left it.

@@ -59,6 +59,7 @@ class Mapping:
     file_offset: int
     path: str  # without " (deleted)"
     deleted: bool
+    inode: int = 0
 
     @property
     def size(self) -> int:
@@ -154,6 +155,7 @@ def read_mappings(pid: int, proc: str = PROC) -> list[Mapping]:
                 file_offset=int(fields[2], 16),
                 path=path.removesuffix(" (deleted)"),
                 deleted=deleted,
+                inode=int(fields[4]),
             )
         )
     return mappings

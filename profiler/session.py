@@ -236,7 +236,8 @@ class Session:
             AttachFailedError: the agent could not install its signal handler or start its thread.
         """
         try:
-            error = bounded(self._script.exports_sync.start, CALL_TIMEOUT_S, "start")
+            start = self._script.exports_sync.start
+            error = bounded(start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts)
         except Exception as failure:
             raise explain(failure, self.pid) from failure
         if error:

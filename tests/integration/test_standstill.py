@@ -1,0 +1,155 @@
+"""Targets that stop, are frozen, or end while we are with them: we end soon, and they go on as if
+nothing had been."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cli
+import receipt
+from running import Start, Target, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+# Calls that the kernel itself ends when a process is stopped or frozen (signal(7)).
+REPORT = r"\w+ returns=\d+ eintr=\d+"
+END_S = 40.0
+
+
+def is_sampled(pid: int) -> bool:
+    return "flametap-ring" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def recording(target: Target, folder: Path, duration_s: float = 1.5) -> cli.Running:
+    out = folder / "out.folded"
+    arguments = ("record", "-p", target.pid, "-d", duration_s, "--clock", "wall", "-o", out)
+    return cli.Running(str(folder), *arguments)
+
+
+def wait_until_traced(pid: int) -> None:
+    status = Path(f"/proc/{pid}/status")
+    wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "the attach", 30)
+
+
+def assert_goes_on(target: Target, before: receipt.Receipt) -> None:
+    found = receipt.harm_after_settling(target.pid, before, timeout_s=15, was_killed=True)
+    assert found == []
+    for line in target.finish():
+        assert re.fullmatch(REPORT, line), line
+
+
+@pytest.fixture(params=["freezer", "unified", ""])
+def frozen_group(request: pytest.FixtureRequest) -> Iterator[tuple[Path, str, str, str]]:
+    """(folder, its switch, on, off) of a new control group that can be frozen: version 1 or 2."""
+    folder = Path("/sys/fs/cgroup", request.param, f"flametap-freeze-{os.getpid()}")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("no control group can be made there")
+    switches = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")]
+    for switch, on, off in switches:
+        if (folder / switch).exists():
+            yield folder, switch, on, off
+            # The target ends after this fixture.
+            (folder / switch).write_text(off)
+            for pid in (folder / "cgroup.procs").read_text().split():
+                (folder.parent / "cgroup.procs").write_text(pid)
+            wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group to empty", 15)
+            break
+    else:
+        folder.rmdir()
+        pytest.skip("no freezer there")
+    folder.rmdir()
+
+
+def test_frozen_target_is_refused_and_frozen_amid_a_recording_it_goes_on(
+    start: Start,
+    tmp_path: Path,
+    frozen_group: tuple[Path, str, str, str],
+) -> None:
+    folder, switch, on, off = frozen_group
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    (folder / "cgroup.procs").write_text(str(target.pid))
+    (folder / switch).write_text(on)
+    result = cli.run("record", "-p", target.pid, "-o", os.devnull, "-f", "folded")
+    result.assert_refused(5, "frozen", "thaw")
+    (folder / switch).write_text(off)
+    with recording(target, tmp_path) as run:
+        wait_until(lambda: is_sampled(target.pid), "the recording", 30)
+        (folder / switch).write_text(on)
+        assert run.result(END_S).exit_code in (0, 5, 6), run.output
+    (folder / switch).write_text(off)
+    assert_goes_on(target, before)
+    target.close()
+
+
+def test_target_stopped_amid_a_recording_goes_on(start: Start, tmp_path: Path) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    with recording(target, tmp_path) as run:
+        wait_until(lambda: is_sampled(target.pid), "the recording", 30)
+        os.kill(target.pid, signal.SIGSTOP)
+        assert run.result(END_S).exit_code in (0, 5, 6), run.output
+    os.kill(target.pid, signal.SIGCONT)
+    assert_goes_on(target, before)
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05])
+def test_target_stopped_amid_an_attach_goes_on(
+    start: Start, tmp_path: Path, delay_s: float
+) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    with recording(target, tmp_path, 0.5) as run:
+        wait_until_traced(target.pid)
+        time.sleep(delay_s)
+        os.kill(target.pid, signal.SIGSTOP)
+        result = run.result(END_S)
+    assert result.exit_code in (0, 5), result.stderr
+    os.kill(target.pid, signal.SIGCONT)
+    assert_goes_on(target, before)
+
+
+# How it ends → the signal, and what its parent sees.
+ENDS = {"exits": (0, 0), "is killed": (signal.SIGKILL, -9), "aborts": (signal.SIGABRT, -6)}
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.06, 0.1])
+def test_target_that_ends_amid_an_attach(
+    start: Start, tmp_path: Path, how: str, delay_s: float
+) -> None:
+    target = start("ratio")
+    number, expected = ENDS[how]
+    with recording(target, tmp_path, 0.5) as run:
+        wait_until_traced(target.pid)
+        time.sleep(delay_s)
+        if number:
+            os.kill(target.pid, number)
+            wait_until(lambda: not target.alive, "its end", 15)
+        else:
+            target.finish()
+        result = run.result(END_S)
+    assert "Traceback" not in result.stderr, result.stderr
+    assert result.exit_code in (0, 3, 5, 6), result.stderr
+    assert target.exit_code == expected
+
+
+def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path: Path) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    with recording(target, tmp_path, 20) as run:
+        wait_until(lambda: is_sampled(target.pid), "the recording", 30)
+        second = cli.run("record", "-p", target.pid, "-d", 1, "-o", os.devnull, "-f", "folded")
+        second.assert_refused(5, rf"already recorded.*process {run.process.pid}\b")
+        run.interrupt()
+        run.result(END_S).assert_saved()
+    assert_goes_on(target, before)
