@@ -7,6 +7,8 @@
 #define PAGE_SHIFT 12
 #define CODE_BACK_BYTES 96                /* how far back a call's number is looked for */
 #define ARGUMENT_MOVES_MAX 8
+#define STACK_LOOK_WORDS 40               /* between that syscall instruction and its caller's caller */
+#define CALL_LOOK_BYTES 48                /* before a call, where its last argument is pushed */
 #define SYSCALL_NUMBERS 1024             /* more than Linux has */
 
 /*
@@ -118,8 +120,37 @@ static i64 number_of_caller_sigsafe(u64 sp)
 }
 
 /*
+ * The number of a call that glibc 2.41 and later make through their one syscall instruction for calls that can be
+ * cancelled (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S). It is the seventh argument of the function above, so it
+ * lies on the stack right behind that one's return address, before which stands its `push $NR` or `movq $NR,(%rsp)`:
+ * both must agree. -1 when nothing does. Context: signal.
+ */
+static i64 number_of_cancellable_sigsafe(u64 sp)
+{
+    u64 words[STACK_LOOK_WORDS];
+    u8 code[CALL_LOOK_BYTES];
+    u32 pid = (u32)sys_call3(NR_GETPID, 0, 0, 0), i, at;
+    i64 got = read_memory_sigsafe(pid, sp, words, sizeof words);
+    for (i = 0; (i64)(i + 2) * 8 <= got; i++) {
+        u64 number = words[i + 1];
+        if (words[i] < 4096 || number == 0 || number >= SYSCALL_NUMBERS ||
+            read_memory_sigsafe(pid, words[i] - CALL_LOOK_BYTES, code, CALL_LOOK_BYTES) != CALL_LOOK_BYTES ||
+            code[CALL_LOOK_BYTES - 5] != 0xe8)
+            continue;
+        for (at = CALL_LOOK_BYTES - 7; at > 2; at--) {
+            if (code[at] == 0x6a && number < 128 && code[at + 1] == number)
+                return (i64)number;
+            if (at + 5 <= CALL_LOOK_BYTES - 5 && code_u32_sigsafe(code + at + 1) == number &&
+                (code[at] == 0x68 || (code[at] == 0x24 && code[at - 1] == 0x04 && code[at - 2] == 0xc7)))
+                return (i64)number;
+        }
+    }
+    return -1;
+}
+
+/*
  * The number of the call whose syscall instruction is at `at`, told from the code before it; -1 when that is not one of
- * the shapes in which compilers and glibc 2.31 to 2.40 make system calls. In glibc's syscall(2) it is the caller's code
+ * the shapes in which compilers and glibc from 2.31 on make system calls. In glibc's syscall(2) it is the caller's code
  * that tells. Context: signal.
  */
 static i64 sysno_in_code_sigsafe(const u64 *gregs, u64 at)
@@ -127,13 +158,28 @@ static i64 sysno_in_code_sigsafe(const u64 *gregs, u64 at)
     /* glibc sysdeps/unix/sysv/linux/x86_64/syscall.S: all arguments move down by one. */
     static const u8 raw[23] = {0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca,
                                0x4d, 0x89, 0xc2, 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08};
+    /* mov 8(%rsp),%r8; mov 16(%rsp),%r9; mov %r11,8(%rsp) */
+    static const u8 cancellable[15] = {0x4c, 0x8b, 0x44, 0x24, 0x08, 0x4c, 0x8b, 0x4c, 0x24, 0x10,
+                                       0x4c, 0x89, 0x5c, 0x24, 0x08};
     u8 code[CODE_BACK_BYTES];
+    u32 on_page = (u32)(at & ((1 << PAGE_SHIFT) - 1));
     u64 i;
-    if (!code_read_sigsafe(gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES))
-        return -1;
+    if (!code_read_sigsafe(gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES)) {
+        /* The page before is not there. */
+        if (on_page >= CODE_BACK_BYTES || on_page == 0)
+            return -1;
+        for (i = 0; i < CODE_BACK_BYTES; i++)
+            code[i] = 0;
+        if (!code_read_sigsafe(gregs[GREG_RIP], at - on_page, code + CODE_BACK_BYTES - on_page, on_page))
+            return -1;
+    }
     for (i = 0; i < sizeof raw && code[CODE_BACK_BYTES - sizeof raw + i] == raw[i]; i++) {
     }
     if (i == sizeof raw)
         return number_of_caller_sigsafe(gregs[GREG_RSP]);
+    for (i = 0; i < sizeof cancellable && code[CODE_BACK_BYTES - sizeof cancellable + i] == cancellable[i]; i++) {
+    }
+    if (i == sizeof cancellable)
+        return number_of_cancellable_sigsafe(gregs[GREG_RSP]);
     return number_before_sigsafe(code + CODE_BACK_BYTES);
 }

@@ -180,7 +180,7 @@ static int ignored_signals(int milliseconds)
 int main(int count, char **arguments)
 {
     struct thread_slot *slots[WAIT_COUNT];
-    require(count == 4, "usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long");
+    require(count == 4, "usage: eintr MILLISECONDS MEAN_GAP_US quiet|signals|bare|sampled|long|ignored");
     if (strcmp(arguments[3], "long") == 0)
         return long_waits();
     if (strcmp(arguments[3], "ignored") == 0)

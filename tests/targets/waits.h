@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/sem.h>
@@ -286,6 +287,54 @@ WAIT(raw_io_uring_enter)
     RESULT(syscall(SYS_io_uring_enter, uring_fd, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &argument,
                    sizeof argument));
 }
+/* As glibc does it since 2.41: all calls that can be cancelled share one syscall instruction. */
+__asm__(".text\n.type shared_syscall,@function\nshared_syscall:\n.cfi_startproc\n"
+        "mov %rdi,%r11\nmov %rsi,%rax\nmov %rdx,%rdi\nmov %rcx,%rsi\nmov %r8,%rdx\nmov %r9,%r10\n"
+        "mov 8(%rsp),%r8\nmov 16(%rsp),%r9\nmov %r11,8(%rsp)\nsyscall\nret\n.cfi_endproc\n"
+        ".size shared_syscall,.-shared_syscall\n");
+long shared_syscall(volatile int *cancelled, long number, long a, long b, long c, long d, long e, long f);
+
+NOINLINE static long cancellable(long a, long b, long c, long d, long e, long f, long number)
+{
+    volatile int cancelled = 0;
+    long result = shared_syscall(&cancelled, number, a, b, c, d, e, f);
+    if (result < 0) {
+        errno = (int)-result;
+        result = -1;
+    }
+    return result;
+}
+
+WAIT(shared_poll) { INPUT(input); RESULT(cancellable((long)&input, 1, WAIT_MS, 0, 0, 0, SYS_poll)); }
+WAIT(shared_epoll_wait)
+{
+    struct epoll_event event;
+    RESULT(cancellable(epoll_fd, (long)&event, 1, WAIT_MS, 0, 0, SYS_epoll_wait));
+}
+/* Code like a JIT's, at the very beginning of its page, with nothing mapped before. */
+static long (*poll_at_edge)(struct pollfd *, unsigned long, int);
+
+static void edge_open(void)
+{
+    static const unsigned char code[] = {0xb8, SYS_poll, 0, 0, 0, 0x0f, 0x05, 0xc3}; /* mov $7,%eax; syscall; ret */
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages, 4096);
+    memcpy(pages + 4096, code, sizeof code);
+    mprotect(pages + 4096, 4096, PROT_READ | PROT_EXEC);
+    poll_at_edge = (long (*)(struct pollfd *, unsigned long, int))(uintptr_t)(pages + 4096);
+}
+
+WAIT(edge_poll)
+{
+    INPUT(input);
+    long result = poll_at_edge(&input, 1, WAIT_MS);
+    if (result < 0) {
+        errno = (int)-result;
+        result = -1;
+    }
+    return result;
+}
+
 WAIT(pause) { RESULT(pause()); }
 WAIT(sigsuspend) { sigset_t mask; mask_of_call(&mask); RESULT(sigsuspend(&mask)); }
 
@@ -306,7 +355,7 @@ static struct wait waits[] = {
     W(writev_socket, EAGAIN, COARSE), W(connect, EAGAIN, COARSE), W(read_pipe, 0, COARSE),
     W(sigtimedwait, EAGAIN, TIMED), W(raw_rt_sigtimedwait, EAGAIN, TIMED), W(semop, 0, COARSE),
     W(semtimedop, EAGAIN, COARSE), W(msgrcv, 0, COARSE), W(msgsnd, 0, COARSE), W(mq_timedreceive, ETIMEDOUT, COARSE),
-    W(raw_io_getevents, 0, TIMED), W(raw_io_uring_enter, ETIME, TIMED), W(pause, EINTR, ENDED_BY_SIGNALS),
+    W(edge_poll, 0, TIMED), W(shared_poll, 0, TIMED), W(shared_epoll_wait, 0, TIMED), W(raw_io_getevents, 0, TIMED), W(raw_io_uring_enter, ETIME, TIMED), W(pause, EINTR, ENDED_BY_SIGNALS),
     W(sigsuspend, EINTR, ENDED_BY_SIGNALS),
 };
 #define WAIT_COUNT (sizeof waits / sizeof waits[0])
@@ -347,6 +396,7 @@ static void waits_open(void)
         if (connect(fd, (struct sockaddr *)&full_address, sizeof full_address))
             break;
     }
+    edge_open();
     sem_init(&semaphore, 0, 0);
     pthread_cond_init(&condition, NULL);
     semaphores = semget(IPC_PRIVATE, 2, 0600);
