@@ -355,7 +355,8 @@ static struct wait waits[] = {
     W(writev_socket, EAGAIN, COARSE), W(connect, EAGAIN, COARSE), W(read_pipe, 0, COARSE),
     W(sigtimedwait, EAGAIN, TIMED), W(raw_rt_sigtimedwait, EAGAIN, TIMED), W(semop, 0, COARSE),
     W(semtimedop, EAGAIN, COARSE), W(msgrcv, 0, COARSE), W(msgsnd, 0, COARSE), W(mq_timedreceive, ETIMEDOUT, COARSE),
-    W(edge_poll, 0, TIMED), W(shared_poll, 0, TIMED), W(shared_epoll_wait, 0, TIMED), W(raw_io_getevents, 0, TIMED), W(raw_io_uring_enter, ETIME, TIMED), W(pause, EINTR, ENDED_BY_SIGNALS),
+    W(edge_poll, 0, TIMED), W(shared_poll, 0, TIMED), W(shared_epoll_wait, 0, TIMED), W(raw_io_getevents, 0, TIMED),
+    W(raw_io_uring_enter, ETIME, TIMED), W(pause, EINTR, ENDED_BY_SIGNALS),
     W(sigsuspend, EINTR, ENDED_BY_SIGNALS),
 };
 #define WAIT_COUNT (sizeof waits / sizeof waits[0])
