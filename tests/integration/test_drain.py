@@ -98,7 +98,8 @@ def test_code_stays_while_a_thread_may_be_in_it(start: Start, tmp_path: Path, st
             # Longer than any wait for a last sample; what is there then waits for the thread.
             with pytest.raises(AssertionError, match="in vain"):
                 wait_until(lambda: not _is_mapped(target.pid, pc), "the code to go", 1.0)
-        assert run.result().exit_code in (0, 6), run.output
+        # 130: it was asked to end while it was still waiting for the answer to its start.
+        assert run.result().exit_code in (0, 6, 130), run.output
     assert receipt.harm_after_settling(target.pid, before, timeout_s=15) == []
     target.say("raise")
     target.finish()
