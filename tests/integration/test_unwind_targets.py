@@ -93,8 +93,10 @@ def test_handler_on_an_alternate_stack(start: Start, seconds: float) -> None:
     capture = record(target.pid, seconds)
     target.finish()
     assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
-    stack = heaviest_stack(capture)
-    assert has_chain(stack, "raise", "on_signal", "compute"), stack
+    seen = stacks(capture)
+    through_handler = [s for s in seen.weights if has_chain(s, "raise", "on_signal", "compute")]
+    weight = sum(seen.weights[stack] for stack in through_handler)
+    assert weight >= 0.2 * seen.total, seen.heaviest()
 
 
 def test_handler_asleep_on_an_alternate_stack(start: Start) -> None:

@@ -3,7 +3,7 @@
  *
  * main → outer → qsort → on_item → inner, and there: computes, or sleeps. `deep-parked`: sleeps 100 000 calls further down.
  * `handler`, `handler-parked`: the same in a signal handler on an alternate stack, come from in the middle of `inner`; the
- * handler that computes returns now and then and is called again.
+ * handler that computes returns now and then, and is called again after a while.
  */
 #include "target.h"
 
@@ -40,8 +40,10 @@ NOINLINE static uint64_t inner(int n)
     if (strcmp(mode, "handler-parked") == 0)
         raise(SIGUSR1);
     else if (strcmp(mode, "handler") == 0)
-        while (!target_asked_to_stop())
+        while (!target_asked_to_stop()) {
+            sink += compute(); /* a thread that is never seen elsewhere gets no signal: there may be no room for it */
             raise(SIGUSR1);
+        }
     else if (strcmp(mode, "busy") == 0)
         while (!target_asked_to_stop())
             sink += compute();
