@@ -85,6 +85,7 @@ struct module {
     u64 device;
     u64 inode;
     u64 load_bias;
+    u64 image_bias;                       /* of the whole file; another one where only this part was mapped elsewhere */
     u64 start;                            /* executable part, runtime_addr */
     u64 end;
     u64 text_start;                       /* the same, file_addr */

@@ -58,17 +58,13 @@ static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
     return 0;
 }
 
-/*
- * Does the code at `pc`, of no file, leave rbp alone? Answers are kept among those of follows_call_sigsafe, with bit 2
- * set. Context: signal.
- */
+/* Does the code at `pc`, of no file, leave rbp alone? Context: signal. */
 static u32 leaves_rbp_alone_sigsafe(struct unwinder *u, u64 pc)
 {
-    struct agent *a = u->agent;
-    volatile u64 *slot = &a->call_cache[(pc ^ pc >> 12) & (CALL_CACHE_SLOTS - 1)];
-    u64 key = pc << 16 | (u64)(a->cache_generation & 0xff) << 8 | 4, entry = *slot;
+    volatile u64 *slot = kept_slot_sigsafe(u->agent, pc, ASKED_RBP);
+    u64 key = kept_key_sigsafe(u->agent, pc, ASKED_RBP), entry = *slot;
     u32 answer;
-    if ((entry & ~3ULL) == key)
+    if ((entry & ~0xfULL) == key)
         return entry & 1;
     answer = entry_search_sigsafe(u, pc) == 1;
     *slot = key | answer;

@@ -19,6 +19,24 @@ static u32 leaf_register_sigsafe(const struct unwinder *u, u32 number, u64 *valu
     return 1;
 }
 
+/*
+ * What code was found to be is kept, since a copy of it costs as much as forty steps. An entry is one u64, read and
+ * written whole: {address : 48, generation of the maps : 8, question : 4, answer : 4}.
+ */
+#define ASKED_CALL 0x10U                  /* does a call end there? guess.c */
+#define ASKED_START 0x20U                 /* enum start_code, guess.c */
+#define ASKED_RBP 0x30U                   /* does the function leave rbp alone? entry.c */
+
+static u64 kept_key_sigsafe(const struct agent *a, u64 runtime_addr, u32 question)
+{
+    return runtime_addr << 16 | (u64)(a->cache_generation & 0xff) << 8 | question;
+}
+
+static volatile u64 *kept_slot_sigsafe(const struct agent *a, u64 runtime_addr, u32 question)
+{
+    return &a->call_cache[(runtime_addr ^ runtime_addr >> 12 ^ question) & (CALL_CACHE_SLOTS - 1)];
+}
+
 static u32 is_code_sigsafe(const struct unwinder *u, u64 runtime_addr)
 {
     return code_range_sigsafe(u->map, runtime_addr) != 0;

@@ -51,8 +51,8 @@ static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const st
         return 0;
     t->flag_offset = magic == GO_MAGIC_1_18 ? 37 : 41;
     t->text = go_u64(t, 24);
-    if (t->text >= m->text_start + m->load_bias && t->text < m->text_end + m->load_bias)
-        t->text -= m->load_bias;
+    if (t->text >= m->text_start + m->image_bias && t->text < m->text_end + m->image_bias)
+        t->text -= m->image_bias;
     t->names = go_u64(t, 32);
     t->values = go_u64(t, 56);
     t->functions = go_u64(t, 64);
@@ -242,7 +242,7 @@ static struct cfi_table *table_from_go(struct agent *a, const struct module *m, 
         const struct elf_section *section = elf_section_find(file, sections[i]);
         u64 bytes = section ? section->size : 0, at;
         u8 *copy = section && section->addr && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
-        i64 got = copy ? read_memory_sigsafe(a->pid, section->addr + m->load_bias, copy, bytes) : -1;
+        i64 got = copy ? read_memory_sigsafe(a->pid, section->addr + m->image_bias, copy, bytes) : -1;
         for (at = 0; (i64)at + GO_HEADER_BYTES <= got && !table; at += 8)
             if (go_table_open(&go, copy + at, (u64)got - at, m))
                 table = go_compile(a, m, &go);

@@ -35,26 +35,24 @@ static u32 ends_in_call_sigsafe(const u8 *code)
 }
 
 /*
- * Does a call instruction end just before `return_address`? Answers are kept, since a copy costs as much as forty steps:
- * an entry is {return address : 48, generation of the maps : 8, 2 no, 3 yes : 8}, or one of entry.c. Of code that
- * belongs to no file only the calls are kept: a JIT may write one where there was none. Context: signal.
+ * Does a call instruction end just before `return_address`? Of code that belongs to no file only the calls are kept: a
+ * JIT may write one where there was none. Context: signal.
  */
 static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
 {
-    struct agent *a = u->agent;
-    volatile u64 *slot = &a->call_cache[(return_address ^ return_address >> 12) & (CALL_CACHE_SLOTS - 1)];
-    u64 key = return_address << 16 | (u64)(a->cache_generation & 0xff) << 8, entry = *slot;
+    volatile u64 *slot = kept_slot_sigsafe(u->agent, return_address, ASKED_CALL);
+    u64 key = kept_key_sigsafe(u->agent, return_address, ASKED_CALL), entry = *slot;
     const struct code_range *range;
     u8 code[8];
     u32 is_call;
-    if ((entry & ~3ULL) == key)
+    if ((entry & ~0xfULL) == key)
         return entry & 1;
     range = return_address < 4096 ? (const struct code_range *)0 : code_range_sigsafe(u->map, return_address - 8);
     if (!range || !code_before_sigsafe(u, range, return_address, code))
         return 0;
     is_call = ends_in_call_sigsafe(code);
     if (is_call || range->module)
-        *slot = key | 2 | is_call;
+        *slot = key | is_call;
     return is_call;
 }
 
@@ -108,10 +106,11 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     return 0;
 }
 
-/* Code that is returned to but was never called, and so lies behind no call: what its first bytes mean. */
-enum entry_code { ENTRY_OTHER = 0, ENTRY_SIGRETURN = 1, ENTRY_ROOT = 2 };
+/* Code that is returned to but was never called, and so lies behind no call: what its first bytes mean. Asked of files'
+ * code only, which does not change. */
+enum start_code { START_OTHER = 0, START_SIGRETURN = 1, START_ROOT = 2 };
 
-#define ENTRY_BYTES 12
+#define START_BYTES 12
 static u32 code_matches_sigsafe(const u8 *code, const u8 *pattern, u32 bytes, u32 ignored)
 {
     u32 i;
@@ -122,7 +121,7 @@ static u32 code_matches_sigsafe(const u8 *code, const u8 *pattern, u32 bytes, u3
 }
 
 /* Context: signal. */
-static u32 entry_code_sigsafe(struct unwinder *u, u64 runtime_addr)
+static u32 start_code_read_sigsafe(const struct agent *a, u64 runtime_addr)
 {
     /* mov $15,%rax; syscall: a signal's restorer that has no CFI */
     static const u8 sigreturn[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -132,14 +131,25 @@ static u32 entry_code_sigsafe(struct unwinder *u, u64 runtime_addr)
     static const u8 start_context_cet[12] = {0x64, 0xf7, 0x04, 0x25, 0x48, 0, 0, 0, 0x02, 0, 0, 0};
     /* xor %rdi,%rdi; call _exit; hlt: the end of boost.context's stacks */
     static const u8 finish[9] = {0x48, 0x31, 0xff, 0xe8, 0, 0, 0, 0, 0xf4};
-    u8 code[ENTRY_BYTES];
-    if (u->scan_checks >= SCAN_CHECKS_MAX)
-        return ENTRY_OTHER;
-    u->scan_checks++;
-    if (read_memory_sigsafe(u->agent->pid, runtime_addr, code, ENTRY_BYTES) != ENTRY_BYTES)
-        return ENTRY_OTHER;
+    u8 code[START_BYTES];
+    if (read_memory_sigsafe(a->pid, runtime_addr, code, START_BYTES) != START_BYTES)
+        return START_OTHER;
     if (code_matches_sigsafe(code, sigreturn, 9, 0))
-        return ENTRY_SIGRETURN;
+        return START_SIGRETURN;
     return code_matches_sigsafe(code, start_context, 7, 0) || code_matches_sigsafe(code, start_context_cet, 12, 0) ||
-                   code_matches_sigsafe(code, finish, 9, 0xf0) ? ENTRY_ROOT : ENTRY_OTHER;
+                   code_matches_sigsafe(code, finish, 9, 0xf0) ? START_ROOT : START_OTHER;
+}
+
+/* Context: signal. */
+static u32 start_code_sigsafe(struct unwinder *u, u64 runtime_addr)
+{
+    volatile u64 *slot = kept_slot_sigsafe(u->agent, runtime_addr, ASKED_START);
+    u64 key = kept_key_sigsafe(u->agent, runtime_addr, ASKED_START), entry = *slot;
+    if ((entry & ~0xfULL) != key) {
+        if (u->scan_checks >= SCAN_CHECKS_MAX)
+            return START_OTHER;
+        u->scan_checks++;
+        *slot = entry = key | start_code_read_sigsafe(u->agent, runtime_addr);
+    }
+    return (u32)entry & 0xf;
 }

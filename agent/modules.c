@@ -86,7 +86,7 @@ static void module_find_eh_frame(struct agent *a, struct module *m, const struct
     struct eh_reader reader = {bytes + 4, bytes + 16, 0};
     u32 i;
     u64 address;
-    if (read_memory_sigsafe(a->pid, header->vaddr + m->load_bias, bytes, 16) != 16 || bytes[0] != 1)
+    if (read_memory_sigsafe(a->pid, header->vaddr + m->image_bias, bytes, 16) != 16 || bytes[0] != 1)
         return;
     address = eh_read_encoded_raw(&reader, bytes[1] & EH_PE_FORMAT_MASK);
     switch (bytes[1] & ~(u32)EH_PE_FORMAT_MASK) {
@@ -113,11 +113,36 @@ static void module_find_eh_frame(struct agent *a, struct module *m, const struct
         m->eh_frame = 0;
 }
 
-/* Fill load bias, text range, build-id and .eh_frame from the program headers mapped at `base`. */
+/*
+ * Where is the mapping, which begins at `file_offset`, in the image? Nearly always where the headers say. Some programs
+ * map a part of themselves once more (V8 does with its builtins, close to the code it makes): that is a module of its
+ * own, with another bias and no more code than is mapped.
+ */
+static void module_place(struct module *m, u64 file_offset, const struct elf_segment *segments, u32 count)
+{
+    u32 i;
+    u64 file_addr;
+    for (i = 0; i < count; i++) {
+        const struct elf_segment *s = &segments[i];
+        if (s->type != PT_LOAD_ || !(s->flags & PF_X_) || file_offset + 4095 < s->offset ||
+            file_offset >= s->offset + s->filesz)
+            continue;
+        file_addr = s->vaddr - s->offset + file_offset;
+        if (m->image_bias + file_addr == m->start)
+            return;
+        m->load_bias = m->start - file_addr;
+        m->text_start = file_addr;
+        m->text_end = file_addr + (m->end - m->start);
+        return;
+    }
+}
+
+/* Fill biases, text range, build-id and .eh_frame from the program headers mapped at `base`. */
 static void module_read_headers(struct agent *a, struct module *m, u64 base)
 {
     struct elf_header header;
     struct elf_segment segments[SEGMENTS_MAX];
+    u64 file_offset = m->start - m->load_bias; /* what is known so far */
     u32 i, count, found = 0;
     if (!base || read_memory_sigsafe(a->pid, base, &header, sizeof header) != sizeof header ||
         *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
@@ -129,7 +154,7 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
         return;
     for (i = 0; i < count && !found; i++) {
         if (segments[i].type == PT_LOAD_) {
-            m->load_bias = base - (segments[i].vaddr - segments[i].offset);
+            m->image_bias = m->load_bias = base - (segments[i].vaddr - segments[i].offset);
             found = 1;
         }
     }
@@ -139,17 +164,18 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
     m->text_end = m->end - m->load_bias;
     for (i = 0; i < count; i++) {
         if (segments[i].type == PT_LOAD_ && segments[i].flags & PF_X_) {
-            u64 end = segments[i].vaddr + segments[i].memsz;
+            u64 end = (segments[i].vaddr + segments[i].memsz + 4095) & ~4095ULL; /* as it is mapped */
             if (segments[i].vaddr < m->text_start)
                 m->text_start = segments[i].vaddr;
             if (end > m->text_end)
                 m->text_end = end;
         } else if (segments[i].type == PT_NOTE_ && !m->build_id_bytes) {
-            module_read_build_id(a, m, segments[i].vaddr + m->load_bias, segments[i].memsz);
+            module_read_build_id(a, m, segments[i].vaddr + m->image_bias, segments[i].memsz);
         } else if (segments[i].type == PT_EH_FRAME_) {
             module_find_eh_frame(a, m, &segments[i], segments, count);
         }
     }
+    module_place(m, file_offset, segments, count);
 }
 
 /* Tell the host of a module, or that it is gone; later, if there is no room now. */
@@ -202,6 +228,16 @@ static u32 module_find_gone(const struct agent *a, const struct module *m)
     return 0;
 }
 
+/* Where the headers of the same file are mapped, as another module of it knows. 0 when there is none. */
+static u64 module_find_headers(const struct agent *a, const struct map_line *line)
+{
+    u32 i;
+    for (i = a->module_count; i > 0; i--)
+        if (!a->modules[i].gone && a->modules[i].inode == line->inode && a->modules[i].device == line->device)
+            return a->modules[i].headers;
+    return 0;
+}
+
 /* The module of an executable mapping: a known one, or a new one. 0 when the table is full. */
 static u32 module_for_line(struct agent *a, const struct map_line *line, u64 base)
 {
@@ -232,7 +268,7 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
     m->seen_in = a->map_number;
     m->line_start = line->start;
     m->line_end = line->end;
-    m->load_bias = line->start - line->offset;
+    m->image_bias = m->load_bias = line->start - line->offset;
     m->text_start = line->offset;
     m->text_end = line->offset + (line->end - line->start);
     if (bytes > 10 && text_is(line->path + bytes - 10, 10, " (deleted)"))
@@ -240,13 +276,15 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
     m->path_bytes = bytes < sizeof m->path ? bytes : (u32)sizeof m->path;
     bytes_copy(m->path, line->path, m->path_bytes);
     m->injected = text_contains(m->path, m->path_bytes, "frida-agent");
-    module_read_headers(a, m, base);
+    module_read_headers(a, m, base ? base : module_find_headers(a, line));
     m->file_searched = !module_has_file(m);
     if (m->injected)
         m->state = MODULE_WITHOUT_CFI;
     i = module_find_gone(a, m);
     if (i) {
         a->modules[i].load_bias = m->load_bias;
+        a->modules[i].image_bias = m->image_bias;
+        a->modules[i].headers = m->headers;
         bytes_zero(m, sizeof *m);
         m = &a->modules[i];
         m->start = line->start;

@@ -127,11 +127,11 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
 /* Code without CFI: what its bytes prove, else a guess. */
 static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
 {
-    u32 entry = in_jit || u->gregs || u->frame_count < 2 ? ENTRY_OTHER : entry_code_sigsafe(u, u->pc + 1);
-    if (entry == ENTRY_OTHER)
+    u32 start = in_jit || u->gregs || u->frame_count < 2 ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
+    if (start == START_OTHER)
         return step_by_guess_sigsafe(u, in_jit);
     u->frames[u->frame_count - 1] = u->pc + 1; /* its return address is no call site */
-    if (entry == ENTRY_SIGRETURN)
+    if (start == START_SIGRETURN)
         return step_signal_frame_sigsafe(u);
     unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
     return 0;
