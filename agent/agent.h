@@ -160,6 +160,7 @@ struct thread_slot {
     u32 seen_in;                          /* number of the last directory reading it was found in */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u32 room;                             /* enum stack_room */
+    u32 quiet_looks;                      /* room.c */
     u64 doubted_sp;
     u64 doubted_ns;
     u32 late_ticks;
@@ -225,6 +226,7 @@ struct agent {
     u32 is_sandboxed;
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;
+    u64 alternate_smallest;               /* of all alternate stacks that threads were seen to have; 0: none */
     u64 libc_start;                       /* libc's code, runtime_addr */
     u64 libc_end;
     u64 fd_limit;                         /* RLIMIT_NOFILE */

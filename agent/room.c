@@ -1,8 +1,8 @@
 /*
  * Is there room on a thread's stack for a signal? The kernel lays a frame there that holds all registers, 3.4 KB with
  * AVX-512, and our handler needs some more. A thread that runs its own handler on an alternate stack (sigaltstack(2))
- * too small for a second frame dies of it, and so does one on a tiny stack of its own or of a coroutine's. Such threads get no
- * signal; they are seen while they sleep. Sampler thread only.
+ * too small for a second frame dies of it, and so does one on a tiny stack of its own or of a coroutine's. Such threads
+ * get no signal; they are seen while they sleep. Sampler thread only.
  *
  * What is known of a thread: the C library keeps its list of robust futexes in its control block, so that
  * get_robust_list(2) tells of its stack (running.c) even before the first signal. Each answer of the handler then tells
@@ -18,6 +18,7 @@
 #define SMALL_STACK_BYTES 32768           /* less than that is a tiny stack: PTHREAD_STACK_MIN is 16 KiB */
 #define ROOM_MARGIN_BYTES 4096            /* what the thread may use on top of what it was seen to use */
 #define ALTERNATE_REREAD_NS 250000000ULL
+#define QUIET_LOOKS 100                   /* at a thread that was never seen in a handler on an alternate stack */
 #define AUXV_MINSIGSTKSZ 51
 
 enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO_SMALL = 3 };
@@ -104,6 +105,9 @@ static u32 is_tight(const struct agent *a, const struct thread_slot *slot, u64 s
  * for fresh maps: those we have may tell of stacks that are gone. */
 static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
 {
+    u64 alternate_bytes = slot->alternate_bytes;
+    if (alternate_bytes && (!a->alternate_smallest || alternate_bytes < a->alternate_smallest))
+        a->alternate_smallest = alternate_bytes;
     if (sp - slot->alternate_start < slot->alternate_bytes || !is_tight(a, slot, sp) || slot->room == ROOM_TOO_SMALL)
         return;
     slot->room = ROOM_IN_DOUBT;
@@ -112,10 +116,30 @@ static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
     a->want_refresh = 1;
 }
 
+static u64 alternate_bytes_needed(const struct agent *a)
+{
+    return 2 * a->frame_bytes + HANDLER_STACK_BYTES + OTHER_HANDLER_BYTES;
+}
+
+/*
+ * The target has handlers that run on alternate stacks, and how large this thread's is only its first signal will tell.
+ * Its mask tells when such a handler is at work: a thread that is ever seen so gets no signal, and one that is not only
+ * after a while, unless other threads had large ones. Then to be met in a handler is as good as impossible.
+ */
+static void room_watch(struct agent *a, struct thread_slot *slot)
+{
+    struct thread_signals signals;
+    if (!a->alternate_handlers || a->on_alternate_stack || slot->sp_seen || slot->room == ROOM_TOO_SMALL ||
+        a->alternate_smallest >= alternate_bytes_needed(a) || !thread_signals_read(a, slot->tid, &signals))
+        return;
+    slot->quiet_looks++;
+    if (signals.blocked & a->alternate_handlers)
+        slot->room = ROOM_TOO_SMALL;
+}
+
 /* May the thread get a signal now, as far as its stacks are known? */
 static u32 has_room(struct agent *a, struct thread_slot *slot)
 {
-    struct thread_signals signals;
     if (a->on_alternate_stack)
         return 1;                         /* made for handlers, by a program that has them run there */
     if (slot->room == ROOM_UNKNOWN)
@@ -125,13 +149,12 @@ static u32 has_room(struct agent *a, struct thread_slot *slot)
             return 0;
         slot->room = is_tight(a, slot, slot->doubted_sp) ? ROOM_TOO_SMALL : ROOM_ENOUGH;
     }
+    room_watch(a, slot);
     if (slot->room == ROOM_TOO_SMALL)
         return 0;
     if (!a->alternate_handlers)
         return 1;
-    /* Before it was ever asked, its mask tells whether one of those handlers is at work. */
     if (!slot->sp_seen)
-        return thread_signals_read(a, slot->tid, &signals) && !(signals.blocked & a->alternate_handlers);
-    return !slot->alternate_bytes ||
-           slot->alternate_bytes >= 2 * a->frame_bytes + HANDLER_STACK_BYTES + OTHER_HANDLER_BYTES;
+        return slot->quiet_looks > QUIET_LOOKS || a->alternate_smallest >= alternate_bytes_needed(a);
+    return !slot->alternate_bytes || slot->alternate_bytes >= alternate_bytes_needed(a);
 }

@@ -199,6 +199,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (result != PARKED_SEEN)
         return;
     room_learn(a, slot, wait.sp);
+    room_watch(a, slot);
     if (wait.sysno == NR_RT_SIGTIMEDWAIT)
         slot->signals_blocked = BLOCKED_FOR_GOOD;
     trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);

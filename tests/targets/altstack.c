@@ -3,9 +3,10 @@
  * usage: altstack BYTES busy | sleep
  *
  * Two threads each send themselves SIGUSR1 all the time; the handler works for half a millisecond, or sleeps three, and
- * so does the thread between two signals. Below each alternate stack lies a page of a known pattern: whoever needs more
- * stack than there is either dies when the kernel lays its frame, or spoils that page. The report counts the signals
- * sent and handled, waits that were cut short, and bytes spoilt.
+ * so does the thread between two signals (a thousand times as long where the stack has 32 KB or more). Below each
+ * alternate stack lies a page of a known pattern: whoever needs more stack than there is either dies when the kernel
+ * lays its frame, or spoils that page. The report counts the signals sent and handled, waits that were cut short, and
+ * bytes spoilt.
  */
 #include "target.h"
 
@@ -19,6 +20,7 @@
 
 static int is_asleep;
 static size_t stack_bytes, handler_bytes;
+static int pauses = 1;
 static volatile int stop;
 static unsigned sent[THREADS], spoilt[THREADS];
 static _Thread_local volatile unsigned handled, eintr;
@@ -52,7 +54,8 @@ static void on_signal(int number)
 static void *worker(void *argument)
 {
     size_t index = (size_t)argument;
-    unsigned char *memory = mmap(NULL, CANARY_BYTES + stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *memory = mmap(NULL, CANARY_BYTES + stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                 -1, 0);
     stack_t alternate = {.ss_sp = memory + CANARY_BYTES, .ss_size = stack_bytes, .ss_flags = 0};
     memset(memory, CANARY, CANARY_BYTES);
     if (sigaltstack(&alternate, NULL) < 0) {
@@ -61,7 +64,8 @@ static void *worker(void *argument)
     }
     errno = 0; /* resolved now, and not in the handler on its small stack */
     while (!stop) {
-        work();
+        for (int i = 0; i < pauses && !stop; i++)
+            work();
         sent[index]++;
         syscall(SYS_tgkill, getpid(), target_tid(), SIGUSR1);
     }
@@ -78,6 +82,7 @@ int main(int count, char **arguments)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
     stack_bytes = count > 1 ? strtoul(arguments[1], NULL, 10) : 8192;
     handler_bytes = stack_bytes >= 8192 ? 1500 : 100; /* 1500: what a handler needs that calls snprintf, say */
+    pauses = stack_bytes >= 32768 ? 1000 : 1; /* so that a moment without handlers is met before one with */
     is_asleep = count > 2 && strcmp(arguments[2], "sleep") == 0;
     sigaction(SIGUSR1, &action, NULL);
     for (size_t i = 0; i < THREADS; i++)
