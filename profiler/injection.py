@@ -2,7 +2,7 @@
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
-of its library, in which ``guard`` puts functions of ours. They repair five things:
+of its library, in which ``guard`` puts functions of ours. They repair six things:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
 those functions use. A thread that was computing with them goes on with other numbers. Of ten
@@ -30,6 +30,9 @@ control group) cannot be helped before it is thawed: until then we wait.
 
 **The loader's memory.** When its agent does not answer in time, Frida unmaps the code that the
 thread it has started is running in. We let it do so only when that thread has left it.
+
+**Another program.** When the target becomes another program (exec) in the middle of the attach,
+Frida would clean up in it by functions at the addresses of the one before. It may not.
 
 **Exit statuses.** Frida's ``waitpid`` takes the exit status of a target that is a child of ours
 with it. It is kept in ``ended``.
@@ -120,6 +123,8 @@ ended: dict[int, int] = {}
 _tracees: dict[int, _Tracee] = {}
 # (pid, runtime_addr of code of Frida's) → the threads that were born while the main thread ran it
 _born: dict[tuple[int, int], frozenset[int]] = {}
+# pid → its auxiliary vector when the attach began: an exec lays out memory anew and changes it.
+_images: dict[int, bytes] = {}
 _must_end = threading.Event()
 
 
@@ -208,8 +213,9 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
     tracee.called = 0 if is_own else int(registers[RIP])
     start, size_bytes = int(registers[RDI]), int(registers[RSI])
     born = _born.get((tid, start), frozenset())
-    return is_own or not any(
-        _is_inside(tid, other, start, start + size_bytes) for other in born & _tasks(tid)
+    return is_own or not (
+        is_replaced(tid)
+        or any(_is_inside(tid, other, start, start + size_bytes) for other in born & _tasks(tid))
     )
 
 
@@ -346,6 +352,24 @@ def guard(library: str) -> bool:
     return all(
         [interpose.redirect(library, name, function) for name, function in _REPLACEMENTS.items()]
     )
+
+
+def expect(pid: int) -> None:
+    """Notes which program a process runs now: functions are called in no other one."""
+    _images[pid] = _image(pid)
+
+
+def is_replaced(pid: int) -> bool:
+    """Whether a process has ended or become another program since ``expect``, by exec."""
+    return pid in _images and _images[pid] != _image(pid)
+
+
+def _image(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def is_calling() -> bool:

@@ -195,7 +195,7 @@ class Session:
             self._agents_before = maps.count(b"frida-agent")
         injection.guard(frida._frida.__file__)
         self._wait_until_untraced()
-        program = _program(self.pid)
+        injection.expect(self.pid)
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
             try:
@@ -209,7 +209,7 @@ class Session:
                 if not isinstance(error, Exception):
                     raise
                 may_repeat = isinstance(error, LOST_MESSAGE) and self._has_left()
-                if is_last or not may_repeat or program != _program(self.pid):
+                if is_last or not may_repeat or injection.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
             self.end_reason = ""
@@ -398,15 +398,6 @@ class Session:
             )
         except OSError:
             return True  # and so has the target
-
-
-def _program(pid: int) -> tuple[int, int] | None:
-    """What the process runs: another one after an exec, None after its end."""
-    try:
-        found = os.stat(f"/proc/{pid}/exe")
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -188,6 +188,7 @@ class Run:
         self.tally = Tally()
         self.findings: list[str] = []
         self.facts: dict[str, float] = {}
+        self._failures = 0
         self._cleanups = contextlib.ExitStack()
 
     def __enter__(self) -> Run:
@@ -250,6 +251,7 @@ class Run:
         each EINTR it could not repair, is a finding."""
         outcome = self.collect_any(recording)
         if not outcome.recorded:
+            self._failures += 1
             self.findings.append(f"no recording: {outcome.error} (exit {outcome.exit_code})")
         return outcome
 
@@ -306,6 +308,7 @@ class Run:
     ) -> Iterator[None]:
         """Compares the no-harm receipts around the block; each difference is a finding."""
         before = receipt.take_at_rest(pid)
+        failures = self._failures
         yield
         if not os.path.exists(f"/proc/{pid}"):
             self.findings.append(f"the target {pid} is gone")
@@ -315,7 +318,8 @@ class Run:
             before,
             timeout_s=10.0 if was_killed else 6.0,
             attaches=attaches,
-            was_killed=was_killed,
+            # An attach that fails may have to leave the loader's memory to a thread that is in it.
+            was_killed=was_killed or self._failures > failures,
             has_jit=has_jit,
             own_threads=own_threads,
         )
