@@ -4,6 +4,8 @@
  */
 
 #define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
+#define BETTER_WORDS 128                  /* how far above the first one a better one may be */
+#define NEAR_CODE_BYTES 16384             /* functions are hardly larger */
 #define SCAN_CHECKS_MAX 96                /* code reads a stack may cost in such searches */
 
 /* The seven bytes of code before `return_address`, which is perhaps a stale word: its code may be gone since the maps
@@ -56,10 +58,62 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
     return is_call;
 }
 
+/* Does the call before `return_address` name the code that is at work? Its target lies a little before our pc. Context:
+ * signal. */
+static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
+{
+    u8 code[5];
+    u64 target;
+    if (u->scan_checks >= SCAN_CHECKS_MAX)
+        return 0;
+    u->scan_checks++;
+    if (read_memory_sigsafe(u->agent->pid, return_address - 5, code, 5) != 5 || code[0] != 0xe8)
+        return 0;
+    target = return_address + (u64)(i64)(i32)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
+    return target <= u->pc && u->pc - target < NEAR_CODE_BYTES;
+}
+
+/*
+ * The first word up the stack that can be a return address; a little further up, one of a call to the very code we are
+ * in is better still: words of calls that are over lie in the frame below it. 0 at the end of the stack. Context: signal.
+ */
+static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
+{
+    u64 slot, found = 0, saved = 0, word = 0;
+    for (slot = u->sp & ~7ULL; slot < limit; slot += 8) {
+        u64 bp;
+        if (!stack_word_sigsafe(u, slot, &word))
+            break;
+        if (word <= 4096 || !is_code_sigsafe(u, word - 1) || !follows_call_sigsafe(u, word))
+            continue;
+        bp = slot >= u->sp + 8 && stack_word_sigsafe(u, slot - 8, &saved) ? saved : u->bp_known ? u->bp : 0;
+        if (!is_plausible_caller_sigsafe(u, word, slot + 8, bp))
+            continue;
+        if (!found) {
+            found = slot;
+            if (limit > slot + BETTER_WORDS * 8)
+                limit = slot + BETTER_WORDS * 8;
+        }
+        if (is_call_to_here_sigsafe(u, word)) {
+            found = slot;
+            break;
+        }
+    }
+    if (!found || !stack_word_sigsafe(u, found, &word)) {
+        unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->pc);
+        return 0;
+    }
+    if (found >= u->sp + 8 && stack_word_sigsafe(u, found - 8, &saved)) {
+        u->bp = saved;
+        u->bp_known = saved > found && saved < u->stack_end;
+    }
+    return enter_caller_sigsafe(u, found + 8, word);
+}
+
 /*
  * Without CFI. Three guesses, best first: the frame that rbp points to; where the code leaves rbp alone, a slot that
- * holds it just below a return address; the first word further up that is a return address after a call, with the saved
- * rbp below it. Returns 0 at the end of the stack.
+ * holds it just below a return address; a word further up that is a return address after a call, with the saved rbp
+ * below it. Returns 0 at the end of the stack.
  */
 static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
 {
@@ -87,23 +141,7 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
         u->bp = saved;
         return enter_caller_sigsafe(u, cfa, ra);
     }
-    for (slot = u->sp & ~7ULL; slot < limit; slot += 8) {
-        u64 word;
-        if (!stack_word_sigsafe(u, slot, &word))
-            break;
-        if (word > 4096 && is_code_sigsafe(u, word - 1) && follows_call_sigsafe(u, word)) {
-            u32 has_saved = slot >= u->sp + 8 && stack_word_sigsafe(u, slot - 8, &saved);
-            if (!is_plausible_caller_sigsafe(u, word, slot + 8, has_saved ? saved : u->bp_known ? u->bp : 0))
-                continue;
-            if (has_saved) {
-                u->bp = saved;
-                u->bp_known = saved > slot && saved < u->stack_end;
-            }
-            return enter_caller_sigsafe(u, slot + 8, word);
-        }
-    }
-    unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->pc);
-    return 0;
+    return step_by_scan_sigsafe(u, limit);
 }
 
 /* Code that is returned to but was never called, and so lies behind no call: what its first bytes mean. Asked of files'

@@ -13,6 +13,7 @@ import sys
 
 import accuracy
 import cfi
+import completeness
 import cost
 import depth
 import eintr
@@ -35,6 +36,7 @@ BENCHES: tuple[Bench, ...] = (
     memory.BENCH,
     store.BENCH,
     accuracy.BENCH,
+    completeness.BENCH,
 )
 LIMIT_S = 900.0  # of one bench that nobody has asked for more
 BY_NAME = {bench.name: bench for bench in BENCHES}

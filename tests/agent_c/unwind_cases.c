@@ -413,6 +413,22 @@ static void case_code_that_leaves_rbp_alone(void)
     }
 }
 
+/* Of two words that may be return addresses, the one of a call to the very function we are in. */
+static void case_stale_word_below_the_return_address(void)
+{
+    u8 *page = world_of_jit("", 0);
+    i32 to_here = 0x500 - 0x725;
+    memcpy(page + 0x321, "\0\0\0\x10", 4);
+    memcpy(page + 0x720, "\xe8", 1);
+    memcpy(page + 0x721, &to_here, 4);
+    memset(stack, 0, 24 * 8);
+    stack[4] = (u64)page + 0x325;         /* of a call to far away */
+    stack[10] = (u64)page + 0x725;
+    stack[11] = RETURN_TO(1);
+    walk((u64)page + 0x510, 2, 0, 0, NULL);
+    require(u.frame_count >= 2 && frames[1] == (u64)page + 0x724, "the caller calls us");
+}
+
 static void case_return_address_outside_all_code(void)
 {
     world_new(8);
@@ -712,6 +728,7 @@ static const struct {
     CASE(root_of_a_coroutine),
     CASE(code_with_frame_pointers_has_no_other_frames),
     CASE(code_that_leaves_rbp_alone),
+    CASE(stale_word_below_the_return_address),
     CASE(return_address_outside_all_code),
     CASE(cfa_that_does_not_move_up),
     CASE(rbp_that_wraps_around),

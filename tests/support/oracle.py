@@ -146,6 +146,7 @@ class Comparison:
 
     compared: int = 0
     unseen: int = 0  # the agent had not looked in time
+    lost: int = 0  # they went through memory that is no code: a walk gone astray
     distinct: set[Stack] = field(default_factory=set)
     differing: list[tuple[int, Stack, Stack]] = field(default_factory=list)  # tid, theirs, ours
 
@@ -155,9 +156,10 @@ class Comparison:
         return 1 - len(self.differing) / self.compared if self.compared else 0.0
 
 
-def compare(capture: Capture, moments: list[Moment]) -> Comparison:
-    """What the capture holds of the moments, thread by thread."""
+def compare(capture: Capture, moments: list[Moment], maps: str) -> Comparison:
+    """What the capture holds of the moments, thread by thread; ``maps`` as read while it lived."""
     result = Comparison()
+    code = [(start, end) for start, end, perms, _ in _mappings(maps) if "x" in perms]
     timelines = _timelines(capture)
     for moment in moments:
         for tid, theirs in moment.stacks.items():
@@ -166,6 +168,9 @@ def compare(capture: Capture, moments: list[Moment]) -> Comparison:
             ours = timelines[tid](moment.t_ns)
             if ours is None:
                 result.unseen += 1
+                continue
+            if not all(any(start <= a < end for start, end in code) for a in theirs):
+                result.lost += 1
                 continue
             result.compared += 1
             result.distinct.add(theirs)
@@ -212,24 +217,30 @@ def _timelines(capture: Capture) -> dict[int, Callable[[int], Stack | None]]:
     return {t.tid: of_thread(t.thread_id) for t in profile.threads.values()}
 
 
+def _mappings(maps: str) -> list[tuple[int, int, str, str]]:
+    """Start, end, permissions and file name of each line of /proc/PID/maps."""
+    found = []
+    for line in maps.splitlines():
+        span, perms, _, _, _, *name = line.split(maxsplit=5)
+        start, _, end = span.partition("-")
+        found.append((int(start, 16), int(end, 16), perms, "".join(name).rpartition("/")[2]))
+    return found
+
+
 def describe(pid: int, difference: tuple[int, Stack, Stack], maps: str) -> str:
     """A difference as text, from where the stacks part; ``maps`` as read while it lived."""
     tid, theirs, ours = difference
     same = next((i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), None)
     same = min(len(theirs), len(ours)) if same is None else same
-    ranges = []
-    for line in maps.splitlines():
-        span, *_, name = line.split(maxsplit=5) if len(line.split()) > 5 else [*line.split(), ""]
-        start, _, end = span.partition("-")
-        ranges.append((int(start, 16), int(end, 16), name.rpartition("/")[2]))
-    starts = [start for start, _, _ in ranges]
+    ranges = _mappings(maps)
+    starts = [start for start, *_ in ranges]
 
     def named(stack: Stack) -> str:
         texts = []
         for address in stack[max(0, same - 1) :][:8]:
             at = bisect_right(starts, address) - 1
             inside = at >= 0 and address < ranges[at][1]
-            texts.append(f"{address:#x} {ranges[at][2] or 'anonymous' if inside else '?'}")
+            texts.append(f"{address:#x} {ranges[at][3] or 'anonymous' if inside else '?'}")
         return ", ".join(texts) + f" ({len(stack)} frames)"
 
     return (

@@ -1,0 +1,43 @@
+"""Real programs under their load: stacks that reach their root, by CPU time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flametap.model import Verdict
+from recording import doubts, record
+from workloads import LOADED
+
+pytestmark = pytest.mark.needs("attach")
+
+BAR = 0.995
+# Encoders' assembly without call frame information; the verdict names the library.
+BARS = {"ffmpeg": 0.97}
+# Those that test_real_targets.py does not look at; all: FLAMETAP_TEST_SECONDS=5.
+SHORT = ("postgres", "openssl ecdsap256", "ffmpeg", "sqlite3", "caddy")
+NAMES = LOADED if float(os.environ.get("FLAMETAP_TEST_SECONDS", "0")) >= 5 else SHORT
+# CPU time between a thread's last sample and the end of the recording has no stack: some
+# milliseconds a thread, much of what a short recording holds on a machine that is busy otherwise.
+TAIL_NS = 20e6
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(*LOADED[name].needs)) for name in NAMES]
+)
+def test_stacks_reach_their_roots(name: str, tmp_path: Path, seconds: float) -> None:
+    with LOADED[name].start(tmp_path) as pid:
+        capture = record(pid, seconds)
+    weights = capture.status().verdict_cpu_ns
+    total = sum(weights.values())
+    unseen = weights.pop(Verdict.NO_STACK.name, 0)
+    reached = sum(weights.get(verdict.name, 0) for verdict in Verdict if verdict.root_reached)
+    print(f"{name}: {total / 1e9:.2f} s of CPU time, {reached / total:.2%} reach their root")
+    assert reached > 0
+    assert reached / (total - unseen) >= BARS.get(name, BAR), doubts(capture)
+    named = sum(w for module, w in capture.status().verdict_modules.items() if module)
+    assert (reached + named) / (total - unseen) >= BAR, doubts(capture)
+    threads = len(capture.threads())
+    assert unseen <= (1 - BAR) * total + TAIL_NS * threads, doubts(capture)
