@@ -16,6 +16,7 @@ from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 
+from capabilities import find
 from eh_frame import (
     CFA_DEREF_INDEXED,
     CFA_DEREF_RBP,
@@ -61,7 +62,14 @@ BINARIES = {
     "libpython": (_python_library(), 0.0),
     # Debian's node is a small program in front of a library.
     "node": (next(LIBRARIES.glob("libnode.so.*"), Path("/usr/bin/node")), 1e-4),
+    "libavcodec": (next(LIBRARIES.glob("libavcodec.so.*"), Path("/absent")), 0.001),
+    "postgres": (Path(find("postgres") or "/absent"), 0.0),
+    "libjvm": (
+        next(Path("/usr/lib/jvm").glob("java-17*/lib/server/libjvm.so"), Path("/absent")),
+        0.001,
+    ),
 }
+LARGE = ("node", "libjvm", "libavcodec")
 REGISTERS = (
     "rax",
     "rdx",
@@ -176,7 +184,7 @@ def lookup(compiled: Compiled, starts: list[int], addr: int) -> Rule:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name == "node" else ()) for name in BINARIES],
+    [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in BINARIES],
 )
 def test_rows_agree_with_readelf(name: str, cfi_driver: Path, tmp_path: Path) -> None:
     """Every row of readelf is ours, between its address and the next one's nothing else of ours."""
