@@ -30,6 +30,10 @@ from flametap.procfs import Mapping, ProcessStatus
 
 # Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
 REQUIRED_SPARE_TASKS = 10
+# Frida opens up to 14 at a time; with fewer its agent stays in the target without a connection.
+REQUIRED_SPARE_DESCRIPTORS = 24
+# The agent with its 8 stacks; without it the attach fails half-way, or GLib aborts.
+REQUIRED_SPARE_BYTES = 256 << 20
 
 # A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
 UNINTERRUPTIBLE_PATIENCE_S = 0.5
@@ -309,6 +313,24 @@ def _check_tasks(name: str, target: Target) -> Finding:
     )
 
 
+def _check_limits(name: str, target: Target) -> Finding:
+    spare = procfs.spare_descriptors(target.pid, target.proc)
+    if spare is not None and spare < REQUIRED_SPARE_DESCRIPTORS:
+        raise CannotAttachError(
+            f"{target.subject} may open only {max(spare, 0)} more files (RLIMIT_NOFILE); the agent "
+            f"needs {REQUIRED_SPARE_DESCRIPTORS}",
+            f"raise that limit: prlimit --pid {target.pid} --nofile=1024",
+        )
+    spare_bytes = procfs.spare_address_bytes(target.pid, target.proc)
+    if spare_bytes is not None and spare_bytes < REQUIRED_SPARE_BYTES:
+        raise CannotAttachError(
+            f"{target.subject} may map only {max(spare_bytes, 0) >> 20} MB more (RLIMIT_AS); the "
+            f"agent needs {REQUIRED_SPARE_BYTES >> 20} MB of addresses",
+            f"raise that limit: prlimit --pid {target.pid} --as=unlimited",
+        )
+    return Finding(name, Severity.OK, "room for the agent's files and memory")
+
+
 def _check_freeze(name: str, target: Target) -> Finding:
     estimate_s = target.freeze_estimate_s()
     if estimate_s < freeze.WARN_S:
@@ -372,6 +394,7 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("program", _check_program, False),
     ("seccomp", _check_seccomp, False),
     ("spare threads", _check_tasks, False),
+    ("limits", _check_limits, False),
     ("freeze", _check_freeze, False),
     ("other agents", _check_other_agent, False),
 ]

@@ -255,6 +255,23 @@ def task_limits(pid: int, status: ProcessStatus, proc: str = PROC) -> Iterator[T
     yield TaskLimit(name, nproc, used)
 
 
+def spare_descriptors(pid: int, proc: str = PROC) -> int | None:
+    """How many more files the process may open (RLIMIT_NOFILE); None for no limit."""
+    limit = _soft_limit(pid, "Max open files", proc)
+    try:
+        return None if limit is None else limit - len(os.listdir(f"{proc}/{pid}/fd"))
+    except FileNotFoundError:
+        return None  # its main thread has ended
+
+
+def spare_address_bytes(pid: int, proc: str = PROC) -> int | None:
+    """How much more memory the process may map (RLIMIT_AS); None for no limit."""
+    limit = _soft_limit(pid, "Max address space", proc)
+    if limit is None:
+        return None
+    return limit - int(_read(f"{proc}/{pid}/statm").split()[0]) * os.sysconf("SC_PAGESIZE")
+
+
 def control_group_folders(pid: int, controller: str, proc: str = PROC) -> list[str]:
     """The folders that hold the process's limits for a controller, innermost first.
 

@@ -109,6 +109,14 @@ def test_program_started_through_the_loader_passes(adopt: Callable[[Target], Tar
     assert preflight.check(target.pid).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("limit", "pattern"), [("--nofile=12", "RLIMIT_NOFILE"), ("--as=120000000", "RLIMIT_AS")]
+)
+def test_limits_without_room(adopt: Callable[[Target], Target], limit: str, pattern: str) -> None:
+    target = adopt(Target(["prlimit", limit, "cat"], announces=False))
+    refuse(target.pid, pattern)
+
+
 @pytest.mark.needs("gdb")
 def test_process_in_a_debugger(adopt: Callable[[Target], Target]) -> None:
     target = adopt(Target(["cat"], announces=False))

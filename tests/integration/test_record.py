@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +196,20 @@ def test_command_killed_by_a_signal_gives_128_and_its_number(tmp_path: Path) -> 
     out = tmp_path / "out.folded"
     result = cli.run("record", "-o", out, "--", "sh", "-c", "sleep 0.3; kill -9 $$")
     assert result.exit_code == 128 + 9, result.stderr
+
+
+def test_command_that_lives_50_ms_yields_a_profile(tmp_path: Path) -> None:
+    out = tmp_path / "out.folded"
+    spin = "import time\nend = time.process_time() + 0.05\nwhile time.process_time() < end: pass"
+    python = os.path.realpath(sys.executable)
+    cli.run("record", "-r", 1000, "-o", out, "--", python, "-S", "-c", spin).assert_saved()
+    assert read_folded(out).total > 0
+
+
+def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path) -> None:
+    out = tmp_path / "out.folded"
+    options = ("record", "-q", "--clock", "wall", "-o", out, "--")
+    assert cli.run(*options, "/bin/true").exit_code == 0
+    assert cli.run(*options, "/bin/false").exit_code == 1
+    result = cli.run(*options, "sh", "-c", "echo hello | tr a-z A-Z; exit 7")
+    assert (result.stdout, result.exit_code) == ("HELLO\n", 7)

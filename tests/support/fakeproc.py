@@ -63,6 +63,7 @@ class FakeProc:
             **more_status,
         }
         (folder / "status").write_text("".join(f"{k}:\t{v}\n" for k, v in lines.items()))
+        (folder / "fd").mkdir()
         (folder / "task" / str(pid)).mkdir(parents=True)
         (folder / "task" / str(pid) / "status").write_text((folder / "status").read_text())
         (folder / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 {flags} 0 0\n")
