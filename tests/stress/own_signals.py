@@ -26,8 +26,12 @@ def _storm(run: Run, kind: str) -> None:
     (report,) = target.finish()
     found = STORM.fullmatch(report)
     assert found, report
-    sent, handled, eintr, *wrong = (int(number) for number in found.groups())
-    run.expect(wrong == [0, 0, 0, 0], report)
+    sent, handled, eintr, *wrong, swallowed = (int(number) for number in found.groups())
+    run.expect(wrong == [0, 0, 0], report)
+    # One that arrives between our handler's last look for others and its return is not seen: a
+    # microsecond. Without that look it is one in sixty.
+    run.expect(swallowed * 1000 <= handled, report)
+    run.fact("swallowed", swallowed)
     run.expect(0 < eintr <= handled, report)
     run.expect(kind != "queue" or handled == sent, f"a queued signal was lost: {report}")
 
