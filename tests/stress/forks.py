@@ -10,7 +10,7 @@ from harness import Outcome, Run, scenario
 from load import READY_S
 from running import Target, wait_until
 
-# What the target says of the time since the last question; see tests/targets/forks.c.
+# What the target says of the time since the last question; see tests/targets/children.c.
 ALONE_S = 1.0
 LEFT_S = 8.0
 ANSWER = re.compile(r"made (\d+) median_us (\d+) longest_us (\d+) eintr (\d+)")
@@ -27,7 +27,7 @@ def _ask(target: Target) -> tuple[int, int, int, int]:
 
 def _children(run: Run, how: str, mib: int = 0) -> None:
     """Has a target make children, first alone, then recorded."""
-    target = run.target("forks", how, str(mib))
+    target = run.target("children", how, str(mib))
     _ask(target)
     time.sleep(ALONE_S)
     _, alone_us, _, _ = _ask(target)
