@@ -21,12 +21,10 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import Enum
 
 from flametap import filters, freeze, procfs, program, rights, seccomp
-from flametap.errors import CannotAttachError, FlametapError, PermissionRefusedError
-from flametap.procfs import Mapping, ProcessStatus
+from flametap.errors import CannotAttachError, PermissionRefusedError
+from flametap.finding import Finding, Severity, Target
 
 # Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
 REQUIRED_SPARE_TASKS = 10
@@ -37,57 +35,6 @@ REQUIRED_SPARE_BYTES = 256 << 20
 
 # A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
 UNINTERRUPTIBLE_PATIENCE_S = 0.5
-
-
-class Severity(str, Enum):
-    """What a finding means for the attach."""
-
-    OK = "ok"
-    WARNING = "warning"
-    REFUSAL = "refusal"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The outcome of one check."""
-
-    check: str  # a few words: what was looked at
-    severity: Severity
-    message: str
-    hint: str = ""
-    error: FlametapError | None = None  # what ``check`` raises for a refusal
-    can_be_forced: bool = False
-
-
-@dataclass
-class Target:
-    """The process under examination; everything is read once."""
-
-    pid: int
-    proc: str = procfs.PROC
-    status: ProcessStatus = field(init=False)
-    command: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.status = procfs.read_status(self.pid, self.proc)
-        self.command = procfs.read_command(self.pid, self.proc)
-
-    @property
-    def subject(self) -> str:
-        """How messages call the process."""
-        return f"process {self.pid} ({self.status.name})"
-
-    def mappings(self) -> list[Mapping]:
-        """The named mappings; read at most once."""
-        if self._mappings is None:
-            self._mappings = procfs.read_mappings(self.pid, self.proc)
-        return self._mappings
-
-    def freeze_estimate_s(self) -> float:
-        """How long the attach will stop the main thread."""
-        return freeze.estimate_s(self.pid, self.mappings(), self.proc)
-
-    _mappings: list[Mapping] | None = field(default=None, init=False, repr=False)
 
 
 def _check_self(name: str, target: Target) -> Finding:

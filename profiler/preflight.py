@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flametap import checks, procfs, rights
-from flametap.checks import Finding, Severity, Target
 from flametap.errors import (
     CannotAttachError,
     FlametapError,
@@ -19,6 +18,7 @@ from flametap.errors import (
     PermissionRefusedError,
     UsageError,
 )
+from flametap.finding import Finding, Severity, Target
 
 
 @dataclass(frozen=True)

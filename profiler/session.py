@@ -28,6 +28,7 @@ from flametap.errors import (
     PermissionRefusedError,
 )
 from flametap.handshake import Handshake, Standstill
+from flametap.presence import Presence, is_traced
 from flametap.ring import Ring
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
@@ -48,8 +49,6 @@ LEAVE_TIMEOUT_S = 5.0
 UNTRACED_TIMEOUT_S = 5.0
 POLL_S = 0.02
 LOOK_INTERVAL_S = 0.1
-# Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
-LOADER_BYTES = 73728
 
 _Result = TypeVar("_Result")
 
@@ -177,8 +176,7 @@ class Session:
         self._session: Any = None
         self._handshake: Handshake | None = None
         self._script: Any = None
-        self._loaders_before = 0
-        self._agents_before = 0
+        self._presence = Presence(pid)
         self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> Ring:
@@ -188,11 +186,7 @@ class Session:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
         self._own_sockets_before = connection.sockets(os.getpid())
-        with contextlib.suppress(OSError):
-            maps = _read(self.pid, "maps")
-            self._loaders_before = _count_loaders(maps)
-            # A forked child keeps its parent's.
-            self._agents_before = maps.count(b"frida-agent")
+        self._presence = Presence(self.pid)
         injection.guard(frida._frida.__file__)
         self._wait_until_untraced()
         injection.expect(self.pid)
@@ -208,7 +202,7 @@ class Session:
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
-                may_repeat = isinstance(error, LOST_MESSAGE) and self._has_left()
+                may_repeat = isinstance(error, LOST_MESSAGE) and self._presence.has_left()
                 if is_last or not may_repeat or injection.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
@@ -294,7 +288,7 @@ class Session:
         if handshake is not None:
             if session is not None:
                 self._wait_until_left(is_hopeless)
-            if not self._has_left():
+            if not self._presence.has_left():
                 handshake.hang_up()
                 self._wait_until_left(standstill.lasts)
         self.ended.set()
@@ -365,14 +359,13 @@ class Session:
             CannotAttachError: the tracer stays.
         """
         deadline = time.monotonic() + UNTRACED_TIMEOUT_S
-        with contextlib.suppress(OSError):
-            while b"\nTracerPid:\t0\n" not in _read(self.pid, "status"):
-                if time.monotonic() > deadline:
-                    raise CannotAttachError(
-                        f"process {self.pid} is traced by another debugger or profiler",
-                        "end that one first: grep TracerPid /proc/PID/status names it",
-                    )
-                time.sleep(POLL_S)
+        while is_traced(self.pid):
+            if time.monotonic() > deadline:
+                raise CannotAttachError(
+                    f"process {self.pid} is traced by another debugger or profiler",
+                    "end that one first: grep TracerPid /proc/PID/status names it",
+                )
+            time.sleep(POLL_S)
 
     def _wait_until_left(self, is_hopeless: Callable[[], bool]) -> None:
         """Wait until nothing of Frida moves in the target any more.
@@ -383,34 +376,6 @@ class Session:
         """
         for look in range(round(LEAVE_TIMEOUT_S / POLL_S)):
             is_time_to_ask = look % round(LOOK_INTERVAL_S / POLL_S) == 0
-            if self._has_left() or (is_time_to_ask and is_hopeless()):
+            if self._presence.has_left() or (is_time_to_ask and is_hopeless()):
                 return
             time.sleep(POLL_S)
-
-    def _has_left(self) -> bool:
-        # Threads are not counted: those that came may be the target's own.
-        try:
-            maps = _read(self.pid, "maps")
-            return (
-                maps.count(b"frida-agent") <= self._agents_before
-                and _count_loaders(maps) <= self._loaders_before
-                and b"\nTracerPid:\t0\n" in _read(self.pid, "status")
-            )
-        except OSError:
-            return True  # and so has the target
-
-
-def _read(pid: int, name: str) -> bytes:
-    with open(f"/proc/{pid}/{name}", "rb") as file:
-        return file.read()
-
-
-def _count_loaders(maps: bytes) -> int:
-    """How many anonymous mappings look like the one Frida's loader runs in."""
-    found = 0
-    for line in maps.splitlines():
-        fields = line.split()
-        if len(fields) == 5 and fields[1] == b"rwxp":
-            start, end = (int(part, 16) for part in fields[0].split(b"-"))
-            found += end - start == LOADER_BYTES
-    return found

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flametap import preflight
-from flametap.checks import Severity
 from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupted, Interrupts, not_suspended
+from flametap.finding import Severity
 
 if TYPE_CHECKING:
     from flametap.capture import Capture

@@ -7,8 +7,8 @@ import json
 import click
 
 from flametap import preflight, procfs
-from flametap.checks import Severity
 from flametap.cli.options import pick_pid, pid_arguments
+from flametap.finding import Severity
 
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from flametap import preflight, procfs, rights
-from flametap.checks import Finding, Severity
+from flametap.finding import Finding, Severity
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ COLUMNS = (*WIRE, "stacks", "chunk", "cells", "intervals")
 STORE = (*COLUMNS, "profile", "symbols.table", "calltree")
 TARGET = (
     *(*LOW, "procfs", "program", "rights", "freeze"),
-    *("seccomp", "filters", "checks", "preflight"),
+    *("seccomp", "filters", "finding", "checks", "preflight"),
 )
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "freeze": (*LOW, "procfs", "program"),
     "seccomp": LOW,
     "filters": (*LOW, "seccomp"),
-    "checks": (*LOW, "procfs", "program", "rights", "freeze", "seccomp", "filters"),
+    "finding": (*LOW, "procfs", "freeze"),
+    "checks": (*LOW, "procfs", "program", "rights", "freeze", "seccomp", "filters", "finding"),
     "preflight": TARGET,
     "launch": (*TARGET, "injection"),
     "receipt": (*LOW, "procfs"),
@@ -66,9 +67,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "injection": ("interpose",),
     "connection": (),
     "handshake": (*LOW, "procfs"),
+    "presence": (*LOW, "procfs"),
     "session": (
         *WIRE,
-        *("procfs", "leftovers", "injection", "handshake", "connection", "agent"),
+        *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
     ),
     "heartbeat": ("abi", "ring"),
     "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),

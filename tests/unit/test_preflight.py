@@ -12,7 +12,6 @@ import pytest
 from elfheaders import GLIBC_LOADER, GLIBC_NOTE, I386, executable
 from fakeproc import FakeProc, mapping
 from flametap import freeze, preflight, procfs, rights
-from flametap.checks import Severity
 from flametap.errors import (
     CannotAttachError,
     FlametapError,
@@ -20,6 +19,7 @@ from flametap.errors import (
     PermissionRefusedError,
     UsageError,
 )
+from flametap.finding import Severity
 
 PID = 100_000_000  # no real process has it
 LIBC = mapping(0x7F00_0000_0000, 1 << 20, "/usr/lib/x86_64-linux-gnu/libc.so.6", "r-xp")

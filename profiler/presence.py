@@ -1,0 +1,56 @@
+"""Is anything of Frida's still at work in a process? Told from ``/proc`` alone.
+
+Threads are not counted: those that came since may be the target's own.
+"""
+
+from __future__ import annotations
+
+from flametap import procfs
+
+AGENT_NAME = "frida-agent"
+# Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
+LOADER_BYTES = 72 << 10
+
+
+class Presence:
+    """What of the kind was there before an attach: a forked child keeps its parent's mappings, and
+    a killed host leaves a loader behind.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        try:
+            self._before = _count(pid)
+        except procfs.GONE:
+            self._before = (0, 0)
+
+    def has_left(self) -> bool:
+        """True when there is no more of it than before, and no tracer; also when the process has
+        gone.
+        """
+        try:
+            agents, loaders = _count(self._pid)
+        except procfs.GONE:
+            return True
+        return agents <= self._before[0] and loaders <= self._before[1] and not is_traced(self._pid)
+
+
+def is_traced(pid: int) -> bool:
+    """Has the process a tracer (ptrace(2))? False when it has gone."""
+    try:
+        return procfs.read_status(pid).tracer != 0
+    except procfs.GONE:
+        return False
+
+
+def _count(pid: int) -> tuple[int, int]:
+    """Mappings of Frida's agent, and anonymous ones that look like its loader's."""
+    agents = loaders = 0
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            fields = line.split(maxsplit=5)
+            if len(fields) == 5 and fields[1] == "rwxp":
+                start, end = (int(part, 16) for part in fields[0].split("-"))
+                loaders += end - start == LOADER_BYTES
+            agents += len(fields) == 6 and AGENT_NAME in fields[5]
+    return agents, loaders
