@@ -53,7 +53,8 @@ def fuzz(name: str, runs: int, seconds: int, compiler: str) -> bool:
     subprocess.run(fuzzing.build_command(compiler, text, program, flags), check=True)
     limit = f"-runs={runs}" if runs else f"-max_total_time={seconds}"
     print(f"{name}: {count} seeds, {limit[1:]}", flush=True)
-    options = [f"-max_len={INPUT_BYTES_MAX[name]}", "-timeout=10", "-print_final_stats=1"]
+    # At the lowest priority, half a minute can pass without a turn: only an endless loop is one.
+    options = [f"-max_len={INPUT_BYTES_MAX[name]}", "-timeout=300", "-print_final_stats=1"]
     command = [str(program), limit, *options, f"-artifact_prefix={folder}/", "corpus", "seeds"]
     environment = os.environ | {
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16"
