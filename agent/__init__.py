@@ -53,6 +53,7 @@ C_SOURCES = (
     "drain.c",
     "deadman.c",
     "governor.c",
+    "period.c",
     "gaps.c",
     "sampler.c",
     "sampler_thread.c",

@@ -88,7 +88,7 @@ enum counter {
     COUNTER_CFI_ROWS = 20,                /* rows of unwind information held */
     COUNTER_CFI_MODULES = 21,             /* modules compiled */
     COUNTER_CFI_COMPILE_NS = 22,
-    COUNTER_BYTES_HELD = 23,              /* memory held by the agent */
+    COUNTER_BYTES_HELD = 23,              /* memory the agent uses: what it has mapped, less tables not touched yet */
     COUNTER_UNATTRIBUTED_CPU_NS = 24,     /* CPU time reported under trace 0 */
     COUNTER_MODULE_REFRESHES = 25,
     COUNTER_RATE_MHZ_NOW = 26,            /* rate in force, in 1/1000 Hz */

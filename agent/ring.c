@@ -61,6 +61,14 @@ static u32 section_bytes(const struct outbox *box)
     return box->records ? (u32)sizeof(struct section_header) + box->used : 0;
 }
 
+/* Of the tables, the part that no entry has ever used: the kernel gives pages out as they are touched. */
+static u64 bytes_untouched(const struct agent *a)
+{
+    return (MAX_MODULES - 1 - (u64)a->module_count) * sizeof(struct module) +
+           (MAX_THREADS - (u64)a->slot_count) * sizeof(struct thread_slot) +
+           (MAX_RULES - (u64)a->rules->count) * sizeof(struct unwind_rule);
+}
+
 /*
  * Hand the batch to the host. When the ring has no room, intervals are dropped and counted; modules, threads and
  * traces are kept for the next batch, since later records refer to them.
@@ -73,7 +81,7 @@ static void ring_flush(struct agent *a, u64 now_ns)
     u64 room = RING_BYTES - (at - load_acquire_u64((const volatile u64 *)&ring->tail));
 
     a->last_flush_ns = now_ns;
-    ring->counters[COUNTER_BYTES_HELD] = a->held_bytes;
+    ring->counters[COUNTER_BYTES_HELD] = a->held_bytes - bytes_untouched(a);
     header.magic = BATCH_MAGIC;
     header.version = ABI_VERSION;
     header.section_count = (a->modules_out.records != 0) + (u32)(a->threads_out.records != 0) +

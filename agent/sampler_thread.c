@@ -6,15 +6,6 @@
 #define SLEEP_SLICE_NS 100000000ULL       /* at low rates: how soon the thread notices that it is to stop */
 #define PAUSE_LOOK_NS 20000000ULL
 
-/* Period with ±25 % jitter, so that no timer of the program can run in step with us. xorshift64. */
-static u64 next_period_ns(struct agent *a)
-{
-    a->random ^= a->random << 13;
-    a->random ^= a->random >> 7;
-    a->random ^= a->random << 17;
-    return a->period_ns / 4 * 3 + a->random % (a->period_ns / 2 + 1);
-}
-
 /* Nanoseconds per TSC tick, measured over the time since the start. */
 static void tsc_calibrate(struct agent *a, u64 now_ns)
 {
@@ -164,9 +155,10 @@ static void *sampler_main(void *argument)
             continue;
         }
         sampler_round(a, now_ns_sigsafe());
-        due_ns += next_period_ns(a);
+        due_ns += next_gap_ns(a);
         now_ns = now_ns_sigsafe();
-        if (due_ns < now_ns) {
+        /* A short gap may be over before the round is. */
+        if (due_ns + a->period_ns < now_ns) {
             count_up(a, COUNTER_TICKS_LATE, 1);
             due_ns = now_ns + a->period_ns / 4;
         }
