@@ -1,13 +1,13 @@
 /*
  * When the next round is due: after a time drawn from the exponential distribution, so that rounds are a Poisson
- * process. Then no timer of the program, whatever its period, is met more often in one of its phases than in another.
+ * process, or nearly so. Then no timer of the program, whatever its period, is met more often in one of its phases than in another.
  * With a period and some jitter it would be: at ±25 %, a program woken by a timer of the sampling period had 4.5 % of
- * its CPU time in the wrong function, on average over many runs. Sampler thread only.
+ * its CPU time in the wrong function, on average over many runs; so it has 1 %. Sampler thread only.
  */
 
-#define GAP_PERIODS_MAX 4                 /* no longer gap than this; e^-4 = 1.8 % would be */
-/* The mean of an exponential variable that is cut off at 4 is 1 - e^-4: this makes up for it. */
-#define GAP_SCALE_10 1043                 /* 1024 / (1 - e^-4) */
+#define GAP_PERIODS_MAX 2                 /* longer gaps are cut: what a short life leaves unseen stays small */
+/* The mean of an exponential variable that is cut off at 2 is 1 - e^-2: this makes up for it. */
+#define GAP_SCALE_10 1184                 /* 1024 / (1 - e^-2) */
 
 /*
  * -ln u for u = random / 2^64, times 2^20. The logarithm to base 2 is the number of leading zeros, and for the rest

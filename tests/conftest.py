@@ -31,6 +31,7 @@ Shared helpers
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 from capabilities import CAPABILITIES, find
+
+# A shell that starts us in the background has SIGINT ignored, nohup SIGHUP; what we start would
+# inherit that, and ignore them as it should.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 LEAK_GRACE_S = 2.0
 # Started by Frida on the first attach of a process and shared by all later ones; ends with us.

@@ -87,8 +87,8 @@ def test_no_budget_is_no_limit(cases: dict[str, list[int]]) -> None:
 
 def test_gaps_between_rounds_are_exponential(cases: dict[str, list[int]]) -> None:
     mean_ns, longest_ns, below_half, above_two = cases["gaps"]
-    scale = 1 / (1 - math.exp(-4))  # what the cut at four periods takes off is put on all
+    scale = 1 / (1 - math.exp(-2))  # what the cut at two periods takes off is put on all
     assert mean_ns == pytest.approx(1_000_000, rel=0.01)
-    assert longest_ns == pytest.approx(4_000_000 * scale, rel=0.01)
+    assert longest_ns == pytest.approx(2_000_000 * scale, rel=0.01)
     assert below_half / 1e6 == pytest.approx(1 - math.exp(-0.5 / scale), abs=0.01)
     assert above_two / 1e6 == pytest.approx(math.exp(-2 / scale), abs=0.01)

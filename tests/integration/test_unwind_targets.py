@@ -110,7 +110,7 @@ def test_handler_asleep_on_an_alternate_stack(start: Start) -> None:
 @pytest.mark.parametrize("kind", ["ucontext", "switch"])
 def test_coroutines(start: Start, kind: str, seconds: float) -> None:
     """Stacks that come and go, of the C library's making and of nobody's."""
-    target = start("coroutines", kind, "16384")
+    target = start("coroutines", kind, "65536")
     capture = record(target.pid, seconds)
     assert target.finish() == ["coroutines ran wrong 0"]
     assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from flametap.capture import Capture
 from flametap.model import Clock
+from flametap.ring import Ring
 from running import wait_until
 
 Stack = tuple[int, ...]  # runtime addresses, leaf first; callers as call sites (address - 1)
@@ -115,14 +116,20 @@ def _all_stopped(pid: int) -> bool:
     return set(states) <= {"T", "Z", "X"}
 
 
+def _let_look(ring: Ring) -> None:
+    rounds = ring.counters()["ticks"] + ROUNDS
+    wait_until(lambda: ring.counters()["ticks"] >= rounds, "the agent to look", ROUNDS_S)
+
+
 def take_moment(capture: Capture, look: Callable[[int], dict[int, Stack]] = eu_stack) -> Moment:
     """Let the agent look, stop the process, look at it, let it go on."""
     ring, pid = capture._session.ring, capture.pid
     assert ring is not None
-    rounds = ring.counters()["ticks"] + ROUNDS
     before = _rest(pid)
-    wait_until(lambda: ring.counters()["ticks"] >= rounds, "the agent to look", ROUNDS_S)
-    t1_ns, after = time.monotonic_ns(), _rest(pid)
+    _let_look(ring)
+    t1_ns = time.monotonic_ns()
+    _let_look(ring)  # a look stands for the time since the one before: t1 needs one behind it, too
+    after = _rest(pid)
     os.kill(pid, signal.SIGSTOP)
     try:
         wait_until(lambda: _all_stopped(pid), "all threads to stop", STOPPED_S)
