@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from flametap import filters, freeze, procfs, program, rights, seccomp
 from flametap.errors import CannotAttachError, PermissionRefusedError
 from flametap.finding import Finding, Severity, Target
+from flametap.presence import AGENT_NAME
 
 # Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
 REQUIRED_SPARE_TASKS = 10
@@ -302,7 +303,7 @@ def _check_other_agent(name: str, target: Target) -> Finding:
                 f"{target.subject} is already recorded by flametap (process {first})",
                 f"wait for its end, or end it: kill -INT {first}",
             )
-    if any("frida-agent" in mapping.path for mapping in target.mappings()):
+    if any(AGENT_NAME in mapping.path for mapping in target.mappings()):
         return Finding(
             name,
             Severity.WARNING,

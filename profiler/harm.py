@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from flametap.presence import LOADER_BYTES
 from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt, file_page
 
 # Libraries that Frida's agent needs and the dynamic loader keeps once it has loaded them: libm,
@@ -25,9 +26,8 @@ PINNED = ("libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "gconv-mod
 GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
 # Frida may leave an anonymous rwx mapping of this size per attach: what its bootstrapper ran in …
 BOOTSTRAP_BYTES = 28 * 1024
-# … and this one, its loader's, which the profiler's side has the target unmap at the end of a
-# detach, and cannot when it was killed or the target stood still.
-LOADER_BYTES = 72 * 1024
+# … and one of LOADER_BYTES, which the profiler's side has the target unmap at the end of a detach,
+# and cannot when it was killed or the target stood still.
 # What Frida calls its threads. The loader's has the name of the main thread.
 INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner", "flametap")
 # Signals that the agent may use: agent/main.c.

@@ -20,6 +20,7 @@ import kernel
 import receipt
 from flametap.capture import Capture
 from flametap.model import Verdict
+from nginx import NGINX_CONF
 from recording import complete_share, doubts, record, stacks
 from running import Target, wait_until
 from targetbuild import SOURCES, Builder
@@ -98,22 +99,6 @@ def test_redis_under_benchmark(adopt: Adopt, tmp_path: Path, seconds: float) -> 
     assert subprocess.run(ping, capture_output=True, text=True, check=True).stdout == "PONG\n"
 
 
-NGINX_CONF = """
-user root;
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ listen 127.0.0.1:{port}; location / {{ root {folder}/www; }} }}
-}}
-"""
-
-
 @pytest.mark.needs("nginx", "wrk")
 def test_nginx_worker_under_wrk(
     adopt: Adopt, require_capability: Require, tmp_path: Path, free_port: int, seconds: float
@@ -121,7 +106,7 @@ def test_nginx_worker_under_wrk(
     (tmp_path / "www").mkdir()
     (tmp_path / "www" / "index.html").write_text("hello\n" * 100)
     conf = tmp_path / "nginx.conf"
-    conf.write_text(NGINX_CONF.format(folder=tmp_path, port=free_port))
+    conf.write_text(NGINX_CONF.format(folder=tmp_path, port=free_port, more=""))
     nginx = require_capability("nginx")
     master = adopt(Target([nginx, "-p", tmp_path, "-c", conf], announces=False))
     children = Path(f"/proc/{master.pid}/task/{master.pid}/children")

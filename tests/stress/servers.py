@@ -9,23 +9,9 @@ from pathlib import Path
 
 from harness import Run, scenario
 from load import READY_S, can_connect, free_port, under_wrk
+from nginx import NGINX_CONF
 from running import Target, wait_until
 from targetbuild import SOURCES
-
-NGINX_CONF = """
-user root;
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ listen 127.0.0.1:{port}; location / {{ root {folder}/www; }} }}
-}}
-"""
 
 
 @scenario("nginx", "wrk")
@@ -35,7 +21,7 @@ def nginx(run: Run) -> None:
     (run.folder / "www" / "index.html").write_text("hello\n" * 100)
     port = free_port()
     conf = run.folder / "nginx.conf"
-    conf.write_text(NGINX_CONF.format(folder=run.folder, port=port))
+    conf.write_text(NGINX_CONF.format(folder=run.folder, port=port, more=""))
     master = run.start([run.capability("nginx"), "-p", run.folder, "-c", conf])
     children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
     wait_until(lambda: not master.alive or children.read_text().split(), "nginx's worker", READY_S)

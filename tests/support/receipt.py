@@ -8,6 +8,7 @@ import time
 
 from flametap import harm as harms
 from flametap.harm import Blame
+from flametap.presence import LOADER_BYTES
 from flametap.receipt import Receipt, take, take_at_rest
 
 __all__ = ["Receipt", "harm", "harm_after_settling", "take", "take_at_rest"]
@@ -41,7 +42,7 @@ def harm(
             continue
         found.append(difference.what)
     gained_bytes = sum(after.anonymous_code) - sum(before.anonymous_code)
-    allowed_bytes = attaches * harms.BOOTSTRAP_BYTES + was_killed * attaches * harms.LOADER_BYTES
+    allowed_bytes = attaches * harms.BOOTSTRAP_BYTES + was_killed * attaches * LOADER_BYTES
     if gained_bytes > allowed_bytes and not has_jit:
         found.append(f"{gained_bytes} bytes of anonymous code left behind by {attaches} attaches")
     return found

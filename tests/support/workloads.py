@@ -22,6 +22,7 @@ from pathlib import Path
 
 import kernel
 from capabilities import find
+from nginx import NGINX_CONF
 from running import Target, wait_until
 from targetbuild import SOURCES, Builder
 
@@ -184,29 +185,12 @@ def _redis_waiting(folder: Path) -> Iterator[int]:
             yield pid
 
 
-_NGINX = """
-user root;
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  {more}
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ listen 127.0.0.1:{port}; location / {{ root {folder}/www; }} }}
-}}
-"""
-
-
 @contextmanager
 def _nginx(folder: Path, more: str = "") -> Iterator[tuple[int, str]]:
     (folder / "www").mkdir()
     (folder / "www" / "index.html").write_text("hello\n" * 100)
     port, conf = free_port(), folder / "nginx.conf"
-    conf.write_text(_NGINX.format(folder=folder, port=port, more=more))
+    conf.write_text(NGINX_CONF.format(folder=folder, port=port, more=more))
     with running([find("nginx") or "nginx", "-p", folder, "-c", conf]) as master:
         children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
         wait_until(lambda: children.read_text().split(), "nginx's worker", READY_S)

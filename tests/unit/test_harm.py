@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flametap.harm import BOOTSTRAP_BYTES, LOADER_BYTES, Blame, differences
+from flametap.harm import BOOTSTRAP_BYTES, Blame, differences
+from flametap.presence import LOADER_BYTES
 from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt
 
 LIBC = Mapping(0x1000, 0x5000, "r-xp", 0x1000, "/nowhere/libc.so.6")
