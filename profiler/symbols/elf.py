@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import lzma
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass
+
+from flametap.symbols.objectfile import ObjectError, ObjectFile, Read, Section, Segment
 
 SHT_SYMTAB = 2
 SHT_RELA = 4
@@ -31,43 +31,17 @@ NT_GNU_BUILD_ID = 3
 MAX_SECTIONS = 1 << 20  # far above what linkers write; a damaged header asks for 2^64
 MAX_DEBUGDATA_BYTES = 256 << 20  # mini debug info unpacks to a few MB; more is a decompression bomb
 
-# (file_offset, size) -> bytes; shorter at the end of the file.
-Read = Callable[[int, int], bytes]
-
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NOTE = struct.Struct("<III")
 
 
-class ElfError(ValueError):
+class ElfError(ObjectError):
     """Not an ELF file that we can read; the message says why."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section header; ``addr`` is a file_addr, 0 for sections that are not loaded."""
-
-    name: str
-    kind: int
-    flags: int
-    addr: int
-    offset: int
-    size: int
-    link: int
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A program header; ``vaddr`` is a file_addr."""
-
-    kind: int
-    offset: int
-    vaddr: int
-    file_size: int
-
-
-class ElfFile:
+class ElfFile(ObjectFile):
     """One ELF image.
 
     Args:
@@ -78,9 +52,10 @@ class ElfFile:
         ElfError: not a 64-bit little-endian ELF, or its headers point outside of it.
     """
 
+    format_name = "ELF"
+
     def __init__(self, read: Read, size: int) -> None:
-        self._read = read
-        self._size = size
+        super().__init__(read, size)
         header = self._bytes(0, _HEADER.size, "header")
         if header[:4] != b"\x7fELF":
             raise ElfError("not an ELF file")

@@ -24,8 +24,8 @@ from flametap.symbols.elf import (
     SHT_RELA,
     ElfError,
     ElfFile,
-    Section,
 )
+from flametap.symbols.objectfile import Section
 
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
