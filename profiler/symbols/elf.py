@@ -1,5 +1,4 @@
-"""The parts of an ELF file that lead to names: sections, segments, build-id, debug link, FDE
-table.
+"""The parts of an ELF file that lead to names: sections, segments, build-id, FDE table.
 
 Reads 64-bit little-endian ELF with ``struct`` through a read function, so that an open file,
 bytes copied out of a process (the vDSO) and a decompressed section look alike. Nothing is read
@@ -108,16 +107,6 @@ class ElfFile(ObjectFile):
             if start >= 0 and start + size <= segment.file_size:
                 return self._read(segment.offset + start, size)
         return b""
-
-    def debug_link(self) -> tuple[str, int] | None:
-        """File name and CRC-32 of the separate debug file, from ``.gnu_debuglink``."""
-        section = self.section(".gnu_debuglink")
-        if section is None or not 8 <= section.size <= 4096:
-            return None
-        data = self.data(section)
-        name = data.split(b"\0", 1)[0]
-        crc = struct.unpack_from("<I", data, len(data) - 4)[0]
-        return (name.decode("utf-8", "surrogateescape"), crc) if name else None
 
     def mini_debug_info(self) -> ElfFile | None:
         """The xz-compressed ELF in ``.gnu_debugdata`` (symbol tables of Fedora's files)."""

@@ -15,14 +15,15 @@ Source: proc(5); GDB manual, "Separate Debug Files".
 
 from __future__ import annotations
 
+import contextlib
 import os
-import stat
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from flametap.model import Module
 from flametap.symbols.elf import ElfError, ElfFile, from_bytes
+from flametap.symbols.links import AltLink, alt_link, debug_link, supplement_id
+from flametap.symbols.openfile import Image, OpenFile, open_image
 
 VDSO_PATH = "[vdso]"
 _DEBUG_DIR = "/usr/lib/debug"
@@ -31,67 +32,6 @@ _MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64
 
 class FilesError(Exception):
     """The right file cannot be had; the message is one line for the user."""
-
-
-class OpenFile:
-    """A regular file held open for reading from any thread.
-
-    Raises:
-        OSError: it cannot be opened, or is no regular file.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        # Non-blocking: the path may lead to a FIFO in somebody else's container.
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        status = os.fstat(self._fd)
-        if not stat.S_ISREG(status.st_mode):
-            self.close()
-            raise OSError(0, "not a regular file", path)
-        self.size = status.st_size
-        self.inode = status.st_ino
-
-    @property
-    def fd_path(self) -> str:
-        """A path to the open file that stays right when the name is reused."""
-        return f"/proc/self/fd/{self._fd}"
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes at a file_offset.
-
-        Raises:
-            ElfError: the file cannot be read (any more).
-        """
-        try:
-            return os.pread(self._fd, size, offset)
-        except (OSError, OverflowError, MemoryError) as error:
-            raise ElfError(f"cannot read {self.path}: {error}") from error
-
-    def crc32(self) -> int:
-        """CRC-32 of the whole file, as ``.gnu_debuglink`` holds it."""
-        crc, offset = 0, 0
-        while chunk := self.read(offset, 1 << 20):
-            crc = zlib.crc32(chunk, crc)
-            offset += len(chunk)
-        return crc
-
-    def close(self) -> None:
-        """Gives the descriptor back; may be called again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-class Image(NamedTuple):
-    """An ELF file and what it is read from (``None``: bytes in memory)."""
-
-    elf: ElfFile
-    file: OpenFile | None
-
-    def close(self) -> None:
-        """Closes the file, if there is one."""
-        if self.file is not None:
-            self.file.close()
 
 
 class _Mapping(NamedTuple):
@@ -112,6 +52,8 @@ class TargetFiles:
 
     def __init__(self, pid: int | None, symbol_dirs: Sequence[str] = ()) -> None:
         self._proc = None if pid is None else f"/proc/{pid}"
+        # Where a path may mean something: to the target, then to us.
+        self._roots = ([] if self._proc is None else [f"{self._proc}/root"]) + [""]
         self._symbol_dirs = symbol_dirs
         self._mappings: list[_Mapping] = []
 
@@ -132,26 +74,26 @@ class TargetFiles:
         if module.path == VDSO_PATH:
             return self._open_vdso(module, mapping)
         problem = "not found"
-        for path, is_mapped_file in self._module_paths(module, mapping):
+        for root, via in self._module_places(module, mapping):
             try:
-                file = OpenFile(path)
-            except OSError as error:
-                if not isinstance(error, FileNotFoundError):
-                    problem = error.strerror or str(error)
+                image = open_image(module.path, root, via)
+            except FileNotFoundError:
                 continue
-            try:
-                elf = ElfFile(file.read, file.size)
-            except ElfError as error:
-                file.close()
+            except OSError as error:
+                problem = error.strerror or str(error)
+                continue
+            except ValueError as error:  # ElfError, or a NUL in the path
                 problem = str(error)
                 continue
-            same_file = is_mapped_file or (mapping is not None and mapping.inode == file.inode)
+            elf, file = image
+            assert file is not None
+            same_file = bool(via) or (mapping is not None and mapping.inode == file.inode)
             if module.build_id:
                 is_right = elf.build_id == module.build_id
             else:  # has none, or it could not be read in the target
                 is_right = same_file or (mapping is None and not elf.build_id)
             if is_right:
-                return Image(elf, file)
+                return image
             file.close()
             problem = "the file on disk is another one than the process runs; not used"
         if mapping is not None and mapping.path.endswith(" (deleted)"):
@@ -164,53 +106,97 @@ class TargetFiles:
         Returns:
             a file with a symbol table or DWARF, checked by build-id, or by CRC if there is none.
         """
-        link = elf.debug_link()
-        for path in self._debug_paths(module.path, elf.build_id, link[0] if link else ""):
-            try:
-                file = OpenFile(path)
-            except (OSError, ValueError):
+        link = debug_link(elf)
+        for root, path in self._debug_places(module.path, elf.build_id, link.name if link else ""):
+            image = _try_open(root, path)
+            if image is None:
                 continue
+            found, file = image
+            assert file is not None
             try:
-                found = ElfFile(file.read, file.size)
                 if elf.build_id:
                     is_right = found.build_id == elf.build_id
                 else:
-                    is_right = link is not None and file.crc32() == link[1]
+                    is_right = link is not None and file.crc32() == link.crc32
             except ElfError:
                 is_right = False
             if is_right and (found.has_symtab or found.debug_info_bytes):
-                return Image(found, file)
-            file.close()
+                return image
+            image.close()
         return None
 
-    def _module_paths(self, module: Module, mapping: _Mapping | None) -> Iterator[tuple[str, bool]]:
-        """Paths to try, and whether each leads to the mapped file itself whatever its name."""
+    def open_alt_file(self, image: Image) -> Image | None:
+        """Opens the file in which dwz put what several debug files have in common.
+
+        Args:
+            image: a file with DWARF: a module's own or its debug file.
+
+        Returns:
+            the file that ``.gnu_debugaltlink`` or ``.debug_sup`` of ``image`` names, checked by
+            its build-id; ``None`` when it names none, or the right one was not found.
+        """
+        try:
+            link = alt_link(image.elf)
+        except ElfError:
+            return None
+        if link is None:
+            return None
+        for root, path in self._alt_places(image.file, link):
+            found = _try_open(root, path)
+            if found is None:
+                continue
+            with contextlib.suppress(ElfError):
+                if supplement_id(found.elf) == link.build_id:
+                    return found
+            found.close()
+        return None
+
+    def _module_places(self, module: Module, mapping: _Mapping | None) -> Iterator[tuple[str, str]]:
+        """Root, and the path that leads to the mapped file itself whatever its name, if any."""
+        root = self._roots[0]
         if self._proc is not None:
             if mapping is not None:
-                yield f"{self._proc}/map_files/{mapping.span}", True
+                yield root, f"{self._proc}/map_files/{mapping.span}"
             if self.is_main_executable(module.path):
-                yield f"{self._proc}/exe", True
-            yield f"{self._proc}/root{module.path}", False
-        yield module.path, False
+                yield root, f"{self._proc}/exe"
+            yield root, ""
+        yield "", ""
 
-    def _debug_paths(self, module_path: str, build_id: str, link: str) -> Iterator[str]:
-        by_build_id = f"{build_id[:2]}/{build_id[2:]}.debug" if len(build_id) > 2 else ""
+    def _debug_places(
+        self, module_path: str, build_id: str, link: str
+    ) -> Iterator[tuple[str, str]]:
+        """Root and path of everything that may be a debug file."""
+        by_build_id = _by_build_id(build_id)
         folder, name = os.path.split(module_path)
         for directory in self._symbol_dirs:
             if by_build_id:
-                yield os.path.join(directory, ".build-id", by_build_id)
-                yield os.path.join(directory, by_build_id)
+                yield "", os.path.join(directory, ".build-id", by_build_id)
+                yield "", os.path.join(directory, by_build_id)
             for file_name in (link, f"{name}.debug", name):
                 if file_name:
-                    yield os.path.join(directory, file_name)
-        roots = ["" if self._proc is None else f"{self._proc}/root", ""]
-        for root in dict.fromkeys(roots):
+                    yield "", os.path.join(directory, file_name)
+        for root in self._roots:
             if by_build_id:
-                yield f"{root}{_DEBUG_DIR}/.build-id/{by_build_id}"
+                yield root, f"{_DEBUG_DIR}/.build-id/{by_build_id}"
             if link and "/" not in link:
-                yield f"{root}{folder}/{link}"
-                yield f"{root}{folder}/.debug/{link}"
-                yield f"{root}{_DEBUG_DIR}{folder}/{link}"
+                yield root, f"{folder}/{link}"
+                yield root, f"{folder}/.debug/{link}"
+                yield root, f"{_DEBUG_DIR}{folder}/{link}"
+
+    def _alt_places(self, file: OpenFile | None, link: AltLink) -> Iterator[tuple[str, str]]:
+        """Root and path of everything that may be a common file."""
+        by_build_id = _by_build_id(link.build_id)
+        name = os.path.basename(link.name)
+        if link.name.startswith("/"):
+            yield from ((root, link.name) for root in self._roots)
+        elif file is not None:
+            yield file.root, os.path.normpath(f"{file.folder()}/{link.name}")
+        for directory in self._symbol_dirs:
+            for path in (f".build-id/{by_build_id}", by_build_id, f".dwz/{name}", name):
+                yield "", os.path.join(directory, path)
+        for root in self._roots:
+            yield root, f"{_DEBUG_DIR}/.build-id/{by_build_id}"
+            yield root, f"{_DEBUG_DIR}/.dwz/{name}"
 
     def _mapping_of(self, module: Module) -> _Mapping | None:
         """The line of the target's maps that holds the module's code; read again when not seen."""
@@ -257,6 +243,18 @@ class TargetFiles:
             if elf.build_id == module.build_id or not module.build_id:
                 return Image(elf, None)
         raise FilesError("cannot be read from the target's memory")
+
+
+def _try_open(root: str, path: str) -> Image | None:
+    try:
+        return open_image(path, root)
+    except (OSError, ValueError):  # not there, no ELF file, or a NUL in the path
+        return None
+
+
+def _by_build_id(build_id: str) -> str:
+    """The path of a debug file below ``.build-id``."""
+    return f"{build_id[:2]}/{build_id[2:]}.debug" if len(build_id) > 2 else ""
 
 
 def _own_vdso() -> list[_Mapping]:

@@ -23,7 +23,8 @@ from flametap.model import Frame, Module, RawFrame, SymbolSource
 from flametap.symbols import symcache
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.elf import ElfFile
-from flametap.symbols.files import FilesError, Image, TargetFiles
+from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.table import SymbolTable, unnamed_function
 

@@ -134,6 +134,7 @@ CAPABILITIES: dict[str, Capability] = {
     "addr2line": Capability(command("addr2line"), ("binutils",)),
     "eu-addr2line": Capability(command("eu-addr2line"), ("elfutils",)),
     "eu-stack": Capability(command("eu-stack"), ("elfutils",)),
+    "dwz": Capability(command("dwz"), ("dwz",)),
     "xz": Capability(command("xz"), ("xz-utils",)),
     "libc-debug": Capability(libc_debug_file, ("libc6-dbg",)),
     "gdb": Capability(command("gdb"), ("gdb",)),

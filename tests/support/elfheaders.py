@@ -52,3 +52,22 @@ def note(name: bytes, kind: int, data: bytes) -> bytes:
 
 
 GLIBC_NOTE = note(b"GNU\0", 3, bytes(20)) + note(b"GNU\0", 1, bytes(16))
+
+
+def with_sections(contents: dict[str, bytes]) -> bytes:
+    """A 64-bit ELF file of nothing but named sections."""
+    contents = {"": b"", **contents, ".shstrtab": b""}
+    names = b"".join(name.encode() + b"\0" for name in contents)
+    contents[".shstrtab"] = names
+    body, headers = b"", b""
+    for name, data in contents.items():
+        place = 0 if not name else names.index(b"\0" + name.encode() + b"\0") + 1
+        kind = 1 if name else 0  # SHT_PROGBITS, SHT_NULL
+        headers += struct.pack(
+            "<IIQQQQIIQQ", place, kind, 0, 0, 64 + len(body), len(data), 0, 0, 1, 0
+        )
+        body += data
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQ", 1, X86_64, 1, 0, 0, 64 + len(body))
+    header += struct.pack("<IHHHHHH", 0, 64, 56, 0, 64, len(contents), len(contents) - 1)
+    return header + body + headers

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flametap.model import Module
 from flametap.symbols.elf import ElfFile
-from flametap.symbols.files import OpenFile
+from flametap.symbols.openfile import OpenFile
 
 
 def compile_object(folder: Path, source: str, *flags: str, name: str = "program") -> Path:

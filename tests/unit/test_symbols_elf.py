@@ -11,6 +11,7 @@ import pytest
 
 from flametap.symbols import elf
 from flametap.symbols.elf import ElfError
+from flametap.symbols.links import debug_link
 from objects import compile_object, open_elf, run, split_debug, symbols
 
 pytestmark = pytest.mark.needs("gcc", "readelf")
@@ -47,7 +48,7 @@ def test_stripped_file_names_its_debug_file(tmp_path: Path) -> None:
     build_id = open_elf(program).build_id
     split_debug(program, tmp_path / "program.debug")
     stripped, debug = open_elf(program), open_elf(tmp_path / "program.debug")
-    link = stripped.debug_link()
+    link = debug_link(stripped)
     assert link is not None
     assert link[0] == "program.debug"
     assert not stripped.has_symtab
@@ -109,7 +110,7 @@ def read_everything(data: bytes) -> None:
     parsed = elf.from_bytes(data)
     for section in parsed.sections:
         parsed.data(section)
-    parsed.debug_link()
+    debug_link(parsed)
     parsed.mini_debug_info()
     fdes = parsed.fde_table()
     if fdes is not None:

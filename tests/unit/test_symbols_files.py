@@ -14,6 +14,9 @@ from flametap.model import Module
 from flametap.symbols.elf import from_bytes
 from flametap.symbols.files import VDSO_PATH, FilesError, TargetFiles
 from flametap.symbols.symtab import SymbolIndex
+from flametap.symbols.links import AltLink, alt_link, supplement_id
+from flametap.symbols.openfile import OpenFile, open_image, resolve
+from elfheaders import with_sections
 from objects import compile_object, module_of, open_elf, run, split_debug
 
 pytestmark = pytest.mark.needs("gcc")
@@ -22,6 +25,14 @@ SOURCE = """
 #include <stdio.h>
 #include <unistd.h>
 int main(void) { puts("ready"); fflush(stdout); pause(); return 0; }
+"""
+
+DWZ_SOURCE = """
+#include <stdio.h>
+struct item { int a, b, c, d, e, f; char name[100]; struct item *next; };
+static inline int weigh(struct item *item) { return item->a * item->b + item->c; }
+int work(struct item *item) { return weigh(item) + weigh(item->next); }
+int main(void) { struct item item = {0}; item.next = &item; return work(&item); }
 """
 
 
@@ -193,3 +204,90 @@ def test_debug_file_without_build_id_is_checked_by_its_crc(tmp_path: Path) -> No
     found.close()
     run(["objcopy", "--add-section", f".extra={program}", str(debug)])
     assert files.open_debug_file(module_of(program), open_elf(program)) is None
+
+
+@pytest.fixture
+def dwz_pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A program whose debug information dwz made refer to a common file, by a relative path."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    programs = [
+        compile_object(folder, DWZ_SOURCE.replace("work", f"work_{name}"), "-g", "-O1", name=name)
+        for name in ("one", "two")
+    ]
+    common = tmp_path / "common" / "pair.debug"
+    common.parent.mkdir()
+    run(["dwz", "-m", str(common), "-M", "../common/pair.debug", *map(str, programs)])
+    return programs[0], common
+
+
+@pytest.mark.needs("dwz")
+@pytest.mark.parametrize("place", ["named", "flat", "dwz", "build-id"])
+def test_common_file_of_dwz_is_found_in_all_its_places(
+    dwz_pair: tuple[Path, Path], tmp_path: Path, place: str
+) -> None:
+    program, common = dwz_pair
+    build_id = supplement_id(open_elf(common))
+    user = tmp_path / "user"
+    target = {
+        "named": common,
+        "flat": user / "pair.debug",
+        "dwz": user / ".dwz" / "pair.debug",
+        "build-id": user / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug",
+    }[place]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target != common:
+        shutil.move(common, target)
+    through_link = tmp_path / "elsewhere" / "link"
+    through_link.parent.mkdir()
+    through_link.symlink_to(program)
+    files = TargetFiles(os.getpid(), [str(user)])
+    for root in ("", "/proc/self/root"):
+        image = open_image(str(through_link), root)
+        found = files.open_alt_file(image)
+        assert found is not None
+        assert found.file is not None
+        assert found.file.path == str(target)
+        found.close()
+        image.close()
+
+
+@pytest.mark.needs("dwz")
+def test_common_file_of_another_build_is_not_used(dwz_pair: tuple[Path, Path]) -> None:
+    program, common = dwz_pair
+    image = open_image(str(program))
+    shutil.copy(program, common)
+    assert TargetFiles(None).open_alt_file(image) is None
+    common.unlink()
+    assert TargetFiles(None).open_alt_file(image) is None
+    image.close()
+
+
+def test_common_file_of_dwarf_5_is_known_by_its_checksum() -> None:
+    name, checksum = b"../dwz/pair\0", bytes(range(20))
+    contents = b"\x05\0\0" + name + b"\x14" + checksum
+    user = from_bytes(with_sections({".debug_sup": contents}))
+    common = from_bytes(with_sections({".debug_sup": b"\x05\0\x01\0\x14" + checksum}))
+    assert alt_link(user) == AltLink("../dwz/pair", checksum.hex())
+    assert supplement_id(user) == ""
+    assert alt_link(common) is None
+    assert supplement_id(common) == checksum.hex()
+    for cut in range(37):
+        alt_link(from_bytes(with_sections({".debug_sup": (b"\x05\0\0" + name + b"\x14" + checksum)[:cut]}))
+
+
+def test_paths_stay_inside_the_root(tmp_path: Path) -> None:
+    """Links are followed as the target would, whose root is not ours."""
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    (tmp_path / "usr/lib/real").write_bytes(b"inside")
+    (tmp_path / "lib").symlink_to("/usr/lib")
+    (tmp_path / "usr/lib/up").symlink_to("../../../../usr/./lib/real")
+    (tmp_path / "usr/lib/loop").symlink_to("loop")
+    for path in ("/lib/real", "lib/up", "/../../lib//real", "/usr/lib/up"):
+        assert resolve(path, str(tmp_path)) == str(tmp_path / "usr/lib/real")
+        file = OpenFile(path, str(tmp_path))
+        assert file.read(0, 9) == b"inside"
+        file.close()
+    for path in ("/lib/loop", "/lib/none", "/usr/lib/real/below"):
+        with pytest.raises(OSError, match=path):
+            OpenFile(path, str(tmp_path))

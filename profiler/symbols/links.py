@@ -1,0 +1,90 @@
+"""What an ELF file says about the files that go with it.
+
+Source: GDB manual, "Separate Debug Files"; DWARF 5, section 7.3.6 (``.debug_sup``); dwz(1).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from flametap.symbols.elf import ElfFile
+
+_MAX_BYTES = 8192  # two paths of the longest kind
+
+
+class DebugLink(NamedTuple):
+    """``.gnu_debuglink``: the file that holds the symbols taken out of this one."""
+
+    name: str
+    crc32: int  # of that whole file
+
+
+class AltLink(NamedTuple):
+    """The file that holds what several debug files have in common, made by dwz."""
+
+    name: str  # absolute, or relative to the folder of the file that says so
+    build_id: str  # of that file
+
+
+def debug_link(elf: ElfFile) -> DebugLink | None:
+    """The link to the separate debug file, if there is one.
+
+    Raises:
+        ElfError: the section reaches beyond the file.
+    """
+    data = _contents(elf, ".gnu_debuglink")
+    name = data.split(b"\0", 1)[0]
+    if len(data) < 8 or not name:
+        return None
+    return DebugLink(_path(name), struct.unpack_from("<I", data, len(data) - 4)[0])
+
+
+def alt_link(elf: ElfFile) -> AltLink | None:
+    """The link to the common file: ``.gnu_debugaltlink``, or DWARF 5's own, ``.debug_sup``.
+
+    Raises:
+        ElfError: a section reaches beyond the file.
+    """
+    name, _, build_id = _contents(elf, ".gnu_debugaltlink").partition(b"\0")
+    if name and build_id:
+        return AltLink(_path(name), build_id.hex())
+    sup = _supplementary(elf)
+    return None if sup is None or sup.is_supplement else AltLink(sup.name, sup.checksum)
+
+
+def supplement_id(elf: ElfFile) -> str:
+    """By what a common file is known: its build-id, or for DWARF 5 the checksum it bears.
+
+    Raises:
+        ElfError: a section reaches beyond the file.
+    """
+    sup = _supplementary(elf)
+    return elf.build_id or (sup.checksum if sup is not None and sup.is_supplement else "")
+
+
+class _Supplementary(NamedTuple):
+    is_supplement: bool
+    name: str
+    checksum: str
+
+
+def _supplementary(elf: ElfFile) -> _Supplementary | None:
+    """``.debug_sup``: version 5, is_supplementary, name, length as LEB128, checksum."""
+    data = _contents(elf, ".debug_sup")
+    if len(data) < 5 or data[:2] != b"\x05\0":
+        return None
+    name, _, rest = data[3:].partition(b"\0")
+    # A length of one byte: nobody writes checksums of 128 bytes.
+    return _Supplementary(data[2] == 1, _path(name), rest[1 : 1 + rest[0]].hex() if rest else "")
+
+
+def _contents(elf: ElfFile, name: str) -> bytes:
+    section = elf.section(name)
+    if section is None or section.size > _MAX_BYTES:
+        return b""
+    return elf.data(section)
+
+
+def _path(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

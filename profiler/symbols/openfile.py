@@ -1,0 +1,152 @@
+"""Files held open while their symbols are read, found by a path in the target's root or in ours.
+
+A path is taken apart here and not by the kernel, because ``/proc/PID/root`` is only the start of
+it: an absolute link below would lead to our own root, and ``..`` out of the target's. What a path
+leads to is looked at before it is opened, so that no device and no FIFO is ever touched.
+
+Source: proc(5), "/proc/pid/root"; symlink(7); open(2), ``O_PATH``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import zlib
+from typing import NamedTuple
+
+from flametap.symbols.elf import ElfError, ElfFile
+
+_MAX_LINKS = 40  # as in the kernel's walk
+# A file's CRC is read in full; what is larger has a build-id, or is not worth the minutes.
+MAX_CRC_BYTES = 4 << 30
+
+
+class OpenFile:
+    """A regular file held open for reading from any thread.
+
+    Args:
+        path: as seen below ``root``.
+        root: ``""`` for ours, or ``/proc/PID/root``.
+        via: another path that leads to the same file (a link of ``/proc`` to a deleted one).
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+
+    def __init__(self, path: str, root: str = "", via: str = "") -> None:
+        self.path = path
+        self.root = root
+        place = os.open(via or resolve(path, root), os.O_PATH | os.O_CLOEXEC)
+        try:
+            status = os.fstat(place)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            self._fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        finally:
+            os.close(place)
+        self.size = status.st_size
+        self.inode = status.st_ino
+
+    @property
+    def fd_path(self) -> str:
+        """A path to the open file that stays right when the name is reused."""
+        return f"/proc/self/fd/{self._fd}"
+
+    def folder(self) -> str:
+        """The folder that the file is in, links followed, below its root."""
+        path = self.path
+        with contextlib.suppress(OSError):  # deleted by now
+            path = resolve(path, self.root)[len(self.root) :]
+        return os.path.dirname(path)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to ``size`` bytes at a file_offset.
+
+        Raises:
+            ElfError: the file cannot be read (any more).
+        """
+        try:
+            return os.pread(self._fd, size, offset)
+        except (OSError, OverflowError, MemoryError) as error:
+            raise ElfError(f"cannot read {self.path}: {error}") from error
+
+    def crc32(self) -> int:
+        """CRC-32 of the whole file, as ``.gnu_debuglink`` holds it.
+
+        Raises:
+            ElfError: it cannot be read, or is too large for that.
+        """
+        if self.size > MAX_CRC_BYTES:
+            raise ElfError(f"{self.path} is too large to be checked")
+        crc, offset = 0, 0
+        while offset < self.size and (chunk := self.read(offset, 1 << 20)):
+            crc = zlib.crc32(chunk, crc)
+            offset += len(chunk)
+        return crc
+
+    def close(self) -> None:
+        """Gives the descriptor back; may be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Image(NamedTuple):
+    """An ELF file and what it is read from (``None``: bytes in memory)."""
+
+    elf: ElfFile
+    file: OpenFile | None
+
+    def close(self) -> None:
+        """Closes the file, if there is one."""
+        if self.file is not None:
+            self.file.close()
+
+
+def open_image(path: str, root: str = "", via: str = "") -> Image:
+    """Opens an ELF file.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+        ElfError: it is not an ELF file that we can read.
+    """
+    file = OpenFile(path, root, via)
+    try:
+        return Image(ElfFile(file.read, file.size), file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def resolve(path: str, root: str = "") -> str:
+    """A path of ours to what ``path`` means to a process with that root.
+
+    Raises:
+        OSError: it does not exist, or its links go in circles.
+    """
+    if not root:
+        return os.path.realpath(path)
+    done: list[str] = []
+    rest = path.split("/")[::-1]
+    links = 0
+    while rest:
+        part = rest.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            del done[-1:]
+            continue
+        place = "/".join((root, *done, part))
+        if not stat.S_ISLNK(os.lstat(place).st_mode):
+            done.append(part)
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        goal = os.readlink(place)
+        if goal.startswith("/"):
+            done.clear()
+        rest += goal.split("/")[::-1]
+    return "/".join((root, *done))
