@@ -1,4 +1,4 @@
-"""What an ELF file says about the files that go with it.
+"""What an object file says about the files that go with it.
 
 Source: GDB manual, "Separate Debug Files"; DWARF 5, section 7.3.6 (``.debug_sup``); dwz(1).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from flametap.symbols.elf import ElfFile
+from flametap.symbols.objectfile import ObjectFile
 
 _MAX_BYTES = 8192  # two paths of the longest kind
 
@@ -27,11 +27,11 @@ class AltLink(NamedTuple):
     build_id: str  # of that file
 
 
-def debug_link(elf: ElfFile) -> DebugLink | None:
+def debug_link(elf: ObjectFile) -> DebugLink | None:
     """The link to the separate debug file, if there is one.
 
     Raises:
-        ElfError: the section reaches beyond the file.
+        ObjectError: the section reaches beyond the file.
     """
     data = _contents(elf, ".gnu_debuglink")
     name = data.split(b"\0", 1)[0]
@@ -40,11 +40,11 @@ def debug_link(elf: ElfFile) -> DebugLink | None:
     return DebugLink(_path(name), struct.unpack_from("<I", data, len(data) - 4)[0])
 
 
-def alt_link(elf: ElfFile) -> AltLink | None:
+def alt_link(elf: ObjectFile) -> AltLink | None:
     """The link to the common file: ``.gnu_debugaltlink``, or DWARF 5's own, ``.debug_sup``.
 
     Raises:
-        ElfError: a section reaches beyond the file.
+        ObjectError: a section reaches beyond the file.
     """
     name, _, build_id = _contents(elf, ".gnu_debugaltlink").partition(b"\0")
     if name and build_id:
@@ -53,11 +53,11 @@ def alt_link(elf: ElfFile) -> AltLink | None:
     return None if sup is None or sup.is_supplement else AltLink(sup.name, sup.checksum)
 
 
-def supplement_id(elf: ElfFile) -> str:
+def supplement_id(elf: ObjectFile) -> str:
     """By what a common file is known: its build-id, or for DWARF 5 the checksum it bears.
 
     Raises:
-        ElfError: a section reaches beyond the file.
+        ObjectError: a section reaches beyond the file.
     """
     sup = _supplementary(elf)
     return elf.build_id or (sup.checksum if sup is not None and sup.is_supplement else "")
@@ -69,7 +69,7 @@ class _Supplementary(NamedTuple):
     checksum: str
 
 
-def _supplementary(elf: ElfFile) -> _Supplementary | None:
+def _supplementary(elf: ObjectFile) -> _Supplementary | None:
     """``.debug_sup``: version 5, is_supplementary, name, length as LEB128, checksum."""
     data = _contents(elf, ".debug_sup")
     if len(data) < 5 or data[:2] != b"\x05\0":
@@ -79,7 +79,7 @@ def _supplementary(elf: ElfFile) -> _Supplementary | None:
     return _Supplementary(data[2] == 1, _path(name), rest[1 : 1 + rest[0]].hex() if rest else "")
 
 
-def _contents(elf: ElfFile, name: str) -> bytes:
+def _contents(elf: ObjectFile, name: str) -> bytes:
     section = elf.section(name)
     if section is None or section.size > _MAX_BYTES:
         return b""

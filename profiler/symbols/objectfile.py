@@ -105,10 +105,6 @@ class ObjectFile:
         """``size`` loaded bytes at a file_addr, ``b""`` when they are not in the file."""
         raise NotImplementedError
 
-    def debug_link(self) -> tuple[str, int] | None:
-        """File name and CRC-32 of the separate debug file."""
-        return None
-
     def mini_debug_info(self) -> ObjectFile | None:
         """A compressed object file inside this one, with more symbols."""
         return None

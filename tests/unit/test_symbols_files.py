@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from elfheaders import with_sections
 from flametap.model import Module
 from flametap.symbols.elf import from_bytes
 from flametap.symbols.files import VDSO_PATH, FilesError, TargetFiles
-from flametap.symbols.symtab import SymbolIndex
 from flametap.symbols.links import AltLink, alt_link, supplement_id
 from flametap.symbols.openfile import OpenFile, open_image, resolve
-from elfheaders import with_sections
+from flametap.symbols.symtab import SymbolIndex
 from objects import compile_object, module_of, open_elf, run, split_debug
 
 pytestmark = pytest.mark.needs("gcc")
@@ -266,14 +266,15 @@ def test_common_file_of_another_build_is_not_used(dwz_pair: tuple[Path, Path]) -
 def test_common_file_of_dwarf_5_is_known_by_its_checksum() -> None:
     name, checksum = b"../dwz/pair\0", bytes(range(20))
     contents = b"\x05\0\0" + name + b"\x14" + checksum
+    contents = b"\x05\0\0" + name + b"\x14" + checksum
     user = from_bytes(with_sections({".debug_sup": contents}))
     common = from_bytes(with_sections({".debug_sup": b"\x05\0\x01\0\x14" + checksum}))
     assert alt_link(user) == AltLink("../dwz/pair", checksum.hex())
     assert supplement_id(user) == ""
     assert alt_link(common) is None
     assert supplement_id(common) == checksum.hex()
-    for cut in range(37):
-        alt_link(from_bytes(with_sections({".debug_sup": (b"\x05\0\0" + name + b"\x14" + checksum)[:cut]}))
+    for cut in range(len(contents)):
+        alt_link(from_bytes(with_sections({".debug_sup": contents[:cut]})))
 
 
 def test_paths_stay_inside_the_root(tmp_path: Path) -> None:
