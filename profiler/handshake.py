@@ -5,7 +5,7 @@ Between the injection of its agent and the end of an attach, Frida's agent in th
 host in our process talk over unix sockets. When a message is lost between them both wait for ever,
 and a cancelled attach leaves the agent where it is until our process ends. ``is_stuck`` sees it: on
 neither side does a thread run or want to. ``hang_up`` closes the connection under both of them, and
-the agent unloads itself.
+the agent unloads itself. Where it must not do so yet, ``take_over`` closes it under us alone.
 
 Reads ``/proc``; the target does not notice.
 """
@@ -59,6 +59,21 @@ class Handshake:
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
                 if os.fstat(connection.fileno()).st_ino == inode:
                     connection.shutdown(socket.SHUT_RDWR)
+
+    def take_over(self) -> list[int]:
+        """Takes every connection that the attach has made away from Frida, which finds it ended.
+
+        Returns:
+            new descriptors of them: at the other end they are open until these are closed.
+        """
+        taken = []
+        for fd, _ in sorted(_unix_sockets() - self._sockets_before):
+            with contextlib.suppress(OSError):
+                taken.append(os.dup(fd))
+                nobody, ended = socket.socketpair()
+                with nobody, ended:
+                    os.dup2(ended.fileno(), fd, inheritable=False)
+        return taken
 
     def _states(self, pid: int) -> dict[int, str]:
         """Thread → its state, a letter."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import frida
 
-from flametap import agent, connection, injection, leftovers
+from flametap import agent, caretaker, connection, injection, leftovers
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -279,6 +279,8 @@ class Session:
         def is_hopeless() -> bool:
             return standstill.lasts() or (handshake is not None and handshake.is_stuck())
 
+        if handshake is not None and session is not None and script is None:
+            self._leave_standing(handshake)
         if script is not None and not was_ended:
             with contextlib.suppress(Exception):
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless)
@@ -292,6 +294,16 @@ class Session:
                 handshake.hang_up()
                 self._wait_until_left(standstill.lasts)
         self.ended.set()
+
+    def _leave_standing(self, handshake: Handshake) -> None:
+        """Where the target stands still while it makes our script, whatever Frida says from now on
+        must not reach it: it ends the connection itself, some time after it goes on.
+        """
+        if Standstill(self.pid, patience=1).lasts():
+            descriptors = handshake.take_over()
+            caretaker.start(self.pid, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def close(self) -> None:
         """Detach if that has not happened, and unmap the ring."""

@@ -77,10 +77,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "injection": ("interpose",),
     "connection": (),
     "handshake": (*LOW, "procfs"),
+    "caretaker": ("handshake",),
     "presence": (*LOW, "procfs"),
     "session": (
         *WIRE,
         *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
+        "caretaker",
     ),
     "heartbeat": ("abi", "ring"),
     "capture": (*STORE, *TARGET, "symbols", "session", "heartbeat", "launch"),
