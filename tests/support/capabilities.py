@@ -133,6 +133,8 @@ CAPABILITIES: dict[str, Capability] = {
     "readelf": Capability(command("readelf"), ("binutils",)),
     "addr2line": Capability(command("addr2line"), ("binutils",)),
     "eu-addr2line": Capability(command("eu-addr2line"), ("elfutils",)),
+    "llvm-symbolizer": Capability(command("llvm-symbolizer"), ("llvm",)),
+    "clang": Capability(command("clang++"), ("clang",)),
     "eu-stack": Capability(command("eu-stack"), ("elfutils",)),
     "dwz": Capability(command("dwz"), ("dwz",)),
     "xz": Capability(command("xz"), ("xz-utils",)),
