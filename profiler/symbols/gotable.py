@@ -1,169 +1,342 @@
-"""Names and lines of Go programs from the table that Go's own runtime uses, ``.gopclntab``.
+"""Names, lines and inlined functions of Go programs from the table that Go's own runtime uses, the
+"pclntab".
 
-Go programs keep it when they are stripped, so every Go function has its name, file and lines.
-Inlined functions are not read. Formats of Go 1.18 and 1.20 (used to date); earlier ones are left
-alone.
+Go programs keep it when they are stripped. Per function it has a record, and runs of values over
+its code: the number of the source file, the line, and the index into the function's tree of inlined
+calls. The trees lie elsewhere: addresses of theirs are in the records up to Go 1.17, offsets from a
+base since then, which :mod:`flametap.symbols.gofind` looks for.
 
-Source: go/src/debug/gosym/pclntab.go; go/src/runtime/symtab.go and runtime2.go (``_func``).
+The formats of Go 1.2, 1.16, 1.18 and 1.20 (used to date) are read; inlined functions since 1.12.
+
+Source: go/src/debug/gosym/pclntab.go; go/src/runtime/symtab.go, symtabinl.go and runtime2.go
+(``_func``); go/src/runtime/funcdata.h, of each of these versions.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
+from bisect import bisect_right
 from typing import NamedTuple
 
-from flametap.symbols.elf import SHT_NOBITS, SHT_RELA, ElfFile
+from flametap.symbols.loaded import LoadedImage
 
-# Magic of 1.18 and 1.20, two zero bytes, instruction quantum of 1 (x86-64) or 4 (arm64), pointer
-# size 8.
-_MAGICS = tuple(
-    magic + b"\xff\xff\xff\0\0" + quantum + b"\x08"
-    for magic in (b"\xf0", b"\xf1")
-    for quantum in (b"\x01", b"\x04")
-)
-_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")  # the last two: linked by gcc
-_HEADER = struct.Struct("<8s8Q")
-_ENTRY = struct.Struct("<II")  # offset of a function from the start of text, offset of its _func
-# entry offset, name, args, deferreturn, pcsp, pcfile, pcln, npcdata, compilation unit
-_FUNC = struct.Struct("<IiiIIIIII")
+MAGIC_1_2, MAGIC_1_16, MAGIC_1_18, MAGIC_1_20 = 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
+_MAX_FUNCTIONS = 4 << 20
+_MAX_RUN_BYTES = 1 << 20
+_MAX_CHAIN = 128
+_MAX_KEPT_RUNS = 1 << 13
+_NONE = 0xFFFFFFFF
+_FEW_TREES, _MANY_TREES = 8, 48  # of inlined calls; the runtime alone has hundreds
+_CALL_1_12 = struct.Struct("<hBxiiii")  # parent, id, file, line, name, place of the call
+_CALL_1_20 = struct.Struct("<Bxxxiii")  # id, name, place of the call, first line
+# Where the index into the tree, and the tree, stand in a record: from 1.13, 1.12, then from 1.16.
+_PLACES_1_2 = ((2, 4), (1, 2))
+_PLACES_1_16 = ((2, 3),)
 
 
-class GoFunction(NamedTuple):
-    """A Go function and the place in it."""
+class GoFrame(NamedTuple):
+    """A function of an inline chain and the place in it."""
 
     name: str
-    start: int  # file_addr
-    file: str
+    file: str  # "" if not known
     line: int  # 0 if not known
 
 
+class GoFunction(NamedTuple):
+    """A function and its inline chain at an address, outermost first; at least one frame."""
+
+    start: int  # file_addr
+    file: str  # at its first instruction
+    chain: tuple[GoFrame, ...]
+
+
+class _Record(NamedTuple):
+    """What the table has on one function. Places are file_addrs."""
+
+    at: int
+    start: int
+    size: int
+    name: int  # offset into the names
+    files: int  # offset of the runs of file numbers
+    lines: int
+    unit: int  # added to a file number
+    value_count: int  # offsets of other runs that follow the record
+    data_count: int  # and pointers after them
+
+
+class _Runs(NamedTuple):
+    """Values over a function's code: ``values[i]`` up to offset ``ends[i]``."""
+
+    ends: array[int]
+    values: array[int]
+
+    def at(self, offset: int) -> int:
+        """The value at an offset from the function's start, -1 where there is none."""
+        index = bisect_right(self.ends, offset)
+        return self.values[index] if index < len(self.values) else -1
+
+
 class GoTable:
-    """The functions of one Go program.
+    """The functions of one Go program. Used by one thread at a time.
 
     Args:
-        data: the file's bytes from the start of the table on.
-        text_addr: file_addr that functions are counted from.
+        image: the program.
+        addr: file_addr of the table.
+        text_addr: file_addr that functions are counted from; of no meaning before Go 1.18.
+
+    Attributes:
+        first: file_addr of the first function.
+        end: one past the last.
 
     Raises:
-        struct.error, IndexError: the table is damaged.
+        struct.error, IndexError: there is no table here, or it is damaged.
     """
 
-    def __init__(self, data: bytes, text_addr: int) -> None:
-        (magic, count, _, _, names, units, files, values, functions) = _HEADER.unpack_from(data)
-        self._quantum = magic[6]
-        self._text_addr = text_addr
-        view = memoryview(data)
-        self._names, self._units, self._files = view[names:], view[units:], view[files:]
-        self._values = data[values:functions]  # bytes: read one at a time, twice as fast
-        self._functions = view[functions:]
-        self._count = count
-        self._end = self._entry(count)[0]  # an entry more than functions: the end of the last
+    def __init__(self, image: LoadedImage, addr: int, text_addr: int) -> None:
+        self._image = image
+        self._addr = addr
+        self.magic, zeros, self._quantum, pointer_bytes = struct.unpack(
+            "<IHBB", image.read(addr, 8)
+        )
+        if zeros or self._quantum not in (1, 4) or pointer_bytes != 8:
+            raise IndexError("no table of a 64-bit program")
+        self._has_pointers = self.magic in (MAGIC_1_2, MAGIC_1_16)
+        has_text = self.magic in (MAGIC_1_18, MAGIC_1_20)
+        if not has_text and not self._has_pointers:
+            raise IndexError("no magic number")
+        (count,) = struct.unpack("<Q", image.read(addr + 8, 8))
+        if not 0 < count <= _MAX_FUNCTIONS:
+            raise IndexError("no functions")
+        if self.magic == MAGIC_1_2:
+            self._names = self._values = self._records = addr
+            functions = addr + 16
+            (files,) = struct.unpack("<I", image.read(functions + count * 16 + 8, 4))
+            self._units, self._files = addr + files, addr
+        else:
+            parts = struct.unpack("<5Q", image.read(addr + (32 if has_text else 24), 40))
+            self._names, self._units, self._files, self._values, self._records = (
+                addr + part for part in parts
+            )
+            functions = self._records
+        self._read_functions(functions, count, text_addr)
+        self._record_bytes = {MAGIC_1_16: 44, MAGIC_1_20: 44}.get(self.magic, 40)
+        self._kept_runs: dict[tuple[int, int], _Runs] = {}
+        # Where inlined calls are found: which runs hold the index, which pointer the tree, and what
+        # that pointer counts from. None: not to be had.
+        self._tree_place: tuple[int, int] | None = None
+        self._tree_base = 0
+
+    def _read_functions(self, addr: int, count: int, text_addr: int) -> None:
+        if self._has_pointers:
+            words = self._image.pointers(addr, count * 2 + 1)
+            starts, offsets = words[0::2], words[1::2]
+        else:
+            pairs = array("I", self._image.read(addr, count * 8 + 4))
+            starts = array("Q", (text_addr + start for start in pairs[0::2]))
+            offsets = array("Q", pairs[1::2])
+        self._starts, self._record_offsets = starts, offsets
+        self.first, self.end = starts[0], starts[-1]
+        if not self.first < self.end:
+            raise IndexError("functions are not in order")
+
+    def __len__(self) -> int:
+        return len(self._record_offsets)
+
+    @property
+    def has_inlines(self) -> bool:
+        """Whether inlined functions are known."""
+        return self._tree_place is not None
+
+    def find_trees(self, base: int = 0) -> bool:
+        """Looks whether inlined calls are found with this base, and keeps it if so.
+
+        A wrong base would give wrong names, so what it leads to must look right for every function
+        that is tried: tens of them, spread over the program.
+        """
+        for place in _PLACES_1_2 if self.magic == MAGIC_1_2 else _PLACES_1_16:
+            if self._trees_are_right(place, base):
+                self._tree_place, self._tree_base = place, base
+                return True
+        return False
+
+    def name(self, index: int) -> str:
+        """The name of a function by its number."""
+        return self._image.string(self._names + self._record(index).name)
 
     def lookup(self, file_addr: int) -> GoFunction | None:
-        """The function at ``file_addr``."""
-        offset = file_addr - self._text_addr
-        if not 0 <= offset < self._end:
+        """The functions at ``file_addr``; ``None`` outside of Go code, in the space between
+        functions, and where the table is damaged.
+        """
+        if not self.first <= file_addr < self.end:
             return None
-        low, high = 0, self._count
-        while low < high:
-            middle = (low + high) // 2
-            if self._entry(middle)[0] <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        start, place = self._entry(low - 1)
-        if low == 0 or start > offset:
+        try:
+            record = self._record(bisect_right(self._starts, file_addr) - 1)
+            files = self._runs(record, record.files)
+            if files.ends and file_addr - record.start >= files.ends[-1]:
+                return None  # padding
+            chain = self._chain(record, file_addr - record.start)
+            return GoFunction(record.start, self._file_at(record, 0), chain)
+        except (struct.error, IndexError):
             return None
-        fields = _FUNC.unpack_from(self._functions, place)
-        name_offset, file_values, line_values, unit = fields[1], fields[5], fields[6], fields[8]
-        line = self._value(line_values, start, offset)
-        return GoFunction(
-            _string(self._names, name_offset),
-            self._text_addr + start,
-            self._file(unit, self._value(file_values, start, offset)),
-            max(line, 0),
-        )
 
-    def _entry(self, index: int) -> tuple[int, int]:
-        if index == self._count:  # has no _func
-            return int.from_bytes(self._functions[index * 8 : index * 8 + 4], "little"), 0
-        start, place = _ENTRY.unpack_from(self._functions, index * _ENTRY.size)
-        return start, place
+    def _record(self, index: int) -> _Record:
+        at = self._records + self._record_offsets[index]
+        data = self._image.read(at, self._record_bytes)
+        name, _, _, _, files, lines, value_count, unit = struct.unpack_from(
+            "<8I", data, 8 if self._has_pointers else 4
+        )
+        start, end = self._starts[index], self._starts[index + 1]
+        if start >= end:
+            raise IndexError("functions are not in order")
+        unit = 0 if self.magic == MAGIC_1_2 else unit
+        return _Record(at, start, end - start, name, files, lines, unit, value_count, data[-1])
+
+    def _chain(self, record: _Record, offset: int) -> tuple[GoFrame, ...]:
+        """The functions at an offset into a function, outermost first."""
+        file, line = self._file_at(record, offset), self._line_at(record, offset)
+        chain: list[GoFrame] = []
+        place = self._tree_place
+        tree = self._tree(record, place, self._tree_base) if place else 0
+        indices = self._runs_of(record, place[0]) if place and tree else None
+        index = indices.at(offset) if indices else -1
+        while indices and index >= 0 and len(chain) < _MAX_CHAIN:
+            if self.magic == MAGIC_1_20:
+                _, name, call, _ = _CALL_1_20.unpack(self._image.read(tree + index * 16, 16))
+                chain.append(GoFrame(self._name(name), file, line))
+                file, line = self._file_at(record, call), self._line_at(record, call)
+                parent = indices.at(call)
+            else:
+                parent, _, number, call_line, name, _ = _CALL_1_12.unpack(
+                    self._image.read(tree + index * 20, 20)
+                )
+                chain.append(GoFrame(self._name(name), file, line))
+                file, line = self._file(record.unit, number), max(call_line, 0)
+            if parent >= index:
+                raise IndexError("a call that is inlined into itself")
+            index = parent
+        chain.append(GoFrame(self._image.string(self._names + record.name), file, line))
+        return tuple(reversed(chain))
+
+    def _tree(self, record: _Record, place: tuple[int, int], base: int) -> int:
+        """Address of a function's tree of inlined calls, 0 if it has none."""
+        index, number = place
+        if index >= record.value_count or number >= record.data_count:
+            return 0
+        at = record.at + self._record_bytes + record.value_count * 4
+        if self._has_pointers:
+            return self._image.pointer((at + 7 & ~7) + number * 8)
+        offset = int.from_bytes(self._image.read(at + number * 4, 4), "little")
+        return 0 if offset == _NONE else base + offset
+
+    def _trees_are_right(self, place: tuple[int, int], base: int) -> bool:
+        tried = 0
+        for index in range(0, len(self), max(1, len(self) // 4096)):
+            try:
+                is_right = self._tree_is_right(self._record(index), place, base)
+            except (struct.error, IndexError):
+                return False
+            if is_right is False:
+                return False
+            tried += is_right is True
+            if tried == _MANY_TREES:
+                break
+        return tried >= _FEW_TREES
+
+    def _tree_is_right(self, record: _Record, place: tuple[int, int], base: int) -> bool | None:
+        """Whether a function's tree looks like one; None when it has none."""
+        tree = self._tree(record, place, base)
+        if not tree:
+            return None
+        runs = self._runs_of(record, place[0])
+        if runs is None:
+            return False
+        for index in range(max(runs.values, default=-1) + 1):
+            if self.magic == MAGIC_1_20:
+                call_id, name, call, _ = _CALL_1_20.unpack(self._image.read(tree + index * 16, 16))
+                parent = runs.at(call)
+            else:
+                parent, call_id, _, _, name, call = _CALL_1_12.unpack(
+                    self._image.read(tree + index * 20, 20)
+                )
+            if not -1 <= parent < index or call_id > 64 or not 0 <= call <= record.size:
+                return False
+            self._name(name)
+        return max(runs.values, default=-1) >= 0
+
+    def _name(self, offset: int) -> str:
+        """The name of an inlined function. Raises IndexError unless a name begins there."""
+        at = self._names + offset
+        if offset < 0 or (self._image.read(at - 1, 1) != b"\0" and at != self._names):
+            raise IndexError("not the start of a name")
+        name = self._image.string(at)
+        if not name or not name.isprintable():
+            raise IndexError("not a name")
+        return name
+
+    def _file_at(self, record: _Record, offset: int) -> str:
+        return self._file(record.unit, self._runs(record, record.files).at(offset))
+
+    def _line_at(self, record: _Record, offset: int) -> int:
+        return max(self._runs(record, record.lines).at(offset), 0)
 
     def _file(self, unit: int, number: int) -> str:
-        if number < 0 or unit == 0xFFFFFFFF:
+        if number < 0 or unit == _NONE:
             return ""
-        (place,) = struct.unpack_from("<I", self._units, (unit + number) * 4)
-        return "" if place == 0xFFFFFFFF else _string(self._files, place)
+        place = int.from_bytes(self._image.read(self._units + (unit + number) * 4, 4), "little")
+        return "" if place == _NONE else self._image.string(self._files + place)
 
-    def _value(self, place: int, start: int, offset: int) -> int:
-        """What a table of (value change, address change) pairs holds for an address, or -1."""
+    def _runs_of(self, record: _Record, number: int) -> _Runs | None:
+        """Runs other than those of files and lines."""
+        if number >= record.value_count:
+            return None
+        at = record.at + self._record_bytes + number * 4
+        place = int.from_bytes(self._image.read(at, 4), "little")
+        return self._runs(record, place) if place else None
+
+    def _runs(self, record: _Record, place: int) -> _Runs:
+        # Functions share runs.
+        runs = self._kept_runs.get((place, record.size))
+        if runs is None:
+            if len(self._kept_runs) >= _MAX_KEPT_RUNS:
+                self._kept_runs.clear()
+            runs = self._decode(place, record.size)
+            self._kept_runs[place, record.size] = runs
+        return runs
+
+    def _decode(self, place: int, size: int) -> _Runs:
+        """Runs from pairs of numbers, by how much the value changes and for how much code."""
+        ends, values = array("q"), array("q")
         if place == 0:
-            return -1
-        values, quantum = self._values, self._quantum
-        value, end = -1, start
-        numbers = [0, 0]
-        while end <= offset:
-            for i in (0, 1):  # two varints, nearly always of one byte
-                byte = values[place]
-                place += 1
-                number = byte & 0x7F
-                shift = 7
-                while byte >= 0x80:
-                    byte = values[place]
-                    place += 1
-                    number |= (byte & 0x7F) << shift
-                    shift += 7
-                numbers[i] = number
-            change, length = numbers
-            if change == 0 and end != start:
-                return -1  # the end of the table
+            return _Runs(ends, values)
+        data = self._image.read_some(self._values + place, 256)
+        position, end, value = 0, 0, -1
+        while end < size:
+            if position + 20 > len(data) < _MAX_RUN_BYTES:
+                data = self._image.read_some(self._values + place, len(data) * 4)
+            change, position = _varint(data, position)
+            if change == 0 and ends:
+                break
+            length, position = _varint(data, position)
             value += -((change + 1) >> 1) if change & 1 else change >> 1
-            end += length * quantum
-        return value
+            end += length * self._quantum
+            ends.append(end)
+            values.append(value)
+        return _Runs(ends, values)
 
 
-def find_go_table(elf: ElfFile) -> GoTable | None:
-    """The Go function table of a program; ``None`` for programs in other languages.
-
-    Raises:
-        ElfError: the section that holds it is damaged.
-    """
-    if elf.section(".go.buildinfo") is None:
-        return None
-    for name in _SECTIONS:
-        section = elf.section(name)
-        if section is None or section.kind == SHT_NOBITS:
-            continue
-        data = elf.data(section)
-        for magic in _MAGICS:
-            place = data.find(magic)
-            while place >= 0:
-                text_addr = _text_addr(elf, data, place, section.addr)
-                try:
-                    table = GoTable(data[place:], text_addr)
-                    if table.lookup(text_addr) is not None:
-                        return table
-                except (struct.error, IndexError):
-                    pass  # the magic is in other data too
-                place = data.find(magic, place + 1)
-    return None
-
-
-def _text_addr(elf: ElfFile, data: bytes, place: int, section_addr: int) -> int:
-    """The address functions count from; in position-independent programs the loader fills it in."""
-    field = place + 24
-    stored = int.from_bytes(data[field : field + 8], "little")
-    relocations = elf.section(".rela.dyn")
-    if stored or relocations is None or relocations.kind != SHT_RELA:
-        return stored
-    table = elf.data(relocations)
-    wanted = struct.pack("<QQ", section_addr + field, 8)  # R_X86_64_RELATIVE
-    found = table.find(wanted)
-    return stored if found < 0 else int.from_bytes(table[found + 16 : found + 24], "little")
-
-
-def _string(table: memoryview, offset: int) -> str:
-    # Names are at most a few hundred bytes; the view may be megabytes.
-    text = bytes(table[offset : offset + 4096])
-    return text.split(b"\0", 1)[0].decode("utf-8", "replace")
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A base-128 number of at most five bytes and the position after it."""
+    byte = data[position]
+    position += 1
+    if byte < 0x80:
+        return byte, position
+    number, shift = byte & 0x7F, 7
+    while byte >= 0x80:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 35:
+            raise IndexError("a number that does not end")
+    return number, position

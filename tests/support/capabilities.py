@@ -152,6 +152,7 @@ CAPABILITIES: dict[str, Capability] = {
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
     "age": Capability(command("age"), ("age",)),  # Go
+    "go": Capability(command("go"), ("golang-go",)),
     "postgres": Capability(postgres, ("postgresql",)),
     "sqlite3": Capability(command("sqlite3"), ("sqlite3",)),
     # Half a gigabyte of packages: CI may do without.

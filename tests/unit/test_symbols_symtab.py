@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flametap.symbols.plt import PltNames
-from flametap.symbols.symtab import SymbolIndex
+from flametap.symbols.symtab import PltNames, SymbolIndex
 from objects import compile_object, open_elf, run, symbols
 
 pytestmark = pytest.mark.needs("gcc", "readelf")

@@ -1,0 +1,104 @@
+"""Finds Go's function table in a program, and what it counts from.
+
+The table is a section of its own, or lies among other data where gcc linked the program
+(``-buildmode=pie``), or anywhere when a program has no section headers. The start of the code
+stands in the table's header up to Go 1.25, and for all versions in the runtime's ``moduledata``, a
+structure whose first word points to the table. The base of the trees of inlined calls stands there,
+too, at a place that changes with Go's versions: each candidate is tried on the table itself.
+
+Source: go/src/runtime/symtab.go (``moduledata``, ``pcHeader``); cmd/link/internal/ld/symtab.go.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from flametap.symbols.elf import SHT_NOBITS, ElfFile
+from flametap.symbols.gotable import (
+    MAGIC_1_2,
+    MAGIC_1_16,
+    MAGIC_1_18,
+    MAGIC_1_20,
+    GoTable,
+)
+from flametap.symbols.loaded import LoadedImage
+
+# Two zero bytes, instruction quantum of 1 (x86-64) or 4 (arm64), pointer size 8.
+_HEADS = tuple(
+    struct.pack("<IHBB", magic, 0, quantum, 8)
+    for magic in (MAGIC_1_20, MAGIC_1_18, MAGIC_1_16, MAGIC_1_2)
+    for quantum in (1, 4)
+)
+_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")  # the last two: linked by gcc
+# Words of moduledata: the table, its names, the first function, start of the code.
+_TABLE, _NAMES, _FIRST, _TEXT = 0, 1, 20, 22
+_WORDS = 56  # as far as the base of trees is to be expected; it is word 38, 40 or 43 to date
+_MAX_TRIED = 64
+
+
+def find_go_table(elf: ElfFile) -> GoTable | None:
+    """The Go function table of a program; ``None`` for programs in other languages.
+
+    Raises:
+        ElfError: the file was truncated meanwhile.
+    """
+    has_sections = any(section.name for section in elf.sections)
+    names = (".go.buildinfo", ".gopclntab")
+    if has_sections and all(elf.section(name) is None for name in names):
+        return None
+    image = LoadedImage(elf)
+    for addr in _places(elf, image):
+        try:
+            table = _open(image, addr)
+        except (struct.error, IndexError):
+            continue  # the magic number is in other data too
+        if table is not None:
+            return table
+    return None
+
+
+def _places(elf: ElfFile, image: LoadedImage) -> Iterator[int]:
+    """Addresses with the magic number of a table."""
+    sections = [elf.section(name) for name in _SECTIONS]
+    spans = [(s.addr, s.addr + s.size) for s in sections if s and s.kind != SHT_NOBITS and s.addr]
+    for start, end in spans or [(0, 1 << 64)]:
+        for head in _HEADS:
+            yield from image.find(head, start, end)
+
+
+def _open(image: LoadedImage, addr: int) -> GoTable | None:
+    (magic,) = struct.unpack("<I", image.read(addr, 4))
+    if magic in (MAGIC_1_2, MAGIC_1_16):
+        table = GoTable(image, addr, 0)
+        table.find_trees()
+    else:
+        module = _moduledata(image, addr)
+        text_addr = module[_TEXT] if module else image.pointer(addr + 24)
+        if not text_addr:
+            return None
+        table = GoTable(image, addr, text_addr)
+        # The base comes after the ends of code and data, which are further words that point into
+        # the program; those that are equal, or have been tried, are not tried again.
+        for base in dict.fromkeys(module[_TEXT:]):
+            if base and image.read_some(base, 1) and table.find_trees(base):
+                break
+    return table if table.name(0).isprintable() else None
+
+
+def _moduledata(image: LoadedImage, table_addr: int) -> list[int]:
+    """The words of the runtime's ``moduledata``, ``[]`` if it is not found."""
+    names, functions = (
+        table_addr + offset for offset in struct.unpack("<Q24xQ", image.read(table_addr + 32, 40))
+    )
+    first = int.from_bytes(image.read(functions, 4), "little")
+    for count, addr in enumerate(image.find_pointers(table_addr)):
+        if count == _MAX_TRIED:
+            break
+        try:
+            words = list(image.pointers(addr, _WORDS))
+        except IndexError:
+            continue
+        if words[_NAMES] == names and words[_FIRST] == words[_TEXT] + first:
+            return words
+    return []

@@ -1,0 +1,118 @@
+"""The frames of a Go program from Go's own table, and short forms of the names Go gives to
+functions.
+
+``github.com/x/yaml%2ev3.(*Decoder[...]).Decode.func1`` is ``yaml.v3.(*Decoder[...]).Decode.func1``:
+the path of the package goes, and what a package path may not hold is no longer escaped. Type
+arguments are written as ``[...]``, as Go's own tracebacks do. Closures, method values (``-fm``) and
+the parts of ``init`` keep the names Go gave them.
+
+Source: go/src/cmd/internal/objabi/path.go; go/src/cmd/link/internal/ld/pcln.go.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flametap.model import Frame, FrameKind, Function
+from flametap.symbols.elf import ElfFile
+from flametap.symbols.gofind import find_go_table
+from flametap.symbols.gotable import GoTable
+from flametap.symbols.objectfile import ObjectFile
+from flametap.symbols.symtab import Symbol
+
+_ESCAPE = re.compile(r"%([0-9a-f]{2})")
+_MAJOR_VERSION = re.compile(r"/v[1-9][0-9]*(?=\.[^/]*$)")  # a module's, at the end of the path
+# Functions the compiler makes for a type: the name is the type, with paths and brackets inside.
+_OF_A_TYPE = ("type:", "type..", "go:", "go.")
+
+
+class GoNames:
+    """Go's own table as a source of names. It goes before all others: it is at hand at once, has
+    all lines and inlined functions, and names them as Go's tools do.
+
+    Args:
+        table: the table.
+        module: name of the module.
+        inlines: whether inlined functions become frames.
+
+    Attributes:
+        lacks_inlines: True when the inlined functions could not be found.
+    """
+
+    def __init__(self, table: GoTable, module: str, *, inlines: bool) -> None:
+        self.lacks_inlines = not table.has_inlines
+        self._table = table
+        self._module = module
+        self._inlines = inlines
+        self._functions: dict[Function, Function] = {}
+
+    def frames(self, file_addr: int, symbol: Symbol | None) -> tuple[Frame, ...]:
+        """The frames at ``file_addr``, outermost first; empty where there is no Go code.
+
+        Args:
+            file_addr: the place.
+            symbol: what the symbol table has there.
+        """
+        found = self._table.lookup(file_addr)
+        if found is None or (symbol is not None and symbol.start > found.start):
+            return ()  # C code that was linked in: the table does not tell where Go code ends
+        # The symbol table spells out the type arguments that Go's table has as [...].
+        name, file, line = found.chain[0]
+        if symbol is not None and symbol.start == found.start and "[" in symbol.name:
+            name = symbol.name
+        # A line of another file (//line) would mislead.
+        frames = [
+            Frame(
+                self._function(name, found.file, FrameKind.NATIVE),
+                line if file == found.file else 0,
+            )
+        ]
+        if self._inlines:
+            frames += [
+                Frame(self._function(name, file, FrameKind.INLINED), line)
+                for name, file, line in found.chain[1:]
+            ]
+        return tuple(frames)
+
+    def _function(self, full_name: str, file: str, kind: FrameKind) -> Function:
+        name = short_go_name(full_name)
+        full_name = "" if full_name == name else full_name
+        function = Function(name, self._module, file, kind, full_name)
+        return self._functions.setdefault(function, function)
+
+
+def go_names(file: ObjectFile, module: str, *, inlines: bool) -> GoNames | None:
+    """The names of a Go program; ``None`` for programs in other languages.
+
+    Raises:
+        ElfError: the file was truncated meanwhile.
+    """
+    table = find_go_table(file) if isinstance(file, ElfFile) else None
+    return None if table is None else GoNames(table, module, inlines=inlines)
+
+
+def short_go_name(name: str) -> str:
+    """The name without the path of its package and without type arguments."""
+    if name.startswith(_OF_A_TYPE):
+        return name
+    head, bracket, arguments = name.partition("[")
+    head = _MAJOR_VERSION.sub("", head)
+    head = head[head.rfind("/") + 1 :]
+    if "%" in head:
+        head = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), head)
+    return head + _without_arguments(bracket + arguments) if bracket else head
+
+
+def _without_arguments(text: str) -> str:
+    """``[go.shape.int,[]string]).F`` → ``[...]).F``."""
+    kept, depth = [], 0
+    for char in text:
+        if char == "[":
+            depth += 1
+            if depth == 1:
+                kept.append("[...]")
+        elif char == "]":
+            depth -= 1
+        elif depth <= 0:
+            kept.append(char)
+    return "".join(kept)
