@@ -1,10 +1,12 @@
 """Symcaches kept on disk between sessions, in ``~/.cache/flametap/symcache``.
 
-One file per debug file, named by build-id and size of the file it was made from, so that a debug
-package installed later gives a new entry. Entries are written to a temporary file and renamed;
-each carries a checksum, because a symcache with a flipped bit gives wrong names instead of an
-error. Damaged entries are removed and made again. The oldest are deleted above the size cap. A
-folder that cannot be written to means no cache, not an error.
+One file per debug file, named by its build-id and a fingerprint of the files it was made from: a
+debug package installed later, and another file that claims the same build-id, get entries of
+their own. Entries are written to a temporary file and renamed, so that any number of processes
+may read and write at once; each carries a checksum, because a symcache with a flipped bit gives
+wrong names instead of an error. Damaged entries are removed and made again. The least recently
+used are deleted above the size cap. A folder that cannot be written to means no cache, not an
+error.
 
 File: ``FTSYM1\\0\\0`` · u64 payload size · u32 CRC-32 of the payload · payload.
 """
@@ -12,30 +14,67 @@ File: ``FTSYM1\\0\\0`` · u64 payload size · u32 CRC-32 of the payload · paylo
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import re
 import struct
 import tempfile
+import time
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
-from flametap.symbols.symcache import FORMAT_VERSION
+from flametap.symbols.openfile import OpenFile
 
 MAX_BYTES = 1 << 30  # about 100 programs of node's size
 
 _HEADER = struct.Struct("<8sQI")
 _MAGIC = b"FTSYM1\0\0"
 _SUFFIX = ".symcache"
+_UNFINISHED = ".new-"
+_UNFINISHED_S = 3600  # a temporary file of this age was left by a process that was killed
+_BUILD_ID = re.compile(r"[0-9a-f]{4,64}")
+# What a fingerprint reads of a file: as many blocks, evenly spread.
+_SAMPLES = 64
+_SAMPLE_BYTES = 4096
 
 
-def default_dir() -> Path:
-    """``$XDG_CACHE_HOME/flametap/symcache``, by default under ``~/.cache``."""
+def default_dir() -> Path | None:
+    """``$XDG_CACHE_HOME/flametap/symcache``, by default under ``~/.cache``; ``None`` if there is no
+    home.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache"
-    return root / "flametap" / "symcache"
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "flametap" / "symcache" if os.path.isabs(base) else None
+
+
+def entry_key(build_id: str, files: Iterable[OpenFile]) -> str:
+    """The name for what is made from these files; ``""`` without a usable build-id.
+
+    A build-id alone is a claim: a file that only pretends to be libc must not give libc its names
+    in the next session. Reading all of each file would take longer than to do without a cache.
+
+    Raises:
+        ValueError: a file cannot be read any more (``ElfError``).
+    """
+    if not _BUILD_ID.fullmatch(build_id):
+        return ""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(struct.pack("<Q", file.size))
+        step = max(file.size // _SAMPLES, _SAMPLE_BYTES)
+        for offset in range(0, file.size, step):
+            digest.update(file.read(offset, _SAMPLE_BYTES))
+    return f"{build_id}-{digest.hexdigest()[:16]}"
 
 
 class DiskCache:
     """A folder of symcaches. Any number of processes may use it at once.
+
+    Args:
+        folder: where; by default :func:`default_dir`.
+        max_bytes: size cap of all entries together.
 
     Attributes:
         note: why entries cannot be kept, ``""`` while they can.
@@ -44,13 +83,17 @@ class DiskCache:
     def __init__(self, folder: Path | None = None, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder or default_dir()
         self.max_bytes = max_bytes
-        self.note = ""
+        self.note = "" if self.folder else "symbols are not kept for next time: no home folder"
 
-    def load(self, build_id: str, source_size: int) -> bytes | None:
-        """The payload for a build-id; ``None`` if there is none or it is damaged."""
-        path = self._path(build_id, source_size)
+    def load(self, key: str) -> bytes | None:
+        """The payload of an entry; ``None`` if there is none or it is damaged."""
+        path = self._path(key)
+        if path is None:
+            return None
         try:
             with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_size > self.max_bytes + _HEADER.size:
+                    return None
                 header = file.read(_HEADER.size)
                 payload = file.read()
         except OSError:
@@ -63,47 +106,60 @@ class DiskCache:
                 path.unlink()
         return payload if is_whole else None
 
-    def save(self, build_id: str, source_size: int, payload: bytes) -> None:
+    def save(self, key: str, payload: bytes) -> None:
         """Keeps a payload; on failure leaves a note and nothing else."""
-        path = self._path(build_id, source_size)
+        path = self._path(key)
+        if path is None or len(payload) > self.max_bytes:
+            return
         temporary = ""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
             with open(handle, "wb") as file:
                 file.write(_header(payload))
                 file.write(payload)
             os.replace(temporary, path)
         except OSError as error:
-            self.note = f"symbols are not kept for next time: {error.strerror}: {self.folder}"
+            self.note = f"symbols are not kept for next time: {error.strerror}: {path.parent}"
             if temporary:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
             return
         self._prune(keep=path)
 
-    def _path(self, build_id: str, source_size: int) -> Path:
-        return self.folder / f"{build_id}-{source_size:x}-v{FORMAT_VERSION}{_SUFFIX}"
+    def forget(self, key: str) -> None:
+        """Removes an entry that turned out to be of no use."""
+        path = self._path(key)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _path(self, key: str) -> Path | None:
+        return self.folder / f"{key}{_SUFFIX}" if self.folder and key else None
 
     def _prune(self, keep: Path) -> None:
         """Deletes the least recently used entries until the folder is under its cap."""
         entries = []
+        oldest_unfinished = time.time() - _UNFINISHED_S
         try:
-            with os.scandir(self.folder) as listing:
-                for entry in listing:
-                    if entry.name.endswith(_SUFFIX):
-                        stat = entry.stat()
-                        entries.append((stat.st_mtime_ns, stat.st_size, entry.path))
+            listing = list(os.scandir(keep.parent))
         except OSError:
             return
+        for entry in listing:
+            with contextlib.suppress(OSError):  # another process deletes as well
+                status = entry.stat(follow_symlinks=False)
+                if entry.name.endswith(_SUFFIX):
+                    entries.append((status.st_mtime_ns, status.st_size, entry.path))
+                elif entry.name.startswith(_UNFINISHED) and status.st_mtime < oldest_unfinished:
+                    os.unlink(entry.path)
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self.max_bytes:
                 break
             if path != str(keep):
+                total -= size
                 with contextlib.suppress(OSError):
                     os.unlink(path)
-                    total -= size
 
 
 def _header(payload: bytes) -> bytes:

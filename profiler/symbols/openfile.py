@@ -54,6 +54,10 @@ class OpenFile:
         """A path to the open file that stays right when the name is reused."""
         return f"/proc/self/fd/{self._fd}"
 
+    def fileno(self) -> int:
+        """The descriptor, to be passed on; it stays ours."""
+        return self._fd
+
     def folder(self) -> str:
         """The folder that the file is in, links followed, below its root."""
         path = self.path

@@ -4,17 +4,25 @@ The name of the outermost function comes from the symbol table where it has one 
 public name of a function, and the piece that the address is in), the inline chain and lines from
 debug information. What neither covers is named after the function start that the unwind tables
 give, ``libfoo.so+0x1234``, so that a stripped program still shows its functions as one box each.
+
+Addresses come by the thousand and share most of their answers: each distinct pair of symbol and
+chain is made into frames once, and all addresses that lead to it share one tuple.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
-from flametap.symbols.demangle import demangle
+from flametap.symbols.demangle import demangle_many
 from flametap.symbols.elf import ElfError, ElfFile
 from flametap.symbols.gonames import go_names
-from flametap.symbols.symcache import Symcache
-from flametap.symbols.symtab import PltNames, SymbolIndex
+from flametap.symbols.lines import Chain, LineSource
+from flametap.symbols.plt import PltNames
+from flametap.symbols.symtab import Symbol, SymbolIndex
 from flametap.symbols.table import unnamed_function
+
+Frames = tuple[Frame, ...]
 
 
 class ModuleResolver:
@@ -27,7 +35,7 @@ class ModuleResolver:
         inlines: whether inlined functions become frames.
 
     Attributes:
-        symcache: lines and inline chains, ``None`` until they were read.
+        lines: lines and inline chains, ``None`` until they were read.
         tables: the best table that was found: "gopclntab", "symtab", "dynsym" or "none".
         lacks_inlines: True for a Go program whose inlined functions could not be found.
 
@@ -38,7 +46,7 @@ class ModuleResolver:
     def __init__(
         self, module: Module, own: ElfFile, debug: ElfFile | None, *, inlines: bool = True
     ) -> None:
-        self.symcache: Symcache | None = None
+        self.lines: LineSource | None = None
         self._module = module
         self._inlines = inlines
         full = next((elf for elf in (own, debug) if elf is not None and elf.has_symtab), None)
@@ -62,22 +70,63 @@ class ModuleResolver:
         self._fdes = own.fde_table()
         self._functions: dict[Function, Function] = {}
         self._entry_files: dict[int, str] = {}
+        self._names: dict[str, tuple[str, str]] = {}
+        # By identity of symbol and chain, which the value keeps alive.
+        self._known: dict[tuple[int, int], tuple[Symbol | None, Chain, Frames]] = {}
 
-    def resolve(self, file_addr: int) -> tuple[Frame, ...]:
+    def resolve(self, file_addr: int) -> Frames:
         """The frames at ``file_addr``, outermost first; at least one."""
-        symbol = self._index.lookup(file_addr)
-        if self._go is not None and (in_go := self._go.frames(file_addr, symbol)):
-            return in_go
-        chain = self.symcache.lookup(file_addr) if self.symcache is not None else ()
-        if not chain:
+        return self.resolve_many([file_addr])[0]
+
+    def resolve_many(self, file_addrs: Sequence[int]) -> list[Frames]:
+        """The frames at each address; the same tuple wherever they are the same."""
+        symbols = self._index.lookup_many(file_addrs)
+        chains: list[Chain] = [()] * len(file_addrs)
+        if self.lines is not None:
+            chains = self.lines.lookup_many(file_addrs)
+        self._prepare(symbols, chains)
+        answers: list[Frames] = []
+        for file_addr, symbol, chain in zip(file_addrs, symbols, chains, strict=True):
+            if self._go is not None and (in_go := self._go.frames(file_addr, symbol)):
+                answers.append(in_go)
+                continue
+            if not chain and symbol is None:
+                answers.append((Frame(self._unnamed(file_addr)),))
+                continue
+            key = (id(symbol), id(chain))
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = (symbol, chain, self._frames(symbol, chain))
+            answers.append(known[2])
+        return answers
+
+    def _prepare(self, symbols: list[Symbol | None], chains: list[Chain]) -> None:
+        """Gets what ``_frames`` needs for all new pairs at once: names, and files of functions."""
+        names: set[str] = set()
+        starts: dict[int, Symbol] = {}
+        for symbol, chain in zip(symbols, chains, strict=True):
+            if (id(symbol), id(chain)) in self._known:
+                continue
             if symbol is not None:
-                return (Frame(self._function(symbol.name)),)
-            return (Frame(self._unnamed(file_addr)),)
+                names.add(symbol.name)
+                if chain and symbol.start not in self._entry_files:
+                    starts[symbol.start] = symbol
+            names.update(frame.symbol for frame in chain)
+        self._names.update(demangle_many(names.difference(self._names)))
+        if self.lines is not None and starts:
+            # The source file at a function's first instruction: one function, one file, one box.
+            for start, chain in zip(starts, self.lines.lookup_many(list(starts)), strict=True):
+                self._entry_files[start] = chain[0].file if chain else ""
+
+    def _frames(self, symbol: Symbol | None, chain: Chain) -> Frames:
+        """A symbol, a chain, or both."""
+        if not chain:
+            assert symbol is not None
+            return (Frame(self._function(symbol.name)),)
         outer = chain[0]
-        file = outer.file
+        name, file = outer.symbol, outer.file
         if symbol is not None:
-            file = self._entry_file(symbol.start, outer.file)
-        name = symbol.name if symbol is not None else outer.symbol
+            name, file = symbol.name, self._entry_files.get(symbol.start) or outer.file
         # A line of another file (code that a function takes in with #include) would mislead.
         frames = [Frame(self._function(name, file), outer.line if file == outer.file else 0)]
         if self._inlines:
@@ -87,20 +136,13 @@ class ModuleResolver:
             ]
         return tuple(frames)
 
-    def _entry_file(self, start: int, default: str) -> str:
-        """The source file at a function's first instruction: one function, one file, one box."""
-        file = self._entry_files.get(start)
-        if file is None:
-            assert self.symcache is not None
-            chain = self.symcache.lookup(start)
-            file = chain[0].file if chain and chain[0].file else default
-            self._entry_files[start] = file
-        return file
-
     def _function(
         self, symbol: str, file: str = "", kind: FrameKind = FrameKind.NATIVE
     ) -> Function:
-        name, full_name = demangle(symbol)
+        names = self._names.get(symbol)
+        if names is None:
+            names = self._names[symbol] = demangle_many([symbol])[symbol]
+        name, full_name = names
         function = Function(name, self._module.name, file, kind, full_name)
         return self._functions.setdefault(function, function)
 
@@ -108,7 +150,7 @@ class ModuleResolver:
         try:
             stub = self._plt.lookup(file_addr)
             if stub is not None:
-                name, full_name = demangle(stub)
+                name, full_name = demangle_many([stub])[stub]
                 full_name = f"{full_name}@plt" if full_name else ""
                 return Function(f"{name}@plt", self._module.name, full_name=full_name)
             covering = self._fdes.function_at(file_addr) if self._fdes is not None else None

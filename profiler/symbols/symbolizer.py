@@ -2,69 +2,39 @@
 
 Two threads. The first opens symbol tables and gives every address a name within milliseconds of
 its module's turn: small modules first, so that a program of 100 MB does not keep libc waiting.
-The second reads debug information, which takes seconds for large files, and then has the first
-resolve the module's addresses again, now with inlined functions and lines. Only modules that were
-seen on a stack are read. The second thread runs at a lower priority: it may be sharing cores with
-the target.
+The second has debug information read, which takes seconds for large files, by a process of its
+own (``worker``), and then has the first resolve the module's addresses again, now with inlined
+functions and lines. Only modules that were seen on a stack are read.
 
 No file can make it raise: what goes wrong becomes a note on the module.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from flametap.model import Frame, Module, RawFrame, SymbolSource
-from flametap.symbols import symcache
+from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
 from flametap.symbols.cache import DiskCache
-from flametap.symbols.elf import ElfFile
+from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.lines import LineSource
 from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.table import SymbolTable, unnamed_function
+from flametap.symbols.work import Address, ModuleWork
 
 # Files held open for modules not seen on a stack yet. Chromium maps 150; the usual limit on
 # descriptors is 1024.
 MAX_HELD_FILES = 512
 # Addresses resolved before another module may have its turn: about 10 ms.
-BATCH = 200
-# A main executable up to this size of its symbol tables goes first whatever the other sizes.
-MAIN_FIRST_BYTES = 4 << 20
-# .debug_info above this needs minutes and gigabytes; the symbol table has to do.
-MAX_DEBUG_INFO_BYTES = 2 << 30
-_NICE = 5
-
-_Address = tuple[int, int]  # address id, file_addr
-
-
-@dataclass(eq=False)
-class _Work:
-    """What is known of one module, and its addresses on their way. Guarded by the lock."""
-
-    module: Module
-    is_main: bool = False
-    image: Image | None = None  # the module's own file
-    debug: Image | None = None  # its separate debug file, held until the symcache is there
-    resolver: ModuleResolver | None = None
-    source: str = "pending"
-    note: str = ""
-    waiting: list[_Address] = field(default_factory=list)  # have no name yet
-    # Have a name and wait for debug information; None when there is none (more) to wait for.
-    provisional: list[_Address] | None = None
-    again: list[_Address] = field(default_factory=list)  # have a name, and lines can be had now
-    seen: bool = False
-
-    def debug_image(self) -> Image | None:
-        """The file with DWARF."""
-        for image in (self.image, self.debug):
-            if image is not None and image.elf.debug_info_bytes:
-                return image
-        return None
+BATCH = 1000
+# The worker's process is kept this long for the next file.
+REST_AFTER_S = 5.0
+# For a thread that reads a file from a server that does not answer; its files stay open.
+CLOSE_TIMEOUT_S = 2.0
 
 
 class Symbolizer:
@@ -90,17 +60,18 @@ class Symbolizer:
         self._table = table
         self._files = TargetFiles(pid, symbol_dirs)
         self._cache = DiskCache(cache_dir)
+        self._debug_info = DebugInfo(self._files, self._cache)
         self._inlines = inlines
-        self._works: dict[int, _Work] = {}
-        self._orphans: dict[int, list[_Address]] = {}  # module not announced yet
-        self._to_build: list[_Work] = []
+        self._works: dict[int, ModuleWork] = {}
+        self._orphans: dict[int, list[Address]] = {}  # module not announced yet
+        self._to_build: list[ModuleWork] = []
         self._held = 0
         self._pending = 0
         self._closing = False
         self._changed = threading.Condition()
         self._threads = [
             threading.Thread(target=self._name_loop, name="flametap-names", daemon=True),
-            threading.Thread(target=self._build_loop, name="flametap-debug-info", daemon=True),
+            threading.Thread(target=self._lines_loop, name="flametap-lines", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -112,7 +83,7 @@ class Symbolizer:
                 return
             hold = self._held < MAX_HELD_FILES
             self._held += hold
-        work = _Work(module, is_main=self._files.is_main_executable(module.path))
+        work = ModuleWork(module, is_main=self._files.is_main_executable(module.path))
         if hold:
             self._open(work)
         with self._changed:
@@ -125,12 +96,14 @@ class Symbolizer:
 
     def submit_many(self, addresses: Iterable[tuple[int, RawFrame]]) -> None:
         """Asks for the names of addresses, each once; the module may be announced later."""
-        by_module: dict[int, list[_Address]] = {}
+        by_module: dict[int, list[Address]] = {}
         for address_id, frame in addresses:
-            if frame.module_id == 0:
-                self._table.set(address_id, (Frame(unnamed_function(frame, "")),))
-            else:
-                by_module.setdefault(frame.module_id, []).append((address_id, frame.addr))
+            by_module.setdefault(frame.module_id, []).append((address_id, frame.addr))
+        outside = by_module.pop(0, [])
+        self._table.set_many(
+            [address_id for address_id, _ in outside],
+            [(Frame(unnamed_function(RawFrame(0, addr), "")),) for _, addr in outside],
+        )
         with self._changed:
             for module_id, asked in by_module.items():
                 self._pending += len(asked)
@@ -182,14 +155,14 @@ class Symbolizer:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self._debug_info.close()
         for thread in self._threads:
-            # A symcache being built cannot be broken off; the thread ends by itself after it.
-            thread.join(timeout=0.5)
+            thread.join(timeout=CLOSE_TIMEOUT_S)
         if not any(thread.is_alive() for thread in self._threads):
             for work in self._works.values():
-                self._close_files(work)
+                work.close()
 
-    def _enqueue(self, work: _Work, asked: list[_Address]) -> None:
+    def _enqueue(self, work: ModuleWork, asked: list[Address]) -> None:
         if asked:
             work.seen = True
             work.waiting += asked
@@ -207,18 +180,15 @@ class Symbolizer:
             if work.source == "pending":
                 self._load(work)
             with self._changed:
-                if work.waiting:
-                    asked, work.waiting = work.waiting[:BATCH], work.waiting[BATCH:]
-                else:
-                    asked, work.again = work.again[:BATCH], work.again[BATCH:]
+                asked = work.take(BATCH)
             self._name(work, asked)
 
-    def _next_work(self) -> _Work | None:
+    def _next_work(self) -> ModuleWork | None:
         """The module whose addresses are to be named next."""
-        ready = [work for work in self._works.values() if work.waiting or work.again]
-        return min(ready, key=_name_cost, default=None)
+        ready = (work for work in self._works.values() if work.has_work)
+        return min(ready, key=ModuleWork.name_cost, default=None)
 
-    def _open(self, work: _Work) -> None:
+    def _open(self, work: ModuleWork) -> None:
         try:
             work.image = self._files.open_module(work.module)
         except FilesError as error:
@@ -226,143 +196,97 @@ class Symbolizer:
         except Exception as error:  # never raises for a bad file: the note tells
             work.note = f"cannot be read: {error}"
 
-    def _load(self, work: _Work) -> None:
+    def _load(self, work: ModuleWork) -> None:
         """Opens the symbol tables of a module, and queues its debug information."""
         if work.image is None and not work.note:
             self._open(work)
         source, note = "none", work.note
         if work.image is not None:
             try:
-                work.resolver = self._load_tables(work, work.image.elf)
-                source, note = work.resolver.tables, _advice(work)
+                work.resolver = self._load_tables(work, work.image)
+                source = work.resolver.tables
+                note = advice(work.image, work.debug, work.resolver)
             except Exception as error:  # never raises for a bad file: the note tells
                 note = f"symbols cannot be read: {error}"
         with self._changed:
             work.source, work.note = source, note
-            if work.resolver is not None and 0 < _debug_cost(work) <= MAX_DEBUG_INFO_BYTES:
+            if work.resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
                 work.provisional = []
                 self._to_build.append(work)
-            elif work.debug is not None:
-                work.debug.close()
+            else:
+                work.close_debug()
             self._changed.notify_all()
 
-    def _load_tables(self, work: _Work, elf: ElfFile) -> ModuleResolver:
-        if not elf.debug_info_bytes:
-            work.debug = self._files.open_debug_file(work.module, elf)
+    def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:
+        if not image.elf.debug_info_bytes:
+            work.debug = self._files.open_debug_file(work.module, image.elf)
         debug = None if work.debug is None else work.debug.elf
-        return ModuleResolver(work.module, elf, debug, inlines=self._inlines)
+        return ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
 
-    def _name(self, work: _Work, asked: list[_Address]) -> None:
+    def _name(self, work: ModuleWork, asked: list[Address]) -> None:
         resolver = work.resolver
-        had_symcache = resolver is None or resolver.symcache is not None
-        for address_id, file_addr in asked:
-            try:
-                if resolver is None:
-                    raw = RawFrame(work.module.module_id, file_addr)
-                    frames: Sequence[Frame] = (Frame(unnamed_function(raw, work.module.name)),)
-                else:
-                    frames = resolver.resolve(file_addr)
-            except Exception as error:  # never raises for a bad file: the note tells
-                work.note = f"symbols cannot be read: {error}"
-                raw = RawFrame(work.module.module_id, file_addr)
-                frames = (Frame(unnamed_function(raw, work.module.name)),)
-            self._table.set(address_id, frames)
+        had_lines = resolver is None or resolver.lines is not None
+        file_addrs = [file_addr for _, file_addr in asked]
+        try:
+            frames = self._stand_ins(work, file_addrs)
+            if resolver is not None:
+                frames = resolver.resolve_many(file_addrs)
+        except Exception as error:  # never raises for a bad file: the note tells
+            work.note = f"symbols cannot be read: {error}"
+        self._table.set_many([address_id for address_id, _ in asked], frames)
         with self._changed:
             if work.provisional is not None:
                 work.provisional += asked
-            elif resolver is not None and resolver.symcache is not None and not had_symcache:
-                work.again += asked  # the symcache came while they were resolved without it
+            elif resolver is not None and resolver.lines is not None and not had_lines:
+                work.again += asked  # the lines came while they were resolved without them
             else:
                 self._pending -= len(asked)
             self._changed.notify_all()
 
-    # -- debug information thread ---------------------------------------------------------------
+    def _stand_ins(self, work: ModuleWork, file_addrs: list[int]) -> list[tuple[Frame, ...]]:
+        """Module and address, for what has no name."""
+        module = work.module
+        return [
+            (Frame(unnamed_function(RawFrame(module.module_id, file_addr), module.name)),)
+            for file_addr in file_addrs
+        ]
 
-    def _build_loop(self) -> None:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+    # -- lines thread ---------------------------------------------------------------------------
+
+    def _lines_loop(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or bool(self._to_build))
-                if self._closing:
-                    return
-                work = min(self._to_build, key=_debug_cost)
-                self._to_build.remove(work)
-            try:
-                cache, note = self._read_debug_info(work), ""
-            except Exception as error:  # never raises for a bad file: the note tells
-                cache, note = None, str(error)
+                self._changed.wait_for(self._has_lines_to_read, REST_AFTER_S)
+            if not self._has_lines_to_read():
+                self._debug_info.rest()
             with self._changed:
-                self._finish_debug_info(work, cache, note)
+                self._changed.wait_for(self._has_lines_to_read)
+                if self._closing:
+                    break
+                work = min(self._to_build, key=ModuleWork.debug_cost)
+                self._to_build.remove(work)
+            lines, note = None, ""
+            try:
+                image = work.debug_image()
+                assert image is not None
+                lines = self._debug_info.read(image)
+            except Exception as error:  # never raises for a bad file: the note tells
+                note = str(error)
+            with self._changed:
+                self._finish_lines(work, lines, note)
+        self._debug_info.rest()
 
-    def _read_debug_info(self, work: _Work) -> symcache.Symcache:
-        image = work.debug_image()
-        assert image is not None
-        assert image.file is not None
-        build_id, base_addr = image.elf.build_id, image.elf.base_addr
-        if build_id:
-            payload = self._cache.load(build_id, image.file.size)
-            if payload is not None:
-                with contextlib.suppress(symcache.SymcacheError):
-                    return symcache.load(payload, base_addr)
-        built = symcache.build(image.file.fd_path, base_addr)
-        if build_id:
-            self._cache.save(build_id, image.file.size, built.to_bytes())
-        return built
+    def _has_lines_to_read(self) -> bool:
+        return self._closing or bool(self._to_build)
 
-    def _finish_debug_info(self, work: _Work, cache: symcache.Symcache | None, note: str) -> None:
+    def _finish_lines(self, work: ModuleWork, lines: LineSource | None, note: str) -> None:
         work.note = note
         named, work.provisional = work.provisional or [], None
-        if cache is None or work.resolver is None:
+        if lines is None or work.resolver is None:
             self._pending -= len(named)
         else:
-            work.resolver.symcache = cache
+            work.resolver.lines = lines
             work.source = "symcache"
             work.again += named
-        if work.debug is not None:
-            work.debug.close()
+        work.close_debug()
         self._changed.notify_all()
-
-    def _close_files(self, work: _Work) -> None:
-        for image in (work.image, work.debug):
-            if image is not None:
-                image.close()
-
-
-def _name_cost(work: _Work) -> tuple[int, int]:
-    """What is done first: names from tables that are open, then from those that are not, smallest
-    first, then lines for what has names.
-    """
-    if not work.waiting:
-        return (3, len(work.again))
-    if work.source != "pending" or work.image is None:
-        return (0, len(work.waiting))
-    elf = work.image.elf
-    tables = [elf.section(".symtab"), elf.section(".dynsym")]
-    size = sum(section.size for section in tables if section is not None)
-    return (1 if work.is_main and size <= MAIN_FIRST_BYTES else 2, size)
-
-
-def _debug_cost(work: _Work) -> int:
-    image = work.debug_image()
-    return 0 if image is None else image.elf.debug_info_bytes
-
-
-def _advice(work: _Work) -> str:
-    """What is still to come or missing in a module, and how to get it."""
-    assert work.image is not None
-    assert work.resolver is not None
-    debug_info_bytes = _debug_cost(work)
-    if debug_info_bytes > MAX_DEBUG_INFO_BYTES:
-        return "too much debug information to read: no inlined functions and lines"
-    if debug_info_bytes:
-        return "reading debug information"
-    if work.resolver.tables == "gopclntab":
-        lacks = ": no inlined functions" if work.resolver.lacks_inlines else ""
-        return f"names and lines from Go's own table{lacks}"
-    if work.resolver.tables == "symtab":
-        return "no debug information: no inlined functions and lines"
-    what = "only exported names" if work.resolver.tables == "dynsym" else "no names"
-    build_id = work.image.elf.build_id
-    which = f" for build-id {build_id}" if build_id else ""
-    return f"stripped: {what}; install its debug package or give --symbol-dir a file{which}"

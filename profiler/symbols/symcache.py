@@ -2,7 +2,7 @@
 
 A symcache is built from DWARF once (libpython, 23 MB: 0.3 s) and is then a flat table that is
 searched in place. Both run in C with the GIL released. Anything may be wrong with a debug file,
-so every call here ends in a result or in ``SymcacheError``.
+so every call here ends in a result or in ``LinesError``.
 
 symbolic's own fallback to symbol tables is not used: it lets a symbol without a size reach to the
 end of the address space, and names a function ``main`` after its split-off part ``main.cold``.
@@ -10,31 +10,20 @@ end of the address space, and names a function ``main`` after its split-off part
 
 from __future__ import annotations
 
-import posixpath
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import cast
 
 from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
+from flametap.symbols.job import DebugJob
+from flametap.symbols.lines import Chain, LinesError, SourceFrame
+from flametap.symbols.symcachetable import tidy_path
+
 FORMAT_VERSION = cast(int, SYMCACHE_LATEST_VERSION)
 
 _NO_ADDRESS = 0xFFFFFFFF  # sym_addr of an inlined function
-
-
-class SymcacheError(Exception):
-    """The debug information cannot be used; the message says why."""
-
-
-@dataclass(frozen=True)
-class SourceFrame:
-    """One function of an inline chain and the place in it."""
-
-    symbol: str  # mangled where DWARF has a linkage name
-    file: str  # "" if not known
-    line: int  # 0 if not known
 
 
 class Symcache:
@@ -51,7 +40,11 @@ class Symcache:
         self._base_addr = base_addr
         self._backing = backing
 
-    def lookup(self, file_addr: int) -> tuple[SourceFrame, ...]:
+    def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
+        """The inline chain at each address."""
+        return [self.lookup(file_addr) for file_addr in file_addrs]
+
+    def lookup(self, file_addr: int) -> Chain:
         """The inline chain at ``file_addr``, outermost function first; empty if there is none."""
         relative = file_addr - self._base_addr
         if not 0 <= relative < _NO_ADDRESS:  # symcaches have 32-bit addresses
@@ -63,7 +56,7 @@ class Symcache:
         if len(found) == 1 and not found[0].line and not found[0].full_path:
             return ()  # from a symbol table
         return tuple(
-            SourceFrame(frame.symbol or "", _tidy_path(frame.full_path or ""), frame.line)
+            SourceFrame(frame.symbol or "", tidy_path(frame.full_path or ""), frame.line)
             for frame in reversed(found)
         )
 
@@ -80,16 +73,25 @@ def build(path: str, base_addr: int) -> Symcache:
         base_addr: its lowest loaded file_addr.
 
     Raises:
-        SymcacheError: no debug information, or damaged.
+        LinesError: no debug information, or damaged.
     """
     try:
         archive = Archive.open(path)
         objects = list(archive.iter_objects())
         if not objects:
-            raise SymcacheError("no object in the file")
+            raise LinesError("no object in the file")
         return Symcache(objects[0].make_symcache(), base_addr)
     except (SymbolicError, OSError, LookupError, RuntimeError) as error:
-        raise SymcacheError(f"damaged debug information: {_first_line(error)}") from error
+        raise LinesError(f"damaged debug information: {_first_line(error)}") from error
+
+
+def build_symcache(job: DebugJob) -> bytes:
+    """The symcache for a job. Called in the worker's process.
+
+    Raises:
+        LinesError: no debug information, or damaged.
+    """
+    return build(job.debug, job.base_addr).to_bytes()
 
 
 def load(data: bytes, base_addr: int) -> Symcache:
@@ -99,21 +101,15 @@ def load(data: bytes, base_addr: int) -> Symcache:
     holds its buffer crashes the interpreter (cffi 2.1, CPython 3.11).
 
     Raises:
-        SymcacheError: not a symcache of this version.
+        LinesError: not a symcache of this version.
     """
     try:
         cache = SymCache.from_bytes(data)  # type: ignore[no-untyped-call]
         if cache.version != FORMAT_VERSION:
-            raise SymcacheError("symcache of another version")
+            raise LinesError("symcache of another version")
     except (SymbolicError, RuntimeError) as error:
-        raise SymcacheError(f"damaged symcache: {_first_line(error)}") from error
+        raise LinesError(f"damaged symcache: {_first_line(error)}") from error
     return Symcache(cache, base_addr, data)
-
-
-@lru_cache(maxsize=1 << 14)
-def _tidy_path(path: str) -> str:
-    """``/build/glibc/elf/../sysdeps/x.c`` → ``/build/glibc/sysdeps/x.c``."""
-    return posixpath.normpath(path) if "/." in path or "//" in path else path
 
 
 def _first_line(error: BaseException) -> str:

@@ -86,19 +86,31 @@ class SymbolTable:
             return self._function_id(function)
 
     def set(self, address_id: int, frames: Sequence[Frame]) -> None:
-        """Give an address its names.
+        """Give an address its names; see :meth:`set_many`."""
+        self.set_many([address_id], [frames])
+
+    def set_many(self, address_ids: Sequence[int], frames: Sequence[Sequence[Frame]]) -> None:
+        """Give addresses their names.
 
         Args:
-            address_id: as given out by ``Profile.addresses_since``.
-            frames: outermost first, at least one; what follows the first was inlined into the one
-                before.
+            address_ids: as given out by ``Profile.addresses_since``.
+            frames: for each, outermost first, at least one; what follows the first was inlined
+                into the one before. Addresses with the same object share their entry.
         """
-        if not frames:
+        if not all(frames):
             raise ValueError("an address needs at least one frame")
+        if not address_ids:
+            return
         with self._lock:
-            self._reach(address_id + 1)
-            self._store(address_id, frames)
-            self._named[address_id] = 1
+            self._reach(max(address_ids) + 1)
+            stored: dict[int, int] = {}  # id of a sequence → its place in the pool
+            for address_id, sequence in zip(address_ids, frames, strict=True):
+                place = stored.get(id(sequence))
+                if place is None:
+                    place = stored[id(sequence)] = self._store(sequence)
+                self._first[address_id] = place
+                self._count[address_id] = len(sequence)
+                self._named[address_id] = 1
             self._revision += 1
 
     def named(self, address_id: int) -> bool:
@@ -147,21 +159,21 @@ class SymbolTable:
             self._functions.append(function)
         return function_id
 
-    def _store(self, address_id: int, frames: Sequence[Frame]) -> None:
-        # What the address pointed at before stays in the pool unused: one entry per stand-in at the
-        # most, as an address gets its names once.
-        self._first[address_id] = len(self._pool_functions)
-        self._count[address_id] = len(frames)
+    def _store(self, frames: Sequence[Frame]) -> int:
+        # What an address pointed at before stays in the pool unused: one entry per stand-in at the
+        # most, as an address gets its names once or twice.
+        place = len(self._pool_functions)
         for frame in frames:
             self._pool_functions.append(self._function_id(frame.function))
             self._pool_lines.append(frame.line)
+        return place
 
     def _reach(self, n_addresses: int) -> None:
         """Give all addresses below ``n_addresses`` an entry, with a stand-in where there is none
         yet.
         """
         for address_id in range(len(self._count), n_addresses):
-            self._first.append(0)
-            self._count.append(0)
+            stand_in = Frame(unnamed_function(*self._locate(address_id)))
+            self._first.append(self._store([stand_in]))
+            self._count.append(1)
             self._named.append(0)
-            self._store(address_id, [Frame(unnamed_function(*self._locate(address_id)))])

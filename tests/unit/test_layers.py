@@ -99,7 +99,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "click": ("cli",),
     "numpy": (
         *("protocol", "stacks", "chunk", "cells", "intervals", "profile"),
-        *("symbols.table", "calltree", "calltree_view"),
+        *("symbols", "calltree", "calltree_view"),
     ),
     "elftools": ("symbols",),
     "symbolic": ("symbols",),

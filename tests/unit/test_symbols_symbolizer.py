@@ -7,13 +7,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flametap.model import FrameKind, Module, RawFrame
-from flametap.symbols import Symbolizer, SymbolTable, symcache
+from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.symcache import Symcache
+from flametap.symbols.workerprocess import Worker
 from objects import compile_object, module_of, open_elf, split_debug, symbols
 
 pytestmark = pytest.mark.needs("gcc")
@@ -103,10 +104,10 @@ def test_second_session_reads_the_cache(
     first.submit(0, RawFrame(1, inlined_addr(program)))
     assert first.wait_idle(WAIT_S)
 
-    def build(path: str, base_addr: int) -> None:
+    def build(worker: Worker, *rest: object) -> None:
         raise AssertionError("the symcache is built again")
 
-    monkeypatch.setattr(symcache, "build", build)
+    monkeypatch.setattr(Worker, "build", build)
     second = make()
     second.add_module(module_of(program))
     second.submit(1, RawFrame(1, inlined_addr(program)))
@@ -156,18 +157,18 @@ def test_target_that_exits_before_names_are_asked_for_still_has_them(
 def test_names_come_before_debug_information_is_read(
     program: Path, table: SymbolTable, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = symcache.build
+    build = Worker.build
     named_before = []
 
-    def slow_build(path: str, base_addr: int) -> Symcache:
+    def slow_build(reader: Worker, *rest: Any) -> bytes:
         deadline = time.monotonic() + WAIT_S
         while names(table, 0) != ["outer"] and time.monotonic() < deadline:
             time.sleep(0.005)
         named_before.append(names(table, 0))
         assert not worker.wait_idle(0)
-        return build(path, base_addr)
+        return build(reader, *rest)
 
-    monkeypatch.setattr(symcache, "build", slow_build)
+    monkeypatch.setattr(Worker, "build", slow_build)
     worker = make()
     worker.add_module(module_of(program))
     worker.submit(0, RawFrame(1, inlined_addr(program)))

@@ -15,8 +15,8 @@ from flametap.symbols import symcache
 from flametap.symbols.cache import DiskCache, default_dir
 from flametap.symbols.demangle import demangle
 from flametap.symbols.files import TargetFiles
+from flametap.symbols.lines import LinesError
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.symcache import SymcacheError
 from objects import compile_object, module_of, open_elf, run, symbols
 
 pytestmark = pytest.mark.needs("gcc", "g++", "addr2line")
@@ -70,7 +70,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def resolver_of(program: Path, *, inlines: bool = True) -> ModuleResolver:
     parsed = open_elf(program)
     resolver = ModuleResolver(module_of(program), parsed, None, inlines=inlines)
-    resolver.symcache = symcache.build(str(program), parsed.base_addr)
+    resolver.lines = symcache.build(str(program), parsed.base_addr)
     return resolver
 
 
@@ -194,12 +194,12 @@ def test_damaged_debug_information_is_an_error_of_ours(program: Path, tmp_path: 
     damaged.write_bytes(data)
     start, _ = symbols(program)["_ZN3appL5outerEi"]
     resolver = ModuleResolver(module_of(damaged), open_elf(damaged), None)
-    with contextlib.suppress(SymcacheError):
-        resolver.symcache = symcache.build(str(damaged), 0)
+    with contextlib.suppress(LinesError):
+        resolver.lines = symcache.build(str(damaged), 0)
     assert resolver.resolve(start)[0].function.name == "app::outer"
     (tmp_path / "text").write_text("hello")
     for path in (tmp_path / "text", tmp_path / "nothing"):
-        with pytest.raises(SymcacheError) as caught:
+        with pytest.raises(LinesError) as caught:
             symcache.build(str(path), 0)
         assert "\n" not in str(caught.value)
 
@@ -207,10 +207,10 @@ def test_damaged_debug_information_is_an_error_of_ours(program: Path, tmp_path: 
 def test_cache_gives_back_the_same_chains(program: Path, tmp_path: Path) -> None:
     cache = DiskCache(tmp_path / "cache")
     built = symcache.build(str(program), 0)
-    assert cache.load("abcd", 7) is None
-    cache.save("abcd", 7, built.to_bytes())
-    assert cache.load("abcd", 8) is None
-    payload = cache.load("abcd", 7)
+    assert cache.load("abcd") is None
+    cache.save("abcd", built.to_bytes())
+    assert cache.load("abce") is None
+    payload = cache.load("abcd")
     assert payload is not None
     loaded = symcache.load(payload, 0)
     for start, size in symbols(program).values():
@@ -222,7 +222,7 @@ def test_damaged_entries_are_removed(program: Path, tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     payload = symcache.build(str(program), 0).to_bytes()
     for damage in (b"", b"short", None, "bit"):
-        cache.save("abcd", 7, payload)
+        cache.save("abcd", payload)
         (entry,) = tmp_path.iterdir()
         data = bytearray(entry.read_bytes())
         if damage == "bit":
@@ -230,28 +230,28 @@ def test_damaged_entries_are_removed(program: Path, tmp_path: Path) -> None:
         else:
             data = data[: len(data) // 2] if damage is None else bytearray(damage)  # type: ignore[arg-type]
         entry.write_bytes(data)
-        assert cache.load("abcd", 7) is None
+        assert cache.load("abcd") is None
         assert not list(tmp_path.iterdir()) or not damage
-    with pytest.raises(SymcacheError):
+    with pytest.raises(LinesError):
         symcache.load(b"SYMC" + bytes(200), 0)
 
 
 def test_cap_deletes_what_was_not_used_for_longest(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, max_bytes=3500)
     for number, build_id in enumerate(("aa", "bb", "cc")):
-        cache.save(build_id, 1, bytes(1000))
-        entry = next(tmp_path.glob(f"{build_id}-*"))
+        cache.save(build_id, bytes(1000))
+        entry = next(tmp_path.glob(f"{build_id}.*"))
         os.utime(entry, (number, number))
-    assert cache.load("aa", 1) is not None  # used: now the youngest
-    cache.save("dd", 1, bytes(1000))
+    assert cache.load("aa") is not None  # used: now the youngest
+    cache.save("dd", bytes(1000))
     assert {path.name[:2] for path in tmp_path.iterdir()} == {"aa", "cc", "dd"}
 
 
 def test_folder_that_cannot_be_made_leaves_a_note(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = DiskCache(tmp_path / "file" / "cache")
-    cache.save("abcd", 7, b"payload")
-    assert cache.load("abcd", 7) is None
+    cache.save("abcd", b"payload")
+    assert cache.load("abcd") is None
     assert str(tmp_path) in cache.note
 
 
@@ -274,7 +274,7 @@ def test_debug_file_of_libc_gives_lines_and_public_names() -> None:
         own.close()
         pytest.skip("no debug file of libc: apt install libc6-dbg")
     resolver = ModuleResolver(module, own.elf, debug.elf)
-    resolver.symcache = symcache.build(debug.file.fd_path, debug.elf.base_addr)
+    resolver.lines = symcache.build(debug.file.fd_path, debug.elf.base_addr)
     public = re.findall(r"(\w+) [TW] (qsort|getenv|fopen)@", run(["nm", "-D", str(path)]))
     assert len(public) >= 3
     for file_addr, name in public:

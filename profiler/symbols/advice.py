@@ -1,0 +1,41 @@
+"""What is still to come or missing in a module's names, and how to get it: a line for the user."""
+
+from __future__ import annotations
+
+from flametap.symbols.openfile import Image
+from flametap.symbols.resolver import ModuleResolver
+
+# .debug_info above this needs minutes and gigabytes; the symbol table has to do.
+MAX_DEBUG_INFO_BYTES = 2 << 30
+
+
+def debug_image(image: Image | None, debug: Image | None) -> Image | None:
+    """The one with DWARF: the module's own file, or its separate debug file."""
+    for candidate in (image, debug):
+        if candidate is not None and candidate.elf.debug_info_bytes:
+            return candidate
+    return None
+
+
+def advice(image: Image, debug: Image | None, resolver: ModuleResolver) -> str:
+    """For a module whose symbol tables are read; ``""`` when nothing is missing.
+
+    Args:
+        image: the module's own file.
+        debug: its separate debug file, if there is one.
+        resolver: what came of their symbol tables.
+    """
+    with_dwarf = debug_image(image, debug)
+    if with_dwarf is not None and with_dwarf.elf.debug_info_bytes > MAX_DEBUG_INFO_BYTES:
+        return "too much debug information to read: no inlined functions and lines"
+    if with_dwarf is not None:
+        return "reading debug information"
+    if resolver.tables == "gopclntab":
+        lacks = ": no inlined functions" if resolver.lacks_inlines else ""
+        return f"names and lines from Go's own table{lacks}"
+    if resolver.tables == "symtab":
+        return "no debug information: no inlined functions and lines"
+    what = "only exported names" if resolver.tables == "dynsym" else "no names"
+    build_id = image.elf.build_id
+    which = f" for build-id {build_id}" if build_id else ""
+    return f"stripped: {what}; install its debug package or give --symbol-dir a file{which}"

@@ -1,0 +1,174 @@
+"""Reads symcaches with numpy: thousands of addresses in one search.
+
+A symcache is the flat table that ``symbolic`` makes from debug information: sorted range starts,
+a source location for each, and for each location its file, line, function and the location that
+it was inlined into. Symbolic's own look-up costs 10-30 µs an address across the language border;
+here an address costs a share of one binary search, and each location is made into objects once
+however many addresses lead to it. No byte of the table can do worse than give a wrong string.
+
+Layout (little-endian, every part aligned to 8): ``SYMC`` · u32 version · header of 72 bytes ·
+files · functions · source locations · range starts · strings, each with its length as LEB128.
+Ranges belong to the last source locations, one by one. All references are u32, 2^32-1 for none.
+
+Source: symbolic-symcache/src/v9/raw.rs, lookup.rs and mod.rs in github.com/getsentry/symbolic.
+Version 9 has three more words in a file record than version 8; otherwise they are the same.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from flametap.symbols.lines import Chain, LinesError, SourceFrame
+
+VERSIONS = (8, 9)
+
+_MAGIC = b"SYMC"
+_PREAMBLE = struct.Struct("<4sI")
+# 32 bytes of debug id, arch; files, functions, locations, ranges, bytes of strings; 16 reserved.
+_HEADER = struct.Struct("<32sI5I16s")
+_FILE_WORDS = {8: 3, 9: 6}  # compilation folder, folder, name; then a source server's
+_NONE = 0xFFFFFFFF
+_MAX_DEPTH = 512  # deeper inlining is a damaged table
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+
+
+class SymcacheTable:
+    """The look-ups of one symcache.
+
+    Args:
+        data: the symcache.
+        base_addr: lowest loaded file_addr of the object file: ranges count from there.
+
+    Raises:
+        LinesError: not a symcache of a version that is read here, or cut short.
+    """
+
+    def __init__(self, data: bytes, base_addr: int) -> None:
+        if version_of(data) not in VERSIONS:
+            raise LinesError("damaged symcache, or one of another version")
+        self._base_addr = base_addr
+        start = _PREAMBLE.size
+        if len(data) < start + _HEADER.size:
+            raise LinesError("damaged symcache: cut short")
+        _, _, files, functions, locations, ranges, string_bytes, _ = _HEADER.unpack_from(
+            data, start
+        )
+        words = np.frombuffer(data, "<u4", len(data) // 4)
+        place = start + _HEADER.size
+        parts = []
+        for count, width in (
+            (files, _FILE_WORDS[version_of(data)]),
+            (functions, 4),
+            (locations, 4),
+            (ranges, 1),
+        ):
+            place = place + 7 & ~7
+            end = place + count * width * 4
+            if end > len(data):
+                raise LinesError("damaged symcache: cut short")
+            parts.append(words[place // 4 : end // 4].reshape(count, width))
+            place = end
+        self._files, self._functions, self._locations, starts = parts
+        self._starts = starts[:, 0]
+        place = place + 7 & ~7
+        self._strings = data[place : place + string_bytes]
+        self._first = locations - ranges  # the source location of the first range
+        if self._first < 0 or len(self._strings) != string_bytes:
+            raise LinesError("damaged symcache: its counts do not fit together")
+        self._chains: dict[int, Chain] = {-1: ()}
+        self._names: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
+
+    def lookup(self, file_addr: int) -> Chain:
+        """The inline chain at ``file_addr``, outermost function first; empty if there is none."""
+        return self.lookup_many([file_addr])[0]
+
+    def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
+        """The inline chain at each address; the same object wherever it is the same place."""
+        base = self._base_addr
+        # 2^32 - 1 is no address: the range that it falls into is the last one's end mark.
+        relative = np.array(
+            [a - base if 0 <= a - base < _NONE else _NONE for a in file_addrs], np.uint32
+        )
+        positions = np.searchsorted(self._starts, relative, side="right").astype(np.int64) - 1
+        found = np.where((positions < 0) | (relative == _NONE), -1, positions + self._first)
+        chains = self._chains
+        for location in np.unique(found).tolist():
+            if location not in chains:
+                chains[location] = self._chain(location)
+        return [chains[location] for location in found.tolist()]
+
+    def _chain(self, location: int) -> Chain:
+        frames: list[SourceFrame] = []
+        while location < len(self._locations) and len(frames) < _MAX_DEPTH:
+            file, line, function, outer = self._locations[location].tolist()
+            if file == line == function == outer == _NONE:
+                break  # marks the end of what is known
+            frames.append(SourceFrame(self._name(function), self._path(file), line))
+            location = outer
+        if len(frames) == 1 and not frames[0].line and not frames[0].file:
+            return ()  # from a symbol table
+        frames.reverse()
+        return tuple(frames)
+
+    def _name(self, function: int) -> str:
+        name = self._names.get(function)
+        if name is None:
+            if function < len(self._functions):
+                name = self._string(int(self._functions[function, 0])) or "?"
+            else:
+                name = "?"
+            self._names[function] = name
+        return name
+
+    def _path(self, file: int) -> str:
+        path = self._paths.get(file)
+        if path is None:
+            path = ""
+            if file < len(self._files):
+                for place in self._files[file, :3].tolist():
+                    path = _joined(path, self._string(place))
+                path = tidy_path(path)
+            self._paths[file] = path
+        return path
+
+    def _string(self, place: int) -> str:
+        strings, length, shift = self._strings, 0, 0
+        if place >= len(strings):
+            return ""
+        while place < len(strings) and shift < 35:
+            byte = strings[place]
+            place += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        return strings[place : place + length].decode("utf-8", "replace")
+
+
+def version_of(data: bytes) -> int:
+    """The format's version; 0 if this is no symcache."""
+    if len(data) < _PREAMBLE.size:
+        return 0
+    magic, version = _PREAMBLE.unpack_from(data)
+    return int(version) if magic == _MAGIC else 0
+
+
+def tidy_path(path: str) -> str:
+    """``/build/glibc/elf/../sysdeps/x.c`` → ``/build/glibc/sysdeps/x.c``."""
+    is_tidy = "/." not in path and "//" not in path and path[:2] != "./"
+    return path if is_tidy else posixpath.normpath(path)
+
+
+def _joined(folder: str, name: str) -> str:
+    """Joins like symbolic: with a backslash where the folder is a Windows one."""
+    if not folder or not name or _ABSOLUTE.match(name):
+        return name or folder
+    is_windows = "/" not in folder and "\\" in folder
+    separator = "\\" if is_windows else "/"
+    return folder + name if folder[-1] in "/\\" else folder + separator + name

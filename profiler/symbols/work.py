@@ -1,0 +1,80 @@
+"""One module on its way to names: its files, its addresses, and when its turn comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flametap.model import Module
+from flametap.symbols.advice import debug_image
+from flametap.symbols.openfile import Image
+from flametap.symbols.resolver import ModuleResolver
+
+# A main executable up to this size of its symbol tables goes first whatever the other sizes.
+MAIN_FIRST_BYTES = 16 << 20
+
+Address = tuple[int, int]  # address id, file_addr
+
+
+@dataclass(eq=False)
+class ModuleWork:
+    """What is known of one module, and its addresses on their way. Guarded by the symbolizer's
+    lock.
+    """
+
+    module: Module
+    is_main: bool = False
+    image: Image | None = None  # the module's own file
+    debug: Image | None = None  # its separate debug file, held until its lines are there
+    resolver: ModuleResolver | None = None
+    source: str = "pending"
+    note: str = ""
+    waiting: list[Address] = field(default_factory=list)  # have no name yet
+    # Have a name and wait for debug information; None when there is none (more) to wait for.
+    provisional: list[Address] | None = None
+    again: list[Address] = field(default_factory=list)  # have a name, and lines can be had now
+    seen: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        """True when addresses wait for the names thread."""
+        return bool(self.waiting or self.again)
+
+    def take(self, limit: int) -> list[Address]:
+        """The addresses that are named next, and no longer wait."""
+        if self.waiting:
+            taken, self.waiting = self.waiting[:limit], self.waiting[limit:]
+        else:
+            taken, self.again = self.again[:limit], self.again[limit:]
+        return taken
+
+    def debug_image(self) -> Image | None:
+        """The file with DWARF."""
+        return debug_image(self.image, self.debug)
+
+    def debug_cost(self) -> int:
+        """Bytes of debug information to read; 0 when there is none."""
+        image = self.debug_image()
+        return 0 if image is None else image.elf.debug_info_bytes
+
+    def name_cost(self) -> tuple[int, int]:
+        """What is done first: names from tables that are open, then from those that are not,
+        smallest first, then lines for what has names.
+        """
+        if not self.waiting:
+            return (3, len(self.again))
+        if self.source != "pending" or self.image is None:
+            return (0, len(self.waiting))
+        tables = [self.image.elf.section(".symtab"), self.image.elf.section(".dynsym")]
+        size = sum(section.size for section in tables if section is not None)
+        return (1 if self.is_main and size <= MAIN_FIRST_BYTES else 2, size)
+
+    def close_debug(self) -> None:
+        """Closes the separate debug file: all that it holds was read."""
+        if self.debug is not None:
+            self.debug.close()
+
+    def close(self) -> None:
+        """Closes all files."""
+        self.close_debug()
+        if self.image is not None:
+            self.image.close()
