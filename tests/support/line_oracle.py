@@ -203,7 +203,7 @@ def _resolver(module: Module, symbol_dirs: Sequence[str]) -> tuple[ModuleResolve
     resolver = ModuleResolver(module, own.elf, debug.elf if debug else None)
     image = debug or own
     assert image.file is not None
-    resolver.symcache = symcache.build(image.file.fd_path, image.elf.base_addr)
+    resolver.lines = symcache.build(image.file.fd_path, image.elf.base_addr)
     return resolver, ""
 
 
