@@ -1,45 +1,39 @@
 """Finds and opens the files that the target runs, and the debug files that go with them.
 
-A file is taken only when it is the right one: the mapped file itself, or one whose build-id
-equals the module's. A program that was rebuilt or upgraded since it started leads to no names,
-never to wrong ones. Files are opened as soon as a module is known and held open, because the
-target may exit before its symbols are read.
+A file is taken only when it is the right one: one whose build-id equals the module's, or, for
+modules without a build-id, one whose bytes are those in memory. A program that was rebuilt or
+upgraded since it started leads to no names, never to wrong ones. Files are opened as soon as a
+module is known and held open, because the target may exit before its symbols are read; its root
+is held for the same reason.
 
-Order for the module's own file: ``/proc/PID/map_files`` (works for deleted files; needs
-CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), ``/proc/PID/exe``, the path inside the target's root,
-the path as we see it. For debug files: the user's folders, ``/usr/lib/debug/.build-id``, then
-what ``.gnu_debuglink`` names in the places that GDB looks in; in the target's root, then in ours.
+Order for the module's own file: ``/proc/PID/map_files`` (works for deleted and replaced files;
+needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), ``/proc/PID/exe`` (the same for the main program;
+needs no more than the right to trace), the path inside the target's root, the path as we see it,
+and last a copy of what is loaded in the target's memory.
 
-Source: proc(5); GDB manual, "Separate Debug Files".
+Source: proc(5).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from flametap.model import Module
-from flametap.symbols.elf import ElfError, ElfFile, from_bytes
-from flametap.symbols.links import AltLink, alt_link, debug_link, supplement_id
-from flametap.symbols.openfile import Image, OpenFile, open_image
+from flametap.symbols.debugfiles import DebugFiles
+from flametap.symbols.mappings import Mapping, Mappings, read_memory
+from flametap.symbols.memoryimage import VDSO_PATH, copy_module, copy_vdso
+from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.openfile import Image, open_image
 
-VDSO_PATH = "[vdso]"
-_DEBUG_DIR = "/usr/lib/debug"
-_MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64
+# Compared with the memory, where there is no build-id: twice as much at most.
+_COMPARED_BYTES = 1 << 20
+_MAPPED = "mapped file"
+_REPLACED = "the file on disk is another one than the process runs; not used"
 
 
 class FilesError(Exception):
     """The right file cannot be had; the message is one line for the user."""
-
-
-class _Mapping(NamedTuple):
-    start: int
-    end: int
-    inode: int
-    span: str  # "START-END" as /proc writes it
-    path: str
 
 
 class TargetFiles:
@@ -47,216 +41,170 @@ class TargetFiles:
 
     Args:
         pid: the target, or ``None`` to take module paths as paths of this machine.
-        symbol_dirs: the user's folders with debug files, flat or laid out by build-id.
+        symbol_dirs: the user's folders with debug files; layouts: see ``symboldirs``.
     """
 
     def __init__(self, pid: int | None, symbol_dirs: Sequence[str] = ()) -> None:
         self._proc = None if pid is None else f"/proc/{pid}"
+        self._mappings = Mappings(self._proc)
+        self._held: list[int] = []
+        self._root = self._hold_root()
         # Where a path may mean something: to the target, then to us.
-        self._roots = ([] if self._proc is None else [f"{self._proc}/root"]) + [""]
-        self._symbol_dirs = symbol_dirs
-        self._mappings: list[_Mapping] = []
+        roots = list(dict.fromkeys((self._root, "")))
+        self._debug_files = DebugFiles(roots, symbol_dirs)
+        self._rejected: dict[int, list[str]] = {}
+
+    def close(self) -> None:
+        """Gives the target's root back; may be called again."""
+        while self._held:
+            os.close(self._held.pop())
 
     def is_main_executable(self, path: str) -> bool:
         """True when ``path`` is the program that the target runs."""
         try:
-            return self._proc is not None and os.readlink(f"{self._proc}/exe") == path
+            program = os.readlink(f"{self._proc}/exe")
         except OSError:
             return False
+        return program.removesuffix(" (deleted)") == path
+
+    def rejected(self, module: Module) -> list[str]:
+        """One line for each file that stands where the module's would, and is not it."""
+        return list(dict.fromkeys(self._rejected.get(module.module_id, ())))
 
     def open_module(self, module: Module) -> Image:
-        """Opens the file that a module was mapped from.
+        """Opens the file that a module was mapped from, or copies what is loaded of it.
 
         Raises:
-            FilesError: it is gone, forbidden, replaced by another one, or not an ELF file.
+            FilesError: it is gone, forbidden, replaced by another one, or not an object file.
         """
-        mapping = self._mapping_of(module)
+        mapping = self._mappings.of(module)
         if module.path == VDSO_PATH:
-            return self._open_vdso(module, mapping)
+            return self._copy_vdso(module)
         problem = "not found"
-        for root, via in self._module_places(module, mapping):
+        for root, via, origin in self._places(module, mapping):
             try:
-                image = open_image(module.path, root, via)
+                image = open_image(module.path, root, via, origin)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 problem = error.strerror or str(error)
                 continue
-            except ValueError as error:  # ElfError, or a NUL in the path
+            except ValueError as error:  # ObjectError, or a NUL in the path
                 problem = str(error)
                 continue
-            elf, file = image
-            assert file is not None
-            same_file = bool(via) or (mapping is not None and mapping.inode == file.inode)
-            if module.build_id:
-                is_right = elf.build_id == module.build_id
-            else:  # has none, or it could not be read in the target
-                is_right = same_file or (mapping is None and not elf.build_id)
-            if is_right:
+            if self._is_right(image, module, mapping):
                 return image
-            file.close()
-            problem = "the file on disk is another one than the process runs; not used"
+            image.close()
+            problem = _REPLACED
+        copy = self._copy_module(module, mapping)
+        if copy is not None:
+            return copy
         if mapping is not None and mapping.path.endswith(" (deleted)"):
             problem = "the file was deleted since the process started; run as root to read it"
         raise FilesError(problem)
 
-    def open_debug_file(self, module: Module, elf: ElfFile) -> Image | None:
-        """Opens the separate debug file of ``elf``, the module's own file, if there is one.
+    def open_debug_file(self, module: Module, own: ObjectFile) -> Image | None:
+        """Opens the separate debug file of ``own``, the module's own file, if there is one.
 
         Returns:
             a file with a symbol table or DWARF, checked by build-id, or by CRC if there is none.
         """
-        link = debug_link(elf)
-        for root, path in self._debug_places(module.path, elf.build_id, link.name if link else ""):
-            image = _try_open(root, path)
-            if image is None:
-                continue
-            found, file = image
-            assert file is not None
-            try:
-                if elf.build_id:
-                    is_right = found.build_id == elf.build_id
-                else:
-                    is_right = link is not None and file.crc32() == link.crc32
-            except ElfError:
-                is_right = False
-            if is_right and (found.has_symtab or found.debug_info_bytes):
-                return image
-            image.close()
-        return None
+        return self._debug_files.open_for(module, own, self._rejections(module))
 
-    def open_alt_file(self, image: Image) -> Image | None:
+    def open_alt_file(self, image: Image, module: Module | None = None) -> Image | None:
         """Opens the file in which dwz put what several debug files have in common.
 
         Args:
             image: a file with DWARF: a module's own or its debug file.
+            module: the module that it is for, to keep what was rejected.
 
         Returns:
             the file that ``.gnu_debugaltlink`` or ``.debug_sup`` of ``image`` names, checked by
             its build-id; ``None`` when it names none, or the right one was not found.
         """
-        try:
-            link = alt_link(image.elf)
-        except ElfError:
-            return None
-        if link is None:
-            return None
-        for root, path in self._alt_places(image.file, link):
-            found = _try_open(root, path)
-            if found is None:
-                continue
-            with contextlib.suppress(ElfError):
-                if supplement_id(found.elf) == link.build_id:
-                    return found
-            found.close()
-        return None
+        rejected = [] if module is None else self._rejections(module)
+        return self._debug_files.open_common(image, rejected)
 
-    def _module_places(self, module: Module, mapping: _Mapping | None) -> Iterator[tuple[str, str]]:
-        """Root, and the path that leads to the mapped file itself whatever its name, if any."""
-        root = self._roots[0]
+    def _rejections(self, module: Module) -> list[str]:
+        return self._rejected.setdefault(module.module_id, [])
+
+    def _hold_root(self) -> str:
+        """A path of the target's root that outlives it; ``""`` when it is ours, or forbidden."""
+        if self._proc is None:
+            return ""
+        try:
+            if _namespace(self._proc) == _namespace("/proc/self") and os.path.samestat(
+                os.stat(f"{self._proc}/root"), os.stat("/")
+            ):
+                return ""
+            # Without the namespace, all but the root's own file system would go with the target.
+            self._held.append(os.open(f"{self._proc}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
+            self._held.append(os.open(f"{self._proc}/root", os.O_PATH | os.O_CLOEXEC))
+        except OSError:
+            return ""
+        return f"/proc/self/fd/{self._held[-1]}"
+
+    def _places(self, module: Module, mapping: Mapping | None) -> Iterator[tuple[str, str, str]]:
+        """Root, a path that leads to the mapped file whatever its name (or ``""``), and what that
+        is, in words.
+        """
         if self._proc is not None:
             if mapping is not None:
-                yield root, f"{self._proc}/map_files/{mapping.span}"
+                yield self._root, f"{self._proc}/map_files/{mapping.span}", _MAPPED
             if self.is_main_executable(module.path):
-                yield root, f"{self._proc}/exe"
-            yield root, ""
-        yield "", ""
+                yield self._root, f"{self._proc}/exe", _MAPPED
+        if self._root:
+            yield self._root, "", "path in its root"
+        yield "", "", "path"
 
-    def _debug_places(
-        self, module_path: str, build_id: str, link: str
-    ) -> Iterator[tuple[str, str]]:
-        """Root and path of everything that may be a debug file."""
-        by_build_id = _by_build_id(build_id)
-        folder, name = os.path.split(module_path)
-        for directory in self._symbol_dirs:
-            if by_build_id:
-                yield "", os.path.join(directory, ".build-id", by_build_id)
-                yield "", os.path.join(directory, by_build_id)
-            for file_name in (link, f"{name}.debug", name):
-                if file_name:
-                    yield "", os.path.join(directory, file_name)
-        for root in self._roots:
-            if by_build_id:
-                yield root, f"{_DEBUG_DIR}/.build-id/{by_build_id}"
-            if link and "/" not in link:
-                yield root, f"{folder}/{link}"
-                yield root, f"{folder}/.debug/{link}"
-                yield root, f"{_DEBUG_DIR}{folder}/{link}"
+    def _is_right(self, image: Image, module: Module, mapping: Mapping | None) -> bool:
+        assert image.file is not None
+        if module.build_id:
+            return image.elf.build_id == module.build_id
+        # It has none, or it could not be read in the target.
+        if mapping is None or self._proc is None:
+            return not image.elf.build_id
+        if image.origin == _MAPPED and mapping.is_of(module):
+            return True
+        return self._is_in_memory(image.elf, module, mapping)
 
-    def _alt_places(self, file: OpenFile | None, link: AltLink) -> Iterator[tuple[str, str]]:
-        """Root and path of everything that may be a common file."""
-        by_build_id = _by_build_id(link.build_id)
-        name = os.path.basename(link.name)
-        if link.name.startswith("/"):
-            yield from ((root, link.name) for root in self._roots)
-        elif file is not None:
-            yield file.root, os.path.normpath(f"{file.folder()}/{link.name}")
-        for directory in self._symbol_dirs:
-            for path in (f".build-id/{by_build_id}", by_build_id, f".dwz/{name}", name):
-                yield "", os.path.join(directory, path)
-        for root in self._roots:
-            yield root, f"{_DEBUG_DIR}/.build-id/{by_build_id}"
-            yield root, f"{_DEBUG_DIR}/.dwz/{name}"
+    def _is_in_memory(self, own: ObjectFile, module: Module, mapping: Mapping) -> bool:
+        """True when what a file loads first (headers, dynamic symbols) and its code are what the
+        process has in its memory.
+        """
+        assert self._proc is not None
+        file_start = self._mappings.file_start(mapping)
+        for runtime_addr in {file_start or module.start, module.start}:
+            start = runtime_addr - module.load_bias
+            rests = [s.vaddr + s.file_size - start for s in own.segments if s.vaddr <= start]
+            # A segment ends within a page, and what is behind it in memory may be anything.
+            size = min(min((rest for rest in rests if rest > 0), default=0), _COMPARED_BYTES)
+            expected = own.at_addr(start, size)
+            if not expected or expected != read_memory(self._proc, runtime_addr, size):
+                return False
+        return True
 
-    def _mapping_of(self, module: Module) -> _Mapping | None:
-        """The line of the target's maps that holds the module's code; read again when not seen."""
-        for attempt in range(2):
-            for mapping in self._mappings:
-                if mapping.start <= module.start < mapping.end:
-                    return mapping
-            if attempt == 0:
-                self._mappings = self._read_mappings()
-        return None
-
-    def _read_mappings(self) -> list[_Mapping]:
-        if self._proc is None:
-            return []
+    def _copy_module(self, module: Module, mapping: Mapping | None) -> Image | None:
+        """The last resort; ``None`` when it is of no use or forbidden."""
+        if self._proc is None or mapping is None:
+            return None
+        file_start = self._mappings.file_start(mapping)
+        if file_start is None:
+            return None
         try:
-            with open(f"{self._proc}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-                lines = maps.read().splitlines()
-        except OSError:
-            return []
-        mappings = []
-        for line in lines:
-            fields = line.split(maxsplit=5)
-            if len(fields) == 6 and "x" in fields[1]:
-                start, end = (int(part, 16) for part in fields[0].split("-"))
-                mappings.append(_Mapping(start, end, int(fields[4]), fields[0], fields[5]))
-        return mappings
+            copy = copy_module(module, file_start, self._proc)
+        except ObjectError:
+            return None
+        if module.build_id and copy.build_id != module.build_id:
+            return None
+        return Image(copy, None, "memory")
 
-    def _open_vdso(self, module: Module, mapping: _Mapping | None) -> Image:
-        """The vDSO is in no file: its pages are copied, from us when the target's are forbidden."""
-        places = []
-        if self._proc is not None and mapping is not None:
-            places.append((self._proc, mapping))
-        places += [("/proc/self", m) for m in _own_vdso()]
-        for proc, place in places:
-            size = place.end - place.start
-            if size > _MAX_VDSO_BYTES:
-                continue
-            try:
-                with open(f"{proc}/mem", "rb", buffering=0) as memory:
-                    data = os.pread(memory.fileno(), size, place.start)
-                elf = from_bytes(data)
-            except (OSError, OverflowError, ElfError):
-                continue
-            if elf.build_id == module.build_id or not module.build_id:
-                return Image(elf, None)
-        raise FilesError("cannot be read from the target's memory")
+    def _copy_vdso(self, module: Module) -> Image:
+        try:
+            return Image(copy_vdso(module, self._mappings, self._proc), None, "vDSO")
+        except ObjectError as error:
+            raise FilesError(str(error)) from error
 
 
-def _try_open(root: str, path: str) -> Image | None:
-    try:
-        return open_image(path, root)
-    except (OSError, ValueError):  # not there, no ELF file, or a NUL in the path
-        return None
-
-
-def _by_build_id(build_id: str) -> str:
-    """The path of a debug file below ``.build-id``."""
-    return f"{build_id[:2]}/{build_id[2:]}.debug" if len(build_id) > 2 else ""
-
-
-def _own_vdso() -> list[_Mapping]:
-    own = TargetFiles(os.getpid())
-    return [mapping for mapping in own._read_mappings() if mapping.path == VDSO_PATH]
+def _namespace(proc: str) -> str:
+    return os.readlink(f"{proc}/ns/mnt")

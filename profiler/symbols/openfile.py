@@ -42,7 +42,8 @@ class OpenFile:
         try:
             status = os.fstat(place)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "not a regular file", path)
+                kind = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+                raise OSError(kind, "not a regular file", path)
             self._fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         finally:
             os.close(place)
@@ -98,10 +99,13 @@ class OpenFile:
 
 
 class Image(NamedTuple):
-    """An ELF file and what it is read from (``None``: bytes in memory)."""
+    """An object file, what it is read from (``None``: bytes in memory), and where that was found,
+    in words.
+    """
 
     elf: ElfFile
     file: OpenFile | None
+    origin: str = ""
 
     def close(self) -> None:
         """Closes the file, if there is one."""
@@ -109,8 +113,8 @@ class Image(NamedTuple):
             self.file.close()
 
 
-def open_image(path: str, root: str = "", via: str = "") -> Image:
-    """Opens an ELF file.
+def open_image(path: str, root: str = "", via: str = "", origin: str = "") -> Image:
+    """Opens an ELF file; for the arguments see ``OpenFile`` and ``Image``.
 
     Raises:
         OSError: it cannot be opened, or is no regular file.
@@ -118,7 +122,7 @@ def open_image(path: str, root: str = "", via: str = "") -> Image:
     """
     file = OpenFile(path, root, via)
     try:
-        return Image(ElfFile(file.read, file.size), file)
+        return Image(ElfFile(file.read, file.size), file, origin)
     except BaseException:
         file.close()
         raise

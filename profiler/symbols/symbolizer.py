@@ -161,6 +161,7 @@ class Symbolizer:
         if not any(thread.is_alive() for thread in self._threads):
             for work in self._works.values():
                 work.close()
+            self._files.close()
 
     def _enqueue(self, work: ModuleWork, asked: list[Address]) -> None:
         if asked:

@@ -108,6 +108,16 @@ def attach() -> str | None:
         sleeper.wait()
 
 
+def mount_namespace() -> str | None:
+    """The right to make one, and to mount in it."""
+    if (unshare := shutil.which("unshare")) is None:
+        return None
+    trial = [unshare, "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return (
+        unshare if subprocess.run(trial, capture_output=True, check=False).returncode == 0 else None
+    )
+
+
 def clang_fuzzer() -> str | None:
     """A clang that brings libFuzzer and the sanitizers."""
     text = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return n && *d == 0; }"
@@ -158,6 +168,7 @@ CAPABILITIES: dict[str, Capability] = {
     # Half a gigabyte of packages: CI may do without.
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
+    "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 14)},
 }

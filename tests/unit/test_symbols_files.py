@@ -13,8 +13,9 @@ import pytest
 from elfheaders import with_sections
 from flametap.model import Module
 from flametap.symbols.elf import from_bytes
-from flametap.symbols.files import VDSO_PATH, FilesError, TargetFiles
+from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.links import AltLink, alt_link, supplement_id
+from flametap.symbols.memoryimage import VDSO_PATH
 from flametap.symbols.openfile import OpenFile, open_image, resolve
 from flametap.symbols.symtab import SymbolIndex
 from objects import compile_object, module_of, open_elf, run, split_debug

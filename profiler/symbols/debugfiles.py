@@ -1,0 +1,144 @@
+"""Finds the files with debug information that go with a module's own file.
+
+Nothing is taken for its name: a debug file has the build-id of the file it belongs to, or, for
+files without one, the CRC that ``.gnu_debuglink`` gives; a file that dwz made has the build-id that
+its users name. What was found and is not the right one is told.
+
+Order: the user's folders; ``/usr/lib/debug/.build-id``; what ``.gnu_debuglink`` names, in the
+places that GDB looks in. The last two in the target's root, then in ours.
+
+Source: GDB manual, "Separate Debug Files".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from flametap.model import Module
+from flametap.symbols.links import alt_link, debug_link, supplement_id
+from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.symboldirs import (
+    DEBUG_DIR,
+    by_build_id,
+    common_places,
+    debug_places,
+)
+
+# Root, path below it, and where that is, in words.
+_Place = tuple[str, str, str]
+
+
+class DebugFiles:
+    """Looks for debug files.
+
+    Args:
+        roots: where absolute paths mean something, ``""`` for our own root.
+        symbol_dirs: the user's folders.
+    """
+
+    def __init__(self, roots: Sequence[str], symbol_dirs: Sequence[str]) -> None:
+        self._roots = roots
+        self._symbol_dirs = symbol_dirs
+
+    def open_for(self, module: Module, own: ObjectFile, rejected: list[str]) -> Image | None:
+        """The debug file of ``own``, the module's own file.
+
+        Args:
+            rejected: receives a line for each file that stands in its place and is not it.
+
+        Returns:
+            a file with a symbol table or DWARF; ``None`` when there is none.
+        """
+        link = debug_link(own)
+
+        def reason_against(image: Image) -> str:
+            if own.build_id:
+                reason = _other_build(image.elf.build_id, own.build_id)
+            elif link is None or image.file is None or image.file.crc32() != link.crc32:
+                reason = "is of another build (CRC)"
+            else:
+                reason = ""
+            if not reason and not (image.elf.has_symtab or image.elf.debug_info_bytes):
+                reason = "has no symbols"
+            return reason
+
+        places = self._debug_places(module, own.build_id, link.name if link else "")
+        return _first(places, reason_against, rejected)
+
+    def open_common(self, image: Image, rejected: list[str]) -> Image | None:
+        """The file in which dwz put what ``image`` has in common with others; see ``open_for``."""
+        link = alt_link(image.elf)
+        if link is None:
+            return None
+
+        def reason_against(found: Image) -> str:
+            return _other_build(supplement_id(found.elf), link.build_id)
+
+        return _first(
+            self._common_places(image, link.name, link.build_id), reason_against, rejected
+        )
+
+    def _debug_places(self, module: Module, build_id: str, link: str) -> Iterator[_Place]:
+        folder, name = os.path.split(module.path)
+        for directory in self._symbol_dirs:
+            for path in debug_places(directory, name, build_id, link):
+                yield "", path, "symbol folder"
+        for root in self._roots:
+            if build_id:
+                yield root, f"{DEBUG_DIR}/.build-id/{by_build_id(build_id)}", "build-id folder"
+            if link and "/" not in link:
+                for path in (
+                    f"{folder}/{link}",
+                    f"{folder}/.debug/{link}",
+                    f"{DEBUG_DIR}{folder}/{link}",
+                ):
+                    yield root, path, "debug link"
+
+    def _common_places(self, image: Image, name: str, build_id: str) -> Iterator[_Place]:
+        if name.startswith("/"):
+            yield from ((root, name, "dwz link") for root in self._roots)
+        elif image.file is not None:
+            path = os.path.normpath(f"{image.file.folder()}/{name}")
+            yield image.file.root, path, "dwz link"
+        for directory in self._symbol_dirs:
+            for path in common_places(directory, name, build_id):
+                yield "", path, "symbol folder"
+        for root in self._roots:
+            yield root, f"{DEBUG_DIR}/.build-id/{by_build_id(build_id)}", "build-id folder"
+            yield root, f"{DEBUG_DIR}/.dwz/{os.path.basename(name)}", "dwz folder"
+
+
+def _first(
+    places: Iterator[_Place], reason_against: Callable[[Image], str], rejected: list[str]
+) -> Image | None:
+    """The first image that nothing is said against."""
+    for root, path, origin in places:
+        try:
+            image = open_image(path, root, origin=origin)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            continue
+        except OSError as error:
+            rejected.append(f"{path}: {error.strerror}")
+            continue
+        except ValueError as error:  # ObjectError, or a NUL in the path
+            rejected.append(f"{path}: {error}")
+            continue
+        try:
+            reason = reason_against(image)
+        except ObjectError as error:
+            reason = str(error)
+        if not reason:
+            return image
+        rejected.append(f"{path} {reason}")
+        image.close()
+    return None
+
+
+def _other_build(found: str, wanted: str) -> str:
+    if found == wanted:
+        return ""
+    return (
+        f"is of another build ({found[:8]}… is not {wanted[:8]}…)" if found else "has no build-id"
+    )

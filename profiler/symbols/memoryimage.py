@@ -1,0 +1,177 @@
+"""An ELF file put together from the memory it was loaded to, when no file can be had.
+
+What is loaded of a file has no section headers; the dynamic segment says where the dynamic symbols
+are, and the program headers where code, notes and unwind tables are. That gives exported names,
+the build-id (and with it the debug file), and the starts of functions. The bytes are copied: the
+process may be gone when they are needed.
+
+Source: System V ABI, "Dynamic Section"; gABI hash table; glibc elf/dl-lookup.c (GNU hash table,
+and ``d_ptr`` entries that the loader has replaced by addresses).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from flametap.model import Module
+from flametap.symbols.elf import PT_LOAD, SHF_EXECINSTR, ElfError, ElfFile, from_bytes
+from flametap.symbols.mappings import Mappings, read_memory
+from flametap.symbols.objectfile import Section, Segment
+
+VDSO_PATH = "[vdso]"
+_MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64
+# Chromium has 180 MB. What is larger than this is not worth the memory here for exported names.
+MAX_COPY_BYTES = 256 << 20
+
+_PT_DYNAMIC, _PT_GNU_EH_FRAME = 2, 0x6474E550
+_PF_X = 1
+_DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
+_SHT_PROGBITS, _SHT_STRTAB, _SHT_DYNSYM = 1, 3, 11
+_CODE, _DATA, _STRINGS = 1, 2, 4  # positions in the list of sections below
+_SYMBOL = struct.Struct("<IBBHQQ")
+
+
+def copy_vdso(module: Module, mappings: Mappings, proc: str | None) -> ElfFile:
+    """The vDSO is in no file: its pages are copied, from us when the target's are forbidden.
+
+    Raises:
+        ElfError: neither can be read, or ours is another one.
+    """
+    mapping = mappings.of(module)
+    places = [] if proc is None or mapping is None else [(proc, mapping)]
+    own = Mappings("/proc/self").read()
+    places += [("/proc/self", line) for line in own if line.path == VDSO_PATH]
+    for place, line in places:
+        size = line.end - line.start
+        if size > _MAX_VDSO_BYTES:
+            continue
+        try:
+            elf = from_bytes(read_memory(place, line.start, size))
+        except ElfError:
+            continue
+        if elf.build_id == module.build_id or not module.build_id:
+            return elf
+    raise ElfError("cannot be read from the target's memory")
+
+
+def copy_module(module: Module, file_start: int, proc: str) -> ElfFile:
+    """A module's file as far as it is loaded.
+
+    Args:
+        file_start: runtime_addr of the file's first byte.
+        proc: ``/proc/PID``.
+
+    Raises:
+        ElfError: it cannot be read, is no ELF image, or too large.
+    """
+    head = _Loaded(bytearray(read_memory(proc, file_start, 4096)))
+    size = max((s.offset + s.file_size for s in head.segments if s.kind == PT_LOAD), default=0)
+    if not 0 < size <= MAX_COPY_BYTES:
+        raise ElfError("too large to be copied from the target's memory")
+    copy = bytearray(size)
+    for segment in head.segments:
+        if segment.kind == PT_LOAD:
+            start = module.load_bias + segment.vaddr
+            part = read_memory(proc, start, segment.file_size)
+            copy[segment.offset : segment.offset + len(part)] = part
+    return _Loaded(copy, module.load_bias)
+
+
+class _Loaded(ElfFile):
+    """A loaded image; its sections are made up from what the program headers say."""
+
+    def __init__(self, data: bytearray, load_bias: int = 0) -> None:
+        self._load_bias = load_bias
+        self._data = data
+        super().__init__(self._slice, len(data))
+
+    def _slice(self, offset: int, size: int) -> bytes:
+        return bytes(self._data[offset : offset + size])
+
+    def _read_sections(
+        self, offset: int, entry_size: int, count: int, names_index: int
+    ) -> list[Section]:
+        code = [s for s in self._executable_segments() if s.file_size]
+        if not code:
+            return []
+        start = min(s.vaddr for s in code)
+        end = max(s.vaddr + s.file_size for s in code)
+        nothing = Section("", 0, 0, 0, 0, 0, 0)
+        text = Section(".text", _SHT_PROGBITS, SHF_EXECINSTR, start, code[0].offset, end - start, 0)
+        sections = [nothing, text, nothing]
+        sections += self._dynamic_symbols(lambda value: start <= value < end)
+        for segment in self.segments:
+            if segment.kind == _PT_GNU_EH_FRAME:
+                place = (segment.vaddr, segment.offset, segment.file_size)
+                sections.append(Section(".eh_frame_hdr", _SHT_PROGBITS, 0, *place, 0))
+        return sections
+
+    def _executable_segments(self) -> list[Segment]:
+        """Program headers of loaded code; their flags are at the second word of each."""
+        (phoff,) = struct.unpack_from("<Q", self._data, 32)
+        flags = [
+            struct.unpack_from("<I", self._data, phoff + 56 * index + 4)[0]
+            for index in range(len(self.segments))
+        ]
+        return [
+            segment
+            for segment, flag in zip(self.segments, flags, strict=True)
+            if segment.kind == PT_LOAD and flag & _PF_X
+        ]
+
+    def _dynamic_symbols(self, is_code: Callable[[int], bool]) -> list[Section]:
+        """``.dynsym`` and ``.dynstr``. A symbol's section is told apart as code or data only."""
+        tags: dict[int, int] = {}
+        for segment in self.segments:
+            if segment.kind == _PT_DYNAMIC:
+                table = self._slice(segment.offset, segment.file_size)
+                tags = dict(struct.iter_unpack("<QQ", table[: len(table) // 16 * 16]))
+        symbols, strings = self._offset(tags.get(_DT_SYMTAB)), self._offset(tags.get(_DT_STRTAB))
+        count = self._symbol_count(tags)
+        strings_size = tags.get(_DT_STRSZ, 0)
+        size = count * _SYMBOL.size
+        if not symbols or not strings or not count:
+            return []
+        if max(symbols + size, strings + strings_size) > len(self._data):
+            raise ElfError("the dynamic symbols are not in memory")
+        for place in range(symbols, symbols + size, _SYMBOL.size):
+            name, info, other, section, value, length = _SYMBOL.unpack_from(self._data, place)
+            if 0 < section < 0xFF00:  # SHN_UNDEF, SHN_LORESERVE
+                section = _CODE if is_code(value) else _DATA
+                _SYMBOL.pack_into(self._data, place, name, info, other, section, value, length)
+        return [
+            Section(".dynsym", _SHT_DYNSYM, 0, 0, symbols, size, _STRINGS),
+            Section(".dynstr", _SHT_STRTAB, 0, 0, strings, strings_size, 0),
+        ]
+
+    def _symbol_count(self, tags: dict[int, int]) -> int:
+        """No tag has it: the tables that symbols are found by do."""
+        if table := self._offset(tags.get(_DT_HASH)):
+            return int.from_bytes(self._bytes(table + 4, 4, "hash table"), "little")
+        if not (table := self._offset(tags.get(_DT_GNU_HASH))):
+            return 0
+        head = self._bytes(table, 16, "hash table")
+        bucket_count, first, bloom_words = (
+            int.from_bytes(head[place : place + 4], "little") for place in (0, 4, 8)
+        )
+        place = table + 16 + 8 * bloom_words
+        buckets = self._bytes(place, 4 * bucket_count, "hash buckets")
+        last = max(struct.unpack(f"<{bucket_count}I", buckets), default=0)
+        if last < first:
+            return first
+        chains = place + 4 * bucket_count
+        while not self._bytes(chains + 4 * (last - first), 1, "hash chain")[0] & 1:
+            last += 1
+        return last + 1
+
+    def _offset(self, addr: int | None) -> int:
+        """File offset of an address in the dynamic segment, as linked or as relocated; 0: none."""
+        if addr is None:
+            return 0
+        for candidate in (addr - self._load_bias, addr):
+            for segment in self.segments:
+                start = candidate - segment.vaddr
+                if segment.kind == PT_LOAD and 0 <= start < segment.file_size:
+                    return segment.offset + start
+        return 0
