@@ -1,7 +1,8 @@
 /*
  * Go's table of functions → rows. Go programs have no .eh_frame for their own code, but a table, .gopclntab, that their
  * runtime unwinds by: for every pc, by how much the stack pointer has moved since the function was entered. It is mapped
- * and kept when a program is stripped. Formats of Go 1.18 and 1.20. Sampler thread only.
+ * and kept when a program is stripped. Formats of Go 1.18 and 1.20. Sampler thread only. Since Go 1.26 the table no longer
+ * says where the code starts; the runtime's moduledata does, which has a section of its own since then.
  *
  * Functions that the table marks as the top of a stack are roots. So are those that move to another stack and leave no
  * frame on the one they came from (mcall, systemstack, calls into C): what lies above them is not their caller.
@@ -14,6 +15,7 @@
 #define GO_MAGIC_1_20 0xfffffff1U
 #define GO_HEADER_BYTES 72
 #define GO_FUNCTIONS_MAX (4U << 20)
+#define GO_MODULE_TEXT 176                /* offset of `text` in the runtime's moduledata */
 #define GO_TOP_OF_STACK 1                 /* abi.FuncFlagTopFrame */
 #define GO_WRITES_SP 2                    /* abi.FuncFlagSPWrite */
 
@@ -38,9 +40,9 @@ static u64 go_u64(const struct go_table *t, u64 at)
     return go_u32(t, at) | (u64)go_u32(t, at + 4) << 32;
 }
 
-/* Is there a table at the start of these bytes? `load_bias` is what the header's address of the text may have been moved
- * by already. */
-static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const struct module *m)
+/* Is there a table at the start of these bytes? `text` is where the code starts if the table does not tell. Both may have
+ * been moved by the image's bias already. */
+static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const struct module *m, u64 text)
 {
     u32 magic;
     t->data = data;
@@ -51,6 +53,8 @@ static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const st
         return 0;
     t->flag_offset = magic == GO_MAGIC_1_18 ? 37 : 41;
     t->text = go_u64(t, 24);
+    if (!t->text)
+        t->text = text;
     if (t->text >= m->text_start + m->image_bias && t->text < m->text_end + m->image_bias)
         t->text -= m->image_bias;
     t->names = go_u64(t, 32);
@@ -229,22 +233,35 @@ static struct cfi_table *go_compile(struct agent *a, const struct module *m, con
     return table;
 }
 
+/* What moduledata has for the start of the code, 0 if it is not known where that is. */
+static u64 go_module_text(struct agent *a, const struct module *m, const struct elf_file *file)
+{
+    const struct elf_section *section = elf_section_find(file, ".go.module");
+    u64 text = 0;
+    if (section && section->addr && section->size >= GO_MODULE_TEXT + 8
+        && read_memory_sigsafe(a->pid, section->addr + GO_MODULE_TEXT + m->image_bias, &text, 8) != 8)
+        text = 0;
+    return text;
+}
+
 /* The table lies in a section of its own, or among others where gcc linked the program (-buildmode=pie). */
 static struct cfi_table *table_from_go(struct agent *a, const struct module *m, const struct elf_file *file)
 {
     static const char *const sections[] = {".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"};
     struct cfi_table *table = (struct cfi_table *)0;
     struct go_table go;
+    u64 text;
     u32 i;
     if (!elf_section_find(file, ".go.buildinfo"))
         return table;
+    text = go_module_text(a, m, file);
     for (i = 0; i < 3 && !table; i++) {
         const struct elf_section *section = elf_section_find(file, sections[i]);
         u64 bytes = section ? section->size : 0, at;
         u8 *copy = section && section->addr && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
         i64 got = copy ? read_memory_sigsafe(a->pid, section->addr + m->image_bias, copy, bytes) : -1;
         for (at = 0; (i64)at + GO_HEADER_BYTES <= got && !table; at += 8)
-            if (go_table_open(&go, copy + at, (u64)got - at, m))
+            if (go_table_open(&go, copy + at, (u64)got - at, m, text))
                 table = go_compile(a, m, &go);
         pages_free(copy, bytes);
     }

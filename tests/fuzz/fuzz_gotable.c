@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     module.text_end = TEXT_START + TEXT_BYTES_MAX;
     if (!agent.rules->count)
         agent.rules->count = 1;
-    struct cfi_table *table = go_table_open(&go, copy, size, &module) ? go_compile(&agent, &module, &go) : NULL;
+    u32 is_open = go_table_open(&go, copy, size, &module, module.text_start);
+    struct cfi_table *table = is_open ? go_compile(&agent, &module, &go) : NULL;
     for (u32 i = 0; table && i < table->row_count; i++) {
         require(table->rows[i].rule < agent.rules->count, "a row's rule exists");
         require(table->rows[i].pc_offset <= TEXT_BYTES_MAX, "rows lie in the text");

@@ -66,7 +66,7 @@ def table_of(data: bytes) -> GoTable | None:
 
 def chain_at(table: GoTable, file_addr: int) -> list[tuple[str, str, int]]:
     found = table.lookup(file_addr)
-    return [] if found is None else [tuple(frame) for frame in found.chain]
+    return [] if found is None else [(name, file, line) for name, file, line in found.chain]
 
 
 @pytest.mark.parametrize("relocated", [False, True])
