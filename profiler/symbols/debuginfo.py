@@ -7,11 +7,16 @@ numpy.
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+
+from flametap.model import Module
 from flametap.symbols.cache import DiskCache, entry_key
 from flametap.symbols.files import TargetFiles
 from flametap.symbols.job import DebugJob
 from flametap.symbols.lines import LinesError, LineSource
-from flametap.symbols.openfile import Image
+from flametap.symbols.openfile import Image, OpenFile
 from flametap.symbols.symcachetable import VERSIONS, SymcacheTable, version_of
 from flametap.symbols.workerprocess import Worker
 
@@ -43,20 +48,46 @@ class DebugInfo:
         self._cache = cache
         self._worker = Worker()
 
-    def read(self, image: Image) -> LineSource:
-        """The lines of a file with DWARF.
+    def cached(self, image: Image) -> LineSource | None:
+        """The lines of a file with DWARF if they were read in an earlier session: milliseconds."""
+        if image.file is None:
+            return None
+        with self._files_of(image) as files:
+            return self._from_cache(entry_key(image.elf.build_id, files), image.elf.base_addr)
+
+    def read(self, module: Module, image: Image) -> tuple[LineSource, str]:
+        """The lines of a file with DWARF, and what of them is missing (``""``: nothing).
+
+        Args:
+            module: the module.
+            image: its own file, or its separate debug file.
 
         Raises:
             LinesError: they cannot be had; the message says why.
         """
         if image.file is None:
             raise LinesError("debug information in memory is not read")
-        alt = self._files.open_alt_file(image)
-        try:
-            return self._read(image, alt)
-        finally:
-            if alt is not None:
-                alt.close()
+        with self._files_of(image) as files:
+            key, base_addr = entry_key(image.elf.build_id, files), image.elf.base_addr
+            lines = self._from_cache(key, base_addr)
+            if lines is not None:
+                return lines, ""
+            own_folder, own_name = os.path.split(module.path)
+            job = DebugJob(
+                debug=image.file.path,
+                base_addr=base_addr,
+                build_id=image.elf.build_id,
+                alt=files[1].path if len(files) > 1 else "",
+                roots=self._files.roots,
+                folders=(own_folder, image.file.folder(), *self._files.symbol_dirs),
+                names=(own_name, os.path.basename(image.file.path)),
+            )
+            descriptors = [file.fileno() for file in files]
+            built = self._worker.build(job, descriptors, image.elf.debug_info_bytes)
+            lines = open_symcache(built.payload, base_addr)
+            if not built.note:
+                self._cache.save(key, built.payload)
+            return lines, built.note
 
     def rest(self) -> None:
         """Nothing to read for now: gives the worker's memory back."""
@@ -66,24 +97,21 @@ class DebugInfo:
         """Breaks off what is being read."""
         self._worker.close()
 
-    def _read(self, image: Image, alt: Image | None) -> LineSource:
-        base_addr = image.elf.base_addr
-        files = [each.file for each in (image, alt) if each is not None and each.file is not None]
-        key = entry_key(image.elf.build_id, files)
+    def _from_cache(self, key: str, base_addr: int) -> LineSource | None:
         payload = self._cache.load(key)
         if payload is not None:
             try:
                 return open_symcache(payload, base_addr)
             except LinesError:
                 self._cache.forget(key)
-        job = DebugJob(
-            debug=files[0].path,
-            base_addr=base_addr,
-            build_id=image.elf.build_id,
-            alt=files[1].path if len(files) > 1 else "",
-        )
-        descriptors = [file.fileno() for file in files]
-        payload = self._worker.build(job, descriptors, image.elf.debug_info_bytes)
-        lines = open_symcache(payload, base_addr)
-        self._cache.save(key, payload)
-        return lines
+        return None
+
+    @contextlib.contextmanager
+    def _files_of(self, image: Image) -> Iterator[list[OpenFile]]:
+        """The files that a symcache is made from: the one with DWARF, then what dwz took out."""
+        alt = self._files.open_alt_file(image)
+        try:
+            yield [each.file for each in (image, alt) if each is not None and each.file is not None]
+        finally:
+            if alt is not None:
+                alt.close()

@@ -59,6 +59,16 @@ class TargetFiles:
         while self._held:
             os.close(self._held.pop())
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Prefixes that give a path of the target's a meaning here, the likeliest first."""
+        return tuple(self._roots)
+
+    @property
+    def symbol_dirs(self) -> tuple[str, ...]:
+        """The user's folders with debug files."""
+        return tuple(self._symbol_dirs)
+
     def is_main_executable(self, path: str) -> bool:
         """True when ``path`` is the program that the target runs."""
         try:

@@ -13,6 +13,14 @@ OPENED = ("debug", "alt")
 
 
 @dataclass(frozen=True)
+class Built:
+    """What became of a job."""
+
+    payload: bytes  # a symcache
+    note: str = ""  # what was missing, in a line for the user; such a symcache is not kept
+
+
+@dataclass(frozen=True)
 class DebugJob:
     """One file's debug information, to be made into a symcache."""
 
@@ -20,6 +28,10 @@ class DebugJob:
     base_addr: int  # its lowest loaded file_addr
     build_id: str = ""  # lower-case hex; picks the slice of a fat file
     alt: str = ""  # the file that .gnu_debugaltlink names
+    # Where files may be looked for that are only named inside of the debug file (split DWARF):
+    roots: tuple[str, ...] = ("",)  # prefixes that give an absolute path a meaning
+    folders: tuple[str, ...] = ()  # of the module's file and of the debug file, and the user's
+    names: tuple[str, ...] = ()  # of the module's file and of the debug file
 
     def to_json(self) -> str:
         """As one line."""
@@ -33,6 +45,9 @@ class DebugJob:
             ValueError, KeyError: it is not one.
         """
         values = json.loads(text)
+        for name, value in values.items():
+            if isinstance(value, list):
+                values[name] = tuple(value)
         come = iter(descriptors)
         for name in OPENED:
             if values[name]:

@@ -211,7 +211,9 @@ class Symbolizer:
                 note = f"symbols cannot be read: {error}"
         with self._changed:
             work.source, work.note = source, note
-            if work.resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
+            if work.resolver is not None and work.resolver.lines is not None:
+                self._has_lines(work, "")
+            elif work.resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
                 work.provisional = []
                 self._to_build.append(work)
             else:
@@ -222,7 +224,11 @@ class Symbolizer:
         if not image.elf.debug_info_bytes:
             work.debug = self._files.open_debug_file(work.module, image.elf)
         debug = None if work.debug is None else work.debug.elf
-        return ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
+        resolver = ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
+        with_dwarf = work.debug_image()
+        if with_dwarf is not None:
+            resolver.lines = self._debug_info.cached(with_dwarf)
+        return resolver
 
     def _name(self, work: ModuleWork, asked: list[Address]) -> None:
         resolver = work.resolver
@@ -270,7 +276,7 @@ class Symbolizer:
             try:
                 image = work.debug_image()
                 assert image is not None
-                lines = self._debug_info.read(image)
+                lines, note = self._debug_info.read(work.module, image)
             except Exception as error:  # never raises for a bad file: the note tells
                 note = str(error)
             with self._changed:
@@ -281,13 +287,16 @@ class Symbolizer:
         return self._closing or bool(self._to_build)
 
     def _finish_lines(self, work: ModuleWork, lines: LineSource | None, note: str) -> None:
-        work.note = note
         named, work.provisional = work.provisional or [], None
         if lines is None or work.resolver is None:
             self._pending -= len(named)
+            work.note = note
         else:
             work.resolver.lines = lines
-            work.source = "symcache"
             work.again += named
+            self._has_lines(work, note)
         work.close_debug()
         self._changed.notify_all()
+
+    def _has_lines(self, work: ModuleWork, note: str) -> None:
+        work.source, work.note = "symcache", note

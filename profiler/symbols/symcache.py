@@ -17,7 +17,7 @@ from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
-from flametap.symbols.job import DebugJob
+from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.lines import Chain, LinesError, SourceFrame
 from flametap.symbols.symcachetable import tidy_path
 
@@ -85,13 +85,13 @@ def build(path: str, base_addr: int) -> Symcache:
         raise LinesError(f"damaged debug information: {_first_line(error)}") from error
 
 
-def build_symcache(job: DebugJob) -> bytes:
+def build_symcache(job: DebugJob) -> Built:
     """The symcache for a job. Called in the worker's process.
 
     Raises:
         LinesError: no debug information, or damaged.
     """
-    return build(job.debug, job.base_addr).to_bytes()
+    return Built(build(job.debug, job.base_addr).to_bytes())
 
 
 def load(data: bytes, base_addr: int) -> Symcache:

@@ -22,9 +22,9 @@ import socket
 import threading
 
 from flametap.symbols.job import OPENED, DebugJob
-from flametap.symbols.lines import LinesError
 
 MAX_MESSAGE_BYTES = 1 << 16
+MAX_NOTE = 1000
 _NICE = 10
 _OUT_OF_MEMORY_FIRST = 1000  # oom_score_adj, proc(5)
 
@@ -38,21 +38,22 @@ def main(descriptor: int) -> None:
         message, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, len(OPENED))
         if not message:
             return
+        payload, note, error = -1, "", ""
         try:
-            payload, error = _answer(message, files), ""
+            payload, note = _answer(message, files)
         except MemoryError:
-            payload, error = -1, "reading its debug information needs too much memory"
-        except (LinesError, OSError, ValueError, TypeError, KeyError) as problem:
-            payload, error = -1, str(problem) or type(problem).__name__
+            error = "reading its debug information needs too much memory"
+        except Exception as problem:  # whatever a file can do to code that trusts it
+            error = str(problem) or type(problem).__name__
         for file in files:
             os.close(file)
-        answer = json.dumps({"error": error}).encode()
+        answer = json.dumps({"error": error[:MAX_NOTE], "note": note[:MAX_NOTE]}).encode()
         socket.send_fds(connection, [answer], [payload] if payload >= 0 else [])
         if payload >= 0:
             os.close(payload)
 
 
-def _answer(message: bytes, files: list[int]) -> int:
+def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
     request = json.loads(message)
     _limit(resource.RLIMIT_AS, request["memory_bytes"])
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -62,7 +63,8 @@ def _answer(message: bytes, files: list[int]) -> int:
     # Here, not above: a library that cannot be loaded is an answer, not a death.
     from flametap.symbols.symcache import build_symcache
 
-    return _memory_file(build_symcache(job))
+    built = build_symcache(job)
+    return _memory_file(built.payload), built.note
 
 
 def _memory_file(data: bytes) -> int:

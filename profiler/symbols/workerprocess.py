@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from flametap.symbols.job import DebugJob
+from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.lines import LinesError
 from flametap.symbols.worker import MAX_MESSAGE_BYTES
 
@@ -58,7 +58,7 @@ class Worker:
         self._lock = threading.Lock()
         self._closed = False
 
-    def build(self, job: DebugJob, files: Sequence[int], debug_info_bytes: int) -> bytes:
+    def build(self, job: DebugJob, files: Sequence[int], debug_info_bytes: int) -> Built:
         """The symcache for a job.
 
         Args:
@@ -84,10 +84,10 @@ class Worker:
         try:
             if not answer:
                 raise LinesError(self._death(cpu_s))
-            error_text = json.loads(answer)["error"]
-            if error_text or not received:
-                raise LinesError(error_text or "nothing came of its debug information")
-            return _contents(received[0])
+            said = json.loads(answer)
+            if said["error"] or not received:
+                raise LinesError(said["error"] or "nothing came of its debug information")
+            return Built(_contents(received[0]), said["note"])
         finally:
             for descriptor in received:
                 os.close(descriptor)
