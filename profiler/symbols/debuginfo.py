@@ -20,6 +20,8 @@ from flametap.symbols.openfile import Image, OpenFile
 from flametap.symbols.symcachetable import VERSIONS, SymcacheTable, version_of
 from flametap.symbols.workerprocess import Worker
 
+_OWN_PROC = f"/proc/{os.getpid()}"
+
 
 def open_symcache(payload: bytes, base_addr: int) -> LineSource:
     """A source of lines over a symcache.
@@ -78,7 +80,8 @@ class DebugInfo:
                 base_addr=base_addr,
                 build_id=image.elf.build_id,
                 alt=files[1].path if len(files) > 1 else "",
-                roots=self._files.roots,
+                # A root that we hold open is ours to the worker too, under another name.
+                roots=tuple(r.replace("/proc/self", _OWN_PROC, 1) for r in self._files.roots),
                 folders=(own_folder, image.file.folder(), *self._files.symbol_dirs),
                 names=(own_name, os.path.basename(image.file.path)),
             )

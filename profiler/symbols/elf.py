@@ -15,6 +15,7 @@ from __future__ import annotations
 import lzma
 import struct
 
+from flametap.symbols.fdetable import FdeTable
 from flametap.symbols.objectfile import ObjectError, ObjectFile, Read, Section, Segment
 
 SHT_SYMTAB = 2
@@ -130,7 +131,7 @@ class ElfFile(ObjectFile):
         if len(data) < 12 or data[0] != 1 or data[1] != 0x1B or data[2:4] != b"\x03\x3b":
             return None
         count = min(struct.unpack_from("<I", data, 8)[0], (len(data) - 12) // 8)
-        return FdeTable(self, section.addr, memoryview(data)[12 : 12 + count * 8])
+        return FdeTable(self, section.addr, data[12 : 12 + count * 8])
 
     def _bytes(self, offset: int, size: int, what: str) -> bytes:
         if offset + size > self._size:
@@ -185,44 +186,6 @@ class ElfFile(ObjectFile):
             if build_id:
                 return build_id
         return ""
-
-
-class FdeTable:
-    """Where functions begin and end according to the unwind tables: all that a stripped file still
-    tells.
-    """
-
-    def __init__(self, elf: ElfFile, header_addr: int, entries: memoryview) -> None:
-        self._elf = elf
-        self._header_addr = header_addr
-        self._entries = entries
-
-    def function_at(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end (file_addr) of the function that covers ``file_addr``."""
-        low, high = 0, len(self._entries) // 8
-        while low < high:
-            middle = (low + high) // 2
-            if self._start(middle) <= file_addr:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
-            return None
-        start = self._start(low - 1)
-        fde_addr = self._header_addr + struct.unpack_from("<i", self._entries, low * 8 - 4)[0]
-        fde = self._elf.at_addr(fde_addr, 16)
-        if len(fde) != 16:
-            return None
-        # length, CIE pointer, pc_begin, pc_range; pcrel|sdata4 unless pc_begin disagrees
-        # with the table.
-        _, _, begin, length = struct.unpack("<IIiI", fde)
-        if fde_addr + 8 + begin != start or not start <= file_addr < start + length:
-            return None
-        return start, start + length
-
-    def _start(self, index: int) -> int:
-        offset: int = struct.unpack_from("<i", self._entries, index * 8)[0]
-        return self._header_addr + offset
 
 
 def from_bytes(data: bytes) -> ElfFile:

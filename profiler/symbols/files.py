@@ -50,24 +50,15 @@ class TargetFiles:
         self._held: list[int] = []
         self._root = self._hold_root()
         # Where a path may mean something: to the target, then to us.
-        roots = list(dict.fromkeys((self._root, "")))
-        self._debug_files = DebugFiles(roots, symbol_dirs)
+        self.roots = tuple(dict.fromkeys((self._root, "")))
+        self.symbol_dirs = tuple(symbol_dirs)
+        self._debug_files = DebugFiles(self.roots, symbol_dirs)
         self._rejected: dict[int, list[str]] = {}
 
     def close(self) -> None:
         """Gives the target's root back; may be called again."""
         while self._held:
             os.close(self._held.pop())
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """Prefixes that give a path of the target's a meaning here, the likeliest first."""
-        return tuple(self._roots)
-
-    @property
-    def symbol_dirs(self) -> tuple[str, ...]:
-        """The user's folders with debug files."""
-        return tuple(self._symbol_dirs)
 
     def is_main_executable(self, path: str) -> bool:
         """True when ``path`` is the program that the target runs."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class LinesError(Exception):
     """Lines and inlined functions cannot be had; the message is one line for the user."""
 
 
-@dataclass(frozen=True)
-class SourceFrame:
+class SourceFrame(NamedTuple):
     """One function of an inline chain and the place in it."""
 
     symbol: str  # mangled where DWARF has a linkage name

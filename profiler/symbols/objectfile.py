@@ -9,7 +9,7 @@ Address words: a file_addr is an address as linked (ELF's vaddr, Mach-O's vmaddr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,8 +51,8 @@ class Segment:
 class FunctionStarts(Protocol):
     """Where functions begin and end: all that a stripped file still tells."""
 
-    def function_at(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end (file_addr) of the function that covers ``file_addr``."""
+    def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
+        """Start and end (file_addr) of the function that covers each address."""
 
 
 class ObjectFile:

@@ -11,13 +11,14 @@ chain is made into frames once, and all addresses that lead to it share one tupl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
 from flametap.symbols.demangle import demangle_many
-from flametap.symbols.elf import ElfError, ElfFile
+from flametap.symbols.elf import ElfFile
 from flametap.symbols.gonames import go_names
 from flametap.symbols.lines import Chain, LineSource
+from flametap.symbols.objectfile import ObjectError
 from flametap.symbols.plt import PltNames
 from flametap.symbols.symtab import Symbol, SymbolIndex
 from flametap.symbols.table import unnamed_function
@@ -68,7 +69,7 @@ class ModuleResolver:
         self.lacks_inlines = self._go is not None and self._go.lacks_inlines
         self._plt = PltNames(own, self._index)
         self._fdes = own.fde_table()
-        self._functions: dict[Function, Function] = {}
+        self._functions: dict[tuple[str, str, FrameKind], Function] = {}
         self._entry_files: dict[int, str] = {}
         self._names: dict[str, tuple[str, str]] = {}
         # By identity of symbol and chain, which the value keeps alive.
@@ -84,45 +85,48 @@ class ModuleResolver:
         chains: list[Chain] = [()] * len(file_addrs)
         if self.lines is not None:
             chains = self.lines.lookup_many(file_addrs)
-        self._prepare(symbols, chains)
-        answers: list[Frames] = []
-        for file_addr, symbol, chain in zip(file_addrs, symbols, chains, strict=True):
-            if self._go is not None and (in_go := self._go.frames(file_addr, symbol)):
-                answers.append(in_go)
-                continue
-            if not chain and symbol is None:
-                answers.append((Frame(self._unnamed(file_addr)),))
-                continue
-            key = (id(symbol), id(chain))
-            known = self._known.get(key)
-            if known is None:
-                known = self._known[key] = (symbol, chain, self._frames(symbol, chain))
-            answers.append(known[2])
+        keys = list(zip(map(id, symbols), map(id, chains), strict=True))
+        new = {
+            key: pair
+            for key, pair in zip(keys, zip(symbols, chains, strict=True), strict=True)
+            if key not in self._known
+        }
+        if new:
+            self._prepare(new.values())
+            for key, (symbol, chain) in new.items():
+                self._known[key] = (symbol, chain, self._frames(symbol, chain))
+        answers = [self._known[key][2] for key in keys]
+        if self._go is not None:
+            for i, (file_addr, symbol) in enumerate(zip(file_addrs, symbols, strict=True)):
+                answers[i] = self._go.frames(file_addr, symbol) or answers[i]
+        unnamed = [i for i, answer in enumerate(answers) if not answer]
+        if unnamed:
+            functions = self._unnamed([file_addrs[i] for i in unnamed])
+            for i, function in zip(unnamed, functions, strict=True):
+                answers[i] = (Frame(function),)
         return answers
 
-    def _prepare(self, symbols: list[Symbol | None], chains: list[Chain]) -> None:
-        """Gets what ``_frames`` needs for all new pairs at once: names, and files of functions."""
+    def _prepare(self, pairs: Iterable[tuple[Symbol | None, Chain]]) -> None:
+        """Gets what ``_frames`` needs for all pairs at once: names, and files of functions."""
         names: set[str] = set()
-        starts: dict[int, Symbol] = {}
-        for symbol, chain in zip(symbols, chains, strict=True):
-            if (id(symbol), id(chain)) in self._known:
-                continue
+        starts: set[int] = set()
+        for symbol, chain in pairs:
             if symbol is not None:
                 names.add(symbol.name)
-                if chain and symbol.start not in self._entry_files:
-                    starts[symbol.start] = symbol
-            names.update(frame.symbol for frame in chain)
+                if chain:
+                    starts.add(symbol.start)
+            names.update([frame.symbol for frame in chain])
         self._names.update(demangle_many(names.difference(self._names)))
+        starts.difference_update(self._entry_files)
         if self.lines is not None and starts:
             # The source file at a function's first instruction: one function, one file, one box.
             for start, chain in zip(starts, self.lines.lookup_many(list(starts)), strict=True):
                 self._entry_files[start] = chain[0].file if chain else ""
 
     def _frames(self, symbol: Symbol | None, chain: Chain) -> Frames:
-        """A symbol, a chain, or both."""
+        """The frames of a symbol, a chain, or both; none of neither."""
         if not chain:
-            assert symbol is not None
-            return (Frame(self._function(symbol.name)),)
+            return () if symbol is None else (Frame(self._function(symbol.name)),)
         outer = chain[0]
         name, file = outer.symbol, outer.file
         if symbol is not None:
@@ -139,22 +143,33 @@ class ModuleResolver:
     def _function(
         self, symbol: str, file: str = "", kind: FrameKind = FrameKind.NATIVE
     ) -> Function:
-        names = self._names.get(symbol)
-        if names is None:
-            names = self._names[symbol] = demangle_many([symbol])[symbol]
-        name, full_name = names
-        function = Function(name, self._module.name, file, kind, full_name)
-        return self._functions.setdefault(function, function)
+        function = self._functions.get((symbol, file, kind))
+        if function is None:
+            name, full_name = self._names[symbol]
+            function = Function(name, self._module.name, file, kind, full_name)
+            self._functions[symbol, file, kind] = function
+        return function
 
-    def _unnamed(self, file_addr: int) -> Function:
+    def _unnamed(self, file_addrs: list[int]) -> list[Function]:
+        """For code that neither symbols nor debug information cover."""
+        stubs: list[str | None] = []
+        covering: list[tuple[int, int] | None] = [None] * len(file_addrs)
         try:
-            stub = self._plt.lookup(file_addr)
+            stubs = [self._plt.lookup(file_addr) for file_addr in file_addrs]
+            if self._fdes is not None:
+                covering = self._fdes.functions_at(file_addrs)
+        except ObjectError:  # the file was truncated under us
+            stubs = [None] * len(file_addrs)
+        names = demangle_many(stub for stub in stubs if stub is not None)
+        module = self._module
+        functions = []
+        for file_addr, stub, place in zip(file_addrs, stubs, covering, strict=True):
             if stub is not None:
-                name, full_name = demangle_many([stub])[stub]
+                name, full_name = names[stub]
                 full_name = f"{full_name}@plt" if full_name else ""
-                return Function(f"{name}@plt", self._module.name, full_name=full_name)
-            covering = self._fdes.function_at(file_addr) if self._fdes is not None else None
-        except ElfError:  # the file was truncated under us
-            covering = None
-        start = file_addr if covering is None else covering[0]
-        return unnamed_function(RawFrame(self._module.module_id, start), self._module.name)
+                functions.append(Function(f"{name}@plt", module.name, full_name=full_name))
+            else:
+                start = file_addr if place is None else place[0]
+                frame = RawFrame(module.module_id, start)
+                functions.append(unnamed_function(frame, module.name))
+        return functions

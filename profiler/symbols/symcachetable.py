@@ -97,24 +97,46 @@ class SymcacheTable:
         )
         positions = np.searchsorted(self._starts, relative, side="right").astype(np.int64) - 1
         found = np.where((positions < 0) | (relative == _NONE), -1, positions + self._first)
+        self._make_chains(np.unique(found).tolist())
         chains = self._chains
-        for location in np.unique(found).tolist():
-            if location not in chains:
-                chains[location] = self._chain(location)
         return [chains[location] for location in found.tolist()]
 
-    def _chain(self, location: int) -> Chain:
+    def _make_chains(self, wanted: list[int]) -> None:
+        """Makes the chains of source locations, and those of what they were inlined into first."""
+        chains = self._chains
+        rows: dict[int, list[int]] = {}
+        pending = [location for location in wanted if location not in chains]
+        for _ in range(_MAX_DEPTH):
+            if not pending:
+                break
+            rows.update(zip(pending, self._locations[pending].tolist(), strict=True))
+            outer = {rows[location][3] for location in pending}
+            pending = [
+                location
+                for location in outer
+                if location < len(self._locations)
+                and not (chains.get(location) or location in rows)
+            ]
+        for location in wanted:
+            if location not in chains:
+                chains[location] = self._chain(location, rows)
+
+    def _chain(self, location: int, rows: dict[int, list[int]]) -> Chain:
         frames: list[SourceFrame] = []
-        while location < len(self._locations) and len(frames) < _MAX_DEPTH:
-            file, line, function, outer = self._locations[location].tolist()
-            if file == line == function == outer == _NONE:
+        outer: Chain = ()
+        while location in rows and len(frames) < _MAX_DEPTH:
+            file, line, function, into = rows[location]
+            if file == line == function == into == _NONE:
                 break  # marks the end of what is known
             frames.append(SourceFrame(self._name(function), self._path(file), line))
-            location = outer
-        if len(frames) == 1 and not frames[0].line and not frames[0].file:
+            location = into
+            outer = self._chains.get(into, ())
+            if outer:
+                break
+        if len(frames) == 1 and not outer and not frames[0].line and not frames[0].file:
             return ()  # from a symbol table
         frames.reverse()
-        return tuple(frames)
+        return (*outer, *frames)
 
     def _name(self, function: int) -> str:
         name = self._names.get(function)

@@ -90,7 +90,8 @@ class SymbolIndex:
         self._ends = self._starts + rows["size"]
         # Highest end of this and all earlier symbols: says when looking further back is of no use.
         self._reach = np.maximum.accumulate(self._ends) if len(rows) else self._ends
-        self._symbols: dict[tuple[int, int], Symbol] = {}
+        # By rows: the first and the last of those that a symbol was chosen from.
+        self._symbols: dict[tuple[int, int], Symbol | None] = {(-1, -1): None}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -112,19 +113,29 @@ class SymbolIndex:
             low, high = int(first[i]), int(found[i])
             reaching = self._ends[low : high + 1] > addrs[i]
             first[i] = low + int(np.argmax(reaching)) if reaching.any() else high
+        keys = list(zip(np.where(known, first, -1).tolist(), found.tolist(), strict=True))
         symbols = self._symbols
-        answers: list[Symbol | None] = []
-        for key, is_known in zip(
-            zip(first.tolist(), found.tolist(), strict=True), known.tolist(), strict=True
-        ):
-            if not is_known:
-                answers.append(None)
-                continue
-            symbol = symbols.get(key)
-            if symbol is None:
-                symbol = symbols[key] = self._best(*key)
-            answers.append(symbol)
-        return answers
+        self._make_symbols(set(keys).difference(symbols))
+        return [symbols[key] for key in keys]
+
+    def _make_symbols(self, keys: set[tuple[int, int]]) -> None:
+        """Makes the symbols of runs of rows: the best of their names, ``read``, not
+        ``__GI___read``.
+        """
+        columns = self._rows[["rank", "table", "name"]]
+        lasts = [last for _, last in keys]
+        starts = self._starts[lasts].tolist()
+        alone = columns[lasts].tolist()
+        for (first, last), start, (_, table, place) in zip(keys, starts, alone, strict=True):
+            if first == last:
+                name = strip_clone(self._name(table, place))
+            else:
+                names = []
+                for rank, table, place in columns[max(first, last + 1 - _MAX_ALIASES) : last + 1]:
+                    name = strip_clone(self._name(int(table), int(place)))
+                    names.append((int(rank), len(name) - len(name.lstrip("_")), len(name), name))
+                name = min(names)[3]
+            self._symbols[first, last] = Symbol(name, start)
 
     def _covering(self, addrs: _Indexes) -> _Indexes:
         """Row of the symbol at each address, -1 where there is none."""
@@ -145,14 +156,6 @@ class SymbolIndex:
         sizeless = (found < 0) & (last >= 0)
         sizeless &= (self._rows["size"][last] == 0) & (addrs < self._rows["end"][last])
         return np.where(sizeless, last, found)
-
-    def _best(self, first: int, last: int) -> Symbol:
-        """The best of the names in a run of rows: ``read``, not ``__GI___read``."""
-        names = []
-        for row in self._rows[max(first, last + 1 - _MAX_ALIASES) : last + 1]:
-            name = strip_clone(self._name(int(row["table"]), int(row["name"])))
-            names.append((int(row["rank"]), len(name) - len(name.lstrip("_")), len(name), name))
-        return Symbol(min(names)[3], int(self._starts[last]))
 
     def _name(self, table: int, offset: int) -> str:
         strings = self._strings[table]

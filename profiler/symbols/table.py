@@ -104,10 +104,11 @@ class SymbolTable:
         with self._lock:
             self._reach(max(address_ids) + 1)
             stored: dict[int, int] = {}  # id of a sequence → its place in the pool
+            ids: dict[int, int] = {}  # id of a function object → its id here: spares hashing it
             for address_id, sequence in zip(address_ids, frames, strict=True):
                 place = stored.get(id(sequence))
                 if place is None:
-                    place = stored[id(sequence)] = self._store(sequence)
+                    place = stored[id(sequence)] = self._store(sequence, ids)
                 self._first[address_id] = place
                 self._count[address_id] = len(sequence)
                 self._named[address_id] = 1
@@ -121,7 +122,7 @@ class SymbolTable:
     def frames(self, address_id: int) -> list[Frame]:
         """The frames of one address, outermost first; a stand-in when it has no names yet."""
         with self._lock:
-            self._reach(address_id + 1)
+            self._stand_in(address_id + 1)
             first = self._first[address_id]
             return [
                 Frame(self._functions[self._pool_functions[i]], self._pool_lines[i])
@@ -133,7 +134,7 @@ class SymbolTable:
         touch.
         """
         with self._lock:
-            self._reach(n_addresses)
+            self._stand_in(n_addresses)
             return FramePool(
                 self._first[:n_addresses],
                 self._count[:n_addresses],
@@ -159,21 +160,33 @@ class SymbolTable:
             self._functions.append(function)
         return function_id
 
-    def _store(self, frames: Sequence[Frame]) -> int:
+    def _store(self, frames: Sequence[Frame], ids: dict[int, int]) -> int:
         # What an address pointed at before stays in the pool unused: one entry per stand-in at the
         # most, as an address gets its names once or twice.
         place = len(self._pool_functions)
         for frame in frames:
-            self._pool_functions.append(self._function_id(frame.function))
+            function_id = ids.get(id(frame.function))
+            if function_id is None:
+                function_id = ids[id(frame.function)] = self._function_id(frame.function)
+            self._pool_functions.append(function_id)
             self._pool_lines.append(frame.line)
         return place
 
     def _reach(self, n_addresses: int) -> None:
-        """Give all addresses below ``n_addresses`` an entry, with a stand-in where there is none
-        yet.
-        """
-        for address_id in range(len(self._count), n_addresses):
-            stand_in = Frame(unnamed_function(*self._locate(address_id)))
-            self._first.append(self._store([stand_in]))
-            self._count.append(1)
-            self._named.append(0)
+        """Give all addresses below ``n_addresses`` an entry, empty where there is none yet."""
+        more = n_addresses - len(self._count)
+        if more > 0:
+            zeros = array("i", bytes(more * self._first.itemsize))
+            self._first += zeros
+            self._count += zeros
+            self._named += bytes(more)
+
+    def _stand_in(self, n_addresses: int) -> None:
+        """Give all addresses below ``n_addresses`` that have no frames a stand-in."""
+        self._reach(n_addresses)
+        if self._count.count(0):
+            for address_id in range(n_addresses):
+                if not self._count[address_id]:
+                    frame = Frame(unnamed_function(*self._locate(address_id)))
+                    self._first[address_id] = self._store([frame], {})
+                    self._count[address_id] = 1

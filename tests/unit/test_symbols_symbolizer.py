@@ -13,6 +13,7 @@ import pytest
 
 from flametap.model import FrameKind, Module, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.job import Built
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.workerprocess import Worker
 from objects import compile_object, module_of, open_elf, split_debug, symbols
@@ -160,7 +161,7 @@ def test_names_come_before_debug_information_is_read(
     build = Worker.build
     named_before = []
 
-    def slow_build(reader: Worker, *rest: Any) -> bytes:
+    def slow_build(reader: Worker, *rest: Any) -> Built:
         deadline = time.monotonic() + WAIT_S
         while names(table, 0) != ["outer"] and time.monotonic() < deadline:
             time.sleep(0.005)

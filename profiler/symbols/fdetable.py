@@ -1,0 +1,79 @@
+"""Where functions begin and end according to the unwind tables: all that a stripped file still
+tells.
+
+Source: LSB core, ".eh_frame" and ".eh_frame_hdr".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flametap.symbols.objectfile import ObjectFile
+
+_FDE_BYTES = 16  # length, CIE pointer, pc_begin, pc_range
+# More functions than these at once: their part of .eh_frame is read in one piece, up to a size.
+_SINGLE_READS = 50
+_MAX_SPAN_BYTES = 64 << 20
+_MAX_ADDR = 1 << 61
+
+_Indexes = NDArray[np.int64]
+
+
+class FdeTable:
+    """The binary search table of ``.eh_frame_hdr``, encoded as every linker writes it.
+
+    Args:
+        elf: the file, for the entries that the table points at.
+        header_addr: file_addr that its offsets count from.
+        entries: pairs of i32: start of a function, its FDE.
+    """
+
+    def __init__(self, elf: ObjectFile, header_addr: int, entries: bytes) -> None:
+        self._elf = elf
+        offsets = np.frombuffer(entries, "<i4").reshape(-1, 2)
+        self._starts = offsets[:, 0].astype(np.int64) + header_addr
+        self._fdes = offsets[:, 1].astype(np.int64) + header_addr
+
+    def function_at(self, file_addr: int) -> tuple[int, int] | None:
+        """Start and end (file_addr) of the function that covers ``file_addr``."""
+        return self.functions_at([file_addr])[0]
+
+    def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
+        """Start and end (file_addr) of the function that covers each address.
+
+        Raises:
+            ObjectError: the file cannot be read any more.
+        """
+        if not len(self._starts):
+            return [None] * len(file_addrs)
+        addrs = np.array([a if 0 <= a < _MAX_ADDR else -1 for a in file_addrs], np.int64)
+        rows = np.searchsorted(self._starts, addrs, side="right") - 1
+        begun, position = np.unique(np.maximum(rows, 0), return_inverse=True)
+        fdes = self._read(self._fdes[begun])
+        starts = self._starts[begun]
+        # pcrel|sdata4 unless pc_begin disagrees with the table. A size of 0 covers nothing.
+        agrees = self._fdes[begun] + 8 + fdes[:, 2].astype(np.int64) == starts
+        ends = starts + np.where(agrees, fdes[:, 3].astype(np.int64) & 0xFFFFFFFF, 0)
+        covered = (rows >= 0) & (addrs >= starts[position]) & (addrs < ends[position])
+        return [
+            (start, end) if is_covered else None
+            for start, end, is_covered in zip(
+                starts[position].tolist(), ends[position].tolist(), covered.tolist(), strict=True
+            )
+        ]
+
+    def _read(self, addrs: _Indexes) -> NDArray[np.int32]:
+        """The first words of the FDEs at these addresses; zeros for one outside of the file."""
+        low, high = int(addrs.min()), int(addrs.max()) + _FDE_BYTES
+        if len(addrs) > _SINGLE_READS and high - low <= _MAX_SPAN_BYTES:
+            data = self._elf.at_addr(low, high - low)
+            if len(data) == high - low:
+                places = (addrs - low)[:, None] + np.arange(_FDE_BYTES)
+                words: NDArray[np.int32] = np.frombuffer(data, np.uint8)[places].view("<i4")
+                return words
+        parts = [self._elf.at_addr(addr, _FDE_BYTES) for addr in addrs.tolist()]
+        whole = b"".join(part if len(part) == _FDE_BYTES else bytes(_FDE_BYTES) for part in parts)
+        return np.frombuffer(whole, "<i4").reshape(-1, 4)
