@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flametap.symbols.macho import MachOFile
+from flametap.symbols.machosymbols import has_debug_map
 from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
 
@@ -33,9 +35,22 @@ def advice(image: Image, debug: Image | None, resolver: ModuleResolver) -> str:
     if resolver.tables == "gopclntab":
         lacks = ": no inlined functions" if resolver.lacks_inlines else ""
         return f"names and lines from Go's own table{lacks}"
+    if isinstance(image.elf, MachOFile):
+        return _apple_advice(image.elf, resolver)
     if resolver.tables == "symtab":
         return "no debug information: no inlined functions and lines"
     what = "only exported names" if resolver.tables == "dynsym" else "no names"
     build_id = image.elf.build_id
     which = f" for build-id {build_id}" if build_id else ""
     return f"stripped: {what}; install its debug package or give --symbol-dir a file{which}"
+
+
+def _apple_advice(file: MachOFile, resolver: ModuleResolver) -> str:
+    """For an image of an Apple system, whose debug information is in a dSYM bundle."""
+    what = "no debug information: no inlined functions and lines"
+    if resolver.tables != "symtab":
+        names = "only exported names" if resolver.tables == "dynsym" else "no names"
+        what = f"stripped: {names}"
+    make = "run dsymutil where it was built, and " if has_debug_map(file) else ""
+    which = f" (UUID {file.build_id})" if file.build_id else ""
+    return f"{what}; {make}give --symbol-dir the folder of {resolver.module_name}.dSYM{which}"

@@ -16,7 +16,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from flametap.model import Module
+from flametap.symbols import dsym
 from flametap.symbols.links import alt_link, debug_link, supplement_id
+from flametap.symbols.macho import MachOFile
 from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import Image, open_image
 from flametap.symbols.symboldirs import (
@@ -60,12 +62,34 @@ class DebugFiles:
                 reason = "is of another build (CRC)"
             else:
                 reason = ""
-            if not reason and not (image.elf.has_symtab or image.elf.debug_info_bytes):
+            if not (reason or image.elf.has_symtab or image.elf.debug_info_bytes):
                 reason = "has no symbols"
             return reason
 
+        if isinstance(own, MachOFile):
+            found = self._open_dsym(module, own)
+            if found is not None or own.has_symtab:
+                return found
         places = self._debug_places(module, own.build_id, link.name if link else "")
-        return _first(places, reason_against, rejected)
+        return _first(places, reason_against, rejected, own.build_id)
+
+    def _open_dsym(self, module: Module, own: MachOFile) -> Image | None:
+        def reason_against(image: Image) -> str:
+            if not image.elf.debug_info_bytes:
+                return "has no debug information"
+            return _other_build(image.elf.build_id, own.build_id)
+
+        return _first(self._apple_places(module), reason_against, [], own.build_id)
+
+    def open_apple(self, module: Module) -> Image | None:
+        """The file of a module that was recorded on an Apple system, or its dSYM alone, from beside
+        its path or from the user's folders.
+        """
+
+        def reason_against(image: Image) -> str:
+            return _other_build(image.elf.build_id, module.build_id)
+
+        return _first(self._apple_places(module), reason_against, [], module.build_id)
 
     def open_common(self, image: Image, rejected: list[str]) -> Image | None:
         """The file in which dwz put what ``image`` has in common with others; see ``open_for``."""
@@ -96,6 +120,10 @@ class DebugFiles:
                 ):
                     yield root, path, "debug link"
 
+    def _apple_places(self, module: Module) -> Iterator[_Place]:
+        for root, path in dsym.places(self._symbol_dirs, self._roots, module.path, module.build_id):
+            yield root, path, "dSYM" if dsym.INSIDE in path else "symbol folder"
+
     def _common_places(self, image: Image, name: str, build_id: str) -> Iterator[_Place]:
         if name.startswith("/"):
             yield from ((root, name, "dwz link") for root in self._roots)
@@ -111,12 +139,15 @@ class DebugFiles:
 
 
 def _first(
-    places: Iterator[_Place], reason_against: Callable[[Image], str], rejected: list[str]
+    places: Iterator[_Place],
+    reason_against: Callable[[Image], str],
+    rejected: list[str],
+    build_id: str = "",
 ) -> Image | None:
-    """The first image that nothing is said against."""
+    """The first image that nothing is said against; ``build_id`` chooses the part of a fat file."""
     for root, path, origin in places:
         try:
-            image = open_image(path, root, origin=origin)
+            image = open_image(path, root, origin=origin, build_id=build_id)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             continue
         except OSError as error:

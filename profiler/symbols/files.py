@@ -84,7 +84,7 @@ class TargetFiles:
         problem = "not found"
         for root, via, origin in self._places(module, mapping):
             try:
-                image = open_image(module.path, root, via, origin)
+                image = open_image(module.path, root, via, origin, build_id=module.build_id)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -97,11 +97,14 @@ class TargetFiles:
                 return image
             image.close()
             problem = _REPLACED
-        copy = self._copy_module(module, mapping)
-        if copy is not None:
-            return copy
+        found = self._copy_module(module, mapping) or self._debug_files.open_apple(module)
+        if found is not None:
+            return found
         if mapping is not None and mapping.path.endswith(" (deleted)"):
             problem = "the file was deleted since the process started; run as root to read it"
+        if problem == "not found" and self._proc is None:
+            which = f" (build-id {module.build_id})" if module.build_id else ""
+            problem = f"not found on this machine; give --symbol-dir its folder{which}"
         raise FilesError(problem)
 
     def open_debug_file(self, module: Module, own: ObjectFile) -> Image | None:

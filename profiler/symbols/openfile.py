@@ -16,7 +16,9 @@ import stat
 import zlib
 from typing import NamedTuple
 
-from flametap.symbols.elf import ElfError, ElfFile
+from flametap.symbols.elf import ElfError
+from flametap.symbols.objectfile import ObjectFile
+from flametap.symbols.objects import open_object
 
 _MAX_LINKS = 40  # as in the kernel's walk
 # A file's CRC is read in full; what is larger has a build-id, or is not worth the minutes.
@@ -103,7 +105,7 @@ class Image(NamedTuple):
     in words.
     """
 
-    elf: ElfFile
+    elf: ObjectFile
     file: OpenFile | None
     origin: str = ""
 
@@ -113,16 +115,24 @@ class Image(NamedTuple):
             self.file.close()
 
 
-def open_image(path: str, root: str = "", via: str = "", origin: str = "") -> Image:
-    """Opens an ELF file; for the arguments see ``OpenFile`` and ``Image``.
+def open_image(
+    path: str,
+    root: str = "",
+    via: str = "",
+    origin: str = "",
+    *,
+    build_id: str = "",
+    arch: str = "",
+) -> Image:
+    """Opens an object file; for the arguments see ``OpenFile``, ``Image`` and ``open_object``.
 
     Raises:
         OSError: it cannot be opened, or is no regular file.
-        ElfError: it is not an ELF file that we can read.
+        ObjectError: it is not an object file that we can read.
     """
     file = OpenFile(path, root, via)
     try:
-        return Image(ElfFile(file.read, file.size), file, origin)
+        return Image(open_object(file.read, file.size, build_id, arch), file, origin)
     except BaseException:
         file.close()
         raise

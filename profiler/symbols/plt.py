@@ -9,8 +9,8 @@ import re
 import struct
 
 from flametap.symbols.demangle import strip_clone
-from flametap.symbols.elf import EM_X86_64, SHT_NOBITS, SHT_RELA, ElfFile
-from flametap.symbols.objectfile import Section
+from flametap.symbols.elf import EM_X86_64, SHT_NOBITS, SHT_RELA
+from flametap.symbols.objectfile import ObjectFile, Section
 from flametap.symbols.symtab import SymbolIndex
 
 _RELA = struct.Struct("<QQq")
@@ -29,7 +29,7 @@ class PltNames:
     function.
     """
 
-    def __init__(self, elf: ElfFile, index: SymbolIndex) -> None:
+    def __init__(self, elf: ObjectFile, index: SymbolIndex) -> None:
         self._elf = elf
         self._index = index
         self._sections = [

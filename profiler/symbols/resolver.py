@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
 from flametap.symbols.demangle import demangle_many
-from flametap.symbols.elf import ElfFile
 from flametap.symbols.gonames import go_names
 from flametap.symbols.lines import Chain, LineSource
-from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.macho import MachOFile
+from flametap.symbols.machosymbols import StubNames
+from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.plt import PltNames
 from flametap.symbols.symtab import Symbol, SymbolIndex
 from flametap.symbols.table import unnamed_function
@@ -41,11 +42,11 @@ class ModuleResolver:
         lacks_inlines: True for a Go program whose inlined functions could not be found.
 
     Raises:
-        ElfError: a table is damaged.
+        ObjectError: a table is damaged.
     """
 
     def __init__(
-        self, module: Module, own: ElfFile, debug: ElfFile | None, *, inlines: bool = True
+        self, module: Module, own: ObjectFile, debug: ObjectFile | None, *, inlines: bool = True
     ) -> None:
         self.lines: LineSource | None = None
         self._module = module
@@ -67,13 +68,27 @@ class ModuleResolver:
         if self._go is not None:
             self.tables = "gopclntab"
         self.lacks_inlines = self._go is not None and self._go.lacks_inlines
-        self._plt = PltNames(own, self._index)
+        self._stubs: PltNames | StubNames
+        if isinstance(own, MachOFile):
+            self._stubs = StubNames(own)
+        else:
+            self._stubs = PltNames(own, self._index)
         self._fdes = own.fde_table()
         self._functions: dict[tuple[str, str, FrameKind], Function] = {}
         self._entry_files: dict[int, str] = {}
         self._names: dict[str, tuple[str, str]] = {}
         # By identity of symbol and chain, which the value keeps alive.
         self._known: dict[tuple[int, int], tuple[Symbol | None, Chain, Frames]] = {}
+
+    @property
+    def module_name(self) -> str:
+        """The file name of the module."""
+        return self._module.name
+
+    @property
+    def name_count(self) -> int:
+        """How many names for functions its symbol tables hold."""
+        return len(self._index)
 
     def resolve(self, file_addr: int) -> Frames:
         """The frames at ``file_addr``, outermost first; at least one."""
@@ -155,7 +170,7 @@ class ModuleResolver:
         stubs: list[str | None] = []
         covering: list[tuple[int, int] | None] = [None] * len(file_addrs)
         try:
-            stubs = [self._plt.lookup(file_addr) for file_addr in file_addrs]
+            stubs = [self._stubs.lookup(file_addr) for file_addr in file_addrs]
             if self._fdes is not None:
                 covering = self._fdes.functions_at(file_addrs)
         except ObjectError:  # the file was truncated under us

@@ -65,12 +65,13 @@ class Symcache:
         return cast(bytes, self._cache.open_stream().read())  # type: ignore[no-untyped-call]
 
 
-def build(path: str, base_addr: int) -> Symcache:
-    """Makes a symcache from the debug information of an ELF file. Takes seconds for a large file.
+def build(path: str, base_addr: int, build_id: str = "") -> Symcache:
+    """Makes a symcache from the debug information of an object file; seconds for a large one.
 
     Args:
-        path: the ELF file with DWARF; ``/proc/self/fd/N`` will do.
+        path: the file with DWARF; ``/proc/self/fd/N`` will do.
         base_addr: its lowest loaded file_addr.
+        build_id: which part of a fat Mach-O file is wanted.
 
     Raises:
         LinesError: no debug information, or damaged.
@@ -80,7 +81,8 @@ def build(path: str, base_addr: int) -> Symcache:
         objects = list(archive.iter_objects())
         if not objects:
             raise LinesError("no object in the file")
-        return Symcache(objects[0].make_symcache(), base_addr)
+        right = [o for o in objects if o.debug_id.replace("-", "")[:32] == build_id]
+        return Symcache((right or objects)[0].make_symcache(), base_addr)
     except (SymbolicError, OSError, LookupError, RuntimeError) as error:
         raise LinesError(f"damaged debug information: {_first_line(error)}") from error
 
@@ -91,7 +93,7 @@ def build_symcache(job: DebugJob) -> Built:
     Raises:
         LinesError: no debug information, or damaged.
     """
-    return Built(build(job.debug, job.base_addr).to_bytes())
+    return Built(build(job.debug, job.base_addr, job.build_id).to_bytes())
 
 
 def load(data: bytes, base_addr: int) -> Symcache:

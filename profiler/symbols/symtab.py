@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flametap.symbols.demangle import strip_clone
-from flametap.symbols.elf import SHF_EXECINSTR, SHT_NOBITS, ElfError, ElfFile
-from flametap.symbols.objectfile import Section
+from flametap.symbols.elf import SHF_EXECINSTR, SHT_NOBITS, ElfError
+from flametap.symbols.macho import MachOFile
+from flametap.symbols.machosymbols import function_symbols
+from flametap.symbols.objectfile import ObjectFile, Section
 
 _SYMBOL = np.dtype(
     [
@@ -63,7 +65,7 @@ class Symbol(NamedTuple):
 
 
 class SymbolIndex:
-    """Function symbols of a module, from tables of one or more ELF files with the same addresses.
+    """Function symbols of a module, from tables of one or more files with the same addresses.
 
     Args:
         tables: (file, section name) pairs; sections that do not exist are passed over.
@@ -72,10 +74,19 @@ class SymbolIndex:
         ElfError: a table is damaged.
     """
 
-    def __init__(self, tables: list[tuple[ElfFile, str]]) -> None:
+    def __init__(self, tables: list[tuple[ObjectFile, str]]) -> None:
         self._strings: list[bytes] = []
         parts = [np.empty(0, ROWS)]
         for elf, name in tables:
+            if isinstance(elf, MachOFile):
+                table = function_symbols(elf)
+                rows = np.zeros(len(table.starts), ROWS)
+                rows["start"], rows["size"], rows["end"] = table.starts, table.sizes, table.ends
+                rows["rank"], rows["name"] = table.ranks, table.names
+                rows["table"] = len(self._strings)
+                self._strings.append(table.strings)
+                parts.append(rows)
+                continue
             section = elf.section(name)
             if section is not None and section.kind != SHT_NOBITS and section.size:
                 rows, strings = _read_table(elf, section, sizeless=name != ".dynsym")
@@ -164,7 +175,7 @@ class SymbolIndex:
         return strings[offset:end].decode("utf-8", "replace")
 
 
-def _read_table(elf: ElfFile, section: Section, *, sizeless: bool) -> tuple[NDArray[Any], bytes]:
+def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[NDArray[Any], bytes]:
     """The functions of one ELF symbol table, in no order, and its string table."""
     if section.link >= len(elf.sections):
         raise ElfError(f"{section.name} has no string table")

@@ -230,7 +230,7 @@ def test_bad_files_become_notes(program: Path, table: SymbolTable, make: Make) -
     assert worker.wait_idle(WAIT_S)
     assert len(worker.sources()) == len(modules)
     notes = {source.module_id: source.note for source in worker.sources()}
-    assert notes[40] == "not found"
+    assert "not found" in notes[40]
     assert "regular" in notes[41]
     assert "another one" in notes[42]
     assert names(table, 40) == [f"all+{file_addr:#x}"]
