@@ -64,15 +64,17 @@ class Handshake:
         """Takes every connection that the attach has made away from Frida, which finds it ended.
 
         Returns:
-            new descriptors of them: at the other end they are open until these are closed.
+            new descriptors of them: at the other end they are open until these are closed. None
+            when called again.
         """
-        taken = []
+        taken: list[int] = []
         for fd, _ in sorted(_unix_sockets() - self._sockets_before):
             with contextlib.suppress(OSError):
                 taken.append(os.dup(fd))
                 nobody, ended = socket.socketpair()
                 with nobody, ended:
                     os.dup2(ended.fileno(), fd, inheritable=False)
+        self._sockets_before = _unix_sockets()
         return taken
 
     def _states(self, pid: int) -> dict[int, str]:

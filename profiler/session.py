@@ -220,6 +220,7 @@ class Session:
         try:
             return bounded(attach, ATTACH_TIMEOUT_S, "attach", is_stuck)
         except BaseException:
+            self._leave_standing()
             cancellable.cancel()
             raise
 
@@ -272,6 +273,8 @@ class Session:
         as soon as it goes on.
         """
         script, session, handshake = self._script, self._session, self._handshake
+        if script is None:
+            self._leave_standing()
         self._script = self._session = self._handshake = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
@@ -279,8 +282,6 @@ class Session:
         def is_hopeless() -> bool:
             return standstill.lasts() or (handshake is not None and handshake.is_stuck())
 
-        if handshake is not None and session is not None and script is None:
-            self._leave_standing(handshake)
         if script is not None and not was_ended:
             with contextlib.suppress(Exception):
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless)
@@ -295,13 +296,14 @@ class Session:
                 self._wait_until_left(standstill.lasts)
         self.ended.set()
 
-    def _leave_standing(self, handshake: Handshake) -> None:
-        """Where the target stands still while it makes our script, whatever Frida says from now on
-        must not reach it: it ends the connection itself, some time after it goes on.
+    def _leave_standing(self) -> None:
+        """Where the target stands still in the middle of an attach, nothing that Frida says from
+        now on may reach it.
         """
-        if Standstill(self.pid, patience=1).lasts():
-            descriptors = handshake.take_over()
-            caretaker.start(self.pid, descriptors)
+        if self._handshake is not None and Standstill(self.pid, patience=1).lasts():
+            descriptors = self._handshake.take_over()
+            if descriptors:
+                caretaker.start(self.pid, descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
 
