@@ -274,7 +274,7 @@ class Capture:
         new = self.profile.addresses_since(self._named)
         if new:
             self._named += len(new)
-            self.symbolizer.submit_many(new)
+            self.symbolizer.submit_many(new, self.profile.now_ns)
 
     def _finish(self, reason: str) -> None:
         self._drain()

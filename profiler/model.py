@@ -105,7 +105,7 @@ class Function:
     """What boxes are merged by: everything but the line."""
 
     name: str  # short, demangled: no parameters, no return type
-    module: str  # file name of the module, "" for synthetic frames
+    module: str  # file name of the module, "[jit]" for code outside any, "" for synthetic frames
     file: str = ""  # source file, "" if not known
     kind: FrameKind = FrameKind.NATIVE
     full_name: str = ""  # demangled with parameters; "" when the same as ``name``
@@ -125,7 +125,8 @@ class SymbolSource:
 
     module_id: int
     module: str
-    source: str  # "symcache", "symtab", "gopclntab", "dynsym", "none", "pending"
+    # "symcache", "symtab", "gopclntab", "dynsym", "perf map", "jitdump", "none", "pending"
+    source: str
     note: str = ""  # what is missing and how to get it
     has_lines: bool = False
 

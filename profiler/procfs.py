@@ -11,6 +11,7 @@ Source: proc(5), Documentation/filesystems/proc.rst, cgroups(7).
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,7 @@ class ProcessStatus:
     capabilities_permitted: int  # bit mask
     capabilities_effective: int
     seccomp: int  # 0 none, 1 strict, 2 filter
+    own_pid: int  # what the process itself sees: in the innermost of its pid namespaces
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def read_status(pid: int, proc: str = PROC) -> ProcessStatus:
         capabilities_permitted=int(lines.get("CapPrm", "0"), 16),
         capabilities_effective=int(lines.get("CapEff", "0"), 16),
         seccomp=int(lines.get("Seccomp", "0")),
+        own_pid=int(lines.get("NSpid", lines["Pid"]).split()[-1]),
     )
 
 
@@ -109,6 +112,15 @@ def list_tasks(pid: int, proc: str = PROC) -> list[int]:
 def read_task_state(pid: int, tid: int, proc: str = PROC) -> str:
     """One letter: R S D T t Z X I."""
     return _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0]
+
+
+def read_start_s(pid: int, proc: str = PROC) -> float:
+    """When the process started, on the clock of ``time.time``; right to some hundredths of a
+    second unless that clock was set since.
+    """
+    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22, starttime
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot_s
 
 
 def read_task_seccomp(pid: int, tid: int, proc: str = PROC) -> tuple[int, int]:

@@ -12,6 +12,7 @@ No file can make it raise: what goes wrong becomes a note on the module.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.jit import JitNames
 from flametap.symbols.lines import LineSource
 from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
@@ -61,6 +63,7 @@ class Symbolizer:
         self._files = TargetFiles(pid, symbol_dirs)
         self._cache = DiskCache(cache_dir)
         self._debug_info = DebugInfo(self._files, self._cache)
+        self._jit = JitNames(table, pid, inlines=inlines)
         self._inlines = inlines
         self._works: dict[int, ModuleWork] = {}
         self._orphans: dict[int, list[Address]] = {}  # module not announced yet
@@ -83,6 +86,7 @@ class Symbolizer:
                 return
             hold = self._held < MAX_HELD_FILES
             self._held += hold
+        self._jit.see_module(module)
         work = ModuleWork(module, is_main=self._files.is_main_executable(module.path))
         if hold:
             self._open(work)
@@ -94,16 +98,17 @@ class Symbolizer:
         """Asks for the names of one address."""
         self.submit_many([(address_id, frame)])
 
-    def submit_many(self, addresses: Iterable[tuple[int, RawFrame]]) -> None:
-        """Asks for the names of addresses, each once; the module may be announced later."""
+    def submit_many(self, addresses: Iterable[tuple[int, RawFrame]], seen_ns: int = 0) -> None:
+        """Asks for the names of addresses, each once; the module may be announced later.
+
+        Args:
+            addresses: address ids and what they stand for.
+            seen_ns: when they were seen at the latest, CLOCK_MONOTONIC of the target; 0: not known.
+        """
         by_module: dict[int, list[Address]] = {}
         for address_id, frame in addresses:
             by_module.setdefault(frame.module_id, []).append((address_id, frame.addr))
-        outside = by_module.pop(0, [])
-        self._table.set_many(
-            [address_id for address_id, _ in outside],
-            [(Frame(unnamed_function(RawFrame(0, addr), "")),) for _, addr in outside],
-        )
+        self._jit.submit(by_module.pop(0, ()), seen_ns)
         with self._changed:
             for module_id, asked in by_module.items():
                 self._pending += len(asked)
@@ -116,7 +121,7 @@ class Symbolizer:
     @property
     def pending(self) -> int:
         """Addresses whose final names are still to come."""
-        return self._pending
+        return self._pending + self._jit.pending
 
     @property
     def note(self) -> str:
@@ -129,11 +134,14 @@ class Symbolizer:
         Returns:
             False when the time was not enough.
         """
+        deadline = time.monotonic() + timeout_s
         with self._changed:
-            return self._changed.wait_for(
+            if not self._changed.wait_for(
                 lambda: self._closing or self._pending == sum(map(len, self._orphans.values())),
                 timeout_s,
-            )
+            ):
+                return False
+        return self._jit.wait_idle(deadline - time.monotonic())
 
     def sources(self) -> list[SymbolSource]:
         """Where names come from, for each module that was seen on a stack."""
@@ -148,7 +156,7 @@ class Symbolizer:
                 )
                 for work in self._works.values()
                 if work.seen
-            ]
+            ] + self._jit.sources()
 
     def close(self) -> None:
         """Ends the threads and closes all files; names that are not there by now never come."""
@@ -156,6 +164,7 @@ class Symbolizer:
             self._closing = True
             self._changed.notify_all()
         self._debug_info.close()
+        self._jit.close()
         for thread in self._threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
         if not any(thread.is_alive() for thread in self._threads):
@@ -232,6 +241,9 @@ class Symbolizer:
 
     def _name(self, work: ModuleWork, asked: list[Address]) -> None:
         resolver = work.resolver
+        if resolver is None and JitNames.is_generated(work.module):
+            self._name_generated(work, asked)
+            return
         had_lines = resolver is None or resolver.lines is not None
         file_addrs = [file_addr for _, file_addr in asked]
         try:
@@ -248,6 +260,15 @@ class Symbolizer:
                 work.again += asked  # the lines came while they were resolved without them
             else:
                 self._pending -= len(asked)
+            self._changed.notify_all()
+
+    def _name_generated(self, work: ModuleWork, asked: list[Address]) -> None:
+        """Hand addresses on: there is no file, a runtime has made that code."""
+        work.note = "made while the program runs: see [jit]"
+        bias = work.module.load_bias
+        self._jit.submit((address_id, file_addr + bias) for address_id, file_addr in asked)
+        with self._changed:
+            self._pending -= len(asked)
             self._changed.notify_all()
 
     def _stand_ins(self, work: ModuleWork, file_addrs: list[int]) -> list[tuple[Frame, ...]]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 from flametap.model import Frame, FrameKind, Function, RawFrame
 
+JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
+
 
 @dataclass(frozen=True)
 class FramePool:
@@ -34,11 +36,11 @@ class FramePool:
 
 
 def unnamed_function(frame: RawFrame, module_name: str) -> Function:
-    """The stand-in for code without a name: ``libfoo.so+0x1234``, or ``[jit] 0x7f…`` outside any
-    file.
+    """The stand-in for code without a name: ``libfoo.so+0x1234``, or ``[jit]`` outside any file,
+    where an address says nothing to anybody: one function has hundreds.
     """
     if frame.module_id == 0:
-        return Function(f"[jit] {frame.addr:#x}", "", kind=FrameKind.UNKNOWN)
+        return Function(JIT_MODULE, JIT_MODULE, kind=FrameKind.UNKNOWN)
     module_name = module_name or f"[module {frame.module_id}]"
     return Function(f"{module_name}+{frame.addr:#x}", module_name, kind=FrameKind.UNKNOWN)
 

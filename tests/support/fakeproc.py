@@ -66,7 +66,7 @@ class FakeProc:
         (folder / "fd").mkdir()
         (folder / "task" / str(pid)).mkdir(parents=True)
         (folder / "task" / str(pid) / "status").write_text((folder / "status").read_text())
-        (folder / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 {flags} 0 0\n")
+        (folder / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 {flags}{' 0' * 12} 0 0\n")
         (folder / "cmdline").write_bytes(command.replace(" ", "\0").encode())
         (folder / "maps").write_text(maps)
         (folder / "cgroup").write_text("0::/\n")

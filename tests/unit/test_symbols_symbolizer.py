@@ -84,8 +84,9 @@ def test_addresses_get_inlined_functions_and_lines(
     assert [f.line > 0 for f in table.frames(0)] == [True, True]
     assert names(table, 1)[0] == "main"
     assert table.frames(2)[0].function.kind is FrameKind.UNKNOWN
-    (source,) = worker.sources()
+    source, jit = worker.sources()
     assert (source.source, source.has_lines, source.note) == ("symcache", True, "")
+    assert (jit.module, jit.source) == ("[jit]", "none")
 
 
 def test_without_inlines_there_is_one_frame(program: Path, table: SymbolTable, make: Make) -> None:

@@ -121,6 +121,8 @@ export const SOURCES = {
   symcache: ['full', 'names, inlined functions and lines'],
   symtab: ['names', 'function names'],
   dynsym: ['exported', 'exported names only'],
+  'perf map': ['perf map', 'names that the runtime has written down'],
+  jitdump: ['jitdump', 'names that the runtime has written down'],
   none: ['none', 'no names: module+offset'],
   pending: ['reading', 'being read'],
 };
@@ -136,7 +138,7 @@ export function explainSource({ source, has_lines: hasLines }) {
 
 const FRAME_KINDS = {
   inlined: ['inlined', 'Inlined into its caller by the compiler.'],
-  unknown: ['no symbol', 'The module has no name for this address.'],
+  unknown: ['no symbol', 'There is no name for this address.'],
   syscall: ['system call', 'Where the thread waits in the kernel.'],
   synthetic: ['not a function', ''],
 };

@@ -1,0 +1,97 @@
+"""Where a target's runtime leaves the names of the code that it makes.
+
+A perf map is ``/tmp/perf-PID.map``: in the target's own ``/tmp``, under the number that the target
+has in its own pid namespace. The folder is held open from the start, because ``/proc/PID/root``
+goes with the process, and the last names are wanted after that. A jitdump is any file mapped as
+``jit-PID.dump``.
+
+Source: tools/perf/Documentation/jit-interface.txt, tools/perf/util/jitdump.c; pid_namespaces(7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+from flametap import procfs
+from flametap.model import Module
+from flametap.symbols.appended import AppendedFile
+from flametap.symbols.openfile import resolve
+
+_DUMP_NAME = re.compile(r"jit-\d+\.dump")
+# The clock may have been set a little since the process started.
+_CLOCK_SLACK_S = 2.0
+_ROOT_USER = 0
+
+
+def is_jitdump(module: Module) -> bool:
+    """Is that mapping the sign that there is a jitdump?"""
+    return _DUMP_NAME.fullmatch(module.name) is not None
+
+
+class JitFiles:
+    """The files of one process; made while it runs.
+
+    Args:
+        pid: the target.
+        proc: where procfs is mounted.
+    """
+
+    def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
+        self._pid = pid
+        self._proc = proc
+        self._root = f"{proc}/{pid}/root"
+        self._users = frozenset((_ROOT_USER,))
+        self._own_pid = pid
+        self._started_s = 0.0
+        self._tmp = -1
+        with contextlib.suppress(*procfs.GONE):
+            status = procfs.read_status(pid, proc)
+            self._own_pid = status.own_pid
+            self._users |= frozenset(status.uids)
+            self._started_s = procfs.read_start_s(pid, proc) - _CLOCK_SLACK_S
+        self._open_tmp()
+
+    def perf_map(self) -> AppendedFile:
+        """The perf map, which may not be there yet."""
+        name = f"perf-{self._own_pid}.map"
+        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+        def open_place() -> int:
+            if self._tmp < 0:
+                self._open_tmp()
+            if self._tmp < 0:
+                raise PermissionError(f"no right to see {self._root}/tmp")
+            return os.open(name, flags, dir_fd=self._tmp)
+
+        return AppendedFile(f"/tmp/{name}", open_place, self._owners, self._started_s)
+
+    def jitdump(self, module: Module) -> AppendedFile:
+        """The jitdump that a module is; deleted ones are found as well, with the right to."""
+        span = f"{module.start:x}-{module.end:x}"
+
+        def open_place() -> int:
+            flags = os.O_PATH | os.O_CLOEXEC
+            with contextlib.suppress(OSError):
+                return os.open(f"{self._proc}/{self._pid}/map_files/{span}", flags)
+            return os.open(resolve(module.path, self._root), flags | os.O_NOFOLLOW)
+
+        return AppendedFile(module.path, open_place, self._owners)
+
+    def close(self) -> None:
+        """Lets go of the folder; may be called again."""
+        if self._tmp >= 0:
+            os.close(self._tmp)
+            self._tmp = -1
+
+    def _open_tmp(self) -> None:
+        with contextlib.suppress(OSError):
+            folder = resolve("/tmp", self._root)
+            self._tmp = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def _owners(self) -> frozenset[int]:
+        """The users of whom a file is taken: all that the target was seen as, and root."""
+        with contextlib.suppress(*procfs.GONE):
+            self._users |= frozenset(procfs.read_status(self._pid, self._proc).uids)
+        return self._users

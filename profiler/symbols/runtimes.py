@@ -1,0 +1,92 @@
+"""Which runtime makes code in a process, by the files it maps, and how it is made to tell names."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Runtime(NamedTuple):
+    """A runtime that compiles while it runs."""
+
+    name: str
+    remedy: str  # what makes it write a perf map or jitdump; "{pid}" is the target
+    keeps_no_map: bool = False  # it writes down what there is when asked, and no more after that
+
+
+_PYTHON = "start Python with -X perf (3.12 or newer) for the names of its functions"
+# By the file name of a mapped module; the first that fits.
+_RUNTIMES = [
+    (
+        re.compile(r"libjvm\.so"),
+        Runtime(
+            "Java",
+            "run: jcmd {pid} Compiler.perfmap (JDK 17 or newer), again for later code",
+            keeps_no_map=True,
+        ),
+    ),
+    (
+        re.compile(r"node(js)?|libnode\.so.*"),
+        Runtime(
+            "Node.js",
+            "start node with --perf-basic-prof (--interpreted-frames-native-stack for "
+            "interpreted functions)",
+        ),
+    ),
+    (
+        re.compile(r"libcoreclr\.so"),
+        Runtime(".NET", "start it with DOTNET_PerfMapEnabled=1 in its environment"),
+    ),
+    (
+        re.compile(r"chrome|chromium|electron|deno|headless_shell"),
+        Runtime("V8", "start it with V8's flag --perf-basic-prof (--js-flags=…, --v8-flags=…)"),
+    ),
+    (
+        re.compile(r"beam\.smp"),
+        Runtime("Erlang", "start the emulator with +JPperf true"),
+    ),
+    (
+        re.compile(r"(lib)?ruby.*"),
+        Runtime("Ruby", "start Ruby with --yjit-perf"),
+    ),
+    (
+        re.compile(r"libmono.*\.so.*|mono(-sgen)?"),
+        Runtime("Mono", "start it with MONO_ENV_OPTIONS=--jitmap in its environment"),
+    ),
+    (
+        re.compile(r"libjulia.*\.so.*"),
+        Runtime("Julia", "start Julia with ENABLE_JITPROFILING=1 in its environment"),
+    ),
+    (
+        re.compile(r"llvmjit\.so"),
+        Runtime("PostgreSQL", "set jit_profiling_support = on before its sessions start"),
+    ),
+    (
+        re.compile(r"opcache\.so"),
+        Runtime("PHP", "set opcache.jit_debug = 0x10 in php.ini"),
+    ),
+    (
+        # 3.12 and newer; code outside of files is then an extension module's.
+        re.compile(r"(libpython|python)3\.(1[2-9]|[2-9]\d)(\.so.*)?"),
+        Runtime("Python", _PYTHON),
+    ),
+]
+
+
+class RuntimeFinder:
+    """Finds the runtime among a target's modules, as they are announced."""
+
+    def __init__(self) -> None:
+        self._rank = len(_RUNTIMES)
+
+    def see(self, module_name: str) -> None:
+        """Take the file name of a module."""
+        for rank, (pattern, _) in enumerate(_RUNTIMES[: self._rank]):
+            if pattern.fullmatch(module_name):
+                self._rank = rank
+                return
+
+    @property
+    def runtime(self) -> Runtime | None:
+        """The runtime, None when none is known."""
+        return _RUNTIMES[self._rank][1] if self._rank < len(_RUNTIMES) else None
