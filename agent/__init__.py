@@ -48,6 +48,7 @@ C_SOURCES = (
     "eintr.c",
     "handler.c",
     "parked.c",
+    "queued.c",
     "unseen.c",
     "disposition.c",
     "drain.c",

@@ -134,6 +134,10 @@ struct thread_slot {
     u32 sent_off_cpu;                     /* by the sampler: it was runnable when the signal was sent, but not on a CPU */
     u32 sent_on_cpu;                      /* by the sampler: at the very moment it was on one */
     u32 woken;                            /* answer: it was just coming back from a wait */
+    u64 taken_ns;                         /* answer: when; known only if sent_off_cpu */
+    u64 run_delay_ns;                     /* by the sampler, only if sent_off_cpu: queued.c … */
+    u64 sent_late_ns;                     /* … and how late the round began */
+    u32 queued_looks;                     /* by the sampler: in a row */
     i32 waited_in;                        /* the system call our signal cut short, NOT_WAITING if none */
     u64 sp_seen;                          /* where its stack pointer stood */
     u64 alternate_start;                  /* the thread's alternate signal stack … */
@@ -155,7 +159,8 @@ struct thread_slot {
     /* sampler only */
     u32 thread_id;
     volatile u32 owner;                   /* enum thread_owner */
-    i32 syscall_fd;
+    i32 syscall_fd;                       /* both kept open; -1: not */
+    i32 schedstat_fd;
     u32 announced;                        /* the host knows this thread */
     u32 seen_in;                          /* number of the last directory reading it was found in */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
@@ -299,6 +304,7 @@ struct agent {
     u32 windows_under;
 
     /* gaps.c */
+    u64 due_ns;                           /* when this round was to begin */
     u64 awake_ns;
     u64 planned_sleep_ns;
     u64 own_cpu_ns;

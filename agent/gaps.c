@@ -15,13 +15,8 @@
 static u64 run_delay_read(struct agent *a)
 {
     char text[80];
-    const char *at = text;
-    i64 got = task_file_read(a->sampler_tid, "schedstat", text, sizeof text);
-    if (got <= 0)
-        return 0;
-    parse_number(&at, text + got, 10);
-    at++;
-    return parse_number(&at, text + got, 10);
+    u64 run_delay_ns = run_delay_parse(text, task_file_read(a->sampler_tid, "schedstat", text, sizeof text));
+    return run_delay_ns == RUN_DELAY_UNKNOWN ? 0 : run_delay_ns;
 }
 
 /* The most that one thread of the target has run since it was looked at last. */

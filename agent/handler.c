@@ -170,6 +170,8 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         return;
     }
     store_release_u32(&slot->signal_state, SIGNAL_HANDLING);
+    if (slot->sent_off_cpu)
+        slot->taken_ns = now_ns_sigsafe();
     slot->sp_seen = gregs[GREG_RSP];
     slot->alternate_start = *(u64 *)((u8 *)context + UCONTEXT_STACK_START);
     slot->alternate_bytes = *(u64 *)((u8 *)context + UCONTEXT_STACK_BYTES);

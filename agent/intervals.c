@@ -3,8 +3,8 @@
  *
  * An observation made at a tick stands for the time since the one before it. Observations that agree are one interval,
  * which stays open until a different one comes; the host is told of an open interval whenever it changed, and of its
- * end. CPU time used in bursts by a thread that was then found parked is carried to its next on-CPU observation, so
- * that per-thread sums equal the kernel's.
+ * end. CPU time used in bursts by a thread that was then found parked, or waiting for a CPU, is carried to its next
+ * on-CPU observation, so that per-thread sums equal the kernel's.
  */
 
 #define RECENT_NS 1000000000ULL           /* a stack this old still stands for what the thread does, */

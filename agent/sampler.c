@@ -3,7 +3,9 @@
  *
  *   CPU clock unchanged            it is where it was: the open interval grows, nothing else is read
  *   changed, asleep in the kernel  its stack is read from outside (parked.c)
- *   changed, running               one signal; its handler answers into the slot, which is collected at the next tick
+ *   changed, running               one signal; its handler answers into the slot, which is collected at the next tick.
+ *                                  If it had no CPU, its stack shows what it did last, but stands for no CPU time
+ *                                  (queued.c)
  */
 
 #define COMPILE_ROUNDS_MAX 16             /* modules one parked stack may bring in, one after another */
@@ -94,6 +96,14 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
         interval_observe(a, slot, slot->sent_ns, 0, trace_id, STATE_RUNNING, -1, 1);
         return;
     }
+    if (!stands_for_cpu(a, slot)) {
+        interval_observe(a, slot, slot->sent_ns, 0, trace_id, STATE_RUNNING, -1, 1);
+        /* Should it end before it is seen on a CPU again, what was seen there last still stands for what it does. */
+        if (!slot->last_run_trace)
+            slot->last_run_trace = trace_id;
+        slot->last_run_ns = slot->sent_ns;
+        return;
+    }
     interval_observe(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id, STATE_RUNNING, -1, 1);
     slot->cpu_carry_ns -= slot->sent_cpu_ns;
     slot->last_run_trace = trace_id;
@@ -144,6 +154,8 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (slot->sent_off_cpu && own_signal_is_coming(a, slot))
         return;
     slot->sent_ns = now_ns;
+    if (slot->sent_off_cpu)
+        queued_note(a, slot);
     slot->sent_cpu_ns = slot->cpu_carry_ns;
     slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     slot->sent_on_cpu = slot->signal_cpu_ns != (u64)clock;

@@ -5,6 +5,7 @@
 
 #define SLEEP_SLICE_NS 100000000ULL       /* at low rates: how soon the thread notices that it is to stop */
 #define PAUSE_LOOK_NS 20000000ULL
+#define TURN_NS 100000ULL                 /* the shortest that Linux knows */
 
 /* Nanoseconds per TSC tick, measured over the time since the start. */
 static void tsc_calibrate(struct agent *a, u64 now_ns)
@@ -112,6 +113,34 @@ static void sampler_round(struct agent *a, u64 now_ns)
     }
 }
 
+/* struct sched_attr, sched_setattr(2) */
+struct scheduling {
+    u32 bytes;
+    u32 policy;                           /* 0: SCHED_OTHER */
+    u64 flags;
+    i32 nice;
+    u32 priority;
+    u64 runtime_ns;                       /* of SCHED_OTHER: the length of a turn, since Linux 6.12 */
+    u64 deadline_ns;
+    u64 period_ns;
+};
+
+/*
+ * A thread whose turns are short gets a CPU as soon as it wakes up, also where another's turn has only begun. Else
+ * rounds would be late, and more often so at some places of the program than at others: measured on busy CPUs, what a
+ * program does in the 2 ms after a wait had 10 points less than its share. Older kernels take no notice. A target that
+ * was born under a filter may not let this call pass.
+ */
+static void turns_shorten(const struct agent *a)
+{
+    struct scheduling own;
+    if (a->was_filtered || sys_call6(NR_SCHED_GETATTR, 0, (u64)&own, sizeof own, 0, 0, 0) != 0 || own.policy != 0)
+        return;
+    own.bytes = sizeof own;
+    own.runtime_ns = TURN_NS;
+    sys_call3(NR_SCHED_SETATTR, 0, (u64)&own, 0);
+}
+
 static void sampler_begin(struct agent *a)
 {
     u32 i;
@@ -122,10 +151,11 @@ static void sampler_begin(struct agent *a)
     stack_notes_find(a);
     room_prepare(a);
     sandbox_prepare(a);
+    turns_shorten(a);
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
-    for (i = 0; i < a->slot_count && a->fds_private; i++)
+    for (i = 0; i < a->slot_count; i++)
         if (a->slots[i].tid)
-            a->slots[i].syscall_fd = syscall_file_keep(a, a->slots[i].tid);
+            a->slots[i].syscall_fd = task_file_keep(a, a->slots[i].tid, "syscall");
 }
 
 /* Whatever the reason of the end: from here on no handler of ours can run, and the last batch is in the ring. */
@@ -154,6 +184,7 @@ static void *sampler_main(void *argument)
             due_ns = now_ns_sigsafe();
             continue;
         }
+        a->due_ns = due_ns;
         sampler_round(a, now_ns_sigsafe());
         due_ns += next_gap_ns(a);
         now_ns = now_ns_sigsafe();

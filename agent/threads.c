@@ -117,15 +117,20 @@ static struct thread_slot *thread_slot_free(struct agent *a)
     return a->slot_count < MAX_THREADS ? &a->slots[a->slot_count++] : (struct thread_slot *)0;
 }
 
-/* Keep a thread's syscall file open, as long as the limit leaves room for those that are opened and closed. -1: not
- * kept. */
-static i32 syscall_file_keep(const struct agent *a, u32 tid)
+/* Keep a file of a thread's open, as long as the limit leaves room for those that are opened and closed. -1: not kept. */
+static i32 task_file_keep(const struct agent *a, u32 tid, const char *name)
 {
-    i32 fd = task_file_open(tid, "syscall");
-    if (fd >= 0 && (u64)fd + FDS_SPARE < a->fd_limit)
-        return fd;
+    i32 fd = a->fds_private ? task_file_open(tid, name) : -1;
+    if (fd < 0 || (u64)fd + FDS_SPARE < a->fd_limit)
+        return fd < 0 ? -1 : fd;
     close_fd(fd);
     return -1;
+}
+
+static void task_files_close(struct thread_slot *slot)
+{
+    close_fd(slot->syscall_fd);
+    close_fd(slot->schedstat_fd);
 }
 
 static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 is_first_listing)
@@ -144,7 +149,8 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->frames = frames;
     slot->tid = tid;
     slot->thread_id = ++a->next_thread_id;
-    slot->syscall_fd = a->fds_private ? syscall_file_keep(a, tid) : -1;
+    slot->syscall_fd = task_file_keep(a, tid, "syscall");
+    slot->schedstat_fd = -1;
     slot->seen_in = a->list_number;
     slot->first_seen_ns = now_ns;
     slot->accounted_ns = now_ns;
@@ -152,7 +158,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
     slot->cpu_seen_ns = is_first_listing || (u64)cpu_ns > now_ns - listed_ns ? (u64)cpu_ns : 0;
     if (!thread_read_name(a, slot)) {
-        close_fd(slot->syscall_fd);
+        task_files_close(slot);
         slot->tid = 0;                    /* gone already: unseen.c reports what it used */
         return;
     }
@@ -177,7 +183,7 @@ static void thread_remove(struct agent *a, struct thread_slot *slot)
         thread_announce(a, slot, THREAD_EXITED);
         count_up(a, COUNTER_THREADS_EXITED, 1);
     }
-    close_fd(slot->syscall_fd);
+    task_files_close(slot);
     slot->tid = 0;
     slot->signal_state = SIGNAL_IDLE;     /* a signal to a dead thread is gone with it */
 }
