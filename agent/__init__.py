@@ -27,6 +27,7 @@ C_SOURCES = (
     "window.c",
     "frame.c",
     "entry.c",
+    "prologue.c",
     "guess.c",
     "unwind.c",
     "traces.c",

@@ -89,3 +89,56 @@ static u32 is_plausible_caller_sigsafe(struct unwinder *u, u64 return_address, u
         return 0;
     return stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra) && (ra == 0 || is_code_sigsafe(u, ra - 1));
 }
+
+static u32 cfa_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule, u64 *cfa)
+{
+    u64 base = 0;
+    switch (rule->cfa_kind) {
+    case CFA_RSP:
+        *cfa = u->sp + (u64)(i64)rule->cfa_off;
+        return 1;
+    case CFA_RBP:
+        *cfa = u->bp + (u64)(i64)rule->cfa_off;
+        return u->bp_known;
+    case CFA_REG:
+        *cfa = (leaf_register_sigsafe(u, rule->cfa_reg, &base) ? base : 0) + (u64)(i64)rule->cfa_off;
+        return base != 0;
+    case CFA_DEREF_RSP:
+        base = u->sp;
+        break;
+    case CFA_DEREF_RBP:
+        if (!u->bp_known)
+            return 0;
+        base = u->bp;
+        break;
+    case CFA_DEREF_REG:
+        if (!leaf_register_sigsafe(u, rule->cfa_reg, &base))
+            return 0;
+        break;
+    case CFA_DEREF_INDEXED:
+        if (!leaf_register_sigsafe(u, rule->cfa_reg, &base))
+            return 0;
+        base = u->sp + 8 * base;
+        break;
+    case CFA_PLT:
+        *cfa = u->sp + 8 + ((u->pc & 15) >= (u64)(i64)rule->extra ? 8 : 0);
+        return 1;
+    default:
+        return 0;
+    }
+    if (!stack_word_sigsafe(u, base + (u64)(i64)rule->cfa_off, cfa))
+        return 0;
+    *cfa += (u64)(i64)rule->extra;
+    return 1;
+}
+
+/* The caller's rbp. 0 when it is not known. */
+static u32 bp_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule, u64 cfa, u64 *bp)
+{
+    *bp = u->bp;
+    if (rule->rbp_kind == RBP_SAVED)
+        return stack_word_sigsafe(u, cfa + (u64)(i64)rule->rbp_off, bp);
+    if (rule->rbp_kind == RBP_DEREF)
+        return u->bp_known && stack_word_sigsafe(u, u->bp + (u64)(i64)rule->rbp_off, bp);
+    return rule->rbp_kind != RBP_UNDEFINED && u->bp_known;
+}

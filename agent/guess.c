@@ -6,7 +6,8 @@
 #define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
 #define BETTER_WORDS 128                  /* how far above the first one a better one may be */
 #define NEAR_CODE_BYTES 16384             /* functions are hardly larger */
-#define SCAN_CHECKS_MAX 96                /* code reads a stack may cost in such searches */
+#define NEAR_WORDS 12                     /* of alignment and arguments below a frame that has no more */
+#define SEARCH_STEPS 4                    /* that a possible caller is followed up */
 
 /* The seven bytes of code before `return_address`, which is perhaps a stale word: its code may be gone since the maps
  * were read, so the kernel copies it. Context: signal. */
@@ -58,6 +59,24 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
     return is_call;
 }
 
+/* Do the rows, if there are any, allow that `target` is where the function that holds `pc` begins? The gaps between
+ * functions have rows of their own. Context: signal. */
+static u32 is_entry_of_sigsafe(struct unwinder *u, u64 target, u64 pc)
+{
+    const struct code_range *range = code_range_sigsafe(u->map, pc);
+    const struct module *m = range && range->module ? &u->agent->modules[range->module] : (const struct module *)0;
+    const struct cfi_table *table = m && m->state == MODULE_READY ? m->table : (const struct cfi_table *)0;
+    const struct unwind_rule *rules = u->agent->rules->rules;
+    u32 row, entry;
+    if (!table || !table->row_count || target < m->start)
+        return 1;
+    entry = row_in_table_sigsafe(table, (u32)(target - m->load_bias - m->text_start));
+    for (row = row_in_table_sigsafe(table, (u32)(pc - m->load_bias - m->text_start)); row > entry; row--)
+        if (rules[table->rows[row].rule].cfa_kind == CFA_NONE)
+            return 0;
+    return rules[table->rows[entry].rule].cfa_kind == CFA_RSP && rules[table->rows[entry].rule].cfa_off == 8;
+}
+
 /* Does the call before `return_address` name the code that is at work? Its target lies a little before our pc. Context:
  * signal. */
 static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
@@ -70,7 +89,7 @@ static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
     if (read_memory_sigsafe(u->agent->pid, return_address - 5, code, 5) != 5 || code[0] != 0xe8)
         return 0;
     target = return_address + (u64)(i64)(i32)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
-    return target <= u->pc && u->pc - target < NEAR_CODE_BYTES;
+    return target <= u->pc && u->pc - target < NEAR_CODE_BYTES && is_entry_of_sigsafe(u, target, u->pc);
 }
 
 /*
@@ -142,6 +161,116 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
         return enter_caller_sigsafe(u, cfa, ra);
     }
     return step_by_scan_sigsafe(u, limit);
+}
+
+/* A caller that may be, and how much speaks for it: calls on the way up that name the very code they came back from,
+ * frames of just the size that their code makes. */
+struct caller {
+    u64 cfa;
+    u64 return_address;
+    u64 bp;
+    u32 bp_known;
+    u32 support;
+};
+
+/* Code that a frame can have returned to: behind a call, or the end of a signal. Context: signal. */
+static u32 is_returned_to_sigsafe(struct unwinder *u, u64 return_address)
+{
+    u32 number;
+    if (!is_code_sigsafe(u, call_site_sigsafe(return_address)))
+        return 0;
+    if (follows_call_sigsafe(u, return_address))
+        return 1;
+    number = rule_for_sigsafe(u->agent, u->map, call_site_sigsafe(return_address));
+    return number < RULE_NOT_READY && u->agent->rules->rules[number].cfa_kind == CFA_SIGNAL;
+}
+
+/*
+ * Go up some frames by rules, from the one that `u` stands in, until `enough` speaks for the way; the first step leads
+ * to `first`. 0 when a word is no return address behind a call. Moves `u`. Context: signal.
+ */
+static u32 leads_on_sigsafe(struct unwinder *u, u32 enough, struct caller *first)
+{
+    u32 i;
+    first->support = 0;
+    for (i = 0; i < SEARCH_STEPS && first->support < enough; i++) {
+        u32 number = rule_for_sigsafe(u->agent, u->map, u->pc);
+        const struct unwind_rule *rule;
+        u64 cfa, ra;
+        if (number >= RULE_NOT_READY)
+            return i > 0;
+        rule = &u->agent->rules->rules[number];
+        first->support += rule->cfa_kind == CFA_SIGNAL;
+        if (rule->cfa_kind == CFA_NONE || rule->cfa_kind == CFA_SIGNAL || rule->ra_kind != RA_AT_CFA)
+            return i > 0;
+        if (i > 0 && rule->cfa_kind == CFA_RBP && u->bp_known)
+            first->support += u->bp - u->sp == frame_bytes_below_rbp_sigsafe(u, u->pc);
+        if (!cfa_by_rule_sigsafe(u, rule, &cfa))
+            return i > 0 && !u->bp_known;
+        if (cfa <= u->sp || !stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra))
+            return 0;
+        if (ra == 0)
+            return i > 0;
+        if (ra <= 4096 || !is_returned_to_sigsafe(u, ra))
+            return 0;
+        first->support += is_call_to_here_sigsafe(u, ra);
+        u->bp_known = bp_by_rule_sigsafe(u, rule, cfa, &u->bp);
+        u->sp = cfa;
+        u->pc = call_site_sigsafe(ra);
+        if (i == 0) {
+            first->cfa = cfa;
+            first->return_address = ra;
+            first->bp = u->bp;
+            first->bp_known = u->bp_known;
+        }
+    }
+    return 1;
+}
+
+/*
+ * Of the places from `slot` up to `limit` that rbp can point to, the one for which most speaks, the lowest of such, into
+ * `best`. A call leaves rsp at a multiple of 16 (ABI 3.2.2). `likely` is taken if nothing speaks against it. 1 when it or
+ * something that more than nothing speaks for was found. Context: signal.
+ */
+static u32 search_sigsafe(struct unwinder *u, u64 slot, u64 limit, u64 likely, struct caller *best)
+{
+    u64 pc = u->pc, sp = u->sp, word;
+    for (; slot < limit && stack_word_sigsafe(u, slot, &word); slot += 8) {
+        struct caller caller;
+        u32 leads_on;
+        u->bp = slot;
+        u->bp_known = 1;
+        leads_on = leads_on_sigsafe(u, slot == likely ? 1 : 2 * SEARCH_STEPS, &caller);
+        u->pc = pc;
+        u->sp = sp;
+        if (leads_on && !(caller.cfa & 15) && (!best->cfa || caller.support > best->support))
+            *best = caller;
+        if (slot == likely && best->cfa)
+            return 1;
+    }
+    return best->support > 0;
+}
+
+/*
+ * A parked thread's rbp is not in procfs, and the rule at hand counts from it. Frames that are over lie among the locals
+ * below what it points to: the room that the code is known to make is left out. rbp is right behind it in most code;
+ * arguments on the stack and alignment make it a little more; code that computes the size of its room, any. Context:
+ * signal.
+ */
+static u32 step_by_search_sigsafe(struct unwinder *u)
+{
+    struct caller best = {0, 0, 0, 0, 0};
+    u64 first = (u->sp & ~7ULL) + frame_bytes_below_rbp_sigsafe(u, u->pc);
+    u->guessed = 1;
+    if (!search_sigsafe(u, first, first + NEAR_WORDS * 8, first, &best))
+        search_sigsafe(u, first + NEAR_WORDS * 8, first + SCAN_WORDS * 8, 0, &best);
+    u->bp = best.bp;
+    u->bp_known = best.bp_known;
+    if (!best.cfa) {
+        unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->pc);
+        return 0;
+    }
+    return enter_caller_sigsafe(u, best.cfa, best.return_address);
 }
 
 /* Code that is returned to but was never called, and so lies behind no call: what its first bytes mean. Asked of files'

@@ -30,13 +30,10 @@ static const struct memory_range *stack_range_sigsafe(const struct memory_map *m
     return low < map->stack_count && map->stacks[low].start <= sp ? &map->stacks[low] : (const struct memory_range *)0;
 }
 
-static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
+/* The row that holds at `offset` into the text, 0 if that lies before all. The table has rows. */
+static u32 row_in_table_sigsafe(const struct cfi_table *table, u32 offset)
 {
-    const struct cfi_table *table = m->table;
-    u32 offset = (u32)(pc - m->load_bias - m->text_start);
-    u32 low = 0, high = table ? table->row_count : 0;
-    if (!high || offset < table->rows[0].pc_offset)
-        return 0;
+    u32 low = 0, high = table->row_count;
     while (high - low > 1) {
         u32 middle = (low + high) / 2;
         if (table->rows[middle].pc_offset <= offset)
@@ -44,7 +41,16 @@ static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
         else
             high = middle;
     }
-    return table->rows[low].rule;
+    return low;
+}
+
+static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
+{
+    const struct cfi_table *table = m->table;
+    u32 offset = (u32)(pc - m->load_bias - m->text_start);
+    if (!table || !table->row_count || offset < table->rows[0].pc_offset)
+        return 0;
+    return table->rows[row_in_table_sigsafe(table, offset)].rule;
 }
 
 /*

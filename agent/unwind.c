@@ -37,52 +37,9 @@ static u32 step_signal_frame_sigsafe(struct unwinder *u)
     return 1;
 }
 
-static u32 cfa_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule, u64 *cfa)
-{
-    u64 base = 0;
-    switch (rule->cfa_kind) {
-    case CFA_RSP:
-        *cfa = u->sp + (u64)(i64)rule->cfa_off;
-        return 1;
-    case CFA_RBP:
-        *cfa = u->bp + (u64)(i64)rule->cfa_off;
-        return u->bp_known;
-    case CFA_REG:
-        *cfa = (leaf_register_sigsafe(u, rule->cfa_reg, &base) ? base : 0) + (u64)(i64)rule->cfa_off;
-        return base != 0;
-    case CFA_DEREF_RSP:
-        base = u->sp;
-        break;
-    case CFA_DEREF_RBP:
-        if (!u->bp_known)
-            return 0;
-        base = u->bp;
-        break;
-    case CFA_DEREF_REG:
-        if (!leaf_register_sigsafe(u, rule->cfa_reg, &base))
-            return 0;
-        break;
-    case CFA_DEREF_INDEXED:
-        if (!leaf_register_sigsafe(u, rule->cfa_reg, &base))
-            return 0;
-        base = u->sp + 8 * base;
-        break;
-    case CFA_PLT:
-        *cfa = u->sp + 8 + ((u->pc & 15) >= (u64)(i64)rule->extra ? 8 : 0);
-        return 1;
-    default:
-        return 0;
-    }
-    if (!stack_word_sigsafe(u, base + (u64)(i64)rule->cfa_off, cfa))
-        return 0;
-    *cfa += (u64)(i64)rule->extra;
-    return 1;
-}
-
 static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule)
 {
-    u64 cfa = 0, ra = 0, bp = u->bp;
-    u32 bp_known = u->bp_known;
+    u64 cfa = 0, ra = 0, bp = 0;
 
     if (rule->cfa_kind == CFA_SIGNAL)
         return step_signal_frame_sigsafe(u);
@@ -97,7 +54,7 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
     if (!cfa_by_rule_sigsafe(u, rule, &cfa)) {
         /* A parked thread's rbp is not in procfs: code that keeps its frame there needs a guess. */
         if (!u->bp_known && (rule->cfa_kind == CFA_RBP || rule->cfa_kind == CFA_DEREF_RBP))
-            return step_by_guess_sigsafe(u, 0);
+            return step_by_search_sigsafe(u);
         /* Registers that only a leaf knows. */
         unwind_stop_sigsafe(u, !u->gregs && (rule->cfa_kind == CFA_REG || rule->cfa_kind == CFA_DEREF_REG ||
                                              rule->cfa_kind == CFA_DEREF_INDEXED) ? VERDICT_UNSUPPORTED_RULE
@@ -113,14 +70,8 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
         unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->pc);
         return 0;
     }
-    if (rule->rbp_kind == RBP_SAVED)
-        bp_known = stack_word_sigsafe(u, cfa + (u64)(i64)rule->rbp_off, &bp);
-    else if (rule->rbp_kind == RBP_DEREF)
-        bp_known = u->bp_known && stack_word_sigsafe(u, u->bp + (u64)(i64)rule->rbp_off, &bp);
-    else if (rule->rbp_kind == RBP_UNDEFINED)
-        bp_known = 0;
+    u->bp_known = bp_by_rule_sigsafe(u, rule, cfa, &bp);
     u->bp = bp;
-    u->bp_known = bp_known;
     return enter_caller_sigsafe(u, cfa, ra);
 }
 

@@ -22,6 +22,7 @@
 #define STACK_GROWTH_BYTES (64ULL << 20)  /* how far the main thread's stack may have grown since the maps were read */
 #define WINDOW_MOVES_MAX 2048             /* what one walk may cost: 0.12 us each in place, 1.4 us copied */
 #define STACK_SWITCHES_MAX 8              /* handlers on alternate stacks, split stacks */
+#define SCAN_CHECKS_MAX 96                /* copies of code that the searches of one walk may cost */
 #define PAGE_BYTES 4096ULL
 
 struct unwinder {

@@ -413,6 +413,93 @@ static void case_code_that_leaves_rbp_alone(void)
     }
 }
 
+/*
+ * A thread asleep: rbp is not known. Function 1 (rules 1 to 3: entered, rbp pushed, rbp set) has made a frame of 64
+ * bytes below rbp and called function 7, which sleeps. Functions 5 and 8 call function 1, function 6 is the root.
+ */
+#define ASLEEP_RETURN (FUNCTION(3) + 11)
+static void call_at(u64 return_address, u64 target)
+{
+    i32 distance = (i32)(target - return_address);
+    *(u8 *)(return_address - 5) = 0xe8;
+    memcpy((u8 *)return_address - 4, &distance, 4);
+}
+
+static void world_asleep(void)
+{
+    world_new(40);
+    void *code = mmap((void *)CODE, 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    require(code == (void *)CODE, "mmap");
+    rule(1, CFA_RSP, 8);
+    for (u32 i = 2; i < 4; i++) {
+        struct unwind_rule *r = rule(i, i == 2 ? CFA_RSP : CFA_RBP, 16);
+        r->rbp_kind = RBP_SAVED;
+        r->rbp_off = -16;
+    }
+    memcpy((u8 *)FUNCTION(3) - 3, "\x48\x89\xe5\x53\x48\x83\xec\x38\x90", 9); /* rbp set; push %rbx; sub $56,%rsp */
+    call_at(ASLEEP_RETURN, FUNCTION(7));
+    rule(5, CFA_RSP, 32);
+    call_at(RETURN_TO(5), FUNCTION(1));
+    root(6);
+    call_at(RETURN_TO(6), FUNCTION(5));
+    rule(7, CFA_RSP, 8);
+    rule(8, CFA_RSP, 32);
+    call_at(RETURN_TO(8), FUNCTION(1));
+    stack[1] = ASLEEP_RETURN;
+}
+
+/* The same function was called before, from elsewhere: that frame lies where the locals of the one at work are. */
+static void case_frame_that_is_over_among_the_locals(void)
+{
+    world_asleep();
+    stack[5] = RETURN_TO(8);
+    stack[9] = RETURN_TO(6);
+    stack[11] = RETURN_TO(5);
+    stack[15] = RETURN_TO(6);
+    walk(FUNCTION(7), 1, 0, 0, NULL);
+    expect(VERDICT_GUESSED, 4, (u64[]){FUNCTION(7), ASLEEP_RETURN - 1, RETURN_TO(5) - 1, RETURN_TO(6) - 1});
+}
+
+/* Room whose size was computed, with words in it that follow calls, but of what? */
+static void case_frame_of_a_computed_size(void)
+{
+    world_asleep();
+    rule(9, CFA_RSP, 16);
+    memcpy((u8 *)RETURN_TO(9) - 2, "\xff\xd0", 2); /* call *%rax */
+    for (u32 i = 17; i < 25; i += 2)
+        stack[i] = RETURN_TO(9);
+    stack[27] = RETURN_TO(5);
+    stack[31] = RETURN_TO(6);
+    walk(FUNCTION(7), 1, 0, 0, NULL);
+    expect(VERDICT_GUESSED, 4, (u64[]){FUNCTION(7), ASLEEP_RETURN - 1, RETURN_TO(5) - 1, RETURN_TO(6) - 1});
+}
+
+/* What code right behind the setting of rbp leaves below it, from compilers' output. */
+static void case_room_made_by_a_prologue(void)
+{
+    static const struct {
+        char code[24];
+        u32 bytes;
+    } prologues[] = {
+        {"\x41\x57\x41\x56\x49\x89\xfe\x53\x48\x83\xec\x68\x41\x54", 128}, /* push, push; mov; push; sub $104 */
+        {"\x48\x81\xec\x00\x10\0\0\x48\x83\x0c\x24\0\x48\x81\xec\x10\x01\0\0", 4096 + 272}, /* touches a page */
+        {"\x4c\x8d\x9c\x24\0\0\xff\xff\x48\x81\xec\x00\x10\0\0\x48\x83\x0c\x24\0", 65536}, /* a loop of those */
+        {"\x48\x83\xe4\xe0\x48\x83\xc4\x80", 128},          /* and $-32; add $-128 */
+        {"\x53\x48\x83\xec\x08\x6a\x07\xe8", 8},            /* an argument is pushed, aligned */
+        {"\x53\x41\x51\x48\x83\xec\x20", 8},                /* push %r9: an argument */
+        {"\x53\x85\xff\x74\x10\x48\x83\xec\x20", 8},        /* only one way leads there */
+        {"\x53\xc7\x84\x88\x04\0\0\0\x53\x53\x53\x53\x48\x83\xec\x18", 32}, /* bytes of an operand */
+        {"\xc5\xf9\xef\xc0\x66\x0f\x6f\x05\x01\0\0\0\x48\x83\xec\x10", 16}, /* vpxor; movdqa */
+        {"\xe8\0\0\0\0\x53", 0},
+    };
+    for (u32 i = 0; i < sizeof prologues / sizeof *prologues; i++) {
+        u8 code[PROLOGUE_BYTES + PROLOGUE_AHEAD_BYTES] = {0};
+        memcpy(code, prologues[i].code, sizeof prologues[i].code);
+        require(frame_bytes_in_code_sigsafe(code, 24) == prologues[i].bytes, "room");
+    }
+}
+
 /* Of two words that may be return addresses, the one of a call to the very function we are in. */
 static void case_stale_word_below_the_return_address(void)
 {
@@ -729,6 +816,9 @@ static const struct {
     CASE(code_with_frame_pointers_has_no_other_frames),
     CASE(code_that_leaves_rbp_alone),
     CASE(stale_word_below_the_return_address),
+    CASE(frame_that_is_over_among_the_locals),
+    CASE(frame_of_a_computed_size),
+    CASE(room_made_by_a_prologue),
     CASE(return_address_outside_all_code),
     CASE(cfa_that_does_not_move_up),
     CASE(rbp_that_wraps_around),
