@@ -42,6 +42,11 @@ class TargetFiles:
     Args:
         pid: the target, or ``None`` to take module paths as paths of this machine.
         symbol_dirs: the user's folders with debug files; layouts: see ``symboldirs``.
+
+    Attributes:
+        roots: prefixes that give a path of the target's a meaning here, the likeliest first; they
+            hold in other processes of ours, too.
+        symbol_dirs: as given.
     """
 
     def __init__(self, pid: int | None, symbol_dirs: Sequence[str] = ()) -> None:
@@ -52,7 +57,7 @@ class TargetFiles:
         # Where a path may mean something: to the target, then to us.
         self.roots = tuple(dict.fromkeys((self._root, "")))
         self.symbol_dirs = tuple(symbol_dirs)
-        self._debug_files = DebugFiles(self.roots, symbol_dirs)
+        self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
         self._rejected: dict[int, list[str]] = {}
 
     def close(self) -> None:
@@ -146,7 +151,7 @@ class TargetFiles:
             self._held.append(os.open(f"{self._proc}/root", os.O_PATH | os.O_CLOEXEC))
         except OSError:
             return ""
-        return f"/proc/self/fd/{self._held[-1]}"
+        return f"/proc/{os.getpid()}/fd/{self._held[-1]}"
 
     def _places(self, module: Module, mapping: Mapping | None) -> Iterator[tuple[str, str, str]]:
         """Root, a path that leads to the mapped file whatever its name (or ``""``), and what that
