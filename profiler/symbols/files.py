@@ -16,11 +16,15 @@ Source: proc(5).
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 
 from flametap.model import Module
+from flametap.symbols.advice import debug_image
 from flametap.symbols.debugfiles import DebugFiles
+from flametap.symbols.debuginfod import DEBUGINFO, EXECUTABLE, Debuginfod
+from flametap.symbols.links import AltLink, alt_link
 from flametap.symbols.mappings import Mapping, Mappings, read_memory
 from flametap.symbols.memoryimage import VDSO_PATH, copy_module, copy_vdso
 from flametap.symbols.objectfile import ObjectError, ObjectFile
@@ -42,6 +46,8 @@ class TargetFiles:
     Args:
         pid: the target, or ``None`` to take module paths as paths of this machine.
         symbol_dirs: the user's folders with debug files; layouts: see ``symboldirs``.
+        debuginfod: has files that this machine has not. What was downloaded before is opened like
+            any other; only ``fetch`` asks the servers.
 
     Attributes:
         roots: prefixes that give a path of the target's a meaning here, the likeliest first; they
@@ -49,7 +55,12 @@ class TargetFiles:
         symbol_dirs: as given.
     """
 
-    def __init__(self, pid: int | None, symbol_dirs: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        pid: int | None,
+        symbol_dirs: Sequence[str] = (),
+        debuginfod: Debuginfod | None = None,
+    ) -> None:
         self._proc = None if pid is None else f"/proc/{pid}"
         self._mappings = Mappings(self._proc)
         self._held: list[int] = []
@@ -58,6 +69,7 @@ class TargetFiles:
         self.roots = tuple(dict.fromkeys((self._root, "")))
         self.symbol_dirs = tuple(symbol_dirs)
         self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
+        self._debuginfod = debuginfod
         self._rejected: dict[int, list[str]] = {}
 
     def close(self) -> None:
@@ -102,9 +114,13 @@ class TargetFiles:
                 return image
             image.close()
             problem = _REPLACED
-        found = self._copy_module(module, mapping) or self._debug_files.open_apple(module)
-        if found is not None:
-            return found
+        for stand_in in (
+            self._cached(module.build_id, EXECUTABLE),
+            self._copy_module(module, mapping),
+            self._debug_files.open_apple(module),
+        ):
+            if stand_in is not None:
+                return stand_in
         if mapping is not None and mapping.path.endswith(" (deleted)"):
             problem = "the file was deleted since the process started; run as root to read it"
         if problem == "not found" and self._proc is None:
@@ -118,7 +134,8 @@ class TargetFiles:
         Returns:
             a file with a symbol table or DWARF, checked by build-id, or by CRC if there is none.
         """
-        return self._debug_files.open_for(module, own, self._rejections(module))
+        found = self._debug_files.open_for(module, own, self._rejections(module))
+        return found or self._cached(own.build_id, DEBUGINFO)
 
     def open_alt_file(self, image: Image, module: Module | None = None) -> Image | None:
         """Opens the file in which dwz put what several debug files have in common.
@@ -132,7 +149,63 @@ class TargetFiles:
             its build-id; ``None`` when it names none, or the right one was not found.
         """
         rejected = [] if module is None else self._rejections(module)
-        return self._debug_files.open_common(image, rejected)
+        found = self._debug_files.open_common(image, rejected)
+        if found is None and self._debuginfod is not None and (link := _alt_link(image)):
+            found = self._cached(link.build_id, DEBUGINFO)
+        return found
+
+    def can_fetch(self, module: Module, image: Image | None, debug: Image | None) -> bool:
+        """True when servers may have what a module still lacks.
+
+        Args:
+            image, debug: its own file and its debug file, as far as they were found.
+        """
+        if self._debuginfod is None or not module.build_id:
+            return False
+        with_dwarf = debug_image(image, debug)
+        return debug is None if with_dwarf is None else self._lacks_alt_file(with_dwarf)
+
+    def fetch(self, module: Module, image: Image | None, debug: Image | None) -> None:
+        """Asks the servers for what a module lacks. Takes as long as they do.
+
+        What came is found by ``open_module``, ``open_debug_file`` and ``open_alt_file`` from now
+        on; what did not is among what is ``rejected``.
+        """
+        servers, problems = self._debuginfod, self._rejections(module)
+        assert servers is not None
+        with contextlib.ExitStack() as opened:
+
+            def ask(build_id: str, kind: str) -> Image | None:
+                found = servers.fetch(build_id, kind, problems)
+                if found is not None:
+                    opened.callback(found.close)
+                return found
+
+            own = image or ask(module.build_id, EXECUTABLE)
+            with_dwarf = debug_image(own, debug) or ask(module.build_id, DEBUGINFO)
+            if with_dwarf is not None and self._lacks_alt_file(with_dwarf):
+                link = _alt_link(with_dwarf)
+                assert link is not None
+                ask(link.build_id, DEBUGINFO)
+
+    def stop_fetching(self) -> None:
+        """Breaks off what ``fetch`` waits for; it does not begin again."""
+        if self._debuginfod is not None:
+            self._debuginfod.close()
+
+    def _lacks_alt_file(self, image: Image) -> bool:
+        if _alt_link(image) is None:
+            return False
+        found = self.open_alt_file(image)
+        if found is not None:
+            found.close()
+        return found is None
+
+    def _cached(self, build_id: str, kind: str) -> Image | None:
+        """What was downloaded before."""
+        if self._debuginfod is None or not build_id:
+            return None
+        return self._debuginfod.cached(build_id, kind)
 
     def _rejections(self, module: Module) -> list[str]:
         return self._rejected.setdefault(module.module_id, [])
@@ -213,6 +286,13 @@ class TargetFiles:
             return Image(copy_vdso(module, self._mappings, self._proc), None, "vDSO")
         except ObjectError as error:
             raise FilesError(str(error)) from error
+
+
+def _alt_link(image: Image) -> AltLink | None:
+    try:
+        return alt_link(image.elf)
+    except ObjectError:
+        return None
 
 
 def _namespace(proc: str) -> str:

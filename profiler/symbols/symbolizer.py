@@ -11,6 +11,7 @@ No file can make it raise: what goes wrong becomes a note on the module.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,8 @@ from flametap.model import Frame, Module, RawFrame, SymbolSource
 from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
+from flametap.symbols.debuginfod import Debuginfod
+from flametap.symbols.downloads import Downloads
 from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.jit import JitNames
 from flametap.symbols.lines import LineSource
@@ -47,6 +50,7 @@ class Symbolizer:
         pid: the target, or ``None`` when it runs elsewhere or no more: paths are then ours.
         inlines: whether inlined functions become frames.
         symbol_dirs: folders with debug files, flat or laid out by build-id.
+        debuginfod: asked for what this machine has not; ``None`` to ask nobody.
         cache_dir: where symcaches are kept, by default ``~/.cache/flametap/symcache``.
     """
 
@@ -57,10 +61,12 @@ class Symbolizer:
         *,
         inlines: bool = True,
         symbol_dirs: Sequence[str] = (),
+        debuginfod: Debuginfod | None = None,
         cache_dir: Path | None = None,
     ) -> None:
         self._table = table
-        self._files = TargetFiles(pid, symbol_dirs)
+        self._files = TargetFiles(pid, symbol_dirs, debuginfod)
+        self._downloads = Downloads()
         self._cache = DiskCache(cache_dir)
         self._debug_info = DebugInfo(self._files, self._cache)
         self._jit = JitNames(table, pid, inlines=inlines)
@@ -165,9 +171,11 @@ class Symbolizer:
             self._changed.notify_all()
         self._debug_info.close()
         self._jit.close()
+        self._files.stop_fetching()
+        has_stopped = self._downloads.close(CLOSE_TIMEOUT_S)
         for thread in self._threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
-        if not any(thread.is_alive() for thread in self._threads):
+        if has_stopped and not any(thread.is_alive() for thread in self._threads):
             for work in self._works.values():
                 work.close()
             self._files.close()
@@ -206,31 +214,48 @@ class Symbolizer:
         except Exception as error:  # never raises for a bad file: the note tells
             work.note = f"cannot be read: {error}"
 
-    def _load(self, work: ModuleWork) -> None:
-        """Opens the symbol tables of a module, and queues its debug information."""
-        if work.image is None and not work.note:
+    def _load(self, work: ModuleWork, *, was_fetched: bool = False) -> None:
+        """Opens the symbol tables of a module, and queues its debug information.
+
+        Args:
+            was_fetched: the servers have been asked for what it lacked.
+        """
+        if work.image is None and (was_fetched or not work.note):
             self._open(work)
-        source, note = "none", work.note
+        source, resolver, note = "none", None, work.note
         if work.image is not None:
             try:
-                work.resolver = self._load_tables(work, work.image)
-                source = work.resolver.tables
-                note = advice(work.image, work.debug, work.resolver)
+                resolver = self._load_tables(work, work.image)
+                source = resolver.tables
+                note = advice(work.image, work.debug, resolver)
             except Exception as error:  # never raises for a bad file: the note tells
                 note = f"symbols cannot be read: {error}"
+        asks_servers = not was_fetched and self._files.can_fetch(
+            work.module, work.image, work.debug
+        )
+        if not work.debug_cost():
+            note = "; ".join(filter(None, (note, *self._files.rejected(work.module))))
         with self._changed:
-            work.source, work.note = source, note
-            if work.resolver is not None and work.resolver.lines is not None:
+            named, work.provisional = work.provisional or [], None
+            work.source, work.note, work.resolver = source, note, resolver
+            if resolver is not None and resolver.lines is not None:
+                work.again += named
                 self._has_lines(work, "")
-            elif work.resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
+            elif asks_servers:
                 work.provisional = []
+                work.note = "asking debuginfod"
+                self._downloads.add(lambda: self._fetch(work))
+            elif resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
+                work.provisional = named
                 self._to_build.append(work)
             else:
+                work.again += named
                 work.close_debug()
             self._changed.notify_all()
 
     def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:
         if not image.elf.debug_info_bytes:
+            work.close_debug()
             work.debug = self._files.open_debug_file(work.module, image.elf)
         debug = None if work.debug is None else work.debug.elf
         resolver = ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
@@ -256,8 +281,10 @@ class Symbolizer:
         with self._changed:
             if work.provisional is not None:
                 work.provisional += asked
-            elif resolver is not None and resolver.lines is not None and not had_lines:
-                work.again += asked  # the lines came while they were resolved without them
+            elif work.resolver is not resolver or (
+                resolver is not None and resolver.lines is not None and not had_lines
+            ):
+                work.again += asked  # more came while they were resolved without it
             else:
                 self._pending -= len(asked)
             self._changed.notify_all()
@@ -278,6 +305,15 @@ class Symbolizer:
             (Frame(unnamed_function(RawFrame(module.module_id, file_addr), module.name)),)
             for file_addr in file_addrs
         ]
+
+    # -- download threads -----------------------------------------------------------------------
+
+    def _fetch(self, work: ModuleWork) -> None:
+        """Asks servers for what a module lacks, and has its addresses named again."""
+        with contextlib.suppress(Exception):  # what went wrong is told by what is rejected
+            self._files.fetch(work.module, work.image, work.debug)
+        if not self._closing:
+            self._load(work, was_fetched=True)
 
     # -- lines thread ---------------------------------------------------------------------------
 

@@ -1,0 +1,141 @@
+"""Downloaded files, in the folder that elfutils' debuginfod client uses, by its rules.
+
+``BUILDID/debuginfo`` and ``BUILDID/executable``; an empty file says that no server had it, and is
+believed for as long as ``cache_miss_s`` says. New files are written beside and renamed, so that
+two processes never see half of one. Once a day what nobody has read for a week is removed; the
+files ``cache_clean_interval_s`` and ``max_unused_age_s`` say how long these are.
+
+Source: debuginfod-client-config(7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+# What the control files say when they are not there.
+_CACHE_MISS_S = 600
+_CLEAN_INTERVAL_S = 86_400
+_MAX_UNUSED_AGE_S = 604_800
+_OURS = re.compile(r"(debuginfo|executable)(\.\w+)?")  # and their unfinished downloads
+_BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
+
+
+class NotOnServersError(Exception):
+    """All servers were asked not long ago, and had no such file."""
+
+
+class DebuginfodCache:
+    """The folder of downloads.
+
+    Args:
+        folder: made when something is stored.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find(self, build_id: str, kind: str) -> str:
+        """The path of a file, ``""`` if it is not there.
+
+        Raises:
+            NotOnServersError: it need not be asked for again yet.
+        """
+        path = self._path(build_id, kind)
+        try:
+            status = path.stat()
+        except OSError:
+            return ""
+        if status.st_size:
+            return str(path)
+        if time.time() - status.st_mtime < self._seconds("cache_miss_s", _CACHE_MISS_S):
+            raise NotOnServersError
+        self.forget(build_id, kind)
+        return ""
+
+    def store(self, build_id: str, kind: str, fill: Callable[[BinaryIO], None]) -> str:
+        """Keeps what ``fill`` writes; nothing, when it raises.
+
+        Returns:
+            the path of the file.
+
+        Raises:
+            OSError: the folder cannot be written, or is full.
+        """
+        path = self._path(build_id, kind)
+        self._make(path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f"{kind}.", dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                fill(file)
+            os.chmod(name, 0o400)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        return str(path)
+
+    def store_missing(self, build_id: str, kind: str) -> None:
+        """Remembers that no server has a file."""
+        path = self._path(build_id, kind)
+        with contextlib.suppress(OSError):
+            self._make(path.parent)
+            path.touch()
+
+    def forget(self, build_id: str, kind: str) -> None:
+        """Removes a file: it is damaged, or its absence is too long ago."""
+        with contextlib.suppress(OSError):
+            self._path(build_id, kind).unlink()
+
+    def clean(self) -> None:
+        """Removes what nobody has read for long, if it is time for that."""
+        mark = self.folder / "cache_clean_interval_s"
+        try:
+            if time.time() - mark.stat().st_mtime < self._seconds(mark.name, _CLEAN_INTERVAL_S):
+                return
+            os.utime(mark)
+            oldest = time.time() - self._seconds("max_unused_age_s", _MAX_UNUSED_AGE_S)
+            folders = [f for f in self.folder.iterdir() if _BUILD_ID.fullmatch(f.name)]
+        except OSError:  # nothing was ever stored, or it is not ours to clean
+            return
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                for path in folder.iterdir():
+                    status = path.lstat()
+                    if _OURS.fullmatch(path.name) and max(status[7], status[8]) < oldest:
+                        path.unlink()
+                folder.rmdir()  # fails where there is something left
+
+    def _path(self, build_id: str, kind: str) -> Path:
+        assert _BUILD_ID.fullmatch(build_id), build_id
+        return self.folder / build_id / kind
+
+    def _make(self, folder: Path) -> None:
+        if not self.folder.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "cache_clean_interval_s").write_text(str(_CLEAN_INTERVAL_S))
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+    def _seconds(self, name: str, default: int) -> int:
+        try:
+            return int((self.folder / name).read_text())
+        except (OSError, ValueError):
+            return default
+
+
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """The folder that debuginfod's own client takes."""
+    if given := environment.get("DEBUGINFOD_CACHE_PATH"):
+        return Path(given)
+    home = Path(environment.get("HOME") or "/")
+    old = home / ".debuginfod_client_cache"
+    if old.exists():
+        return old
+    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "debuginfod_client"
