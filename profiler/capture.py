@@ -12,7 +12,9 @@ import os
 import select
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flametap import procfs
 from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
@@ -26,6 +28,9 @@ from flametap.ring import Ring
 from flametap.session import END_REASONS, Session
 from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable
+
+if TYPE_CHECKING:
+    from flametap.symbols.debuginfod import Debuginfod
 
 PUMP_INTERVAL_S = 0.05
 LAST_THREAD_ENDED = "the last thread of the target ended"
@@ -49,13 +54,14 @@ REASON_WAIT_S = 0.5
 @dataclass(frozen=True)
 class CaptureOptions:
     """How to record. ``budget_ppm``: what sampling may cost, in millionths of a core; 0 for no
-    limit.
+    limit. ``debuginfod_urls``: servers to ask for debug files; none: nobody is asked.
     """
 
     rate_hz: float = 100.0
     budget_ppm: int = BUDGET_PPM
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
+    debuginfod_urls: tuple[str, ...] = ()
 
 
 class Capture:
@@ -98,6 +104,7 @@ class Capture:
             self.pid,
             inlines=self.options.inlines,
             symbol_dirs=self.options.symbol_dirs,
+            debuginfod=_debuginfod(self.options.debuginfod_urls),
         )
         try:
             ring = self._session.attach(self.options.rate_hz)
@@ -350,3 +357,11 @@ def _quantiles_ns(ring: Ring) -> tuple[int, int]:
                 found.append((bucket + 1) * HANDLER_HISTOGRAM_NS)
                 break
     return (found[0], found[1]) if total else (0, 0)
+
+
+def _debuginfod(urls: Sequence[str]) -> Debuginfod | None:
+    if not urls:
+        return None
+    from flametap.symbols.debuginfod import client
+
+    return client(urls)

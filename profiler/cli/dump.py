@@ -51,6 +51,8 @@ def dump(
     budget_ppm: int,
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
+    debuginfod: bool,
+    debuginfod_urls: tuple[str, ...],
     force: bool,
     quiet: bool,
     verbose: bool,
@@ -59,7 +61,16 @@ def dump(
     and the system call it waits in.
     """
     target = pick_pid(pid, pid_option)
-    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose)
+    how = attach.How(
+        rate,
+        budget_ppm,
+        not no_inlines,
+        symbol_dirs,
+        debuginfod,
+        debuginfod_urls,
+        force,
+        verbose,
+    )
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if verbose:

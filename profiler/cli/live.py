@@ -71,6 +71,8 @@ def live(
     budget_ppm: int,
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
+    debuginfod: bool,
+    debuginfod_urls: tuple[str, ...],
     force: bool,
     verify_detach: bool,
     quiet: bool,
@@ -83,7 +85,17 @@ def live(
     """
     target = pick_pid(pid, pid_option)
     planned = plan(outputs, formats)
-    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose, verify_detach)
+    how = attach.How(
+        rate,
+        budget_ppm,
+        not no_inlines,
+        symbol_dirs,
+        debuginfod,
+        debuginfod_urls,
+        force,
+        verbose,
+        verify_detach,
+    )
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if verbose:

@@ -52,6 +52,13 @@ def parse_rate_hz(text: str) -> float:
     return rate_hz
 
 
+def parse_server(text: str) -> str:
+    """The address of a web server, as it is."""
+    if not re.match(r"https?://[^/\s]+", text):
+        raise UsageError(f"'{text}' is not a server's address", "it begins with https://")
+    return text
+
+
 def parse_budget_ppm(text: str) -> int:
     """``2``, ``0.5%`` → millionths of one core; 0 for no limit."""
     match = re.fullmatch(_NUMBER + r"\s*%?", text.strip())
@@ -134,6 +141,20 @@ def sampling_options(command: _Command) -> _Command:
                 type=click.Path(exists=True, file_okay=False),
                 metavar="DIR",
                 help="Look for debug files there too; may be given several times.",
+            ),
+            click.option(
+                "--debuginfod",
+                is_flag=True,
+                help="Ask debuginfod servers for what is missing here: those of DEBUGINFOD_URLS or "
+                "of this machine's settings, else elfutils'.",
+            ),
+            click.option(
+                "--debuginfod-url",
+                "debuginfod_urls",
+                multiple=True,
+                metavar="URL",
+                callback=lambda _, __, urls: tuple(parse_server(url) for url in urls),
+                help="Ask this server; may be given several times.",
             ),
             click.option(
                 "--force",

@@ -110,6 +110,8 @@ def record(
     budget_ppm: int,
     no_inlines: bool,
     symbol_dirs: tuple[str, ...],
+    debuginfod: bool,
+    debuginfod_urls: tuple[str, ...],
     force: bool,
     verify_detach: bool,
     quiet: bool,
@@ -134,7 +136,17 @@ def record(
         tids=tids,
         thread_name=thread_name,
     )
-    how = attach.How(rate, budget_ppm, not no_inlines, symbol_dirs, force, verbose, verify_detach)
+    how = attach.How(
+        rate,
+        budget_ppm,
+        not no_inlines,
+        symbol_dirs,
+        debuginfod,
+        debuginfod_urls,
+        force,
+        verbose,
+        verify_detach,
+    )
     progress = Progress(quiet=quiet)
     if pid is None and len(command) == 1 and command[0].isdigit():
         pid, command = parse_pid(command[0]), ()  # `record 1234`

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from flametap.symbols.debuginfodcache import DebuginfodCache, NotOnServersError, default_folder
+from flametap.symbols.debuginfodcache import (
+    DEBUGINFO,
+    DebuginfodCache,
+    NotOnServersError,
+    default_folder,
+)
 from flametap.symbols.download import (
     Downloader,
     DownloadError,
@@ -29,7 +34,6 @@ from flametap.symbols.openfile import Image, open_image
 
 # Asks the servers of all large distributions. What is used when nothing else is said.
 FEDERATION = "https://debuginfod.elfutils.org/"
-DEBUGINFO, EXECUTABLE = "debuginfo", "executable"
 
 
 class Debuginfod:

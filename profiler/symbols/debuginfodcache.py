@@ -19,11 +19,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+DEBUGINFO, EXECUTABLE = "debuginfo", "executable"  # the kinds of files
 # What the control files say when they are not there.
 _CACHE_MISS_S = 600
 _CLEAN_INTERVAL_S = 86_400
 _MAX_UNUSED_AGE_S = 604_800
-_OURS = re.compile(r"(debuginfo|executable)(\.\w+)?")  # and their unfinished downloads
+_OURS = re.compile(rf"({DEBUGINFO}|{EXECUTABLE})(\.\w+)?")  # and their unfinished downloads
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 
 

@@ -19,16 +19,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from flametap.model import Module
 from flametap.symbols.advice import debug_image
 from flametap.symbols.debugfiles import DebugFiles
-from flametap.symbols.debuginfod import DEBUGINFO, EXECUTABLE, Debuginfod
+from flametap.symbols.debuginfodcache import DEBUGINFO, EXECUTABLE
 from flametap.symbols.links import AltLink, alt_link
 from flametap.symbols.mappings import Mapping, Mappings, read_memory
 from flametap.symbols.memoryimage import VDSO_PATH, copy_module, copy_vdso
 from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import Image, open_image
+
+if TYPE_CHECKING:
+    # Brings a web client, which takes 50 ms to import: only for who asks for it.
+    from flametap.symbols.debuginfod import Debuginfod
 
 # Compared with the memory, where there is no build-id: twice as much at most.
 _COMPARED_BYTES = 1 << 20
@@ -114,13 +119,13 @@ class TargetFiles:
                 return image
             image.close()
             problem = _REPLACED
-        for stand_in in (
-            self._cached(module.build_id, EXECUTABLE),
-            self._copy_module(module, mapping),
-            self._debug_files.open_apple(module),
-        ):
-            if stand_in is not None:
-                return stand_in
+        stand_in = (
+            self._cached(module.build_id, EXECUTABLE)
+            or self._copy_module(module, mapping)
+            or self._debug_files.open_apple(module)
+        )
+        if stand_in is not None:
+            return stand_in
         if mapping is not None and mapping.path.endswith(" (deleted)"):
             problem = "the file was deleted since the process started; run as root to read it"
         if problem == "not found" and self._proc is None:

@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flametap.model import Frame, Module, RawFrame, SymbolSource
 from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
-from flametap.symbols.debuginfod import Debuginfod
 from flametap.symbols.downloads import Downloads
 from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.jit import JitNames
@@ -30,6 +30,10 @@ from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.table import SymbolTable, unnamed_function
 from flametap.symbols.work import Address, ModuleWork
+
+if TYPE_CHECKING:
+    # Brings a web client, which takes 50 ms to import: only for who asks for it.
+    from flametap.symbols.debuginfod import Debuginfod
 
 # Files held open for modules not seen on a stack yet. Chromium maps 150; the usual limit on
 # descriptors is 1024.

@@ -9,7 +9,14 @@ import time
 import pytest
 
 from flametap.cli.group import run
-from flametap.cli.options import parse_duration_s, parse_pid, parse_rate_hz, parse_regex, pick_pid
+from flametap.cli.options import (
+    parse_duration_s,
+    parse_pid,
+    parse_rate_hz,
+    parse_regex,
+    parse_server,
+    pick_pid,
+)
 from flametap.errors import UsageError
 
 
@@ -44,6 +51,15 @@ def test_rate_out_of_range(text: str) -> None:
 def test_text_that_is_no_pid(text: str) -> None:
     with pytest.raises(UsageError, match="not a process id"):
         parse_pid(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1234", "localhost:8002", "file:///etc", "https://", "http:// x"]
+)
+def test_text_that_is_no_server(text: str) -> None:
+    assert parse_server("http://localhost:8002/x") == "http://localhost:8002/x"
+    with pytest.raises(UsageError, match="not a server's address"):
+        parse_server(text)
 
 
 def test_bad_regex_says_where() -> None:

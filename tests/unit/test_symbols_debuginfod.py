@@ -148,7 +148,7 @@ BAD: dict[str, tuple[Callable[[Request], None] | None, str]] = {
     "sends without end": (endless, "more than 1048576 bytes"),
     "promises too much": (lambda r: r.send_file(b"", 1 << 40), "over the limit"),
     "breaks off": (lambda r: r.send_file(b"\x7fELF" * 9, 99), "broke off after 36 of 99 bytes"),
-    "sends garbage": (lambda r: r.send_file(b"<html>" * 99), "not an ELF file"),
+    "sends garbage": (lambda r: r.send_file(b"<html>" * 99), "not an ELF"),
     "sends nothing": (lambda r: r.send_file(b""), "not used"),
     "is out of order": (lambda r: r.send_error(503, "later"), "answered 503 later"),
     "leads to a file": (redirect_to_file, "answered 302"),
