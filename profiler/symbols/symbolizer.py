@@ -275,12 +275,14 @@ class Symbolizer:
             return
         had_lines = resolver is None or resolver.lines is not None
         file_addrs = [file_addr for _, file_addr in asked]
-        try:
-            frames = self._stand_ins(work, file_addrs)
-            if resolver is not None:
+        frames = None
+        if resolver is not None:
+            try:
                 frames = resolver.resolve_many(file_addrs)
-        except Exception as error:  # never raises for a bad file: the note tells
-            work.note = f"symbols cannot be read: {error}"
+            except Exception as error:  # never raises for a bad file: the note tells
+                work.note = f"symbols cannot be read: {error}"
+        if frames is None:
+            frames = _stand_ins(work.module, file_addrs)
         self._table.set_many([address_id for address_id, _ in asked], frames)
         with self._changed:
             if work.provisional is not None:
@@ -301,14 +303,6 @@ class Symbolizer:
         with self._changed:
             self._pending -= len(asked)
             self._changed.notify_all()
-
-    def _stand_ins(self, work: ModuleWork, file_addrs: list[int]) -> list[tuple[Frame, ...]]:
-        """Module and address, for what has no name."""
-        module = work.module
-        return [
-            (Frame(unnamed_function(RawFrame(module.module_id, file_addr), module.name)),)
-            for file_addr in file_addrs
-        ]
 
     # -- download threads -----------------------------------------------------------------------
 
@@ -361,3 +355,11 @@ class Symbolizer:
 
     def _has_lines(self, work: ModuleWork, note: str) -> None:
         work.source, work.note = "symcache", note
+
+
+def _stand_ins(module: Module, file_addrs: list[int]) -> list[tuple[Frame, ...]]:
+    """Module and address, for what has no name."""
+    return [
+        (Frame(unnamed_function(RawFrame(module.module_id, file_addr), module.name)),)
+        for file_addr in file_addrs
+    ]

@@ -62,6 +62,9 @@ class SymbolTable:
         self._lock = threading.Lock()
         self._functions: list[Function] = []
         self._ids: dict[Function, int] = {}
+        # id() of a function → its id here, and itself to keep it alive: hashing takes ten times as
+        # long, and a resolver hands out the same objects again and again.
+        self._by_object: dict[int, tuple[int, Function]] = {}
         self._pool_functions = array("i")
         self._pool_lines = array("i")
         # Per address: position in the pool, number of frames, and whether these are names or a
@@ -106,11 +109,10 @@ class SymbolTable:
         with self._lock:
             self._reach(max(address_ids) + 1)
             stored: dict[int, int] = {}  # id of a sequence → its place in the pool
-            ids: dict[int, int] = {}  # id of a function object → its id here: spares hashing it
             for address_id, sequence in zip(address_ids, frames, strict=True):
                 place = stored.get(id(sequence))
                 if place is None:
-                    place = stored[id(sequence)] = self._store(sequence, ids)
+                    place = stored[id(sequence)] = self._store(sequence)
                 self._first[address_id] = place
                 self._count[address_id] = len(sequence)
                 self._named[address_id] = 1
@@ -162,15 +164,16 @@ class SymbolTable:
             self._functions.append(function)
         return function_id
 
-    def _store(self, frames: Sequence[Frame], ids: dict[int, int]) -> int:
+    def _store(self, frames: Sequence[Frame]) -> int:
         # What an address pointed at before stays in the pool unused: one entry per stand-in at the
         # most, as an address gets its names once or twice.
         place = len(self._pool_functions)
         for frame in frames:
-            function_id = ids.get(id(frame.function))
-            if function_id is None:
-                function_id = ids[id(frame.function)] = self._function_id(frame.function)
-            self._pool_functions.append(function_id)
+            known = self._by_object.get(id(frame.function))
+            if known is None:
+                known = (self._function_id(frame.function), frame.function)
+                self._by_object[id(frame.function)] = known
+            self._pool_functions.append(known[0])
             self._pool_lines.append(frame.line)
         return place
 
@@ -190,5 +193,5 @@ class SymbolTable:
             for address_id in range(n_addresses):
                 if not self._count[address_id]:
                     frame = Frame(unnamed_function(*self._locate(address_id)))
-                    self._first[address_id] = self._store([frame], {})
+                    self._first[address_id] = self._store([frame])
                     self._count[address_id] = 1
