@@ -13,6 +13,7 @@ Messages are JSON lines in packets; see ``workerprocess``.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -27,6 +28,7 @@ MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
 _NICE = 10
 _OUT_OF_MEMORY_FIRST = 1000  # oom_score_adj, proc(5)
+_PR_SET_PDEATHSIG = 1  # prctl(2); the parent is the thread that started us, which asks us as well
 
 
 def main(descriptor: int) -> None:
@@ -44,7 +46,7 @@ def main(descriptor: int) -> None:
         except MemoryError:
             error = "reading its debug information needs too much memory"
         except Exception as problem:  # whatever a file can do to code that trusts it
-            error = str(problem) or type(problem).__name__
+            error = " ".join(str(problem).split()) or type(problem).__name__
         for file in files:
             os.close(file)
         answer = json.dumps({"error": error[:MAX_NOTE], "note": note[:MAX_NOTE]}).encode()
@@ -87,6 +89,8 @@ def _step_back() -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write(str(_OUT_OF_MEMORY_FIRST))
     _limit(resource.RLIMIT_CORE, 0)
+    # The watch below is a thread, and native code may hold the interpreter's lock for ever.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit(which: int, value: int) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from flametap.model import FrameKind
 from flametap.symbols import symcache
-from flametap.symbols.cache import DiskCache, default_dir
+from flametap.symbols.cache import DiskCache, default_dir, entry_key
 from flametap.symbols.demangle import demangle
 from flametap.symbols.files import TargetFiles
 from flametap.symbols.lines import LinesError
+from flametap.symbols.openfile import OpenFile
 from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.symcachetable import VERSIONS, SymcacheTable
 from objects import compile_object, module_of, open_elf, run, symbols
 
 pytestmark = pytest.mark.needs("gcc", "g++", "addr2line")
@@ -283,3 +288,110 @@ def test_debug_file_of_libc_gives_lines_and_public_names() -> None:
         assert frame.line > 0
     own.close()
     debug.close()
+
+
+def test_key_tells_files_of_one_build_id_apart(tmp_path: Path) -> None:
+    """A file that claims libc's build-id must not give libc its names."""
+    keys = set()
+    for number, content in enumerate((b"a" * 100_000, b"a" * 99_999 + b"b", b"b" + b"a" * 99_999)):
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        file = OpenFile(str(path))
+        keys.add(entry_key("abcdef", [file]))
+        keys.add(entry_key("abcdef", [file, file]))
+        assert entry_key("", [file]) == entry_key("../../etc", [file]) == ""
+        file.close()
+    assert len(keys) == 6
+
+
+USERS = """
+import random, sys
+from pathlib import Path
+from flametap.symbols.cache import DiskCache
+cache = DiskCache(Path(sys.argv[1]), max_bytes=5000)
+generator = random.Random(int(sys.argv[2]))
+for _ in range(400):
+    number = generator.randrange(10)
+    payload = cache.load(f"{number:04}")
+    assert payload in (None, bytes([number]) * 1000)
+    cache.save(f"{number:04}", bytes([number]) * 1000)
+assert not cache.note, cache.note
+"""
+
+
+def test_processes_share_the_folder(tmp_path: Path) -> None:
+    users = [
+        subprocess.Popen([sys.executable, "-I", "-c", USERS, str(tmp_path), str(seed)])
+        for seed in range(3)
+    ]
+    assert [user.wait(60) for user in users] == [0, 0, 0]
+    left = list(tmp_path.iterdir())
+    assert {path.suffix for path in left} == {".symcache"}
+    assert 1 <= len(left) <= 7  # the cap is 4; others may have been writing at its last look
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    old, young = tmp_path / ".new-old", tmp_path / ".new-young"
+    old.write_bytes(b"x")
+    young.write_bytes(b"x")
+    os.utime(old, (1, 1))
+    DiskCache(tmp_path).save("abcd", b"payload")
+    assert young.exists()
+    assert not old.exists()
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from flametap.symbols.cache import DiskCache
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+cache = DiskCache(Path(sys.argv[1]))
+cache.save("abcd", bytes(10_000))
+assert "not kept" in cache.note, cache.note
+assert cache.load("abcd") is None
+cache.save("abce", bytes(1000))
+assert cache.load("abce") == bytes(1000)
+"""
+
+
+def test_full_disk_leaves_a_note_and_no_rubbish(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-I", "-c", FULL, str(tmp_path)], check=True, timeout=60)
+    assert [path.name for path in tmp_path.iterdir()] == ["abce.symcache"]
+
+
+def test_no_home_means_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "nowhere")
+    assert default_dir() is None
+    cache = DiskCache()
+    cache.save("abcd", b"payload")
+    assert cache.load("abcd") is None
+    assert "no home" in cache.note
+
+
+def test_numpy_reader_answers_as_the_library_does(program: Path) -> None:
+    payload = symcache.build(str(program), 0).to_bytes()
+    library, table = symcache.load(payload, 0), SymcacheTable(payload, 0)
+    addresses = [a for start, size in symbols(program).values() for a in range(start, start + size)]
+    addresses += [0, 1, 1 << 31, 0xFFFFFFFE, 0xFFFFFFFF, 1 << 32, 1 << 63, -1]
+    assert table.lookup_many(addresses) == library.lookup_many(addresses)
+    assert len(max(table.lookup_many(addresses), key=len)) >= 4
+
+
+def test_library_writes_a_format_that_is_read_here() -> None:
+    """Another one is read by the library itself, ten times slower: then symcachetable needs it."""
+    assert symcache.FORMAT_VERSION in VERSIONS
+
+
+def test_any_damage_to_a_symcache_ends_in_an_answer_or_an_error(program: Path) -> None:
+    payload = symcache.build(str(program), 0).to_bytes()
+    addresses = [start for start, _ in symbols(program).values()]
+    generator = random.Random(5)
+    for _ in range(300):
+        damaged = bytearray(payload)
+        for _ in range(generator.choice((1, 10, 200))):
+            damaged[generator.randrange(8, len(damaged))] = generator.choice((0, 0xFF, 0x7F, 1))
+        del damaged[generator.choice((len(damaged), generator.randrange(len(damaged)))) :]
+        with contextlib.suppress(LinesError):
+            for chain in SymcacheTable(bytes(damaged), 0).lookup_many(addresses):
+                assert len(chain) <= 600
