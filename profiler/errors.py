@@ -2,6 +2,7 @@
 
     FlametapError                 exit 1   internal or I/O
     ├── OutputError               exit 1   a file or port we were told to use cannot be used
+    ├── InputError                exit 1   a file we were told to read cannot be read
     ├── UsageError                exit 2   the command line does not make sense
     ├── NoSuchProcessError        exit 3   the pid does not exist (any more)
     ├── PermissionRefusedError    exit 4   we lack the right to attach
@@ -36,6 +37,10 @@ class FlametapError(Exception):
 
 class OutputError(FlametapError):
     """An output path cannot be written, or a port cannot be bound."""
+
+
+class InputError(FlametapError):
+    """A file cannot be read, or is not of the kind that it has to be."""
 
 
 class UsageError(FlametapError):

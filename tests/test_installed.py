@@ -43,7 +43,7 @@ def test_console_script_prints_its_version(tmp_path: Path) -> None:
     assert version in done.stdout
 
 
-@pytest.mark.parametrize("command", ["live", "record", "dump", "ps", "doctor"])
+@pytest.mark.parametrize("command", ["live", "record", "dump", "ps", "doctor", "symbols"])
 def test_every_command_has_help(command: str, tmp_path: Path) -> None:
     done = run(SCRIPT, command, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from flametap.cli.dump import dump
 from flametap.cli.live import live
 from flametap.cli.ps import ps
 from flametap.cli.record import record
+from flametap.cli.symbols import symbols
 from flametap.errors import FlametapError, UsageError
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
@@ -79,7 +80,7 @@ def flametap(ctx: click.Context) -> None:
         ctx.exit(UsageError.exit_code)
 
 
-for command in (live, record, dump, ps, doctor):
+for command in (live, record, dump, ps, doctor, symbols):
     flametap.add_command(command)
 
 

@@ -110,6 +110,16 @@ def pid_arguments(command: _Command) -> _Command:
     return click.argument("pid", metavar="PID", required=False, callback=by(parse_pid))(command)
 
 
+symbol_dir_option = click.option(
+    "--symbol-dir",
+    "symbol_dirs",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Look for debug files there too; may be given several times.",
+)
+
+
 def sampling_options(command: _Command) -> _Command:
     """How to sample and to name, the same for every command that attaches."""
     for option in reversed(
@@ -134,14 +144,7 @@ def sampling_options(command: _Command) -> _Command:
                 "lowered. 0 is no limit.",
             ),
             click.option("--no-inlines", is_flag=True, help="Leave out inlined functions."),
-            click.option(
-                "--symbol-dir",
-                "symbol_dirs",
-                multiple=True,
-                type=click.Path(exists=True, file_okay=False),
-                metavar="DIR",
-                help="Look for debug files there too; may be given several times.",
-            ),
+            symbol_dir_option,
             click.option(
                 "--debuginfod",
                 is_flag=True,

@@ -50,6 +50,11 @@ def places(
         folder = os.path.dirname(module_path)
 
 
+def dwarf_in(bundle: str) -> str:
+    """The first file with debug information in a dSYM bundle; ``""`` for what is none."""
+    return next(_files(f"{bundle}/{INSIDE}"), "")
+
+
 def _in_symbol_dir(directory: str, name: str, build_id: str) -> Iterator[str]:
     upper = build_id.upper()
     dashed = f"{upper[:8]}-{upper[8:12]}-{upper[12:16]}-{upper[16:20]}-{upper[20:]}"

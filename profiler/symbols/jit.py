@@ -110,6 +110,11 @@ class JitNames:
         """Addresses that no name was looked for yet."""
         return len(self._queue) + self._in_work
 
+    @property
+    def name_count(self) -> int:
+        """Pieces of code that names were read for."""
+        return sum(len(reader) for reader in self._readers())
+
     def wait_idle(self, timeout_s: float) -> bool:
         """Waits until names were looked for in all that is written by now. False: out of time."""
         with self._changed:
@@ -125,14 +130,23 @@ class JitNames:
     def sources(self) -> list[SymbolSource]:
         """Where names come from: one entry, or none when no such code was seen."""
         with self._changed:
-            if not self._total:
-                return []
-            readers = self._readers()
-            used = [reader for reader in readers if len(reader)]
-            source = ", ".join(dict.fromkeys(reader.kind for reader in used)) or "none"
-            note = "; ".join(self._notes(bool(used)))
-            lines = any(reader.has_lines for reader in used)
-            return [SymbolSource(0, JIT_MODULE, source, note, has_lines=lines)]
+            return [self._source()] if self._total else []
+
+    def look(self, timeout_s: float) -> SymbolSource:
+        """What there is to take names from, whether or not an address was asked for."""
+        with self._changed:
+            self._wake()
+        self.wait_idle(timeout_s)
+        with self._changed:
+            return self._source()
+
+    def _source(self) -> SymbolSource:
+        readers = self._readers()
+        used = [reader for reader in readers if len(reader)]
+        source = ", ".join(dict.fromkeys(reader.kind for reader in used)) or "none"
+        note = "; ".join(self._notes(bool(used)))
+        lines = any(reader.has_lines for reader in used)
+        return SymbolSource(0, JIT_MODULE, source, note, has_lines=lines)
 
     def close(self) -> None:
         """Ends the thread and closes all files; names that are not there by now never come."""
@@ -260,6 +274,7 @@ class JitNames:
                 yield f"the oldest {reader.dropped:,} entries of {file.path} are left out"
         if self._nameless:
             yield f"{len(self._nameless):,} of {self._total:,} addresses have no name"
+        if self._nameless or not self._total:
             runtime = self._runtimes.runtime
             if self._dumps and has_names:
                 yield "a runtime may hold back what it writes next to a jitdump"

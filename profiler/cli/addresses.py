@@ -1,0 +1,158 @@
+"""Addresses that a user gives, as arguments or on stdin, and the functions there.
+
+Where addresses come one by one from another program (``llvm-symbolizer`` and ``addr2line`` are
+used that way), each is answered when it comes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from flametap.errors import UsageError
+from flametap.model import Frame, FrameKind
+
+if TYPE_CHECKING:
+    from flametap.symbols.inventory import Inventory
+
+READ_BYTES = 1 << 16
+_ADDRESS = re.compile(r"(?:(?P<module>.*)\+)?(?:0[xX])?(?P<digits>[0-9a-fA-F]{1,16})")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``0x1f``, ``1f`` or ``module+0x1f`` → the module's name (or ``""``) and the address."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"'{text}' is not an address", "give hexadecimal digits, as in 0x1f40 or libc.so.6+1f40"
+        )
+    return match["module"] or "", int(match["digits"], 16)
+
+
+def read_addresses(descriptor: int) -> Iterator[list[tuple[str, int]]]:
+    """The addresses of a stream, as many at a time as are there: who writes one and waits is
+    answered.
+    """
+    rest, number = b"", 0
+    while True:
+        data = os.read(descriptor, READ_BYTES)
+        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
+        addresses = []
+        for line in lines:
+            number += 1
+            text = line.decode("utf-8", "replace").strip()
+            try:
+                if text:
+                    addresses.append(parse_address(text))
+            except UsageError as error:
+                yield addresses
+                raise UsageError(f"line {number} of stdin: {error.message}", error.hint) from None
+        yield addresses
+        if not data:
+            return
+
+
+def show_names(
+    found: Inventory,
+    is_process: bool,
+    chunks: Iterator[list[tuple[str, int]]],
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Prints the functions at addresses, in their order."""
+    if not is_process and len(found.modules) > 1:
+        raise UsageError(
+            "the file is for several processors: "
+            + ", ".join(each.machine for each in found.modules),
+            "choose one with --arch",
+        )
+    for addresses in chunks:
+        places = [place_of(found, is_process, name, addr) for name, addr in addresses]
+        frames = frames_at(found, places)
+        for (name, addr), place in zip(addresses, places, strict=True):
+            stack = frames.get(place, ()) if place is not None else ()
+            if as_json:
+                click.echo(json.dumps(answer(addr, place, stack)))
+                continue
+            asked = f"{name}+{addr:#x}" if name else f"{addr:#x}"
+            click.echo(asked if stack else f"{asked}  (nothing is known there)")
+            for frame in reversed(stack):
+                click.echo(f"    {frame_text(frame, full)}")
+        sys.stdout.flush()
+
+
+class Place(NamedTuple):
+    """An address in one of the modules."""
+
+    position: int  # in the inventory
+    file_addr: int
+    module: str
+
+
+def place_of(found: Inventory, is_process: bool, name: str, addr: int) -> Place | None:
+    """Where an address lies; with a module's name it is an address as linked.
+
+    Raises:
+        UsageError: there is no module of that name.
+    """
+    for position, each in enumerate(found.modules):
+        module = each.module
+        if name == module.name or not (name or is_process):
+            return Place(position, addr, module.name)
+        for start, end, load_bias in each.ranges if not name else ():
+            if start <= addr < end:
+                return Place(position, addr - load_bias, module.name)
+    if name:
+        raise UsageError(
+            f"there is no module {name} in it", "leave out the name, or name the right file"
+        )
+    return None
+
+
+def frames_at(found: Inventory, places: Sequence[Place | None]) -> dict[Place, tuple[Frame, ...]]:
+    """The frames at each place, outermost first; each module is asked once."""
+    wanted: dict[int, list[Place]] = {}
+    for place in places:
+        if place is not None:
+            wanted.setdefault(place.position, []).append(place)
+    frames: dict[Place, tuple[Frame, ...]] = {}
+    for index, mine in wanted.items():
+        stacks = found.resolve(found.modules[index], [place.file_addr for place in mine])
+        frames.update(zip(mine, stacks, strict=True))
+    return frames
+
+
+def frame_text(frame: Frame, full: bool) -> str:
+    """One line of an answer, as `flametap dump` prints it."""
+    function = frame.function
+    name = (full and function.full_name) or function.name
+    place = f" at {function.file}:{frame.line}" if function.file and frame.line else ""
+    inlined = " [inlined]" if function.kind is FrameKind.INLINED else ""
+    return f"{name}{place}{inlined}"
+
+
+def answer(addr: int, place: Place | None, stack: Sequence[Frame]) -> dict[str, Any]:
+    """One address for programs: ``module`` is null outside of all; frames as those of
+    `flametap dump --json`, with ``full_name``.
+    """
+    return {
+        "address": addr,
+        "module": None if place is None else place.module,
+        "file_address": None if place is None else place.file_addr,
+        "frames_leaf_first": [
+            {
+                "name": frame.function.name,
+                "full_name": frame.function.full_name or frame.function.name,
+                "file": frame.function.file,
+                "line": frame.line,
+                "kind": frame.function.kind.value,
+            }
+            for frame in reversed(stack)
+        ],
+    }

@@ -1,0 +1,244 @@
+"""``flametap symbols``: where names come from, what is missing, and the names of addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flametap.cli.addresses import parse_address, read_addresses, show_names
+from flametap.cli.options import parse_pid, symbol_dir_option
+from flametap.errors import (
+    InputError,
+    NoSuchProcessError,
+    PermissionRefusedError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from flametap.symbols.inventory import Inventory, ModuleSymbols
+
+STDIN = "-"
+SHORT_ID = 12  # digits of a build-id that tell builds apart
+ANY_ADDRESS = 1 << 64
+LINES = {"inlines": "inlines", "lines": "yes", "": "no"}
+LINES_IN_FULL = {
+    "inlines": "yes, with inlined functions",
+    "lines": "yes, without inlined functions",
+    "": "no",
+}
+
+
+@click.command(short_help="Tell where names come from, and what is missing; name addresses.")
+@click.argument("target", metavar="FILE|PID")
+@click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
+@symbol_dir_option
+@click.option("--arch", default="", metavar="ARCH", help="The part of a fat Mach-O file.")
+@click.option("--full", is_flag=True, help="Names with parameters and return types.")
+@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+def symbols(
+    target: str,
+    addresses: tuple[str, ...],
+    symbol_dirs: tuple[str, ...],
+    arch: str,
+    full: bool,
+    as_json: bool,
+) -> int:
+    """Tell where the names of a program's functions come from: the file itself, its debug file, its
+    dSYM; how many there are, whether with lines and inlined functions; and what to install for
+    more. For a process, each of the modules that it has mapped. Nothing is attached to.
+
+    With ADDRESSes (hexadecimal, or module+0x12 as it stands in a flame graph; - reads them from
+    stdin, one a line): their functions, innermost first, with file and line. Those of a FILE are
+    addresses as linked, those of a process are where it has them in memory.
+
+    A name of digits is a process; write ./123 for a file of that name.
+    """
+    if not target:
+        raise UsageError("no file and no process is named", "`flametap ps` lists processes")
+    wanted = None if addresses == (STDIN,) else [parse_address(text) for text in addresses]
+    is_pid = target.isascii() and target.isdigit()
+    if is_pid and arch:
+        raise UsageError("--arch goes with a file", "leave it out for a process")
+    if is_pid:
+        found = of_process(parse_pid(target), symbol_dirs)
+    else:
+        found = of_file(target, arch, symbol_dirs)
+    try:
+        if addresses:
+            chunks = read_addresses(sys.stdin.fileno()) if wanted is None else iter([wanted])
+            show_names(found, is_pid, chunks, full, as_json)
+        elif as_json:
+            click.echo(as_json_text(found.modules))
+        else:
+            click.echo(as_table(found.modules) if is_pid else as_sheets(found.modules))
+    finally:
+        found.close()
+    return 0
+
+
+# -- what to look at ------------------------------------------------------------------------------
+
+
+def of_file(path: str, arch: str, symbol_dirs: Sequence[str]) -> Inventory:
+    """A file, once for each processor that it holds.
+
+    Raises:
+        InputError: it cannot be read, or is no object file.
+    """
+    from flametap.model import Module
+    from flametap.symbols.dsym import dwarf_in
+    from flametap.symbols.files import TargetFiles
+    from flametap.symbols.inventory import Inventory, machine_name
+    from flametap.symbols.objects import arches
+    from flametap.symbols.openfile import open_image
+
+    try:
+        file_path = os.path.abspath(dwarf_in(path) or path)
+        if os.path.isdir(file_path):
+            raise InputError(f"{path} is a folder", "name a file in it, or a .dSYM bundle")
+        image = open_image(file_path, origin="as named", arch=arch)
+        assert image.file is not None
+        parts = arches(image.file.read, image.file.size)
+        images = [image]
+        for name, _ in parts:
+            if not arch and name != machine_name(image.elf):
+                images.append(open_image(file_path, origin="as named", arch=name))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}", "`flametap ps` lists processes") from None
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise InputError(f"{path} cannot be read: {what}", "name a program or library") from None
+    except ValueError as error:  # ObjectError, or a NUL in the path
+        hint = "name a program, a library or a debug file"
+        if "for " in str(error) and arch:
+            hint = "leave out --arch to see all"
+        raise InputError(f"{path}: {error}", hint) from None
+    found = Inventory(TargetFiles(None, symbol_dirs))
+    for number, image in enumerate(images, 1):
+        found.add(Module(number, file_path, 0, 0, ANY_ADDRESS, image.elf.build_id), image)
+    return found
+
+
+def of_process(pid: int, symbol_dirs: Sequence[str]) -> Inventory:
+    """All that a process has mapped.
+
+    Raises:
+        NoSuchProcessError, PermissionRefusedError: its mappings cannot be read.
+    """
+    from flametap.symbols.files import TargetFiles
+    from flametap.symbols.inventory import Inventory, mapped_modules
+
+    try:
+        modules = mapped_modules(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoSuchProcessError(
+            f"there is no process {pid}", "`flametap ps` lists them; ./NAME is a file"
+        ) from None
+    except OSError as error:
+        raise PermissionRefusedError(
+            f"what process {pid} has mapped cannot be read: {error.strerror}",
+            "run it as the same user, or with sudo",
+        ) from None
+    if not modules:
+        raise InputError(
+            f"process {pid} has nothing mapped: it has ended, or belongs to the kernel",
+            "`flametap ps` lists processes",
+        )
+    found = Inventory(TargetFiles(pid, symbol_dirs))
+    for module, ranges in modules:
+        found.add(module, ranges=ranges)
+    found.add_generated(pid)
+    return found
+
+
+# -- how it looks ---------------------------------------------------------------------------------
+
+
+def as_table(found: Sequence[ModuleSymbols]) -> str:
+    """The modules of a process: one line each, and below it what is missing."""
+    packages = packages_for(found)
+    width = max(6, *(len(each.module.name) for each in found))
+    lines = [f"{'MODULE':<{width}}  FUNCTIONS  LINES    {'BUILD-ID':<{SHORT_ID}}  SYMBOLS FROM"]
+    for each in found:
+        lines.append(
+            f"{each.module.name:<{width}}  {each.functions:>9}  {LINES[each.lines]:<7}  "
+            f"{each.build_id[:SHORT_ID] or '-':<{SHORT_ID}}  {'; '.join(sources_of(each)) or '-'}"
+        )
+        lines += [f"    {text}" for text in remarks(each, packages)]
+    return "\n".join(lines)
+
+
+def as_sheets(found: Sequence[ModuleSymbols]) -> str:
+    """A file, part by part, one fact a line."""
+    packages = packages_for(found)
+    sheets = []
+    for each in found:
+        rows = [
+            ("file", each.module.path),
+            ("format", f"{each.format}, {each.machine}"),
+            ("UUID" if each.format == "Mach-O" else "build-id", each.build_id or "none"),
+            ("functions", str(each.functions)),
+            ("lines", LINES_IN_FULL[each.lines]),
+            *(("symbols", text) for text in sources_of(each)),
+            *(("note", text) for text in remarks(each, packages)),
+        ]
+        sheets.append("\n".join(f"{name:<11}{value}" for name, value in rows))
+    return "\n\n".join(sheets)
+
+
+def as_json_text(found: Sequence[ModuleSymbols]) -> str:
+    """For programs: an array of modules."""
+    packages = packages_for(found)
+    return json.dumps([as_dict(each, packages) for each in found], indent=1)
+
+
+def as_dict(found: ModuleSymbols, packages: dict[str, str]) -> dict[str, Any]:
+    """One module. ``lines`` is "inlines" (lines and inlined functions), "lines" or null."""
+    return {
+        "module": found.module.name,
+        "path": found.module.path,
+        "format": found.format or None,
+        "machine": found.machine or None,
+        "build_id": found.build_id or None,
+        "functions": found.functions,
+        "lines": found.lines or None,
+        "sources": [
+            {"what": each.what, "path": each.path or None, "found": each.origin}
+            for each in found.sources
+        ],
+        "missing": found.missing or None,
+        "not_used": found.rejected,
+        "package": packages.get(found.module.path),
+    }
+
+
+def sources_of(found: ModuleSymbols) -> list[str]:
+    """ ".symtab of /usr/bin/x (mapped file)"."""
+    return [
+        f"{each.what} of {each.path} ({each.origin})"
+        if each.path
+        else f"{each.what} of {each.origin}"
+        for each in found.sources
+    ]
+
+
+def remarks(found: ModuleSymbols, packages: dict[str, str]) -> list[str]:
+    """What is missing, what to do about it, and what was found and not used."""
+    texts = [found.missing] if found.missing else []
+    if found.module.path in packages:
+        texts.append(f"its debug package: {packages[found.module.path]}")
+    return texts + [f"not used: {text}" for text in found.rejected]
+
+
+def packages_for(found: Sequence[ModuleSymbols]) -> dict[str, str]:
+    """Path of a stripped module → the command that installs its debug package."""
+    from flametap.symbols.packages import debug_packages
+
+    names = {os.path.realpath(each.module.path): each for each in found if each.is_stripped}
+    owners = debug_packages(list(names))
+    return {names[path].module.path: owner for path, owner in owners.items()}

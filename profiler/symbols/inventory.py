@@ -1,0 +1,327 @@
+"""Where the names of a file or of a process's modules come from, without attaching to anything.
+
+Opens the same files in the same order as a recording does, and tells what was found in them, what
+was found and not used, and what is missing. Of a process only what procfs tells is read; what it
+keeps to itself is a note on the module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flametap.model import Frame, Module
+from flametap.symbols.advice import advice, debug_image
+from flametap.symbols.cache import DiskCache
+from flametap.symbols.debuginfo import DebugInfo
+from flametap.symbols.elf import EM_X86_64
+from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.jit import JitNames
+from flametap.symbols.lines import LinesError
+from flametap.symbols.macho import EM_AARCH64, MachOFile
+from flametap.symbols.mappings import Mapping, Mappings
+from flametap.symbols.memoryimage import VDSO_PATH
+from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.table import JIT_MODULE, SymbolTable
+
+PAGE_BYTES = 4096
+GENERATED_WAIT_S = 10.0  # a perf map of 10^6 lines takes one second
+# Mapped twice by runtimes that make code: no files with symbols.
+SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
+_MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "arm64", 3: "i386", 40: "arm", 243: "riscv64"}
+# What each kind of table is called, and whether it has lines.
+_TABLES = {
+    "symtab": ".symtab",
+    "dynsym": ".dynsym",
+    "gopclntab": "Go's own table",
+    "none": "nothing",
+}
+_APPLE_TABLES = {"symtab": "symbol table", "dynsym": "exported names"}
+
+
+class Range(NamedTuple):
+    """Memory of a process."""
+
+    start: int  # runtime_addr
+    end: int
+    load_bias: int  # runtime_addr - file_addr; 0 for code that is in no file
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file that names or lines come from."""
+
+    what: str  # ".symtab", "DWARF" …
+    path: str  # "" for what is only in memory
+    origin: str  # how it was found: "mapped file", "debug link" …
+
+
+@dataclass
+class ModuleSymbols:
+    """What is known of one module's names.
+
+    Attributes:
+        functions: how many names for functions there are.
+        lines: "inlines" for lines and inlined functions, "lines", or "" for none.
+        missing: what could be better, and the remedy; "" if nothing.
+        rejected: a line for each file that was found and is not the right one.
+        ranges: where a process has it mapped.
+    """
+
+    module: Module
+    format: str = ""
+    machine: str = ""
+    build_id: str = ""
+    functions: int = 0
+    lines: str = ""
+    sources: list[Source] = field(default_factory=list)
+    missing: str = ""
+    rejected: list[str] = field(default_factory=list)
+    is_stripped: bool = False  # a debug package would help
+    ranges: list[Range] = field(default_factory=list)
+    _images: list[Image] = field(default_factory=list)
+    _resolver: ModuleResolver | None = None
+
+    def close(self) -> None:
+        """Closes the files."""
+        for image in self._images:
+            image.close()
+        self._images.clear()
+
+
+class Inventory:
+    """The modules of a process, or the parts of a file.
+
+    Args:
+        files: finds what goes with them; is closed with the inventory.
+
+    Attributes:
+        modules: what was found, in the order it was looked at.
+    """
+
+    def __init__(self, files: TargetFiles) -> None:
+        self.modules: list[ModuleSymbols] = []
+        self._files = files
+        self._debug_info: DebugInfo | None = None
+        self._was_read: set[int] = set()
+        self._table = SymbolTable()
+        self._jit: JitNames | None = None
+        self._asked: list[int] = [
+            0
+        ]  # runtime_addrs in generated code, by their number in the table
+
+    def add(self, module: Module, own: Image | None = None, ranges: Sequence[Range] = ()) -> None:
+        """Finds out where a module's names come from.
+
+        Args:
+            own: its file if it is open already; is closed with the inventory.
+            ranges: where it is mapped.
+        """
+        found = look_at(module, self._files, own)
+        found.ranges = list(ranges)
+        self.modules.append(found)
+
+    def add_generated(self, pid: int) -> None:
+        """Adds code that the process makes while it runs, if it has memory for that."""
+        ranges = generated_code(pid)
+        if not ranges:
+            return
+        self._table = SymbolTable()
+        self._jit = JitNames(self._table, pid)
+        for found in self.modules:
+            self._jit.see_module(found.module)
+        source = self._jit.look(GENERATED_WAIT_S)
+        module = Module(0, JIT_MODULE, 0, ranges[0].start, ranges[-1].end, "")
+        found = ModuleSymbols(
+            module, missing=source.note, functions=self._jit.name_count, ranges=ranges
+        )
+        if source.source != "none":
+            found.sources.append(Source(source.source, "", "the process's own account"))
+        found.lines = "lines" if source.has_lines else ""
+        self.modules.append(found)
+
+    def resolve(self, found: ModuleSymbols, file_addrs: Sequence[int]) -> list[tuple[Frame, ...]]:
+        """The frames at each address of one of the modules, outermost first; none at all for a
+        module that could not be opened. Reads its debug information first, which takes seconds for
+        a large file that was never read before; what goes wrong is added to ``missing``.
+
+        Raises:
+            ObjectError: a table is damaged.
+        """
+        if self._jit is not None and found.module.module_id == 0:
+            first = len(self._asked)
+            self._asked += file_addrs
+            self._jit.submit(enumerate(file_addrs, first))
+            self._jit.wait_idle(GENERATED_WAIT_S)
+            return [tuple(self._table.frames(first + i)) for i in range(len(file_addrs))]
+        if found._resolver is None:
+            return [()] * len(file_addrs)
+        with_dwarf = next((image for image in found._images if image.elf.debug_info_bytes), None)
+        if with_dwarf is not None and found.module.module_id not in self._was_read:
+            self._was_read.add(found.module.module_id)
+            if self._debug_info is None:
+                self._debug_info = DebugInfo(self._files, DiskCache())
+            note = ""
+            try:
+                found._resolver.lines, note = self._debug_info.read(found.module, with_dwarf)
+            except LinesError as error:
+                note = str(error)
+            found.missing = "; ".join(text for text in (found.missing, note) if text)
+        return list(found._resolver.resolve_many(file_addrs))
+
+    def close(self) -> None:
+        """Closes all files."""
+        if self._debug_info is not None:
+            self._debug_info.close()
+            self._debug_info.rest()
+        if self._jit is not None:
+            self._jit.close()
+        for found in self.modules:
+            found.close()
+        self._files.close()
+
+
+def look_at(module: Module, files: TargetFiles, own: Image | None = None) -> ModuleSymbols:
+    """Finds out where a module's names come from.
+
+    Args:
+        own: its file if it is open already; is closed with the answer.
+    """
+    found = ModuleSymbols(module, build_id=module.build_id)
+    try:
+        own = own or files.open_module(module)
+    except FilesError as error:
+        found.missing = str(error)
+        return found
+    found._images.append(own)
+    found.format, found.build_id = own.elf.format_name, own.elf.build_id
+    found.machine = machine_name(own.elf)
+    try:
+        debug = None
+        if not own.elf.debug_info_bytes:
+            debug = files.open_debug_file(module, own.elf)
+            if debug is not None:
+                found._images.append(debug)
+        found._resolver = ModuleResolver(module, own.elf, None if debug is None else debug.elf)
+        _describe(found, own, debug, found._resolver)
+    except ObjectError as error:
+        found.missing = f"symbols cannot be read: {error}"
+    found.rejected = files.rejected(module)
+    return found
+
+
+def _describe(
+    found: ModuleSymbols, own: Image, debug: Image | None, resolver: ModuleResolver
+) -> None:
+    found.functions = resolver.name_count
+    names_from = own
+    if resolver.tables == "symtab" and not own.elf.has_symtab and debug is not None:
+        names_from = debug
+    what = _TABLES[resolver.tables]
+    if isinstance(own.elf, MachOFile):
+        what = _APPLE_TABLES.get(resolver.tables, what)
+    elif resolver.tables == "symtab" and not names_from.elf.has_symtab:
+        what = "mini debug info"
+    with_dwarf = debug_image(own, debug)
+    if with_dwarf is names_from:
+        what = f"{what} and DWARF"
+    if resolver.tables != "none" or with_dwarf is names_from:
+        found.sources.append(_source(what, names_from))
+    if with_dwarf is not None and with_dwarf is not names_from:
+        found.sources.append(_source("DWARF", with_dwarf))
+    if with_dwarf is not None:
+        found.lines = "inlines"
+    elif resolver.tables == "gopclntab":
+        found.lines = "lines" if resolver.lacks_inlines else "inlines"
+    found.missing = advice(own, debug, resolver)
+    if with_dwarf is not None and found.missing == "reading debug information":
+        found.missing = ""
+    found.is_stripped = with_dwarf is None and resolver.tables != "gopclntab"
+    if found.module.path == VDSO_PATH:  # exports all it has, and nobody has more
+        found.missing, found.is_stripped = "", False
+
+
+def _source(what: str, image: Image) -> Source:
+    return Source(what, "" if image.file is None else image.file.path, image.origin)
+
+
+def machine_name(file: ObjectFile) -> str:
+    """The processor, as the file's own system calls it."""
+    if isinstance(file, MachOFile):
+        return file.arch
+    return _MACHINES.get(file.machine, f"machine {file.machine}")
+
+
+def mapped_modules(pid: int) -> list[tuple[Module, list[Range]]]:
+    """The files that a process has mapped executable, and its vDSO, in the order of its memory.
+    One file may be mapped at several places, each with a bias of its own.
+
+    Raises:
+        OSError: there is no such process, or its mappings may not be read.
+    """
+    proc = f"/proc/{pid}"
+    with open(f"{proc}/maps", "rb") as maps:
+        maps.read(1)  # fails for a reason, which Mappings would keep to itself
+    lines = [line for line in Mappings(proc).read() if line.is_executable]
+    files: dict[tuple[str, int, str], list[Mapping]] = {}
+    for line in lines:
+        if line.path == VDSO_PATH or (line.inode and not line.path.startswith(SHARED_MEMORY)):
+            files.setdefault((line.device, line.inode, line.path), []).append(line)
+    modules: list[tuple[Module, list[Range]]] = []
+    for parts in files.values():
+        first = parts[0]
+        own = None if first.path == VDSO_PATH else _mapped_file(proc, first)
+        path = first.path.removesuffix(" (deleted)")
+        build_id = "" if own is None else own.elf.build_id
+        ranges = [
+            Range(part.start, part.end, part.start - _file_addr(own, part.file_offset))
+            for part in parts
+        ]
+        if own is not None:
+            own.close()
+        start, end, bias = ranges[0]
+        modules.append((Module(len(modules) + 1, path, bias, start, end, build_id), ranges))
+    return modules
+
+
+def generated_code(pid: int) -> list[Range]:
+    """Where a process has executable memory that no file with symbols is mapped to.
+
+    Raises:
+        OSError: its mappings cannot be read.
+    """
+    ranges = []
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            fields = line.split(maxsplit=5)
+            path = fields[5].rstrip("\n") if len(fields) > 5 else ""
+            is_file = path.startswith(("/", "[v")) and not path.startswith(SHARED_MEMORY)
+            if "x" in fields[1] and not is_file:
+                start, end = (int(part, 16) for part in fields[0].split("-"))
+                ranges.append(Range(start, end, 0))
+    return ranges
+
+
+def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
+    """The mapped file, for its build-id; without rights only where its name still leads to it."""
+    with contextlib.suppress(OSError, ValueError):
+        return open_image(mapping.path, via=f"{proc}/map_files/{mapping.span}")
+    with contextlib.suppress(OSError, ValueError):
+        image = open_image(mapping.path, f"{proc}/root")
+        if image.file is not None and image.file.inode == mapping.inode:
+            return image
+        image.close()
+    return None
+
+
+def _file_addr(image: Image | None, file_offset: int) -> int:
+    for segment in [] if image is None else image.elf.segments:
+        # Mappings begin at the page in which a segment begins.
+        start = segment.offset & -PAGE_BYTES
+        if start <= file_offset < segment.offset + segment.file_size:
+            return segment.vaddr - segment.offset + file_offset
+    return file_offset
