@@ -19,6 +19,11 @@ def debug_image(image: Image | None, debug: Image | None) -> Image | None:
     return None
 
 
+def is_too_large(with_dwarf: Image | None) -> bool:
+    """True for debug information that is not read."""
+    return with_dwarf is not None and with_dwarf.elf.debug_info_bytes > MAX_DEBUG_INFO_BYTES
+
+
 def advice(image: Image, debug: Image | None, resolver: ModuleResolver) -> str:
     """For a module whose symbol tables are read; ``""`` when nothing is missing.
 
@@ -28,7 +33,7 @@ def advice(image: Image, debug: Image | None, resolver: ModuleResolver) -> str:
         resolver: what came of their symbol tables.
     """
     with_dwarf = debug_image(image, debug)
-    if with_dwarf is not None and with_dwarf.elf.debug_info_bytes > MAX_DEBUG_INFO_BYTES:
+    if is_too_large(with_dwarf):
         return "too much debug information to read: no inlined functions and lines"
     if with_dwarf is not None:
         return "reading debug information"

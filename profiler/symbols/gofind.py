@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from flametap.symbols.elf import SHT_NOBITS, ElfFile
+from flametap.symbols.elf import SHT_NOBITS
 from flametap.symbols.gotable import (
     MAGIC_1_2,
     MAGIC_1_16,
@@ -23,6 +23,7 @@ from flametap.symbols.gotable import (
     GoTable,
 )
 from flametap.symbols.loaded import LoadedImage
+from flametap.symbols.objectfile import ObjectFile
 
 # Two zero bytes, instruction quantum of 1 (x86-64) or 4 (arm64), pointer size 8.
 _HEADS = tuple(
@@ -37,11 +38,11 @@ _WORDS = 56  # as far as the base of trees is to be expected; it is word 38, 40 
 _MAX_TRIED = 64
 
 
-def find_go_table(elf: ElfFile) -> GoTable | None:
+def find_go_table(elf: ObjectFile) -> GoTable | None:
     """The Go function table of a program; ``None`` for programs in other languages.
 
     Raises:
-        ElfError: the file was truncated meanwhile.
+        ObjectError: the file was truncated meanwhile.
     """
     has_sections = any(section.name for section in elf.sections)
     names = (".go.buildinfo", ".gopclntab")
@@ -58,7 +59,7 @@ def find_go_table(elf: ElfFile) -> GoTable | None:
     return None
 
 
-def _places(elf: ElfFile, image: LoadedImage) -> Iterator[int]:
+def _places(elf: ObjectFile, image: LoadedImage) -> Iterator[int]:
     """Addresses with the magic number of a table."""
     sections = [elf.section(name) for name in _SECTIONS]
     spans = [(s.addr, s.addr + s.size) for s in sections if s and s.kind != SHT_NOBITS and s.addr]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 
 from flametap.model import Frame, FrameKind, Function
-from flametap.symbols.elf import ElfFile
 from flametap.symbols.gofind import find_go_table
 from flametap.symbols.gotable import GoTable
 from flametap.symbols.objectfile import ObjectFile
@@ -85,9 +84,9 @@ def go_names(file: ObjectFile, module: str, *, inlines: bool) -> GoNames | None:
     """The names of a Go program; ``None`` for programs in other languages.
 
     Raises:
-        ElfError: the file was truncated meanwhile.
+        ObjectError: the file was truncated meanwhile.
     """
-    table = find_go_table(file) if isinstance(file, ElfFile) else None
+    table = find_go_table(file)
     return None if table is None else GoNames(table, module, inlines=inlines)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flametap.model import Frame, Module
-from flametap.symbols.advice import advice, debug_image
+from flametap.symbols.advice import advice, debug_image, is_too_large
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.elf import EM_X86_64
@@ -238,7 +238,8 @@ def _describe(
     elif resolver.tables == "gopclntab":
         found.lines = "lines" if resolver.lacks_inlines else "inlines"
     found.missing = advice(own, debug, resolver)
-    if with_dwarf is not None and found.missing == "reading debug information":
+    # What a recording waits for, or what the sources tell already.
+    if found.lines == "inlines" and not is_too_large(with_dwarf):
         found.missing = ""
     found.is_stripped = with_dwarf is None and resolver.tables != "gopclntab"
     if found.module.path == VDSO_PATH:  # exports all it has, and nobody has more

@@ -16,8 +16,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from flametap.symbols.elf import EM_X86_64, PT_LOAD, ElfFile
-from flametap.symbols.objectfile import Segment
+from flametap.symbols.elf import EM_X86_64, PT_LOAD
+from flametap.symbols.objectfile import ObjectFile, Segment
 
 _PT_DYNAMIC = 2
 _DT_RELA, _DT_RELASZ = 7, 8
@@ -35,7 +35,7 @@ class LoadedImage:
     Reading where nothing is loaded from the file raises IndexError, as for any sequence.
     """
 
-    def __init__(self, elf: ElfFile) -> None:
+    def __init__(self, elf: ObjectFile) -> None:
         self._elf = elf
         self._loads = [s for s in elf.segments if s.kind == PT_LOAD and s.file_size]
         self._blocks: dict[int, bytes] = {}
