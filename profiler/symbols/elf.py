@@ -29,6 +29,7 @@ EM_X86_64 = 62
 NT_GNU_BUILD_ID = 3
 
 MAX_SECTIONS = 1 << 20  # far above what linkers write; a damaged header asks for 2^64
+MAX_SECTION_BYTES = 512 << 20  # what is read as a whole; debug information is not
 MAX_DEBUGDATA_BYTES = 256 << 20  # mini debug info unpacks to a few MB; more is a decompression bomb
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -93,10 +94,12 @@ class ElfFile(ObjectFile):
         """The section's bytes as stored (``b""`` for one without contents).
 
         Raises:
-            ElfError: it reaches beyond the end of the file.
+            ElfError: it reaches beyond the end of the file, or is too large to be held.
         """
         if section.kind == SHT_NOBITS:
             return b""
+        if section.size > MAX_SECTION_BYTES:
+            raise ElfError(f"{section.name} is too large to be read")
         return self._bytes(section.offset, section.size, section.name or "section")
 
     def at_addr(self, file_addr: int, size: int) -> bytes:
@@ -115,7 +118,9 @@ class ElfFile(ObjectFile):
         if section is None:
             return None
         try:
-            data = lzma.LZMADecompressor().decompress(self.data(section), MAX_DEBUGDATA_BYTES)
+            data = lzma.LZMADecompressor(memlimit=MAX_DEBUGDATA_BYTES).decompress(
+                self.data(section), MAX_DEBUGDATA_BYTES
+            )
         except lzma.LZMAError as error:
             raise ElfError(f"damaged .gnu_debugdata: {error}") from error
         return from_bytes(data)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import struct
 
+import numpy as np
+
 from flametap.symbols.demangle import strip_clone
 from flametap.symbols.elf import EM_X86_64, SHT_NOBITS, SHT_RELA
 from flametap.symbols.objectfile import ObjectFile, Section
-from flametap.symbols.symtab import SymbolIndex
+from flametap.symbols.symtab import SymbolIndex, string_at
 
-_RELA = struct.Struct("<QQq")
+_RELA_BYTES = 24
 _SYMBOL_BYTES = 24
+MAX_PLT_BYTES = 16 << 20  # a million stubs
 _GLOB_DAT, _JUMP_SLOT, _IRELATIVE = 6, 7, 37  # R_X86_64_*
 # jmp *disp32(%rip), with `bnd` before it in files built for MPX or old CET; `endbr64` may come
 # first.
@@ -41,6 +44,7 @@ class PltNames:
         ]
         self._slots: dict[int, str] | None = None
         self._in_order: list[str] = []
+        self._code: dict[int, bytes] = {}
 
     def lookup(self, file_addr: int) -> str | None:
         """The symbol that the stub at ``file_addr`` calls; ``None`` outside of stubs and for their
@@ -51,7 +55,10 @@ class PltNames:
         return None
 
     def _stub_name(self, section: Section, file_addr: int) -> str | None:
-        code = self._elf.data(section)
+        code = self._code.get(section.addr)
+        if code is None:
+            code = self._elf.data(section) if section.size <= MAX_PLT_BYTES else b""
+            self._code[section.addr] = code
         # .plt.got has stubs of 8 bytes in files built without IBT, all others have 16.
         stub_size = 8 if section.name == ".plt.got" and code[:2] == b"\xff\x25" else 16
         offset = (file_addr - section.addr) // stub_size * stub_size
@@ -83,17 +90,20 @@ class PltNames:
         symbols = self._elf.section(".dynsym")
         if symbols is None or symbols.link >= len(self._elf.sections):
             return {}
-        table = self._elf.data(symbols)
+        table = np.frombuffer(self._elf.data(symbols), np.uint8)
         strings = self._elf.data(self._elf.sections[symbols.link])
         data = self._elf.data(section)
+        rows = np.frombuffer(data, "<u8", len(data) // _RELA_BYTES * 3).reshape(-1, 3)
+        kinds = rows[:, 1] & 0xFFFFFFFF
+        # Of a million relocations a few thousand fill slots with functions.
+        rows = rows[np.isin(kinds, (_JUMP_SLOT, _GLOB_DAT, _IRELATIVE))]
         names: dict[int, str] = {}
-        for slot, info, addend in _RELA.iter_unpack(data[: len(data) - len(data) % _RELA.size]):
-            kind, position = info & 0xFFFFFFFF, (info >> 32) * _SYMBOL_BYTES
-            if kind in (_JUMP_SLOT, _GLOB_DAT) and position + _SYMBOL_BYTES <= len(table):
-                start = struct.unpack_from("<I", table, position)[0]
-                name = strings[start : strings.find(b"\0", start)]
-                names[slot] = strip_clone(name.decode("utf-8", "replace"))
-            elif kind == _IRELATIVE:
+        for slot, info, addend in rows.tolist():
+            place = (info >> 32) * _SYMBOL_BYTES
+            if info & 0xFFFFFFFF == _IRELATIVE:
                 resolver = self._index.lookup(addend)
                 names[slot] = resolver.name if resolver else f"ifunc_{addend:x}"
+            elif place + _SYMBOL_BYTES <= len(table):
+                start = int.from_bytes(table[place : place + 4].tobytes(), "little")
+                names[slot] = strip_clone(string_at(strings, start))
         return names

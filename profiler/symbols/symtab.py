@@ -50,6 +50,7 @@ _STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
 _SHN_UNDEF, _SHN_LORESERVE = 0, 0xFF00
 # Far above any address of a process, and low enough that a start and a size can be added.
 _MAX_ADDR = 1 << 61
+MAX_TABLE_BYTES = 256 << 20  # ten million symbols; chromium with all of its has two
 _STEPS_BACK = 16  # symbols that nest deeper than this are looked for one address at a time
 _MAX_ALIASES = 64  # names for one start that are compared
 _MAX_NAME_BYTES = 1 << 15  # the longest that a C++ program of this world had was 9 KB
@@ -139,11 +140,11 @@ class SymbolIndex:
         alone = columns[lasts].tolist()
         for (first, last), start, (_, table, place) in zip(keys, starts, alone, strict=True):
             if first == last:
-                name = strip_clone(self._name(table, place))
+                name = strip_clone(string_at(self._strings[table], place))
             else:
                 names = []
                 for rank, table, place in columns[max(first, last + 1 - _MAX_ALIASES) : last + 1]:
-                    name = strip_clone(self._name(int(table), int(place)))
+                    name = strip_clone(string_at(self._strings[table], int(place)))
                     names.append((int(rank), len(name) - len(name.lstrip("_")), len(name), name))
                 name = min(names)[3]
             self._symbols[first, last] = Symbol(name, start)
@@ -168,17 +169,20 @@ class SymbolIndex:
         sizeless &= (self._rows["size"][last] == 0) & (addrs < self._rows["end"][last])
         return np.where(sizeless, last, found)
 
-    def _name(self, table: int, offset: int) -> str:
-        strings = self._strings[table]
-        end = strings.find(b"\0", offset, offset + _MAX_NAME_BYTES)
-        end = end if end >= 0 else offset + _MAX_NAME_BYTES
-        return strings[offset:end].decode("utf-8", "replace")
+
+def string_at(strings: bytes, offset: int) -> str:
+    """A name in a string table; cut where it is longer than any."""
+    end = strings.find(b"\0", offset, offset + _MAX_NAME_BYTES)
+    end = end if end >= 0 else offset + _MAX_NAME_BYTES
+    return strings[offset:end].decode("utf-8", "replace")
 
 
 def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[NDArray[Any], bytes]:
     """The functions of one ELF symbol table, in no order, and its string table."""
     if section.link >= len(elf.sections):
         raise ElfError(f"{section.name} has no string table")
+    if section.size > MAX_TABLE_BYTES:
+        raise ElfError("too many symbols to read")
     string_bytes = elf.data(elf.sections[section.link])
     strings = np.frombuffer(string_bytes, np.uint8)
     data = elf.data(section)
