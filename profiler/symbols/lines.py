@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+# Stands for the function of code that has lines and that no function of the debug information
+# claims.
+UNCLAIMED = "?"
+
 
 class LinesError(Exception):
     """Lines and inlined functions cannot be had; the message is one line for the user."""

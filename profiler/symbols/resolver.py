@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
 from flametap.symbols.demangle import demangle_many
 from flametap.symbols.gonames import go_names
-from flametap.symbols.lines import Chain, LineSource
+from flametap.symbols.lines import UNCLAIMED, Chain, LineSource
 from flametap.symbols.macho import MachOFile
 from flametap.symbols.machosymbols import StubNames
 from flametap.symbols.objectfile import ObjectError, ObjectFile
@@ -140,8 +140,11 @@ class ModuleResolver:
 
     def _frames(self, symbol: Symbol | None, chain: Chain) -> Frames:
         """The frames of a symbol, a chain, or both; none of neither."""
+        if symbol is None and (not chain or chain[0].symbol == UNCLAIMED):
+            return ()
         if not chain:
-            return () if symbol is None else (Frame(self._function(symbol.name)),)
+            assert symbol is not None
+            return (Frame(self._function(symbol.name)),)
         outer = chain[0]
         name, file = outer.symbol, outer.file
         if symbol is not None:

@@ -10,15 +10,20 @@ end of the address space, and names a function ``main`` after its split-off part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
+from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.merge import Merged, is_scattered, merge
+from flametap.symbols.dwarf.split import SplitPlaces
 from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.lines import Chain, LinesError, SourceFrame
+from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.openfile import open_image
 from flametap.symbols.symcachetable import tidy_path
 
 FORMAT_VERSION = cast(int, SYMCACHE_LATEST_VERSION)
@@ -76,8 +81,31 @@ def build(path: str, base_addr: int, build_id: str = "") -> Symcache:
     Raises:
         LinesError: no debug information, or damaged.
     """
+    return _build(lambda: Archive.open(path), base_addr, build_id)
+
+
+def build_symcache(job: DebugJob) -> Built:
+    """The symcache for a job. Called in the worker's process.
+
+    Raises:
+        LinesError: no debug information, or damaged.
+    """
+    note = ""
     try:
-        archive = Archive.open(path)
+        merged = _merged(job)
+        if merged is not None:
+            whole = _build(lambda: Archive.from_bytes(merged.elf), job.base_addr)
+            return Built(whole.to_bytes(), merged.note)
+    except (DwarfError, TimeoutError) as error:
+        note = str(error)  # what the file holds by itself is better than nothing
+    except (ObjectError, OSError):
+        pass  # a format that symbolic may know
+    return Built(build(job.debug, job.base_addr, job.build_id).to_bytes(), note)
+
+
+def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = "") -> Symcache:
+    try:
+        archive = open_archive()
         objects = list(archive.iter_objects())
         if not objects:
             raise LinesError("no object in the file")
@@ -87,13 +115,19 @@ def build(path: str, base_addr: int, build_id: str = "") -> Symcache:
         raise LinesError(f"damaged debug information: {_first_line(error)}") from error
 
 
-def build_symcache(job: DebugJob) -> Built:
-    """The symcache for a job. Called in the worker's process.
-
-    Raises:
-        LinesError: no debug information, or damaged.
-    """
-    return Built(build(job.debug, job.base_addr, job.build_id).to_bytes())
+def _merged(job: DebugJob) -> Merged | None:
+    """The parts of scattered debug information as one file; ``None`` if it is all in one."""
+    images = [open_image(job.debug, via=job.debug, build_id=job.build_id)]
+    try:
+        if job.alt:
+            images.append(open_image(job.alt, via=job.alt))
+        if not is_scattered(images[0].elf):
+            return None
+        alt = images[1].elf if len(images) > 1 else None
+        return merge(images[0].elf, alt, SplitPlaces(job.roots, job.folders, job.names))
+    finally:
+        for image in images:
+            image.close()
 
 
 def load(data: bytes, base_addr: int) -> Symcache:

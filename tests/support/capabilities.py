@@ -143,6 +143,7 @@ CAPABILITIES: dict[str, Capability] = {
     "readelf": Capability(command("readelf"), ("binutils",)),
     "addr2line": Capability(command("addr2line"), ("binutils",)),
     "eu-addr2line": Capability(command("eu-addr2line"), ("elfutils",)),
+    "llvm-dwp": Capability(command("llvm-dwp"), ("llvm",)),
     "llvm-symbolizer": Capability(command("llvm-symbolizer"), ("llvm",)),
     "clang": Capability(command("clang++"), ("clang",)),
     "eu-stack": Capability(command("eu-stack"), ("elfutils",)),

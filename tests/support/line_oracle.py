@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flametap.model import Frame, Module
-from flametap.symbols import symcache
+from flametap.symbols.debuginfo import open_symcache
 from flametap.symbols.demangle import demangle
 from flametap.symbols.files import TargetFiles
+from flametap.symbols.job import DebugJob
 from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.symcache import build_symcache
 from objects import module_of
 
 TIMEOUT_S = 300
@@ -55,7 +57,7 @@ def draw(path: Path, count: int, seed: int = 1) -> list[int]:
     ends = list(accumulate(size for _, size in functions))
     chance = random.Random(seed)
     code = _Code(path)
-    addresses = []
+    addresses: list[int] = []
     while len(addresses) < count:
         at = chance.randrange(ends[-1])
         index = bisect_right(ends, at)
@@ -120,6 +122,7 @@ class Comparison:
 
     total: int = 0
     agreed: int = 0
+    note: str = ""  # what of the debug information was missing
     kinds: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[tuple[int, Chain, Chain]]] = field(default_factory=dict)
 
@@ -190,7 +193,7 @@ def compare(
     addresses = draw(path, count, seed)
     result = Comparison()
     names = _names(path)
-    mine, _ = ours(path, addresses, symbol_dirs)
+    mine, result.note = ours(path, addresses, symbol_dirs)
     for address, a, b in zip(addresses, mine, oracle(path, addresses), strict=True):
         result.add(address, a, b, names)
     return result
@@ -203,8 +206,18 @@ def _resolver(module: Module, symbol_dirs: Sequence[str]) -> tuple[ModuleResolve
     resolver = ModuleResolver(module, own.elf, debug.elf if debug else None)
     image = debug or own
     assert image.file is not None
-    resolver.lines = symcache.build(image.file.fd_path, image.elf.base_addr)
-    return resolver, ""
+    alt = files.open_alt_file(image)
+    folder, name = posixpath.split(module.path)
+    job = DebugJob(
+        debug=image.file.fd_path,
+        base_addr=image.elf.base_addr,
+        alt=alt.file.fd_path if alt is not None and alt.file is not None else "",
+        folders=(folder, image.file.folder(), *symbol_dirs),
+        names=(name, posixpath.basename(image.file.path)),
+    )
+    built = build_symcache(job)
+    resolver.lines = open_symcache(built.payload, image.elf.base_addr)
+    return resolver, built.note
 
 
 def _of_frame(frame: Frame) -> Place:

@@ -11,6 +11,8 @@ from flametap.model import Module
 from flametap.symbols.elf import ElfFile
 from flametap.symbols.openfile import OpenFile
 
+TIMEOUT_S = 60  # for a tool on a machine under load
+
 
 def compile_object(folder: Path, source: str, *flags: str, name: str = "program") -> Path:
     """Builds one C (or, for ``name`` ending in "++", C++) source with gcc; returns the output."""
@@ -25,7 +27,9 @@ def compile_object(folder: Path, source: str, *flags: str, name: str = "program"
 
 def run(command: Sequence[str], text: str = "") -> str:
     """Runs a tool that has to succeed; returns its output."""
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+    )
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 

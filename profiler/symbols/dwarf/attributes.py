@@ -1,0 +1,210 @@
+"""Abbreviations, and the attributes of one entry of ``.debug_info``.
+
+Of the few dozen attributes that an entry may have, ten lead to functions and lines. Each
+abbreviation is prepared once: which bytes to pass over, and which of them to keep. Where
+everything has a fixed size, an entry is passed over by one addition.
+
+Damaged data raises ``DwarfError`` or ``IndexError``; nothing reads beyond the section.
+
+Source: DWARF 5, sections 7.5.3 (abbreviations) and 7.5.5 (forms).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flametap.symbols.dwarf import constants as dw
+
+# A value as stored: its form, and the number, or for DW_FORM_string the text.
+Value = tuple[int, "int | bytes"]
+Values = dict[int, Value]
+
+MAX_TEXT_BYTES = 1 << 16  # names of C++ templates reach some thousands
+
+_KEPT = frozenset(
+    (
+        *(dw.AT_SIBLING, dw.AT_NAME, dw.AT_STMT_LIST, dw.AT_LOW_PC, dw.AT_HIGH_PC),
+        *(dw.AT_COMP_DIR, dw.AT_ABSTRACT_ORIGIN, dw.AT_SPECIFICATION, dw.AT_RANGES),
+        *(dw.AT_CALL_FILE, dw.AT_CALL_LINE, dw.AT_LINKAGE_NAME, dw.AT_MIPS_LINKAGE_NAME),
+        *(dw.AT_STR_OFFSETS_BASE, dw.AT_ADDR_BASE, dw.AT_RNGLISTS_BASE, dw.AT_DWO_NAME),
+        *(dw.AT_GNU_DWO_NAME, dw.AT_GNU_DWO_ID, dw.AT_GNU_RANGES_BASE, dw.AT_GNU_ADDR_BASE),
+    )
+)
+
+# Bytes of each form; a negative number for those that say it themselves.
+_LEB, _BLOCK1, _BLOCK2, _BLOCK4, _BLOCK, _STRING, _INDIRECT = -1, -2, -3, -4, -5, -6, -7
+_SIZES = {
+    0x01: 8, 0x03: _BLOCK2, 0x04: _BLOCK4, 0x05: 2, 0x06: 4, 0x07: 8, 0x08: _STRING,
+    0x09: _BLOCK, 0x0A: _BLOCK1, 0x0B: 1, 0x0C: 1, 0x0D: _LEB, 0x0F: _LEB, 0x11: 1, 0x12: 2,
+    0x13: 4, 0x14: 8, 0x15: _LEB, 0x16: _INDIRECT, 0x18: _BLOCK, 0x19: 0, 0x1A: _LEB, 0x1B: _LEB,
+    0x1C: 4, 0x1E: 16, 0x20: 8, 0x21: 0, 0x22: _LEB, 0x23: _LEB, 0x24: 8, 0x25: 1, 0x26: 2,
+    0x27: 3, 0x28: 4, 0x29: 1, 0x2A: 2, 0x2B: 3, 0x2C: 4, 0x1F01: _LEB, 0x1F02: _LEB,
+}  # fmt: skip
+# strp, ref_addr, sec_offset, strp_sup, line_strp, GNU_ref_alt, GNU_strp_alt: as wide as offsets.
+_OFFSETS = frozenset((0x0E, 0x10, 0x17, 0x1D, 0x1F, 0x1F20, 0x1F21))
+
+
+class DwarfError(ValueError):
+    """Debug information that cannot be read; the message says why, in one line."""
+
+
+class Step(NamedTuple):
+    """A run of bytes of an entry."""
+
+    attribute: int  # 0: pass over
+    form: int
+    size: int  # in bytes, or one of the negative numbers above
+    constant: int  # value of DW_FORM_implicit_const
+
+
+class Abbreviation(NamedTuple):
+    """What entries of one kind are made of."""
+
+    tag: int
+    has_children: bool
+    steps: tuple[Step, ...]
+    fixed_size: int  # of the whole entry after its code; -1 if it varies
+    has_sibling: bool
+
+
+Abbreviations = dict[int, Abbreviation]
+
+
+def parse_abbreviations(data: bytes, offset: int, version: int, offset_size: int) -> Abbreviations:
+    """The table at ``offset`` of ``.debug_abbrev``, for units of one version and format.
+
+    Raises:
+        DwarfError, IndexError: damaged.
+    """
+    table: Abbreviations = {}
+    while True:
+        code, offset = uleb(data, offset)
+        if code == 0:
+            return table
+        tag, offset = uleb(data, offset)
+        has_children = data[offset] != 0
+        offset += 1
+        steps: list[Step] = []
+        has_sibling = False
+        while True:
+            attribute, offset = uleb(data, offset)
+            form, offset = uleb(data, offset)
+            constant = 0
+            if form == dw.FORM_IMPLICIT_CONST:
+                constant, offset = _sleb(data, offset)
+            if attribute == form == 0:
+                break
+            size = _size_of(form, version, offset_size)
+            has_sibling |= attribute == dw.AT_SIBLING
+            kept = attribute if attribute in _KEPT else 0
+            if not kept and size >= 0 and steps and not steps[-1].attribute and steps[-1].size >= 0:
+                steps[-1] = Step(0, 0, steps[-1].size + size, 0)
+            else:
+                steps.append(Step(kept, form, size, constant))
+        fixed = sum(step.size for step in steps) if all(s.size >= 0 for s in steps) else -1
+        table[code] = Abbreviation(tag, has_children, tuple(steps), fixed, has_sibling)
+
+
+def read_entry(
+    data: bytes, offset: int, steps: tuple[Step, ...], version: int, offset_size: int
+) -> tuple[Values, int]:
+    """The kept attributes of the entry at ``offset`` (after its code), and where it ends."""
+    values: Values = {}
+    for attribute, form, size, constant in steps:
+        if size == _INDIRECT:
+            form, offset = uleb(data, offset)
+            size = _size_of(form, version, offset_size)
+            if size == _INDIRECT:
+                raise DwarfError("a form that names itself")
+        if size >= 0:
+            if attribute:
+                if form == dw.FORM_IMPLICIT_CONST:
+                    values[attribute] = (form, constant)
+                else:
+                    number = int.from_bytes(data[offset : offset + size], "little")
+                    values[attribute] = (form, number)
+            offset += size
+        elif size == _LEB:
+            number, offset = uleb(data, offset)
+            if attribute:
+                values[attribute] = (form, number)
+        elif size == _STRING and attribute:
+            text = text_at(data, offset)
+            values[attribute] = (form, text)
+            offset += len(text) + 1
+        else:
+            offset = _after(data, offset, size)
+    return values, offset
+
+
+def skip_entry(
+    data: bytes, offset: int, steps: tuple[Step, ...], version: int, offset_size: int
+) -> int:
+    """Where the entry at ``offset`` (after its code) ends."""
+    for _, _, size, _ in steps:
+        if size == _INDIRECT:
+            form, offset = uleb(data, offset)
+            size = _size_of(form, version, offset_size)
+            if size == _INDIRECT:
+                raise DwarfError("a form that names itself")
+        if size >= 0:
+            offset += size
+        elif size == _LEB:
+            while data[offset] > 127:
+                offset += 1
+            offset += 1
+        else:
+            offset = _after(data, offset, size)
+    return offset
+
+
+def uleb(data: bytes, offset: int) -> tuple[int, int]:
+    """An unsigned LEB128 number and where it ends."""
+    byte = data[offset]
+    offset += 1
+    if byte < 128:
+        return byte, offset
+    number, shift = byte & 127, 7
+    while True:
+        byte = data[offset]
+        offset += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, offset
+        shift += 7
+        if shift > 70:
+            raise DwarfError("a number without an end")
+
+
+def text_at(data: bytes, offset: int) -> bytes:
+    """The text at ``offset``, without the zero that ends it; ``b""`` beyond the section."""
+    end = data.find(b"\0", offset, offset + MAX_TEXT_BYTES)
+    return data[offset : end if end >= 0 else offset + MAX_TEXT_BYTES]
+
+
+def _size_of(form: int, version: int, offset_size: int) -> int:
+    if form in _OFFSETS:
+        return 8 if form == dw.FORM_REF_ADDR and version == 2 else offset_size
+    size = _SIZES.get(form)
+    if size is None:
+        raise DwarfError(f"unknown form {form:#x}")
+    return size
+
+
+def _after(data: bytes, offset: int, size: int) -> int:
+    """Where a block or text at ``offset`` ends."""
+    if size == _STRING:
+        end = data.index(b"\0", offset)
+        return end + 1
+    if size == _BLOCK:
+        length, offset = uleb(data, offset)
+        return offset + length
+    width = {_BLOCK1: 1, _BLOCK2: 2, _BLOCK4: 4}[size]
+    return offset + width + int.from_bytes(data[offset : offset + width], "little")
+
+
+def _sleb(data: bytes, offset: int) -> tuple[int, int]:
+    start = offset
+    number, offset = uleb(data, offset)
+    bits = 7 * (offset - start)
+    return number - (1 << bits) if number >> (bits - 1) else number, offset

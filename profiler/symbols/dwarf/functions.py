@@ -1,0 +1,181 @@
+"""The functions of a unit with what was inlined into them, as a stream of calls.
+
+One pass over the entries, in order, without recursion. Types are passed over by their sibling
+links where there are some (GCC); entries that say nothing of code cost no more than their length.
+
+A function without code of its own (declared, or only ever inlined) is left out with all below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from flametap.symbols.dwarf import constants as dw
+from flametap.symbols.dwarf.attributes import (
+    Abbreviation,
+    DwarfError,
+    Values,
+    read_entry,
+    skip_entry,
+    uleb,
+)
+from flametap.symbols.dwarf.units import DwarfFile, Unit
+
+Range = tuple[int, int]  # start and end, file addresses
+
+# An inlined function whose name is in a file that could not be had.
+UNKNOWN_INLINED = b"[inlined]"
+
+_MAX_REFERENCES = 16  # abstract_origin → specification is two; more is a circle
+_PASSED, _ENTERED, _OPENED = 0, 1, 2  # what an entry with children was to us
+
+
+class Sink(Protocol):
+    """Receives functions, outer ones before what was inlined into them."""
+
+    def function(self, name: bytes, ranges: list[Range]) -> None:
+        """A function begins."""
+
+    def inlined(self, name: bytes, ranges: list[Range], file: int, line: int) -> None:
+        """A function that was inlined into the current one, at a place in it."""
+
+    def end(self) -> None:
+        """The current function is complete."""
+
+
+class Names:
+    """Names of functions: what an entry says, or the one that it refers to.
+
+    Attributes:
+        missing: how often a name was in a file that could not be had.
+    """
+
+    def __init__(self) -> None:
+        self.missing = 0
+        self._known: dict[tuple[int, int], tuple[bytes, bytes]] = {}
+
+    def of(self, unit: Unit, values: Values) -> bytes:
+        """The linkage name if there is one anywhere, else the plain one; ``b""`` for none."""
+        linkage, name = self._names(unit, values, _MAX_REFERENCES)
+        return linkage or name
+
+    def _names(self, unit: Unit, values: Values, left: int) -> tuple[bytes, bytes]:
+        linkage = values.get(dw.AT_LINKAGE_NAME) or values.get(dw.AT_MIPS_LINKAGE_NAME)
+        if linkage is not None:
+            text = unit.text(linkage)
+            if text:
+                return text, b""
+            self.missing += text is None
+        plain = values.get(dw.AT_NAME)
+        name = unit.text(plain)
+        self.missing += plain is not None and name is None
+        reference = values.get(dw.AT_ABSTRACT_ORIGIN) or values.get(dw.AT_SPECIFICATION)
+        if reference is None or left == 0:
+            return b"", name or b""
+        goal = unit.reference(reference)
+        if goal is None:
+            self.missing += reference[0] in dw.ALT_REFERENCES
+            return b"", name or b""
+        linked, named = self._at(*goal, left - 1)
+        return linked, name or named
+
+    def _at(self, file: DwarfFile, offset: int, left: int) -> tuple[bytes, bytes]:
+        key = (id(file), offset)
+        known = self._known.get(key)
+        if known is None:
+            try:
+                unit = file.unit_at(offset)
+                _, values, _ = unit.entry(offset)
+                known = self._names(unit, values, left)
+            except (DwarfError, IndexError):  # a damaged name is none; the code is still there
+                known = (b"", b"")
+            self._known[key] = known
+        return known
+
+
+def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> None:
+    """Hands all functions of a unit to ``sink``.
+
+    Args:
+        check: called for each function; may raise to break off.
+
+    Raises:
+        DwarfError, IndexError: damaged; what was found before is with the sink, complete or not.
+    """
+    data, end, version, offset_size = unit.file.info, unit.end, unit.version, unit.offset_size
+    abbreviations = unit.abbreviations
+    offset = unit.first
+    open_entries: list[int] = []
+    passing = 0  # depth below which nothing counts
+    while offset < end:
+        code = data[offset]
+        offset += 1
+        if code > 127:
+            code, offset = uleb(data, offset - 1)
+        if code == 0:
+            if not open_entries:
+                return
+            if open_entries.pop() == _OPENED:
+                sink.end()
+            if len(open_entries) < passing:
+                passing = 0
+            continue
+        abbreviation = abbreviations.get(code)
+        if abbreviation is None:
+            raise DwarfError("an entry of an unknown kind")
+        tag, has_children, steps, fixed_size, has_sibling = abbreviation
+        if passing or (tag != dw.TAG_SUBPROGRAM and tag != dw.TAG_INLINED):
+            if has_sibling and tag in dw.TYPE_TAGS:
+                values, after = read_entry(data, offset, steps, version, offset_size)
+                offset = _sibling(unit, values, after)
+                if offset > after:
+                    continue
+            elif fixed_size >= 0:
+                offset += fixed_size
+            else:
+                offset = skip_entry(data, offset, steps, version, offset_size)
+            if has_children:
+                open_entries.append(_ENTERED)
+            continue
+        values, after = read_entry(data, offset, steps, version, offset_size)
+        check()
+        if _begin(unit, abbreviation, values, names, sink):
+            offset = after
+            if has_children:
+                open_entries.append(_OPENED)
+            else:
+                sink.end()
+            continue
+        offset = _sibling(unit, values, after)
+        if offset == after and has_children:
+            open_entries.append(_PASSED)
+            passing = len(open_entries)
+
+
+def _begin(
+    unit: Unit, abbreviation: Abbreviation, values: Values, names: Names, sink: Sink
+) -> bool:
+    """Tells the sink of a function that has code."""
+    ranges = unit.ranges(values)
+    if not ranges:
+        return False
+    name = names.of(unit, values)
+    if abbreviation.tag == dw.TAG_SUBPROGRAM:
+        sink.function(name, ranges)
+    else:
+        call_file, call_line = (
+            value[1] if value is not None and isinstance(value[1], int) else 0
+            for value in (values.get(dw.AT_CALL_FILE), values.get(dw.AT_CALL_LINE))
+        )
+        sink.inlined(name or UNKNOWN_INLINED, ranges, call_file, call_line)
+    return True
+
+
+def _sibling(unit: Unit, values: Values, after: int) -> int:
+    """Where the next entry of the same level begins, if that is known and ahead."""
+    value = values.get(dw.AT_SIBLING)
+    goal = None if value is None else unit.reference(value)
+    if goal is None or goal[0] is not unit.file or not after < goal[1] <= unit.end:
+        return after
+    return goal[1]

@@ -1,0 +1,87 @@
+"""DWARF's sections out of an ELF file, unpacked where they were compressed.
+
+Source: System V ABI, "Section Compression"; for ``.zdebug_*`` the GDB sources, gdb/elfread.c.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.units import DwarfFile
+from flametap.symbols.objectfile import ObjectFile, Section
+
+MAX_SECTION_BYTES = 2 << 30  # of one section, unpacked
+
+_SHF_COMPRESSED = 0x800
+_ZLIB = 1  # ELFCOMPRESS_ZLIB
+_COMPRESSION = struct.Struct("<IIQQ")  # Elf64_Chdr: kind, reserved, size, alignment
+_OLD_COMPRESSION = struct.Struct(">4sQ")  # "ZLIB", size
+
+
+def load(elf: ObjectFile, suffix: str = "", alt: DwarfFile | None = None) -> DwarfFile:
+    """The sections that lead to functions.
+
+    Args:
+        elf: the file.
+        suffix: ``".dwo"`` for what split units are kept in.
+        alt: the file that dwz made common.
+
+    Raises:
+        DwarfError, ObjectError: a section is damaged, or packed in a way that is not read.
+    """
+    return DwarfFile(
+        info=read_section(elf, f".debug_info{suffix}"),
+        abbrev=read_section(elf, f".debug_abbrev{suffix}"),
+        strings=read_section(elf, f".debug_str{suffix}"),
+        line_strings=read_section(elf, f".debug_line_str{suffix}"),
+        str_offsets=read_section(elf, f".debug_str_offsets{suffix}"),
+        addresses=read_section(elf, ".debug_addr"),
+        ranges=read_section(elf, ".debug_ranges"),
+        rnglists=read_section(elf, f".debug_rnglists{suffix}"),
+        alt=alt,
+    )
+
+
+def read_section(elf: ObjectFile, name: str) -> bytes:
+    """A section's bytes as they were before compression; ``b""`` if there is none.
+
+    Raises:
+        DwarfError, ObjectError: see ``load``.
+    """
+    section = elf.section(name)
+    if section is not None:
+        return _unpacked(elf.data(section), section)
+    section = elf.section(f".z{name[1:]}")
+    return b"" if section is None else _unpacked_old(elf.data(section), section)
+
+
+def _unpacked(data: bytes, section: Section) -> bytes:
+    if not section.flags & _SHF_COMPRESSED:
+        return data
+    if len(data) < _COMPRESSION.size:
+        raise DwarfError(f"damaged {section.name}")
+    kind, _, size, _ = _COMPRESSION.unpack_from(data)
+    if kind != _ZLIB:
+        raise DwarfError(f"{section.name} is compressed in a way that is not read here (zstd)")
+    return _inflate(data[_COMPRESSION.size :], size, section)
+
+
+def _unpacked_old(data: bytes, section: Section) -> bytes:
+    if len(data) < _OLD_COMPRESSION.size or data[:4] != b"ZLIB":
+        raise DwarfError(f"damaged {section.name}")
+    size = _OLD_COMPRESSION.unpack_from(data)[1]
+    return _inflate(data[_OLD_COMPRESSION.size :], size, section)
+
+
+def _inflate(data: bytes, size: int, section: Section) -> bytes:
+    if size > MAX_SECTION_BYTES:
+        raise DwarfError(f"{section.name} is too large")
+    try:
+        unpacked = zlib.decompressobj().decompress(data, size) if size else b""
+    except zlib.error as error:
+        raise DwarfError(f"damaged {section.name}: {error}") from error
+    if len(unpacked) != size:
+        raise DwarfError(f"damaged {section.name}: unpacks to another size")
+    return unpacked

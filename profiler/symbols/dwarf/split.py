@@ -1,0 +1,165 @@
+"""Finds the split units (.dwo, .dwp) of a program: what ``-gsplit-dwarf`` keeps out of the linker.
+
+The program holds a skeleton of each unit with the name of its .dwo file and an id of 64 bits. A
+unit is taken only when its id is the wanted one. Looked for, in this order: packages
+``NAME.dwp`` beside the program and its debug file and in the user's folders; the .dwo file where
+the compiler put it, seen from the target's root and from ours; then by its relative and by its
+bare name in the same folders.
+
+Source: DWARF 5, sections 3.1.3 and 7.3.2; for DWARF 4 the GCC wiki, "DebugFission".
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flametap.symbols.dwarf import constants as dw
+from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.package import Package
+from flametap.symbols.dwarf.sections import load, read_section
+from flametap.symbols.dwarf.units import DwarfFile, Unit
+from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.openfile import Image, open_image
+
+# .dwo files held in memory at once: several skeletons follow each other to the same one under LTO.
+_KEPT_FILES = 4
+
+
+@dataclass(frozen=True)
+class SplitPlaces:
+    """Where split units may be.
+
+    ``roots``: where absolute paths mean something, ``""`` for our own root. ``folders``: of the
+    program and its debug file (below the roots), and the user's. ``names``: of the program and its
+    debug file, without folders.
+    """
+
+    roots: Sequence[str] = ("",)
+    folders: Sequence[str] = ()
+    names: Sequence[str] = ()
+
+
+class SplitUnits:
+    """Finds units by their skeletons.
+
+    Attributes:
+        missing: names of .dwo files that were not found.
+        wrong: those of which only another build was found, or that are damaged.
+    """
+
+    def __init__(self, places: SplitPlaces) -> None:
+        self.missing: list[str] = []
+        self.wrong: list[str] = []
+        self._places = places
+        self._packages: list[Package] | None = None
+        self._files: dict[tuple[str, str], DwarfFile] = {}
+
+    def find(self, skeleton: Unit) -> Unit | None:
+        """The unit that a skeleton stands for, its tables attached; ``None`` is noted."""
+        _, values = skeleton.root
+        name = skeleton.text(values.get(dw.AT_DWO_NAME) or values.get(dw.AT_GNU_DWO_NAME)) or b""
+        folder = skeleton.text(values.get(dw.AT_COMP_DIR)) or b""
+        dwo_id = skeleton.dwo_id
+        if not name or dwo_id is None:
+            return None
+        for package in self._all_packages():
+            file = package.file_of(dwo_id)
+            unit = None if file is None else _unit_of(file, dwo_id)
+            if unit is not None:
+                unit.attach(skeleton)
+                return unit
+        was_there = False
+        path = os.fsdecode(name)
+        for root, place in self._dwo_places(path, os.fsdecode(folder)):
+            try:
+                file = self._open(root, place)
+                unit = None if file is None else _unit_of(file, dwo_id)
+            except (DwarfError, ObjectError, IndexError):
+                was_there = True
+                continue
+            if unit is not None:
+                unit.attach(skeleton)
+                return unit
+            was_there |= file is not None
+        (self.wrong if was_there else self.missing).append(path)
+        return None
+
+    def _dwo_places(self, name: str, folder: str) -> Iterator[tuple[str, str]]:
+        built = posixpath.join(folder, name)
+        if built.startswith("/"):
+            yield from ((root, built) for root in self._places.roots)
+        for place in self._places.folders:
+            for each in dict.fromkeys((name, posixpath.basename(name))):
+                if not each.startswith("/"):
+                    path = posixpath.join(place, each)
+                    yield from ((root, path) for root in self._places.roots)
+
+    def _open(self, root: str, path: str) -> DwarfFile | None:
+        key = (root, path)
+        file = self._files.get(key)
+        if file is None:
+            image = _open_image(path, root)
+            if image is None:
+                return None
+            try:
+                file = load(image.elf, ".dwo")
+            finally:
+                image.close()
+            while len(self._files) >= _KEPT_FILES:
+                del self._files[next(iter(self._files))]
+            self._files[key] = file
+        return file
+
+    def _all_packages(self) -> list[Package]:
+        if self._packages is None:
+            self._packages = []
+            for folder in self._places.folders:
+                for name in self._places.names:
+                    for root in self._places.roots:
+                        self._add_package(posixpath.join(folder, f"{name}.dwp"), root)
+        return self._packages
+
+    def _add_package(self, path: str, root: str) -> None:
+        assert self._packages is not None
+        try:
+            image = _open_image(path, root)
+            if image is None:
+                return
+            try:
+                index = read_section(image.elf, ".debug_cu_index")
+                self._packages.append(Package(load(image.elf, ".dwo"), index))
+            finally:
+                image.close()
+        except (DwarfError, ObjectError):
+            self.wrong.append(posixpath.basename(path))
+
+
+def is_skeleton(unit: Unit) -> bool:
+    """Whether a unit of a program stands for one that is kept elsewhere."""
+    values = unit.root[1]
+    return dw.AT_GNU_DWO_NAME in values or (
+        unit.kind == dw.UT_SKELETON and dw.AT_DWO_NAME in values
+    )
+
+
+def _unit_of(file: DwarfFile, dwo_id: int) -> Unit | None:
+    for unit in file.units:
+        if unit.kind in (dw.UT_SPLIT_TYPE, dw.UT_TYPE):
+            continue
+        if unit.version < 5:
+            _ = unit.root  # which has the id
+        if unit.dwo_id == dwo_id:
+            return unit
+    return None
+
+
+def _open_image(path: str, root: str) -> Image | None:
+    try:
+        return open_image(path, root)
+    except (ObjectError, DwarfError):
+        raise
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return None

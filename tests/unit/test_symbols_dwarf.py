@@ -1,0 +1,337 @@
+"""Debug information in several files: what dwz made common, and what -gsplit-dwarf keeps apart."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from flametap.symbols import symcache
+from flametap.symbols.debuginfo import open_symcache
+from flametap.symbols.dwarf import constants as dw
+from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.functions import Names
+from flametap.symbols.dwarf.merge import Merged, is_scattered, merge
+from flametap.symbols.dwarf.sections import load
+from flametap.symbols.dwarf.split import SplitPlaces, is_skeleton
+from flametap.symbols.dwarf.units import DwarfFile
+from flametap.symbols.elf import from_bytes
+from flametap.symbols.job import Built, DebugJob
+from flametap.symbols.lines import Chain, LinesError
+from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.resolver import ModuleResolver
+from line_oracle import compare
+from objects import module_of, open_elf, run, symbols
+
+pytestmark = pytest.mark.needs("gcc", "readelf")
+
+HEADER = """
+#include <stdlib.h>
+struct shape { int kind; double size; struct shape *next; };
+struct list { struct shape *first; int count; const char *name; };
+static inline __attribute__((always_inline)) double square(double x) { return x * x; }
+static inline __attribute__((always_inline)) double area(struct shape *s) {
+    if (s->kind == 1)
+        return square(s->size);
+    return 3 * square(s->size) + rand();
+}
+static inline __attribute__((always_inline)) double total(struct list *l) {
+    double sum = 0;
+    for (struct shape *s = l->first; s; s = s->next)
+        sum += area(s);
+    return sum;
+}
+"""
+ONE = """
+#include "shapes.h"
+__attribute__((noinline)) double of_one(struct list *l) { return total(l) + l->count; }
+__attribute__((noinline)) int twice(int n) { return 2 * n; }
+int main(int argc, char **argv) {
+    struct shape s = {argc, 2.0, 0};
+    struct list l = {&s, twice(argc), argv[0]};
+    return of_one(&l) > 9;
+}
+"""
+TWO = """
+#include "shapes.h"
+__attribute__((noinline)) double of_two(struct list *l) { return 2 * total(l) - l->count; }
+int main(int argc, char **argv) {
+    struct shape s = {argc, 3.0, 0};
+    struct list l = {&s, 1, argv[0]};
+    return of_two(&l) > 9;
+}
+"""
+
+
+def built(folder: Path, name: str, source: str, *flags: str, compiler: str = "gcc") -> Path:
+    """A program built in ``folder``, with its object file left beside it."""
+    (folder / "shapes.h").write_text(HEADER)
+    (folder / f"{name}.c").write_text(source)
+    command = [compiler, "-O2", "-g", *flags]
+    here = f"-ffile-prefix-map={folder}={folder}"  # no more than what makes runs alike
+    run([*command, here, "-c", str(folder / f"{name}.c"), "-o", str(folder / f"{name}.o")])
+    linked = [str(folder / f"{name}.o"), "-o", str(folder / name), "-Wl,--build-id=sha1"]
+    run([*command, *linked])
+    return folder / name
+
+
+def inside(program: Path, names: Iterable[str] = ("main", "of_one")) -> list[int]:
+    """All addresses of some functions."""
+    found = symbols(program)
+    return [
+        address
+        for name in names
+        for address in range(found[name][0], found[name][0] + found[name][1])
+    ]
+
+
+def chains(program: Path, addresses: list[int], **job: object) -> tuple[list[Chain], str]:
+    """What the worker would make of a file, looked up; and its note."""
+    result = build(program, **job)
+    lines = open_symcache(result.payload, open_elf(program).base_addr)
+    return list(lines.lookup_many(addresses)), result.note
+
+
+def build(program: Path, **job: object) -> Built:
+    where = {"folders": (str(program.parent),), "names": (program.name,)}
+    base_addr = open_elf(program).base_addr
+    return symcache.build_symcache(DebugJob(str(program), base_addr, **{**where, **job}))  # type: ignore[arg-type]
+
+
+def outer_names(program: Path, result: Built, addresses: list[int]) -> set[str]:
+    """The functions that were not inlined, as the resolver names them."""
+    resolver = ModuleResolver(module_of(program), open_elf(program), None)
+    resolver.lines = open_symcache(result.payload, open_elf(program).base_addr)
+    return {resolver.resolve(address)[0].function.name for address in addresses}
+
+
+@pytest.fixture(scope="module", params=["--multifile", "--dwarf-5"])
+def dwz_pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path, Path]:
+    """A program as it was built, the same after dwz, and the file that dwz made common."""
+    folder = tmp_path_factory.mktemp("dwz")
+    one, two = built(folder, "one", ONE), built(folder, "two", TWO)
+    whole = folder / "whole"
+    shutil.copy(one, whole)
+    common = folder / "common.debug"
+    version = ["--dwarf-5"] if request.param == "--dwarf-5" else []
+    run(["dwz", *version, "-m", str(common), "-M", "common.debug", str(one), str(two)])
+    assert common.exists()
+    return whole, one, common
+
+
+@pytest.mark.needs("dwz")
+def test_dwz_gives_what_there_was_before(dwz_pair: tuple[Path, Path, Path]) -> None:
+    whole, one, common = dwz_pair
+    addresses = inside(whole)
+    expected, _ = chains(whole, addresses)
+    assert max(map(len, expected)) == 4  # square in area in total in of_one
+    found, note = chains(one, addresses, alt=str(common))
+    assert found == expected
+    assert note == ""
+    assert is_scattered(open_elf(one))
+    assert not is_scattered(open_elf(whole))
+
+
+@pytest.mark.needs("dwz")
+def test_without_the_common_file_lines_remain(dwz_pair: tuple[Path, Path, Path]) -> None:
+    whole, one, _ = dwz_pair
+    addresses = inside(whole)
+    expected, _ = chains(whole, addresses)
+    found, note = chains(one, addresses)
+    assert "common.debug" in note
+    assert [[(f.file, f.line) for f in chain] for chain in found] == [
+        [(f.file, f.line) for f in chain] for chain in expected
+    ]
+    assert {f.symbol for chain in found for f in chain[1:]} >= {"[inlined]"}
+    # The symbol table still has the names of what was not inlined.
+    assert outer_names(one, build(one), addresses) == {"main", "of_one"}
+
+
+SPLIT = {
+    "gcc4": ("gcc", "-gdwarf-4"),
+    "gcc5": ("gcc", "-gdwarf-5"),
+    "clang4": ("clang", "-gdwarf-4"),
+    "clang5": ("clang", "-gdwarf-5"),
+}
+
+
+@pytest.fixture(scope="module", params=SPLIT)
+def split_program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler, version = SPLIT[request.param]
+    folder = tmp_path_factory.mktemp(f"split-{request.param}-")
+    return built(folder, "one", ONE, version, "-gsplit-dwarf", compiler=compiler)
+
+
+@pytest.mark.needs("clang", "llvm-symbolizer")
+def test_split_units_agree_with_llvm_symbolizer(split_program: Path) -> None:
+    result = compare(split_program, 500)
+    assert result.share == 1.0, result.examples
+    assert result.note == ""
+    found, _ = chains(split_program, inside(split_program))
+    assert max(map(len, found)) >= 3
+
+
+@pytest.mark.needs("clang", "llvm-dwp")
+def test_split_units_are_found_wherever_they_may_be(split_program: Path, tmp_path: Path) -> None:
+    addresses = inside(split_program)
+    expected, _ = chains(split_program, addresses)
+    dwo = split_program.with_suffix(".dwo")
+    kept = tmp_path / "kept.dwo"
+    sources = {dwo.name: kept}
+    if "gcc5" not in str(split_program):  # on which llvm-dwp 14 never ends
+        sources["one.dwp"] = tmp_path / "package"
+        run(["llvm-dwp", "-e", str(split_program), "-o", str(sources["one.dwp"])])
+    shutil.move(dwo, kept)
+    try:
+        for name, source in sources.items():
+            folder = tmp_path / f"in-{name}"
+            folder.mkdir()
+            shutil.copy(source, folder / name)
+            found, note = chains(split_program, addresses, folders=(str(folder),))
+            assert found == expected
+            assert note == ""
+        # In the root of a target, where the compiler put it.
+        root = tmp_path / "root"
+        (root / dwo.parent.relative_to("/")).mkdir(parents=True)
+        shutil.copy(kept, root / dwo.relative_to("/"))
+        found, note = chains(split_program, addresses, roots=(str(root), ""))
+        assert (found, note) == (expected, "")
+    finally:
+        shutil.move(kept, dwo)
+
+
+@pytest.mark.needs("clang")
+@pytest.mark.parametrize("what", ["missing", "of another build", "damaged", "FIFO"])
+def test_without_the_split_unit_lines_remain(
+    split_program: Path, what: str, tmp_path: Path
+) -> None:
+    addresses = inside(split_program)
+    dwo = split_program.with_suffix(".dwo")
+    kept = tmp_path / "kept.dwo"
+    shutil.move(dwo, kept)
+    try:
+        data = bytearray(kept.read_bytes())
+        if what == "FIFO":
+            os.mkfifo(dwo)
+        elif what == "damaged":
+            dwo.write_bytes(data[: len(data) // 3])
+        elif what != "missing":
+            dwo.write_bytes(with_another_id(data, dwo_id_of(split_program)))
+        result = build(split_program)
+    finally:
+        dwo.unlink(missing_ok=True)
+        shutil.move(kept, dwo)
+    wrong = what in ("damaged", "of another build")
+    assert ("of another build or damaged" if wrong else "not found") in result.note
+    assert "one.dwo" in result.note
+    found = open_symcache(result.payload, 0).lookup_many(addresses)
+    assert all(chain and chain[0].file for chain in found)
+    assert outer_names(split_program, result, addresses) == {"main", "of_one"}
+
+
+def dwo_id_of(program: Path) -> bytes:
+    (unit,) = [u for u in load(open_elf(program)).units if is_skeleton(u)]
+    assert unit.dwo_id is not None
+    return unit.dwo_id.to_bytes(8, "little")
+
+
+def with_another_id(data: bytearray, dwo_id: bytes) -> bytes:
+    assert dwo_id in data
+    return bytes(data).replace(dwo_id, bytes(8))
+
+
+def test_a_name_that_refers_to_itself_ends() -> None:
+    # Two entries, subprograms without children, each the abstract origin of the other.
+    abbrev = bytes((1, dw.TAG_SUBPROGRAM, 0, dw.AT_ABSTRACT_ORIGIN, 0x13, 0, 0, 0))
+    entries = bytes((1, 16, 0, 0, 0)) + bytes((1, 11, 0, 0, 0))
+    header = struct.pack("<IHIB", 7 + len(entries), 4, 0, 8)
+    file = DwarfFile(info=header + entries, abbrev=abbrev)
+    (unit,) = file.units
+    _, values, _ = unit.entry(11)
+    assert unit.reference(values[dw.AT_ABSTRACT_ORIGIN]) == (file, 16)
+    assert Names().of(unit, values) == b""
+
+
+@pytest.mark.needs("dwz")
+def test_damaged_dwz_files_end_in_an_error_of_ours_or_in_fewer_names(
+    dwz_pair: tuple[Path, Path, Path],
+) -> None:
+    _, one, common = dwz_pair
+    chance = random.Random(4)
+    usable = 0
+    for _ in range(60):
+        main, alt = damaged(one.read_bytes(), chance), damaged(common.read_bytes(), chance)
+        usable += outcome(lambda main=main, alt=alt: merge(from_bytes(main), from_bytes(alt)))
+    assert usable > 20  # most damage is small
+
+
+@pytest.mark.needs("clang")
+def test_damaged_split_units_end_in_an_error_of_ours_or_in_fewer_names(
+    split_program: Path, tmp_path: Path
+) -> None:
+    chance = random.Random(4)
+    dwo = split_program.with_suffix(".dwo").read_bytes()
+    # The place where it was built has the sound one: found by its bare name, beside the program.
+    built_in = str(split_program.parent).encode()
+    program = split_program.read_bytes().replace(built_in, built_in[::-1])
+    places = SplitPlaces(folders=(str(tmp_path),), names=("one",))
+    usable = 0
+    for _ in range(40):
+        (tmp_path / "one.dwo").write_bytes(damaged(dwo, chance))
+        main = damaged(program, chance)
+        usable += outcome(lambda main=main: merge(from_bytes(main), None, places))
+    assert usable > 15
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """A few bytes of the debug sections changed, or the end cut off."""
+    if chance.random() < 0.1:
+        return data[: chance.randrange(len(data))]
+    elf = from_bytes(data)
+    sections = [s for s in elf.sections if s.name.startswith(".debug") and s.size]
+    changed = bytearray(data)
+    for _ in range(chance.randrange(4)):
+        section = chance.choice(sections)
+        changed[section.offset + chance.randrange(section.size)] = chance.randrange(256)
+    return bytes(changed)
+
+
+def outcome(make: object) -> bool:
+    """Whether something came out; anything but an error of ours is raised."""
+    try:
+        merged = make()  # type: ignore[operator]
+    except (DwarfError, ObjectError, TimeoutError):
+        return False
+    assert isinstance(merged, Merged)
+    assert from_bytes(merged.elf).debug_info_bytes >= 0
+    return True
+
+
+def test_too_slow_is_an_error_of_ours(tmp_path: Path) -> None:
+    program = built(tmp_path, "one", ONE)
+    with pytest.raises(TimeoutError, match="too long"):
+        merge(open_elf(program), deadline_s=-1)
+
+
+@pytest.mark.parametrize("how", ["zlib", "zlib-gnu", "none"])
+def test_any_file_can_be_read_this_way(how: str, tmp_path: Path) -> None:
+    """What is written for scattered files says the same of a file that is whole."""
+    program = built(tmp_path, "one", ONE, f"-gz={how}")
+    addresses = inside(program)
+    expected, _ = chains(program, addresses)
+    (tmp_path / "merged").write_bytes(merge(open_elf(program)).elf)
+    found, _ = chains(tmp_path / "merged", addresses)
+    assert found == expected
+
+
+def test_what_is_no_object_file_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(LinesError):
+        symcache.build_symcache(DebugJob(str(tmp_path / "text"), 0))
