@@ -161,7 +161,6 @@ def of_process(pid: int, symbol_dirs: Sequence[str]) -> Inventory:
 
 def as_table(found: Sequence[ModuleSymbols]) -> str:
     """The modules of a process: one line each, and below it what is missing."""
-    packages = packages_for(found)
     width = max(6, *(len(each.module.name) for each in found))
     lines = [f"{'MODULE':<{width}}  FUNCTIONS  LINES    {'BUILD-ID':<{SHORT_ID}}  SYMBOLS FROM"]
     for each in found:
@@ -169,13 +168,12 @@ def as_table(found: Sequence[ModuleSymbols]) -> str:
             f"{each.module.name:<{width}}  {each.functions:>9}  {LINES[each.lines]:<7}  "
             f"{each.build_id[:SHORT_ID] or '-':<{SHORT_ID}}  {'; '.join(sources_of(each)) or '-'}"
         )
-        lines += [f"    {text}" for text in remarks(each, packages)]
+        lines += [f"    {text}" for text in remarks(each)]
     return "\n".join(lines)
 
 
 def as_sheets(found: Sequence[ModuleSymbols]) -> str:
     """A file, part by part, one fact a line."""
-    packages = packages_for(found)
     sheets = []
     for each in found:
         rows = [
@@ -185,7 +183,7 @@ def as_sheets(found: Sequence[ModuleSymbols]) -> str:
             ("functions", str(each.functions)),
             ("lines", LINES_IN_FULL[each.lines]),
             *(("symbols", text) for text in sources_of(each)),
-            *(("note", text) for text in remarks(each, packages)),
+            *(("note", text) for text in remarks(each)),
         ]
         sheets.append("\n".join(f"{name:<11}{value}" for name, value in rows))
     return "\n\n".join(sheets)
@@ -193,11 +191,10 @@ def as_sheets(found: Sequence[ModuleSymbols]) -> str:
 
 def as_json_text(found: Sequence[ModuleSymbols]) -> str:
     """For programs: an array of modules."""
-    packages = packages_for(found)
-    return json.dumps([as_dict(each, packages) for each in found], indent=1)
+    return json.dumps([as_dict(each) for each in found], indent=1)
 
 
-def as_dict(found: ModuleSymbols, packages: dict[str, str]) -> dict[str, Any]:
+def as_dict(found: ModuleSymbols) -> dict[str, Any]:
     """One module. ``lines`` is "inlines" (lines and inlined functions), "lines" or null."""
     return {
         "module": found.module.name,
@@ -213,7 +210,7 @@ def as_dict(found: ModuleSymbols, packages: dict[str, str]) -> dict[str, Any]:
         ],
         "missing": found.missing or None,
         "not_used": found.rejected,
-        "package": packages.get(found.module.path),
+        "package": found.package or None,
     }
 
 
@@ -227,18 +224,7 @@ def sources_of(found: ModuleSymbols) -> list[str]:
     ]
 
 
-def remarks(found: ModuleSymbols, packages: dict[str, str]) -> list[str]:
+def remarks(found: ModuleSymbols) -> list[str]:
     """What is missing, what to do about it, and what was found and not used."""
     texts = [found.missing] if found.missing else []
-    if found.module.path in packages:
-        texts.append(f"its debug package: {packages[found.module.path]}")
     return texts + [f"not used: {text}" for text in found.rejected]
-
-
-def packages_for(found: Sequence[ModuleSymbols]) -> dict[str, str]:
-    """Path of a stripped module → the command that installs its debug package."""
-    from flametap.symbols.packages import debug_packages
-
-    names = {os.path.realpath(each.module.path): each for each in found if each.is_stripped}
-    owners = debug_packages(list(names))
-    return {names[path].module.path: owner for path, owner in owners.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flametap.symbols.macho import MachOFile
 from flametap.symbols.machosymbols import has_debug_map
-from flametap.symbols.openfile import Image
+from flametap.symbols.openfile import MEMORY, Image
 from flametap.symbols.resolver import ModuleResolver
 
 # .debug_info above this needs minutes and gigabytes; the symbol table has to do.
@@ -24,13 +24,14 @@ def is_too_large(with_dwarf: Image | None) -> bool:
     return with_dwarf is not None and with_dwarf.elf.debug_info_bytes > MAX_DEBUG_INFO_BYTES
 
 
-def advice(image: Image, debug: Image | None, resolver: ModuleResolver) -> str:
+def advice(image: Image, debug: Image | None, resolver: ModuleResolver, remedy: str = "") -> str:
     """For a module whose symbol tables are read; ``""`` when nothing is missing.
 
     Args:
         image: the module's own file.
         debug: its separate debug file, if there is one.
         resolver: what came of their symbol tables.
+        remedy: how the distribution brings its debug file, if that is known.
     """
     with_dwarf = debug_image(image, debug)
     if is_too_large(with_dwarf):
@@ -43,11 +44,15 @@ def advice(image: Image, debug: Image | None, resolver: ModuleResolver) -> str:
     if isinstance(image.elf, MachOFile):
         return _apple_advice(image.elf, resolver)
     if resolver.tables == "symtab":
-        return "no debug information: no inlined functions and lines"
+        what = "no debug information: no inlined functions and lines"
+        return f"{what}; {remedy}" if remedy else what
     what = "only exported names" if resolver.tables == "dynsym" else "no names"
+    if image.origin == MEMORY:
+        return f"the file is gone, and was read from memory: {what}; run as root to read it"
     build_id = image.elf.build_id
     which = f" for build-id {build_id}" if build_id else ""
-    return f"stripped: {what}; install its debug package or give --symbol-dir a file{which}"
+    remedy = remedy or "install its debug package"
+    return f"stripped: {what}; {remedy}, use --debuginfod, or give --symbol-dir a file{which}"
 
 
 def _apple_advice(file: MachOFile, resolver: ModuleResolver) -> str:

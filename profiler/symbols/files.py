@@ -29,7 +29,8 @@ from flametap.symbols.links import AltLink, alt_link
 from flametap.symbols.mappings import Mapping, Mappings, read_memory
 from flametap.symbols.memoryimage import VDSO_PATH, copy_module, copy_vdso
 from flametap.symbols.objectfile import ObjectError, ObjectFile
-from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.openfile import MEMORY, Image, open_image
+from flametap.symbols.packages import Packages
 
 if TYPE_CHECKING:
     # Brings a web client, which takes 50 ms to import: only for who asks for it.
@@ -75,6 +76,7 @@ class TargetFiles:
         self.symbol_dirs = tuple(symbol_dirs)
         self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
         self._debuginfod = debuginfod
+        self._packages = Packages(self._root)
         self._rejected: dict[int, list[str]] = {}
 
     def close(self) -> None:
@@ -158,6 +160,10 @@ class TargetFiles:
         if found is None and self._debuginfod is not None and (link := _alt_link(image)):
             found = self._cached(link.build_id, DEBUGINFO)
         return found
+
+    def remedy(self, module: Module) -> str:
+        """How the target's distribution brings a module's debug file; ``""`` if unknown."""
+        return self._packages.remedy(module.path, module.build_id)
 
     def can_fetch(self, module: Module, image: Image | None, debug: Image | None) -> bool:
         """True when servers may have what a module still lacks.
@@ -284,7 +290,7 @@ class TargetFiles:
             return None
         if module.build_id and copy.build_id != module.build_id:
             return None
-        return Image(copy, None, "memory")
+        return Image(copy, None, MEMORY)
 
     def _copy_vdso(self, module: Module) -> Image:
         try:

@@ -8,7 +8,7 @@ keeps to itself is a note on the module.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,7 +81,7 @@ class ModuleSymbols:
     sources: list[Source] = field(default_factory=list)
     missing: str = ""
     rejected: list[str] = field(default_factory=list)
-    is_stripped: bool = False  # a debug package would help
+    package: str = ""  # how the distribution brings its debug file
     ranges: list[Range] = field(default_factory=list)
     _images: list[Image] = field(default_factory=list)
     _resolver: ModuleResolver | None = None
@@ -207,7 +207,7 @@ def look_at(module: Module, files: TargetFiles, own: Image | None = None) -> Mod
             if debug is not None:
                 found._images.append(debug)
         found._resolver = ModuleResolver(module, own.elf, None if debug is None else debug.elf)
-        _describe(found, own, debug, found._resolver)
+        _describe(found, own, debug, found._resolver, files.remedy)
     except ObjectError as error:
         found.missing = f"symbols cannot be read: {error}"
     found.rejected = files.rejected(module)
@@ -215,7 +215,11 @@ def look_at(module: Module, files: TargetFiles, own: Image | None = None) -> Mod
 
 
 def _describe(
-    found: ModuleSymbols, own: Image, debug: Image | None, resolver: ModuleResolver
+    found: ModuleSymbols,
+    own: Image,
+    debug: Image | None,
+    resolver: ModuleResolver,
+    remedy: Callable[[Module], str],
 ) -> None:
     found.functions = resolver.name_count
     names_from = own
@@ -237,13 +241,13 @@ def _describe(
         found.lines = "inlines"
     elif resolver.tables == "gopclntab":
         found.lines = "lines" if resolver.lacks_inlines else "inlines"
-    found.missing = advice(own, debug, resolver)
-    # What a recording waits for, or what the sources tell already.
-    if found.lines == "inlines" and not is_too_large(with_dwarf):
-        found.missing = ""
-    found.is_stripped = with_dwarf is None and resolver.tables != "gopclntab"
     if found.module.path == VDSO_PATH:  # exports all it has, and nobody has more
-        found.missing, found.is_stripped = "", False
+        return
+    if with_dwarf is None and resolver.tables != "gopclntab":
+        found.package = remedy(found.module)
+    # What a recording waits for, or what the sources tell already, is not missing.
+    if found.lines != "inlines" or is_too_large(with_dwarf):
+        found.missing = advice(own, debug, resolver, found.package)
 
 
 def _source(what: str, image: Image) -> Source:

@@ -22,7 +22,7 @@ from flametap.model import Frame, Module, RawFrame, SymbolSource
 from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
-from flametap.symbols.downloads import Downloads
+from flametap.symbols.errands import Errands
 from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.jit import JitNames
 from flametap.symbols.lines import LineSource
@@ -70,7 +70,7 @@ class Symbolizer:
     ) -> None:
         self._table = table
         self._files = TargetFiles(pid, symbol_dirs, debuginfod)
-        self._downloads = Downloads()
+        self._errands = Errands()
         self._cache = DiskCache(cache_dir)
         self._debug_info = DebugInfo(self._files, self._cache)
         self._jit = JitNames(table, pid, inlines=inlines)
@@ -176,7 +176,7 @@ class Symbolizer:
         self._debug_info.close()
         self._jit.close()
         self._files.stop_fetching()
-        has_stopped = self._downloads.close(CLOSE_TIMEOUT_S)
+        has_stopped = self._errands.close(CLOSE_TIMEOUT_S)
         for thread in self._threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
         if has_stopped and not any(thread.is_alive() for thread in self._threads):
@@ -231,14 +231,12 @@ class Symbolizer:
             try:
                 resolver = self._load_tables(work, work.image)
                 source = resolver.tables
-                note = advice(work.image, work.debug, resolver)
+                note = self._note(work, resolver)
             except Exception as error:  # never raises for a bad file: the note tells
                 note = f"symbols cannot be read: {error}"
         asks_servers = not was_fetched and self._files.can_fetch(
             work.module, work.image, work.debug
         )
-        if not work.debug_cost():
-            note = "; ".join(filter(None, (note, *self._files.rejected(work.module))))
         with self._changed:
             named, work.provisional = work.provisional or [], None
             work.source, work.note, work.resolver = source, note, resolver
@@ -248,14 +246,24 @@ class Symbolizer:
             elif asks_servers:
                 work.provisional = []
                 work.note = "asking debuginfod"
-                self._downloads.add(lambda: self._fetch(work))
+                self._errands.add(lambda: self._fetch(work))
             elif resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
                 work.provisional = named
                 self._to_build.append(work)
             else:
                 work.again += named
                 work.close_debug()
+                self._errands.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
+
+    def _note(self, work: ModuleWork, resolver: ModuleResolver | None, remedy: str = "") -> str:
+        """What a module lacks, how to get it, and what was found in its place."""
+        told = work.note
+        if work.image is not None and resolver is not None:
+            told = advice(work.image, work.debug, resolver, remedy)
+        if work.debug_cost():
+            return told
+        return "; ".join(filter(None, (told, *self._files.rejected(work.module))))
 
     def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:
         if not image.elf.debug_info_bytes:
@@ -304,7 +312,7 @@ class Symbolizer:
             self._pending -= len(asked)
             self._changed.notify_all()
 
-    # -- download threads -----------------------------------------------------------------------
+    # -- errand threads -------------------------------------------------------------------------
 
     def _fetch(self, work: ModuleWork) -> None:
         """Asks servers for what a module lacks, and has its addresses named again."""
@@ -312,6 +320,12 @@ class Symbolizer:
             self._files.fetch(work.module, work.image, work.debug)
         if not self._closing:
             self._load(work, was_fetched=True)
+
+    def _find_remedy(self, work: ModuleWork, resolver: ModuleResolver | None) -> None:
+        """Names the package that brings what a module lacks."""
+        remedy = self._files.remedy(work.module)
+        if remedy and resolver is not None:
+            work.note = self._note(work, resolver, remedy)
 
     # -- lines thread ---------------------------------------------------------------------------
 

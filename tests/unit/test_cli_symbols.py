@@ -17,7 +17,6 @@ import cli
 from flametap.cli.addresses import parse_address
 from flametap.cli.group import run
 from flametap.errors import UsageError
-from flametap.symbols.packages import debug_packages
 from objects import compile_object, open_elf, split_debug, symbols
 from running import wait_until
 
@@ -293,9 +292,3 @@ def test_process_that_ends_is_said_to_be_gone() -> None:
     process.wait()
     wait_until(lambda: not Path(f"/proc/{process.pid}").exists(), "the process to go", 10)
     cli.run("symbols", process.pid).assert_refused(3, f"no process {process.pid}")
-
-
-def test_package_of_a_file_that_none_owns_is_not_known(tmp_path: Path) -> None:
-    (tmp_path / "own").write_bytes(b"")
-    assert debug_packages([str(tmp_path / "own")]) == {}
-    assert debug_packages([]) == {}

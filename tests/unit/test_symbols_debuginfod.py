@@ -345,7 +345,7 @@ def test_what_servers_said_is_in_the_note_and_closing_does_not_wait(
         begin_s = time.monotonic()
         symbolizer.close()
         assert time.monotonic() - begin_s < 10
-        assert not any(t.name == "flametap-download" for t in threading.enumerate())
+        assert not any(t.name == "flametap-errand" for t in threading.enumerate())
 
 
 @pytest.mark.needs("dwz")

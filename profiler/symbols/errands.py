@@ -1,6 +1,6 @@
-"""Threads that wait for servers, so that nobody else has to.
+"""Threads for what is slow and holds nobody up: servers, lists of packages.
 
-A few at a time, begun when there is something to ask and gone when there is not.
+A few at a time, begun when there is something to do and gone when there is not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 _THREADS = 4
 
 
-class Downloads:
+class Errands:
     """Runs jobs, in the order they came. A job may not raise."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Downloads:
         with self._lock:
             self._jobs.append(job)
             if len(self._threads) < _THREADS:
-                thread = threading.Thread(target=self._run, name="flametap-download", daemon=True)
+                thread = threading.Thread(target=self._run, name="flametap-errand", daemon=True)
                 self._threads.add(thread)
                 thread.start()
 
