@@ -1,0 +1,50 @@
+"""Programs whose files are not what their paths say by now: containers, upgrades."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from objects import run
+from recording import record, stacks
+from running import Target
+from targetbuild import SOURCES
+
+pytestmark = pytest.mark.needs("attach", "gcc", "mount-namespace")
+
+
+def build(folder: Path, name: str) -> Path:
+    """Builds the program and its library into ``folder``; functions begin with ``name``."""
+    folder.mkdir()
+    define = f"-DBUILD={name}"
+    library, program = folder / "libmoved.so", folder / "moved"
+    shared = ("-shared", "-fPIC", "-Wl,-soname,libmoved.so")
+    run(["gcc", "-O2", define, *shared, str(SOURCES / "libmoved.c"), "-o", str(library)])
+    link = (str(library), "-Wl,-rpath,$ORIGIN")
+    run(["gcc", "-O2", define, str(SOURCES / "moved.c"), *link, "-o", str(program)])
+    return folder
+
+
+def test_private_copies_and_replaced_files_are_named_by_what_runs(
+    adopt: Callable[[Target], Target], seconds: float, tmp_path: Path
+) -> None:
+    """In a mount namespace of its own a program runs that nobody else can see; then both its
+    files are replaced by another build, as an upgrade does.
+    """
+    public, private = build(tmp_path / "public", "public"), build(tmp_path / "private", "private")
+    upgrade = build(tmp_path / "upgrade", "upgraded")
+    mount = f"mount --bind {private} {public} && exec {public}/moved"
+    target = adopt(Target(["unshare", "-m", "sh", "-c", mount]))
+    for is_replaced in (False, True):
+        if is_replaced:
+            for name in ("moved", "libmoved.so"):
+                os.replace(upgrade / name, private / name)
+        capture = record(target.pid, seconds / 2)
+        seen = stacks(capture)
+        for name in ("private_program", "private_library"):
+            assert seen.share(name) > 0.2, seen.heaviest()
+        assert not seen.names() & {"public_program", "upgraded_program"}
+    assert target.finish() == ["moved 1"]
