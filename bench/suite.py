@@ -23,6 +23,7 @@ import latency_python
 import memory
 import reporting
 import store
+import symbols
 from benchmark import Bench
 
 BENCHES: tuple[Bench, ...] = (
@@ -35,6 +36,7 @@ BENCHES: tuple[Bench, ...] = (
     cfi.BENCH,
     memory.BENCH,
     store.BENCH,
+    symbols.BENCH,
     accuracy.BENCH,
     completeness.BENCH,
 )

@@ -1,0 +1,74 @@
+"""flametap's symboliser by itself: names for addresses read from stdin.
+
+    python bench/symbolize.py CACHE-FOLDER < cases.json > result.json
+
+``cases.json`` is a list of [path, build-id, addresses]. Every address is asked for at once, as the
+first moment of a recording does at the worst. The result has the times at which all had a first
+name and at which all had their last, CPU time, and peak memory of this process and of its worker.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from flametap.model import FrameKind, Module, RawFrame
+from flametap.symbols import Symbolizer, SymbolTable
+
+TIMEOUT_S = 300.0
+
+
+def main() -> None:
+    cases = json.load(sys.stdin)
+    modules = [
+        Module(number, path, 0, 0, 1 << 40, build_id)
+        for number, (path, build_id, _) in enumerate(cases, 1)
+    ]
+    asked = [
+        RawFrame(number, addr) for number, (_, _, addrs) in enumerate(cases, 1) for addr in addrs
+    ]
+    table = SymbolTable()
+    before = _cpu_s(resource.RUSAGE_SELF)
+    started = time.monotonic()
+    symbolizer = Symbolizer(table, None, cache_dir=Path(sys.argv[1]))
+    for module in modules:
+        symbolizer.add_module(module)
+    symbolizer.submit_many(enumerate(asked))
+    last = len(asked)
+    first_names_s = None
+    while first_names_s is None and time.monotonic() - started < TIMEOUT_S:
+        last = next((i for i in range(last, 0, -1) if not table.named(i - 1)), 0)
+        if last == 0 and all(table.named(i) for i in range(len(asked))):
+            first_names_s = time.monotonic() - started
+        else:
+            last = last or len(asked)
+            time.sleep(0.01)
+    done = symbolizer.wait_idle(TIMEOUT_S)
+    took_s = time.monotonic() - started
+    cpu_s = _cpu_s(resource.RUSAGE_SELF) - before
+    frames = [table.frames(i) for i in range(len(asked))]
+    symbolizer.close()
+    result = {
+        "done": done,
+        "first_names_s": first_names_s,
+        "took_s": took_s,
+        "cpu_s": cpu_s,
+        "worker_cpu_s": _cpu_s(resource.RUSAGE_CHILDREN),
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+        "worker_peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10,
+        "named": sum(f[0].function.kind is not FrameKind.UNKNOWN for f in frames),
+        "with_line": sum(any(frame.line for frame in f) for f in frames),
+    }
+    json.dump(result, sys.stdout)
+
+
+def _cpu_s(who: int) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()
