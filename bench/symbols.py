@@ -205,10 +205,11 @@ def tables(data: Data) -> list[Table]:
     one = data["warm"][0]
     shares = [one[key] / data["addresses"] * 100 for key in ("named", "with_line")]
     remark = (
-        f"{data['addresses']:,} unique addresses over {files}. {shares[0]:.0f} % of them are in named"
-        f" functions and {shares[1]:.0f} % have a line (chromium is stripped, and most of Debian's"
-        " node has no debug information). Cold reads all debug information in a process of its own, which is"
-        f" counted. Peers: one process per file, given up after {LIMIT_S:.0f} s each (>)."
+        f"{data['addresses']:,} unique addresses over {files}; {shares[0]:.0f} % of them are in"
+        f" named functions and {shares[1]:.0f} % have a line (chromium is stripped, and most of"
+        " Debian's node has no debug information). Cold reads all debug information in a process of"
+        f" its own, which is counted. Peers: one process per file, given up after {LIMIT_S:.0f} s"
+        " each (>)."
     )
     columns = ("", "s", "to first names, s", "CPU, s", "peak memory, MB", "µs an address")
     found = [Table("Names for 10⁵ unique addresses", columns, rows, remark)]
