@@ -12,17 +12,20 @@ Source: GDB manual, "Separate Debug Files".
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 
 from flametap.model import Module
 from flametap.symbols import dsym
+from flametap.symbols.breakpad import open_breakpad
 from flametap.symbols.links import alt_link, debug_link, supplement_id
 from flametap.symbols.macho import MachOFile
 from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import Image, open_image
 from flametap.symbols.symboldirs import (
     DEBUG_DIR,
+    breakpad_places,
     by_build_id,
     common_places,
     debug_places,
@@ -71,7 +74,22 @@ class DebugFiles:
             if found is not None or own.has_symtab:
                 return found
         places = self._debug_places(module, own.build_id, link.name if link else "")
-        return _first(places, reason_against, rejected, own.build_id)
+        found = _first(places, reason_against, rejected, own.build_id)
+        return found or self._open_breakpad(module, own, rejected)
+
+    def _open_breakpad(self, module: Module, own: ObjectFile, rejected: list[str]) -> Image | None:
+        """Breakpad's symbols, for those who kept nothing else."""
+        name = os.path.basename(module.path)
+        for directory in self._symbol_dirs if own.build_id else ():
+            for path in breakpad_places(directory, name, own.build_id):
+                with contextlib.suppress(OSError, ValueError):
+                    image = open_breakpad(path, own)
+                    reason = _other_build(image.elf.build_id, own.build_id)
+                    if not reason:
+                        return image
+                    rejected.append(f"{path} {reason}")
+                    image.close()
+        return None
 
     def _open_dsym(self, module: Module, own: MachOFile) -> Image | None:
         def reason_against(image: Image) -> str:

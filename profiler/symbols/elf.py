@@ -30,6 +30,8 @@ NT_GNU_BUILD_ID = 3
 
 MAX_SECTIONS = 1 << 20  # far above what linkers write; a damaged header asks for 2^64
 MAX_SECTION_BYTES = 512 << 20  # what is read as a whole; debug information is not
+# Read into memory at once: Chromium's symbol names are 0.3 GB. A sparse file promises any size.
+MAX_PART_BYTES = 1 << 30
 MAX_DEBUGDATA_BYTES = 256 << 20  # mini debug info unpacks to a few MB; more is a decompression bomb
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -141,6 +143,8 @@ class ElfFile(ObjectFile):
     def _bytes(self, offset: int, size: int, what: str) -> bytes:
         if offset + size > self._size:
             raise ElfError(f"truncated: {what} ends beyond the file")
+        if size > MAX_PART_BYTES:
+            raise ElfError(f"too large: {what} has {size} bytes")
         data = self._read(offset, size)
         if len(data) != size:
             raise ElfError(f"truncated while reading {what}")

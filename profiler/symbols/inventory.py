@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from flametap.model import Frame, Module
 from flametap.symbols.advice import advice, debug_image, is_too_large
+from flametap.symbols.breakpad import BreakpadFile
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.elf import EM_X86_64
@@ -236,7 +237,8 @@ def _describe(
     if resolver.tables != "none" or with_dwarf is names_from:
         found.sources.append(_source(what, names_from))
     if with_dwarf is not None and with_dwarf is not names_from:
-        found.sources.append(_source("DWARF", with_dwarf))
+        kind = "Breakpad" if isinstance(with_dwarf.elf, BreakpadFile) else "DWARF"
+        found.sources.append(_source(kind, with_dwarf))
     if with_dwarf is not None:
         found.lines = "inlines"
     elif resolver.tables == "gopclntab":

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from elfheaders import with_sections
 from flametap.symbols import elf
-from flametap.symbols.elf import ElfError
+from flametap.symbols.elf import ElfError, ElfFile
 from flametap.symbols.links import debug_link
 from objects import compile_object, open_elf, run, split_debug, symbols
 
@@ -141,3 +142,19 @@ def test_build_id_is_found_behind_other_notes() -> None:
     assert elf.build_id_in_notes(other + wanted) == "abcdef"
     assert elf.build_id_in_notes(other) == ""
     assert elf.build_id_in_notes(wanted[:13]) == ""
+
+
+def test_sparse_file_of_any_size_is_refused_at_once() -> None:
+    """Headers that promise gigabytes of zeros, which a sparse file would give."""
+    contents = bytearray(with_sections({".symtab": b"x"}))
+    headers = int.from_bytes(contents[40:48], "little")
+    struct.pack_into("<Q", contents, headers + 2 * 64 + 32, 1 << 40)  # of .shstrtab
+    asked = []
+
+    def read(offset: int, size: int) -> bytes:
+        asked.append(size)
+        return bytes(contents[offset : offset + size])
+
+    with pytest.raises(ElfError, match="too large"):
+        ElfFile(read, 1 << 50)
+    assert max(asked) < 1 << 20

@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from elfheaders import with_sections
-from flametap.model import Module
+from flametap.model import Module, RawFrame
+from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.elf import from_bytes
 from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.links import AltLink, alt_link, supplement_id
 from flametap.symbols.memoryimage import VDSO_PATH
 from flametap.symbols.openfile import OpenFile, open_image, resolve
+from flametap.symbols.symboldirs import breakpad_id
 from flametap.symbols.symtab import SymbolIndex
-from objects import compile_object, module_of, open_elf, run, split_debug
+from objects import compile_object, module_of, open_elf, run, split_debug, symbols
 
 pytestmark = pytest.mark.needs("gcc")
 
@@ -162,19 +164,33 @@ def test_vdso_is_read_from_memory() -> None:
         TargetFiles(None).open_module(Module(3, VDSO_PATH, start, start, end, "ffff"))
 
 
-@pytest.mark.parametrize("place", ["same", ".debug", "flat", "build-id", "bare-build-id", "named"])
+def layouts(build_id: str) -> dict[str, str]:
+    """Where a folder of debug files may hold that of ``program``."""
+    first, rest = build_id[:2], build_id[2:]
+    debug_id = breakpad_id(build_id)
+    return {
+        "flat": "program.debug",
+        "named": "program",
+        "build-id": f".build-id/{first}/{rest}.debug",
+        "bare-build-id": f"{first}/{rest}.debug",
+        "mirror": f"buildid/{build_id}/debuginfo",
+        "client-cache": f"{build_id}/debuginfo",
+        "unified": f"{first}/{rest}/debuginfo",
+        "symsrv": f"program/{build_id}/program",
+        "symsrv-breakpad": f"program/{debug_id}/program.debug",
+        "symsrv-key": f"_.debug/elf-buildid-sym-{build_id}/_.debug",
+    }
+
+
+@pytest.mark.parametrize("place", ["same", ".debug", *layouts("ab" * 20)])
 def test_debug_file_is_found_in_all_its_places(program: Path, tmp_path: Path, place: str) -> None:
     debug = tmp_path / "program.debug"
     split_debug(program, debug)
-    build_id = open_elf(program).build_id
     user = tmp_path / "user"
     target = {
         "same": debug,
         ".debug": tmp_path / ".debug" / "program.debug",
-        "flat": user / "program.debug",
-        "build-id": user / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug",
-        "bare-build-id": user / build_id[:2] / f"{build_id[2:]}.debug",
-        "named": user / "program",
+        **{name: user / path for name, path in layouts(open_elf(program).build_id).items()},
     }[place]
     target.parent.mkdir(parents=True, exist_ok=True)
     if target != debug:
@@ -186,6 +202,81 @@ def test_debug_file_is_found_in_all_its_places(program: Path, tmp_path: Path, pl
     assert found.file is not None
     assert found.file.path == str(target)
     found.close()
+
+
+def test_breakpad_id_is_a_guid_and_an_age() -> None:
+    # As breakpad's dump_syms writes it, and symbolic.
+    build_id = "c059c7df7cdf0422dc23c46e6c3d8613473555bd"
+    assert breakpad_id(build_id) == "DFC759C0DF7C2204DC23C46E6C3D86130"
+    assert breakpad_id("0102") == "00000201000000000000000000000000" + "0"
+
+
+BREAKPAD = """MODULE Linux x86_64 {debug_id} program
+{code_id}FILE 0 /src/program.c
+INLINE_ORIGIN 0 inner
+FUNC {start:x} {size:x} 0 outer
+INLINE 0 7 0 0 {start:x} 4
+{start:x} 4 3 0
+{rest:x} {rest_size:x} 8 0
+"""
+
+
+@pytest.mark.parametrize("place", ["program.sym", "program/{debug_id}/program.sym"])
+@pytest.mark.parametrize("tells_code_id", [True, False])
+@pytest.mark.parametrize("link", ["-pie", "-no-pie"])
+def test_breakpad_symbols_name_functions_and_lines(
+    tmp_path: Path, place: str, tells_code_id: bool, link: str
+) -> None:
+    program = compile_object(tmp_path, SOURCE, link)
+    elf = open_elf(program)
+    start, size = symbols(program)["main"]
+    run(["strip", str(program)])
+    begin = start - elf.base_addr
+    debug_id = breakpad_id(elf.build_id)
+    text = BREAKPAD.format(
+        debug_id=debug_id,
+        code_id=f"INFO CODE_ID {elf.build_id.upper()}\n" if tells_code_id else "",
+        start=begin,
+        size=size,
+        rest=begin + 4,
+        rest_size=size - 4,
+    )
+    user = tmp_path / "user" / place.format(debug_id=debug_id)
+    user.parent.mkdir(parents=True)
+    user.write_text(text)
+    table = SymbolTable(lambda address_id: (RawFrame(1, start), "program"))
+    worker = Symbolizer(
+        table, None, symbol_dirs=[str(tmp_path / "user")], cache_dir=tmp_path / "cache"
+    )
+    try:
+        worker.add_module(module_of(program))
+        worker.submit_many([(0, RawFrame(1, start)), (1, RawFrame(1, start + 5))])
+        assert worker.wait_idle(20)
+        inlined, plain = table.frames(0), table.frames(1)
+        assert [(f.function.name, f.line) for f in inlined] == [("outer", 7), ("inner", 3)]
+        assert [(f.function.name, f.line) for f in plain] == [("outer", 8)]
+        assert plain[0].function.file == "/src/program.c"
+    finally:
+        worker.close()
+
+
+def test_breakpad_symbols_of_another_build_are_told_and_not_used(
+    program: Path, tmp_path: Path
+) -> None:
+    user = tmp_path / "user"
+    user.mkdir()
+    wrong = "ab" * 20
+    (user / "program.sym").write_text(
+        f"MODULE Linux x86_64 {breakpad_id(wrong)} program\nINFO CODE_ID {wrong.upper()}\n"
+    )
+    run(["strip", str(program)])
+    files = TargetFiles(None, [str(user)])
+    module = module_of(program)
+    assert files.open_debug_file(module, open_elf(program)) is None
+    assert "abababab… is not" in files.rejected(module)[0]
+    for text in ("", "MODULE", "MODULE Linux x86_64 0 program\n" * 99):
+        (user / "program.sym").write_text(text)
+        assert files.open_debug_file(module, open_elf(program)) is None
 
 
 def test_debug_file_of_another_build_is_not_used(program: Path, tmp_path: Path) -> None:

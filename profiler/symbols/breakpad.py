@@ -1,0 +1,78 @@
+"""Breakpad's text files of symbols: which build one is for.
+
+Functions, lines and inlined functions in them are read by the worker, as debug information is.
+Addresses in such a file count from the start of the loaded module.
+
+Source: breakpad, docs/symbol_files.md.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flametap.symbols.objectfile import ObjectError, ObjectFile, Read, Section
+from flametap.symbols.openfile import Image, OpenFile
+from flametap.symbols.symboldirs import breakpad_id
+
+_HEAD_BYTES = 4096
+_MODULE = re.compile(r"MODULE \S+ \S+ ([0-9A-Fa-f]{33,40}) [^\r\n]+")
+_CODE_ID = re.compile(r"^INFO CODE_ID ([0-9A-Fa-f]+)", re.MULTILINE)
+
+
+class BreakpadFile(ObjectFile):
+    """Stands in for a debug file of the module ``own``.
+
+    Raises:
+        ObjectError: not a symbol file.
+    """
+
+    format_name = "Breakpad"
+
+    def __init__(self, read: Read, size: int, own: ObjectFile) -> None:
+        super().__init__(read, size)
+        head = read(0, _HEAD_BYTES).decode("utf-8", "replace")
+        module = _MODULE.match(head)
+        if module is None:
+            raise ObjectError("not a Breakpad symbol file")
+        code_id = _CODE_ID.search(head)
+        if code_id is not None:
+            self.build_id = code_id[1].lower()
+        elif module[1].upper() == breakpad_id(own.build_id):
+            self.build_id = own.build_id  # as much of it as the file tells
+        self.machine = own.machine
+        self.segments, self.sections = [], []
+        self._base_addr = own.base_addr
+
+    @property
+    def base_addr(self) -> int:
+        """Where the module begins: addresses count from there."""
+        return self._base_addr
+
+    @property
+    def has_symtab(self) -> bool:
+        """There are no tables, only lines of text."""
+        return False
+
+    @property
+    def debug_info_bytes(self) -> int:
+        """Its size."""
+        return self._size
+
+    def section(self, name: str) -> Section | None:
+        """None."""
+        return None
+
+
+def open_breakpad(path: str, own: ObjectFile) -> Image:
+    """Opens a symbol file for the module ``own``; of which build it is, is not checked.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+        ObjectError: it is no symbol file.
+    """
+    file = OpenFile(path)
+    try:
+        return Image(BreakpadFile(file.read, file.size, own), file, "symbol folder")
+    except BaseException:
+        file.close()
+        raise
