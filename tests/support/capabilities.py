@@ -128,6 +128,17 @@ def clang_fuzzer() -> str | None:
     return next((found for probe in probes if (found := probe()) is not None), None)
 
 
+def unshare() -> str | None:
+    """``unshare``, where namespaces of one's own and a file system in them are allowed."""
+    if (found := shutil.which("unshare")) is None:
+        return None
+    mount = ["sh", "-c", "mount -t tmpfs none /tmp"]
+    tried = subprocess.run(
+        [found, "--pid", "--mount", "--fork", *mount], capture_output=True, check=False
+    )
+    return found if tried.returncode == 0 else None
+
+
 _MAIN = '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
 
 CAPABILITIES: dict[str, Capability] = {
@@ -161,6 +172,7 @@ CAPABILITIES: dict[str, Capability] = {
     "nginx": Capability(command("nginx"), ("nginx-light",)),
     "wrk": Capability(command("wrk"), ("wrk",)),
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
+    "jcmd": Capability(command("jcmd"), ("openjdk-17-jdk-headless",)),
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
     "age": Capability(command("age"), ("age",)),  # Go
     "go": Capability(command("go"), ("golang-go",)),
@@ -170,6 +182,7 @@ CAPABILITIES: dict[str, Capability] = {
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
     "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
+    "unshare": Capability(unshare, ("util-linux",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 14)},
 }

@@ -1,0 +1,215 @@
+"""Names of code that a runtime makes: node, java, CPython, as they write them down themselves.
+
+Each target does three parts of its work in ``heavy`` and one in ``light``, by count.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cli
+import receipt
+from flametap.capture import Capture
+from flametap.model import Frame, SymbolSource
+from recording import capturing, complete_share, record, stacks
+from running import Target, wait_until
+from targetbuild import SOURCES, Builder
+
+pytestmark = pytest.mark.needs("attach")
+
+Adopt = Callable[[Target], Target]
+Require = Callable[[str], str]
+
+NAMES_S = 20.0
+HEAVY_SHARE = (0.6, 0.9)  # of 0.75; a busy machine leaves room for some 100 samples
+# What is inlined has no frame of its own, and no name in a perf map.
+NODE = ["node", "--no-turbo-inlining"]
+JAVA = ["java", "-XX:-Inline", "-cp"]
+JAVA_THREADS = r"(GC Thread|G1|C1 Comp|C2 Comp|VM |Attach|Signal|Common).*"
+URL = r"(http://127\.0\.0\.1:\d+/\S+)"
+
+
+@contextmanager
+def unharmed(pid: int, own_threads: str = "") -> Iterator[None]:
+    """Compares the no-harm receipts around the block."""
+    before = receipt.take_at_rest(pid)
+    yield
+    found = receipt.harm_after_settling(pid, before, has_jit=True, own_threads=own_threads)
+    assert found == []
+
+
+@pytest.fixture
+def maps() -> Iterator[list[Path]]:
+    """Files that runtimes leave in /tmp, to be removed."""
+    left: list[Path] = []
+    yield left
+    for path in left:
+        path.unlink(missing_ok=True)
+
+
+def jit_source(capture: Capture) -> SymbolSource:
+    (found,) = [source for source in capture.status().symbols if source.module == "[jit]"]
+    return found
+
+
+def check_ratio(capture: Capture, prefix: str = "") -> None:
+    """Complete stacks, nearly all below ``cycle``, heavy to light as 3 to 1."""
+    seen = stacks(capture)
+    assert complete_share(capture) >= 0.97, seen.heaviest()
+    cycle, heavy, light = (f"{prefix}{name}" for name in ("cycle", "heavy", "light"))
+    work = seen.where(lambda stack: heavy in stack or light in stack)
+    assert work.total >= 0.8 * seen.total, seen.heaviest()
+    assert HEAVY_SHARE[0] < work.share(heavy) < HEAVY_SHARE[1], seen.heaviest()
+    assert work.share(cycle) >= 0.95, seen.heaviest()
+
+
+def frames_named(capture: Capture, name: str) -> list[Frame]:
+    """The frames of all addresses whose function has that name."""
+    addresses = range(capture.profile.n_addresses)
+    return [f for i in addresses for f in capture.table.frames(i) if f.function.name == name]
+
+
+@pytest.mark.needs("node")
+@pytest.mark.parametrize("flags", [[], ["--interpreted-frames-native-stack"]])
+def test_node_with_a_perf_map(
+    adopt: Adopt, maps: list[Path], seconds: float, flags: list[str]
+) -> None:
+    target = adopt(Target([*NODE, "--perf-basic-prof", *flags, SOURCES / "ratio.js"]))
+    maps.append(Path(f"/tmp/perf-{target.pid}.map"))
+    with unharmed(target.pid):
+        capture = record(target.pid, seconds)
+    check_ratio(capture)
+    assert jit_source(capture).source == "perf map"
+    for frame in frames_named(capture, "heavy"):
+        assert frame.function.file == str(SOURCES / "ratio.js")
+        assert frame.line == 7
+        assert frame.function.full_name.startswith("heavy (ratio.js:7:15) [")
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.needs("node", "unshare")
+def test_node_in_namespaces_of_its_own(adopt: Adopt, seconds: float) -> None:
+    """Its pid and its /tmp are not ours, as in a container."""
+    shell = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c"]
+    command = 'mount -t tmpfs none /tmp && exec node --no-turbo-inlining --perf-basic-prof -e "$0"'
+    target = adopt(Target([*shell, command, (SOURCES / "ratio.js").read_text()]))
+    (pid,) = Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text().split()
+    with unharmed(int(pid)):
+        capture = record(int(pid), seconds)
+    check_ratio(capture)
+    assert not Path(f"/tmp/perf-{pid}.map").exists()
+    assert {frame.function.file for frame in frames_named(capture, "heavy")} == {"[eval]"}
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.needs("node")
+def test_node_without_a_map_is_told_how_to_write_one(adopt: Adopt, seconds: float) -> None:
+    target = adopt(Target([*NODE, SOURCES / "ratio.js"]))
+    capture = record(target.pid, seconds / 2)
+    source = jit_source(capture)
+    assert source.source == "none"
+    assert "--perf-basic-prof" in source.note
+    seen = stacks(capture)
+    assert seen.share("[jit]") > 0.8, seen.heaviest()
+    assert {name for name in seen.names() if "jit" in name} == {"[jit]"}
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.needs("java", "jcmd")
+def test_java_with_a_perf_map(
+    adopt: Adopt, builder: Builder, maps: list[Path], seconds: float
+) -> None:
+    """Written while it is recorded, then recorded again: names are there for what was sampled
+    before the map, too, while the recording goes on."""
+    target = adopt(Target([*JAVA, builder.java_class("Ratio"), "Ratio"]))
+    maps.append(Path(f"/tmp/perf-{target.pid}.map"))
+    jcmd(target.pid, "VM.version")  # has it open its socket for jcmd
+    before = receipt.take_at_rest(target.pid)
+    with capturing(target.pid) as capture:
+        wait_until(lambda: "[jit]" in stacks(capture).names(), "samples", NAMES_S)
+        wait_until(
+            lambda: any("jcmd" in source.note for source in capture.status().symbols),
+            "the remedy",
+            NAMES_S,
+        )
+        assert "Ratio.heavy" not in stacks(capture).names()
+        jcmd(target.pid, "Compiler.perfmap")
+        wait_until(lambda: "Ratio.heavy" in stacks(capture).names(), "names", NAMES_S)
+        assert not capture.wait(seconds)
+        capture.stop()
+        capture.finish_symbols(NAMES_S)
+        check_ratio(capture, "Ratio.")
+    (frame, *_) = frames_named(capture, "Ratio.heavy")
+    assert frame.function.full_name == "long Ratio.heavy(int)"
+    again = record(target.pid, seconds)
+    check_ratio(again, "Ratio.")
+    assert jit_source(again).source == "perf map"
+    found = receipt.harm_after_settling(
+        target.pid, before, attaches=2, has_jit=True, own_threads=JAVA_THREADS
+    )
+    assert found == []
+    assert target.finish() == ["done"]
+
+
+def jcmd(pid: int, command: str) -> None:
+    """Has a JVM do something, and waits until it is done."""
+    subprocess.run(["jcmd", str(pid), command], check=True, capture_output=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("version", "option", "source"),
+    [("3.12", "perf", "perf map"), ("3.13", "perf_jit", "jitdump")],
+)
+def test_cpython_with_trampolines(
+    adopt: Adopt,
+    require_capability: Require,
+    maps: list[Path],
+    seconds: float,
+    version: str,
+    option: str,
+    source: str,
+) -> None:
+    python = require_capability(f"python{version}")
+    target = adopt(Target([python, "-X", option, SOURCES / "ratio.py"]))
+    maps += [Path(f"/tmp/perf-{target.pid}.map"), Path(f"/tmp/jit-{target.pid}.dump")]
+    with unharmed(target.pid):
+        capture = record(target.pid, seconds)
+    check_ratio(capture)
+    assert jit_source(capture).source == source
+    for frame in frames_named(capture, "heavy"):
+        assert frame.function.file == str(SOURCES / "ratio.py")
+        assert frame.function.full_name == ""
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.needs("node")
+def test_live_page_is_sent_the_names(adopt: Adopt, maps: list[Path], tmp_path: Path) -> None:
+    """Over HTTP, as the browser gets them."""
+    target = adopt(Target([*NODE, "--perf-basic-prof", SOURCES / "ratio.js"]))
+    maps.append(Path(f"/tmp/perf-{target.pid}.map"))
+    with cli.Running(str(tmp_path), "live", target.pid, "--no-open") as run:
+        url = run.wait_for(URL).rstrip("/")
+
+        def answer(path: str) -> Any:
+            with urllib.request.urlopen(f"{url}/api/{path}", timeout=10) as response:
+                return json.loads(response.read())
+
+        def has_names() -> bool:
+            revision = answer("status")["status"]["revision"]
+            functions = answer(f"view?clock=cpu&width=1200&revision={revision}")["functions"]
+            kinds = dict(zip(functions["name"], functions["kind"], strict=True))
+            return kinds.get("heavy") == kinds.get("light") == kinds.get("cycle") == "native"
+
+        wait_until(has_names, "names in the page's data", NAMES_S)
+        assert '"perf map"' in json.dumps(answer("status"))
+        run.interrupt()
+        run.result(15).assert_saved()
+    assert target.finish() == ["done"]
