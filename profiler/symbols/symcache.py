@@ -18,11 +18,11 @@ from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
 from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.merge import Merged, is_scattered, merge
+from flametap.symbols.dwarf.merge import is_scattered, merge
 from flametap.symbols.dwarf.split import SplitPlaces
 from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.lines import Chain, LinesError, SourceFrame
-from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import open_image
 from flametap.symbols.symcachetable import tidy_path
 
@@ -92,15 +92,24 @@ def build_symcache(job: DebugJob) -> Built:
     """
     note = ""
     try:
-        merged = _merged(job)
+        merged = _merged(job, is_scattered)
         if merged is not None:
-            whole = _build(lambda: Archive.from_bytes(merged.elf), job.base_addr)
-            return Built(whole.to_bytes(), merged.note)
+            return merged
     except (DwarfError, TimeoutError) as error:
         note = str(error)  # what the file holds by itself is better than nothing
     except (ObjectError, OSError):
         pass  # a format that symbolic may know
-    return Built(build(job.debug, job.base_addr, job.build_id).to_bytes(), note)
+    try:
+        return Built(build(job.debug, job.base_addr, job.build_id).to_bytes(), note)
+    except LinesError as error:
+        # One damaged entry is enough for symbolic to give up the whole file.
+        try:
+            merged = _merged(job, lambda _: True)
+        except (LinesError, DwarfError, TimeoutError, ObjectError, OSError):
+            merged = None
+        if merged is None:
+            raise
+        return Built(merged.payload, merged.note or str(error))
 
 
 def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = "") -> Symcache:
@@ -115,19 +124,21 @@ def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = 
         raise LinesError(f"damaged debug information: {_first_line(error)}") from error
 
 
-def _merged(job: DebugJob) -> Merged | None:
-    """The parts of scattered debug information as one file; ``None`` if it is all in one."""
+def _merged(job: DebugJob, wanted: Callable[[ObjectFile], bool]) -> Built | None:
+    """The symcache of debug information that is put together first; ``None`` if not wanted."""
     images = [open_image(job.debug, via=job.debug, build_id=job.build_id)]
     try:
+        if not wanted(images[0].elf):
+            return None
         if job.alt:
             images.append(open_image(job.alt, via=job.alt))
-        if not is_scattered(images[0].elf):
-            return None
         alt = images[1].elf if len(images) > 1 else None
-        return merge(images[0].elf, alt, SplitPlaces(job.roots, job.folders, job.names))
+        merged = merge(images[0].elf, alt, SplitPlaces(job.roots, job.folders, job.names))
     finally:
         for image in images:
             image.close()
+    whole = _build(lambda: Archive.from_bytes(merged.elf), job.base_addr)
+    return Built(whole.to_bytes(), merged.note)
 
 
 def load(data: bytes, base_addr: int) -> Symcache:

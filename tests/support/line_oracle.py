@@ -188,13 +188,20 @@ def compare(
     *,
     seed: int = 1,
     symbol_dirs: Sequence[str] = (),
+    truth: Path | None = None,
 ) -> Comparison:
-    """Draws addresses and compares ours with the oracle's."""
-    addresses = draw(path, count, seed)
+    """Draws addresses and compares ours with the oracle's.
+
+    Args:
+        truth: the file that the oracle reads, where it cannot read ``path``: the same code before
+            dwz, say.
+    """
+    truth = truth or path
+    addresses = draw(truth, count, seed)
     result = Comparison()
-    names = _names(path)
+    names = _names(truth)
     mine, result.note = ours(path, addresses, symbol_dirs)
-    for address, a, b in zip(addresses, mine, oracle(path, addresses), strict=True):
+    for address, a, b in zip(addresses, mine, oracle(truth, addresses), strict=True):
         result.add(address, a, b, names)
     return result
 
@@ -284,6 +291,7 @@ def main() -> None:
     parser.add_argument("-n", "--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--oracle", choices=ORACLES, default="llvm")
+    parser.add_argument("--truth", type=Path, help="what the oracle reads instead")
     parser.add_argument("--symbol-dir", action="append", default=[])
     parser.add_argument("--examples", type=int, default=0, help="print so many of each kind")
     options = parser.parse_args()
@@ -295,6 +303,7 @@ def main() -> None:
             ORACLES[options.oracle],
             seed=options.seed,
             symbol_dirs=options.symbol_dir,
+            truth=options.truth,
         )
         took = time.monotonic() - started
         kinds = ", ".join(f"{kind} {n}" for kind, n in result.kinds.most_common())

@@ -68,14 +68,21 @@ int main(int argc, char **argv) {
 """
 
 
-def built(folder: Path, name: str, source: str, *flags: str, compiler: str = "gcc") -> Path:
+def built(
+    folder: Path,
+    name: str,
+    source: str,
+    *flags: str,
+    compiler: str = "gcc",
+    more: tuple[str, ...] = (),
+) -> Path:
     """A program built in ``folder``, with its object file left beside it."""
     (folder / "shapes.h").write_text(HEADER)
     (folder / f"{name}.c").write_text(source)
     command = [compiler, "-O2", "-g", *flags]
     here = f"-ffile-prefix-map={folder}={folder}"  # no more than what makes runs alike
     run([*command, here, "-c", str(folder / f"{name}.c"), "-o", str(folder / f"{name}.o")])
-    linked = [str(folder / f"{name}.o"), "-o", str(folder / name), "-Wl,--build-id=sha1"]
+    linked = [str(folder / f"{name}.o"), *more, "-o", str(folder / name), "-Wl,--build-id=sha1"]
     run([*command, *linked])
     return folder / name
 
@@ -329,6 +336,24 @@ def test_any_file_can_be_read_this_way(how: str, tmp_path: Path) -> None:
     (tmp_path / "merged").write_bytes(merge(open_elf(program)).elf)
     found, _ = chains(tmp_path / "merged", addresses)
     assert found == expected
+
+
+def test_one_damaged_entry_costs_what_follows_it_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "second.c").write_text("int second(int n) { return n * 3; }")
+    program = built(tmp_path, "one", ONE, more=(str(tmp_path / "second.c"),))
+    first, second = load(open_elf(program)).units[-2:]
+    info = open_elf(program).section(".debug_info")
+    assert info is not None
+    data = bytearray(program.read_bytes())
+    _, _, after = first.entry(first.first)
+    data[info.offset + after] = 0x7F  # no kind of entry
+    program.write_bytes(data)
+    with pytest.raises(LinesError):
+        symcache.build(str(program), 0)
+    (found,), note = chains(program, [symbols(program)["second"][0]])
+    assert [(frame.symbol, frame.line) for frame in found] == [("second", 1)]
+    assert "damaged" in note
+    assert second.end > first.end
 
 
 def test_what_is_no_object_file_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ MAX_TEXT_BYTES = 1 << 16  # names of C++ templates reach some thousands
 _KEPT = frozenset(
     (
         *(dw.AT_SIBLING, dw.AT_NAME, dw.AT_STMT_LIST, dw.AT_LOW_PC, dw.AT_HIGH_PC),
-        *(dw.AT_COMP_DIR, dw.AT_ABSTRACT_ORIGIN, dw.AT_SPECIFICATION, dw.AT_RANGES),
+        *(dw.AT_LANGUAGE, dw.AT_COMP_DIR, dw.AT_ABSTRACT_ORIGIN, dw.AT_SPECIFICATION, dw.AT_RANGES),
         *(dw.AT_CALL_FILE, dw.AT_CALL_LINE, dw.AT_LINKAGE_NAME, dw.AT_MIPS_LINKAGE_NAME),
         *(dw.AT_STR_OFFSETS_BASE, dw.AT_ADDR_BASE, dw.AT_RNGLISTS_BASE, dw.AT_DWO_NAME),
         *(dw.AT_GNU_DWO_NAME, dw.AT_GNU_DWO_ID, dw.AT_GNU_RANGES_BASE, dw.AT_GNU_ADDR_BASE),

@@ -1,9 +1,12 @@
 """The functions of a unit with what was inlined into them, as a stream of calls.
 
-One pass over the entries, in order, without recursion. Types are passed over by their sibling
-links where there are some (GCC); entries that say nothing of code cost no more than their length.
+One pass over the entries, in order, without recursion; entries that say nothing of code cost no
+more than their length. In C, types and functions without code are passed over by their sibling
+links (GCC has them); in other languages code may lie in them: a lambda's class, in the function
+that it was written in.
 
-A function without code of its own (declared, or only ever inlined) is left out with all below it.
+A function without code of its own (declared, or only ever inlined) is left out, and with it what
+was inlined into it.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ Range = tuple[int, int]  # start and end, file addresses
 UNKNOWN_INLINED = b"[inlined]"
 
 _MAX_REFERENCES = 16  # abstract_origin → specification is two; more is a circle
-_PASSED, _ENTERED, _OPENED = 0, 1, 2  # what an entry with children was to us
+_C_LANGUAGES = frozenset((0x01, 0x02, 0x0C, 0x1D, 0x2C, 0x8001))  # C89, C, C99, C11, C17, asm
 
 
 class Sink(Protocol):
@@ -105,9 +108,11 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
     """
     data, end, version, offset_size = unit.file.info, unit.end, unit.version, unit.offset_size
     abbreviations = unit.abbreviations
+    language = unit.root[1].get(dw.AT_LANGUAGE, (0, 0))[1]
+    passed_over = dw.TYPE_TAGS if language in _C_LANGUAGES else frozenset()
     offset = unit.first
-    open_entries: list[int] = []
-    passing = 0  # depth below which nothing counts
+    open_entries: list[bool] = []  # with children still to come: whether it is a function
+    functions: list[bool] = []  # of these the functions: whether they have code
     while offset < end:
         code = data[offset]
         offset += 1
@@ -116,17 +121,15 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
         if code == 0:
             if not open_entries:
                 return
-            if open_entries.pop() == _OPENED:
+            if open_entries.pop() and functions.pop():
                 sink.end()
-            if len(open_entries) < passing:
-                passing = 0
             continue
         abbreviation = abbreviations.get(code)
         if abbreviation is None:
             raise DwarfError("an entry of an unknown kind")
         tag, has_children, steps, fixed_size, has_sibling = abbreviation
-        if passing or (tag != dw.TAG_SUBPROGRAM and tag != dw.TAG_INLINED):
-            if has_sibling and tag in dw.TYPE_TAGS:
+        if tag != dw.TAG_SUBPROGRAM and tag != dw.TAG_INLINED:
+            if has_sibling and tag in passed_over:
                 values, after = read_entry(data, offset, steps, version, offset_size)
                 offset = _sibling(unit, values, after)
                 if offset > after:
@@ -136,21 +139,22 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
             else:
                 offset = skip_entry(data, offset, steps, version, offset_size)
             if has_children:
-                open_entries.append(_ENTERED)
+                open_entries.append(False)
             continue
         values, after = read_entry(data, offset, steps, version, offset_size)
         check()
-        if _begin(unit, abbreviation, values, names, sink):
-            offset = after
-            if has_children:
-                open_entries.append(_OPENED)
-            else:
-                sink.end()
-            continue
-        offset = _sibling(unit, values, after)
-        if offset == after and has_children:
-            open_entries.append(_PASSED)
-            passing = len(open_entries)
+        has_place = tag == dw.TAG_SUBPROGRAM or (bool(functions) and functions[-1])
+        has_code = has_place and _begin(unit, abbreviation, values, names, sink)
+        offset = after
+        if not has_code and passed_over:
+            offset = _sibling(unit, values, after)
+            if offset > after:
+                continue
+        if has_children:
+            open_entries.append(True)
+            functions.append(has_code)
+        elif has_code:
+            sink.end()
 
 
 def _begin(

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.attributes import DwarfError, Values
 from flametap.symbols.dwarf.functions import Names, walk
 from flametap.symbols.dwarf.sections import load, read_section
 from flametap.symbols.dwarf.split import SplitPlaces, SplitUnits, is_skeleton
@@ -23,7 +23,6 @@ from flametap.symbols.links import alt_link
 from flametap.symbols.objectfile import ObjectError, ObjectFile
 
 DEADLINE_S = 300.0
-_NO_LINES = (1 << 32) - 1  # an offset beyond every .debug_line
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,19 @@ def merge(
     split = SplitUnits(places or SplitPlaces())
     names = Names()
     writer = Writer(main.strings)
-    damaged = _write_units(main, split, names, writer, check)
-    note = _note(split, names, "" if link is None else link.name, damaged)
     line = read_section(elf, ".debug_line")
+    damaged = _write_units(main, line, split, names, writer, check)
+    note = _note(split, names, "" if link is None else link.name, damaged)
     return Merged(writer.elf(elf.machine, elf.base_addr, line, main.line_strings), note)
 
 
 def _write_units(
-    main: DwarfFile, split: SplitUnits, names: Names, writer: Writer, check: _Deadline
+    main: DwarfFile,
+    line: bytes,
+    split: SplitUnits,
+    names: Names,
+    writer: Writer,
+    check: _Deadline,
 ) -> int:
     """Writes all units; returns how many were damaged."""
     damaged = 0
@@ -95,14 +99,13 @@ def _write_units(
             if abbreviation.tag not in (dw.TAG_COMPILE_UNIT, dw.TAG_SKELETON_UNIT):
                 continue
             extent = unit.ranges(values)
-            line_table = values.get(dw.AT_STMT_LIST, (0, _NO_LINES))[1]
+            line_table = _line_table(line, values)
             source = split.find(unit) if is_skeleton(unit) else None
             texts = [unit.text(values.get(at)) or b"" for at in (dw.AT_NAME, dw.AT_COMP_DIR)]
         except (DwarfError, IndexError):
             damaged += 1
             continue
-        assert isinstance(line_table, int)
-        writer.begin_unit(texts[0], texts[1], min(line_table, _NO_LINES))
+        writer.begin_unit(texts[0], texts[1], line_table)
         try:
             walk(source or unit, names, writer, check)
         except (DwarfError, IndexError):
@@ -110,6 +113,18 @@ def _write_units(
         writer.end_unit(extent)
         _forget(source)
     return damaged
+
+
+def _line_table(line: bytes, values: Values) -> int | None:
+    """Where a unit's line table is; ``None`` if nothing there could be one."""
+    offset = values.get(dw.AT_STMT_LIST, (0, None))[1]
+    if not isinstance(offset, int) or offset + 12 > min(len(line), 1 << 32):
+        return None
+    length, start = int.from_bytes(line[offset : offset + 4], "little"), offset + 4
+    if length == 0xFFFFFFFF:
+        length, start = int.from_bytes(line[offset + 4 : offset + 12], "little"), offset + 12
+    version = int.from_bytes(line[start : start + 2], "little")
+    return offset if 2 <= version <= 5 and start + length <= len(line) else None
 
 
 def _forget(unit: Unit | None) -> None:

@@ -22,29 +22,27 @@ _MAX_SECTION_BYTES = (1 << 32) - 1
 _ALIGNMENT = 16
 
 _COMPILE_UNIT, _FUNCTION, _FUNCTION_RANGES, _INLINED, _INLINED_RANGES = 1, 2, 3, 4, 5
+_WITHOUT_LINES = 6  # a unit
 _EXTENT = ((dw.AT_LOW_PC, dw.FORM_ADDR), (dw.AT_HIGH_PC, dw.FORM_DATA8))
 _LIST = ((dw.AT_RANGES, dw.FORM_SEC_OFFSET),)
 _NAME = ((dw.AT_LINKAGE_NAME, dw.FORM_STRP),)
 _CALL = ((dw.AT_CALL_FILE, dw.FORM_DATA4), (dw.AT_CALL_LINE, dw.FORM_DATA4))
+_UNIT = (
+    (dw.AT_NAME, dw.FORM_STRP),
+    (dw.AT_COMP_DIR, dw.FORM_STRP),
+    (dw.AT_LOW_PC, dw.FORM_ADDR),
+    (dw.AT_RANGES, dw.FORM_SEC_OFFSET),
+)
 _ABBREVIATIONS = (
-    (
-        _COMPILE_UNIT,
-        dw.TAG_COMPILE_UNIT,
-        (
-            (dw.AT_NAME, dw.FORM_STRP),
-            (dw.AT_COMP_DIR, dw.FORM_STRP),
-            (dw.AT_STMT_LIST, dw.FORM_SEC_OFFSET),
-            (dw.AT_LOW_PC, dw.FORM_ADDR),
-            (dw.AT_RANGES, dw.FORM_SEC_OFFSET),
-        ),
-    ),
+    (_COMPILE_UNIT, dw.TAG_COMPILE_UNIT, (*_UNIT, (dw.AT_STMT_LIST, dw.FORM_SEC_OFFSET))),
+    (_WITHOUT_LINES, dw.TAG_COMPILE_UNIT, _UNIT),
     (_FUNCTION, dw.TAG_SUBPROGRAM, _NAME + _EXTENT),
     (_FUNCTION_RANGES, dw.TAG_SUBPROGRAM, _NAME + _LIST),
     (_INLINED, dw.TAG_INLINED, _NAME + _CALL + _EXTENT),
     (_INLINED_RANGES, dw.TAG_INLINED, _NAME + _CALL + _LIST),
 )
 _UNIT_HEADER = struct.Struct("<IHIB")  # length, version, abbreviations, address size
-_ROOT = struct.Struct("<BIIIQI")
+_ROOT = struct.Struct("<BIIQI")
 _PAIR = struct.Struct("<QQ")
 _ANYWHERE = _PAIR.pack(1, (1 << 63) - 1) + _PAIR.pack(0, 0)
 
@@ -68,14 +66,17 @@ class Writer:
         self._depth = 0
         self._dropped = 0  # open functions that are not written
 
-    def begin_unit(self, name: bytes, comp_dir: bytes, line_table: int) -> None:
-        """A unit begins; ``line_table`` is an offset of ``.debug_line``."""
+    def begin_unit(self, name: bytes, comp_dir: bytes, line_table: int | None) -> None:
+        """A unit begins; ``line_table`` is an offset of ``.debug_line``, if it has one."""
         self._unit_start = len(self._info)
         self._claimed = []
         self._depth = self._dropped = 0
         self._info += bytes(_UNIT_HEADER.size)
         texts = (self._string(name), self._string(comp_dir))
-        self._info += _ROOT.pack(_COMPILE_UNIT, *texts, line_table, 0, 0)
+        code = _WITHOUT_LINES if line_table is None else _COMPILE_UNIT
+        self._info += _ROOT.pack(code, *texts, 0, 0)
+        if line_table is not None:
+            self._info += line_table.to_bytes(4, "little")
 
     def end_unit(self, extent: list[tuple[int, int]]) -> None:
         """The unit is complete; what it covers and no function claims is given a function too."""
