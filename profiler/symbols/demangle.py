@@ -16,15 +16,20 @@ from collections.abc import Iterable
 
 import multi_demangle
 
+from flametap.symbols.cxxnames import repair
+
 _MANGLED = re.compile(r"_Z|__Z|_R[A-Za-z0-9]|_D\d|_?\$[sS]|_?\$e")
 # GCC: cold, part, constprop, isra, lto_priv, localalias; LLVM: llvm, __uniq, cfi, and its
 # hot/cold splitting.
 _CLONE = re.compile(
-    r"(?:\.(?:cold|hot|unlikely|exit|startup|part|constprop|isra|lto_priv|localalias|clone|llvm|__uniq"
-    r"|cfi|cfi_jt|warm|split|outlined|trunc|specialized)(?:\.\d+)*)+$"
+    r"(?:\.(?:cold|hot|unlikely|exit|startup|part|constprop|isra|lto_priv|localalias|clone|__uniq"
+    r"|cfi|cfi_jt|warm|split|outlined|trunc|specialized|llvm(?:\.[0-9A-F]+)?)(?:\.\d+)*)+$"
 )
+# LLVM numbers private functions of one name; in C and Go such names are the program's own.
+_NUMBER = re.compile(r"(?:\.\d+)+$")
+_NEVER_DOTTED = ("_Z", "_R")
 _VERSION = re.compile(r"(?<=.)@{1,3}[\w.]+$")  # memcpy@@GLIBC_2.14
-_EMPTY_PACK = re.compile(r", ?&*(?=[>)])")
+_EMPTY_PACK = re.compile(r", ?(?:const)?&*(?=[>)])|(?<=\() ?const&(?=\))")
 _LITERAL_CAST = re.compile(r"\((?:unsigned )?(?:char|short|int|long|long long)\)(?=-?\d)")
 _THUNK = re.compile(r"\{virtual override thunk\(\{.*?\}, (.*)\)\}")
 _QUALIFIERS = re.compile(r"(?<!operator)(?: const| volatile| &&?)+$")
@@ -42,6 +47,8 @@ def strip_clone(symbol: str) -> str:
         bare = _VERSION.sub("", bare)
     if "." in bare:
         bare = _CLONE.sub("", bare)
+        if bare.startswith(_NEVER_DOTTED):
+            bare = _NUMBER.sub("", bare)
     return bare or symbol
 
 
@@ -77,7 +84,10 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def _readable(symbol: str, short: str, full: str) -> tuple[str, str]:
-    if not short or short == symbol:
+    short, full = short or symbol, full or symbol
+    if symbol.startswith("_Z"):
+        short, full = repair(symbol, short, full)
+    if short == symbol:
         return symbol, ""
     short = _tidy(short)
     if short.endswith(("const", "volatile", "&")):
@@ -95,7 +105,7 @@ def _tidy(name: str) -> str:
     """
     if name.startswith("{") and (thunk := _THUNK.fullmatch(name)):
         name = f"{thunk[1]} [thunk]"
-    if ", >" in name or ", )" in name or ", &" in name:
+    if any(mark in name for mark in (", >", ", )", ", &", ", const&", "( const&")):
         name = _EMPTY_PACK.sub("", name)
     if any(cast in name for cast in ("char)", "short)", "int)", "long)")):
         name = _LITERAL_CAST.sub("", name)

@@ -29,6 +29,69 @@ from flametap.symbols.demangle import demangle, strip_clone
             "",
         ),
         ("_RNvCskwGfYPst2Cb_3foo16example_function", "foo::example_function", ""),
+        ("_RINvNtC3std3mem8align_ofdE", "std::mem::align_of::<f64>", ""),
+        ("_RNCNvC7mycrate4main0", "mycrate::main::{closure#0}", ""),
+        (
+            "_RNvXs2_NtNtCs8Wz1jZwFcHZ_5arrow5array7struct_NtB5_3BoxNtB7_5Array5split",
+            "<arrow::array::struct_::Box as arrow::array::Array>::split",
+            "",
+        ),
+        # Swift, with the underscore of Apple's systems and without.
+        (
+            "$s4Demo7CounterV5totalyS2iF",
+            "Counter.total(_:)",
+            "Demo.Counter.total(Swift.Int) -> Swift.Int",
+        ),
+        (
+            "_$s4main5OuterV5InnerC1xSivg",
+            "Outer.Inner.x.getter",
+            "main.Outer.Inner.x.getter : Swift.Int",
+        ),
+        ("$s4main1fyyFyycfU_", "closure #1 in f()", "closure #1 () -> () in main.f() -> ()"),
+        # Objective-C's names are not mangled.
+        ("-[Counter addTo:times:]", "-[Counter addTo:times:]", ""),
+        ("+[NSString(Demo) demo]", "+[NSString(Demo) demo]", ""),
+        ("__34-[Foo bar:]_block_invoke", "__34-[Foo bar:]_block_invoke", ""),
+        ("_D3std5stdio7writelnFZv", "std.stdio.writeln", "std.stdio.writeln()"),
+        ("_D3foo3barFiZi", "foo.bar", "foo.bar(int)"),
+        # C++'s corners.
+        ("_ZN1AltERKS_", "A::operator<", "A::operator<(A const&)"),
+        ("_ZN1AssERKS_", "A::operator<=>", "A::operator<=>(A const&)"),
+        ("_ZN1AptEv", "A::operator->", "A::operator->()"),
+        ("_ZN1AanERKS_", "A::operator&", "A::operator&(A const&)"),
+        ("_ZN3foo3barB5cxx11Ev", "foo::bar[abi:cxx11]", "foo::bar[abi:cxx11]()"),
+        (
+            "_ZNKSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE4sizeEv",
+            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::size",
+            None,
+        ),
+        # A constructor that is a template keeps its first parameter.
+        (
+            "_ZN2v810ClassScopeC2INS_7IsolateEEEPT_PNS_4ZoneE",
+            "v8::ClassScope::ClassScope<v8::Isolate>",
+            "v8::ClassScope::ClassScope<v8::Isolate>(v8::Isolate*, v8::Zone*)",
+        ),
+        ("_ZN1BCI11AEi", "B::A", "B::A(int)"),
+        # A reference to a nested type is one to all of it.
+        (
+            "_ZNK3abi4info6upcastEPKNS_4infoERNS1_6resultE",
+            "abi::info::upcast",
+            "abi::info::upcast(abi::info const*, abi::info::result&) const",
+        ),
+        # A return type that is an expression.
+        (
+            "_ZSt4swapIiENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EESt21"
+            "is_move_constructibleIS3_EEE5valueEvE4typeERS3_S9_",
+            "std::swap<int>",
+            "",
+        ),
+        # A lambda's parameters stand there once.
+        (
+            "_ZZN1A1C1fEvENKUlNS_1KERNS_1SEE_clES1_S3_",
+            "A::C::f()::{lambda(A::K, A::S&)#1}::operator()",
+            None,
+        ),
+        ("_ZN1A1fIJEEEvDpRKT_", "A::f<>", "void A::f<>()"),
     ],
 )
 def test_short_and_full_names(symbol: str, short: str, full: str | None) -> None:
@@ -54,6 +117,10 @@ def test_short_and_full_names(symbol: str, short: str, full: str | None) -> None
         ("main.work", "main.work"),  # Go
         ("f.avx2", "f.avx2"),  # versions of one function are different code
         (".cold", ".cold"),
+        ("_RNvC4mine4main.768", "_RNvC4mine4main"),  # LLVM numbers equal names
+        ("_ZN4mine4mainE.12", "_ZN4mine4mainE"),
+        ("inner.0", "inner.0"),  # a function nested in a C function
+        ("_ZN4mine4mainE.llvm.9D1C9369", "_ZN4mine4mainE"),
     ],
 )
 def test_pieces_and_clones_are_their_function(symbol: str, function: str) -> None:

@@ -1,0 +1,120 @@
+"""C++ names that the demangling library prints wrongly, or not at all.
+
+Found by comparison with c++filt and llvm-cxxfilt over the symbols of node and libstdc++. Four
+things mislead:
+
+- the first parameter of a constructor that is a template is taken for a return type and lost;
+- ``&`` and ``*`` of a nested type end up inside of it: ``A*::B&`` for ``A::B*&``;
+- the parameters of a lambda appear twice: ``{lambda(A(A, B), B)#1}``;
+- a function whose return type is an expression (``enable_if``) is not read at all.
+
+The first and the last are solved by the place where the name ends in the symbol: what stands before
+is read by itself, with other types behind it.
+
+Source: Itanium C++ ABI, 5.1.4 "Encoding" and 5.1.5.3 "Function types".
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+import multi_demangle
+
+MAX_SYMBOL = 4096  # longer ones are not tried: one try costs as much as the symbol is long
+MAX_TRIES = 64
+
+_SHORT = multi_demangle.DemangleOptions.name_only()
+_FULL = multi_demangle.DemangleOptions.complete()
+_TEMPLATE_CONSTRUCTOR = re.compile(r"C[1-5]I")
+# A pointer or reference in front of a nested name; not an operator's own sign.
+_MISPLACED = re.compile(r"(?<!operator)(?<=[\w>])((?: const)?[*&]+)((?:::\w+)+)(?![\w<])")
+_NO_TYPES = "vv"  # a return type and an empty list of parameters, both void
+_VOID = "v"
+_LAMBDA = "{lambda("
+# No parameter is a function: what follows in parentheses belongs to the lambda's own call.
+_FIRST_PARAMETER = re.compile(r"((?!decltype\()[^(,]*[\w>}*&])\(")
+
+
+def repair(symbol: str, short: str, full: str) -> tuple[str, str]:
+    """The names of a C++ function, better where they can be.
+
+    Args:
+        symbol: mangled (Itanium), without the marks of clones.
+        short, full: what the library made of it; the symbol itself if nothing.
+    """
+    if short == symbol:
+        end = name_end(symbol)
+        short = _read(symbol[:end] + _NO_TYPES, _SHORT) if end else symbol
+        full = short
+    elif _TEMPLATE_CONSTRUCTOR.search(symbol) and _is_constructor(short):
+        end = name_end(symbol)
+        inserted = symbol[:end] + _VOID + symbol[end:]
+        read = _read(inserted, _FULL) if end else inserted
+        if read != inserted:
+            full = read
+    return _straighten(short), _straighten(full)
+
+
+def _straighten(name: str) -> str:
+    if "*::" in name or "&::" in name:
+        name = _MISPLACED.sub(r"\2\1", name)
+    place = name.find(_LAMBDA)
+    while place >= 0:
+        place += len(_LAMBDA)
+        end = _closing(name, place)
+        parameters = name[place:end]
+        first = _FIRST_PARAMETER.match(parameters)
+        if first:
+            rest = parameters[_closing(parameters, first.end()) + 1 :]
+            if not rest or rest.startswith(", "):
+                name = name[:place] + first[1] + rest + name[end:]
+        place = name.find(_LAMBDA, place)
+    return name
+
+
+def _closing(text: str, place: int) -> int:
+    """Where the parenthesis closes that was opened before ``place``; the end if nowhere."""
+    depth = 1
+    for match in re.compile(r"[()]").finditer(text, place):
+        depth += 1 if match[0] == "(" else -1
+        if depth == 0:
+            return match.start()
+    return len(text)
+
+
+def name_end(symbol: str) -> int:
+    """Where the name of a template function or of a member ends in its symbol, and its types begin;
+    0 if that is not found.
+    """
+    if len(symbol) > MAX_SYMBOL:
+        return 0
+    ends = [match.end() for match in islice(re.finditer("E", symbol), MAX_TRIES)]
+    tried = [symbol[:end] + _NO_TYPES for end in ends]
+    read = multi_demangle.demangle_symbols(tried, _SHORT, unique=False)
+    for end, attempt, name in zip(ends, tried, read, strict=True):
+        if name and name != attempt:
+            return end
+    return 0
+
+
+def _read(symbol: str, options: multi_demangle.DemangleOptions) -> str:
+    return multi_demangle.demangle_symbol(symbol, options) or symbol
+
+
+def _is_constructor(short: str) -> bool:
+    """True for ``a::B<c>::B<d>``."""
+    parts = [""]
+    depth = 0
+    for char in short:
+        if char == "<":
+            depth += 1
+        elif char == ">":
+            depth -= 1
+        elif depth == 0:
+            if char == ":":
+                if parts[-1]:
+                    parts.append("")
+            else:
+                parts[-1] += char
+    return len(parts) > 1 and parts[-1] == parts[-2]
