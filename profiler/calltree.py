@@ -3,15 +3,16 @@
 How a tree is built, each step over whole levels at once:
 
 1. the leaves that weigh something, and all their ancestors in the trie of addresses;
-2. each address becomes its frames, inlined ones below the one they are inlined into; a thread that
-   waits in a system call gets that as one more leaf;
+2. each address becomes its frames, inlined ones below the one they are inlined into, functions
+   that left no frame (tail calls) above them; a thread that waits in a system call gets that as
+   one more leaf;
 3. from the root down, what has the same (merged) parent and the same function becomes one node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from flametap.model import Clock, FrameKind, Function, Thread
 from flametap.profile import LeafWeights, Profile
 from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED, Trie
-from flametap.symbols.table import SymbolTable
+from flametap.symbols.table import FramePool, SymbolTable
 from flametap.syscalls import syscall_name
 
 Int32s = npt.NDArray[np.int32]
@@ -31,7 +32,7 @@ TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
 
 
 def syscall_function(sysno: int) -> Function:
-    """The leaf frame of a thread that waits in a system call."""
+    """The leaf frame of a thread that waits or runs in a system call."""
     return Function(f"[{syscall_name(sysno)}]", "", kind=FrameKind.SYSCALL)
 
 
@@ -111,6 +112,7 @@ def build(
     else:
         leaves = profile.leaf_weights(clock, thread_ids, t0_ns, t1_ns)
     trie = profile.trie()
+    leaves = in_kernel(leaves, trie, table)
     root_functions = None
     group_of_leaf = np.zeros(len(leaves.node), np.int32)
     if by_thread:
@@ -123,6 +125,18 @@ def build(
         ]
     places = _places(trie, leaves.node, group_of_leaf)
     return _merge(_expand(places, trie, table, leaves, root_functions), table)
+
+
+def in_kernel(leaves: LeafWeights, trie: Trie, table: SymbolTable) -> LeafWeights:
+    """The leaves, with the system calls that running threads were in."""
+    kernel = table.kernel()
+    if not kernel:
+        return leaves
+    call_at = np.full(trie.n_addresses + 1, -1, np.int16)  # the last: of nodes without an address
+    known = [(address, call) for address, call in kernel.items() if address < trie.n_addresses]
+    call_at[[address for address, _ in known]] = [call for _, call in known]
+    call = call_at[trie.address[leaves.node]]
+    return replace(leaves, sysno=np.where(leaves.sysno < 0, call, leaves.sysno))
 
 
 def _places(trie: Trie, leaf_node: Int32s, leaf_group: Int32s) -> _Places:
@@ -189,7 +203,9 @@ def _expand(
     address[places.node == TRUNCATED] = n + 1
     is_root = places.node == ROOT
     address[is_root] = n + 2 + places.group[is_root]
-    first, count = first_of[address], count_of[address]
+    first, own_count = first_of[address], count_of[address]
+    lost_first, lost_count = _lost(pool, address[places.parent], address, n)
+    count = own_count + lost_count
 
     # Frame 0 is the root of all; a place has count frames in a row, the innermost is its last.
     start = 1 + np.cumsum(count) - count
@@ -200,6 +216,11 @@ def _expand(
     place = np.repeat(np.arange(len(address)), count)
     frame = np.arange(1, len(place) + 1)
     step = frame - start[place]
+    in_pool = np.where(
+        step < lost_count[place],
+        lost_first[place] + step,
+        first[place] + step - lost_count[place],
+    )
     above = np.where(step > 0, frame - 1, np.where(is_root, 0, last[places.parent])[place])
 
     # One more leaf for each system call waited in.
@@ -221,13 +242,28 @@ def _expand(
 
     return _Frames(
         parent=column(-1, above, last[call_place]),
-        function=column(-1, pool_function[first[place] + step], call_function),
-        line=column(0, pool_line[first[place] + step], np.zeros(len(call_at))),
+        function=column(-1, pool_function[in_pool], call_function),
+        line=column(0, pool_line[in_pool], np.zeros(len(call_at))),
         depth=column(
             0, depth_of_last[place] - count[place] + 1 + step, depth_of_last[call_place] + 1
         ),
         self_ns=self_ns,
     )
+
+
+def _lost(
+    pool: FramePool, caller: Int32s, callee: Int32s, n_addresses: int
+) -> tuple[Int32s, Int32s]:
+    """Per pair of addresses, where the frames between them begin in the pool, and how many."""
+    first, count = np.zeros(len(callee), np.int32), np.zeros(len(callee), np.int32)
+    if pool.lost_pairs:
+        pairs = caller.astype(np.int64) << 32 | callee
+        known = np.array(pool.lost_pairs, np.int64)
+        at = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+        found = (known[at] == pairs) & (caller < n_addresses) & (callee < n_addresses)
+        first[found] = np.array(pool.lost_first, np.int32)[at[found]]
+        count[found] = np.array(pool.lost_count, np.int32)[at[found]]
+    return first, count
 
 
 def _merge(frames: _Frames, table: SymbolTable) -> CallTree:

@@ -95,8 +95,9 @@ class FrameKind(str, Enum):
 
     NATIVE = "native"  # a function with a symbol
     INLINED = "inlined"  # inlined into the frame that calls it
+    TAIL_CALL = "tail call"  # ended in a jump to the next function: restored from call sites
     UNKNOWN = "unknown"  # module+offset only
-    SYSCALL = "syscall"  # the system call a parked thread waits in
+    SYSCALL = "syscall"  # the system call a thread waits or runs in
     SYNTHETIC = "synthetic"  # ours: [unattributed], [truncated] …
 
 

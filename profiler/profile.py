@@ -31,7 +31,7 @@ from flametap.model import (
     Verdict,
 )
 from flametap.protocol import Batch
-from flametap.stacks import Stacks, Trie
+from flametap.stacks import Calls, Stacks, Trie
 from flametap.syscalls import syscall_name
 
 
@@ -173,6 +173,21 @@ class Profile:
         """The addresses from id ``n`` on, with their ids."""
         with self._changed:
             return [(i, self._stacks.raw_frame(i)) for i in range(n, self._stacks.n_addresses)]
+
+    def calls_since(self, n: int) -> tuple[Calls, int]:
+        """Calls within one module in the stacks that came after the first ``n`` nodes of the trie,
+        and how many nodes there are now.
+        """
+        with self._changed:
+            return self._stacks.calls_since(n), self._stacks.n_nodes
+
+    def leaves_since(self, n: int) -> tuple[list[tuple[int, RawFrame]], int]:
+        """Where the stacks end that came after the first ``n``, as :meth:`addresses_since`, and how
+        many stacks there are now.
+        """
+        with self._changed:
+            ids = self._stacks.leaf_addresses_since(n)
+            return [(i, self._stacks.raw_frame(i)) for i in ids], self._stacks.n_stacks
 
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
         """An address and the name of the module it is in, "" outside any.

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from flametap.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
 from flametap.model import RawFrame, Verdict
 from flametap.protocol import ProtocolError, Trace, raw_frame
 
@@ -46,6 +48,18 @@ class Trie:
     address: npt.NDArray[np.int32]  # address id, NO_ADDRESS for the three synthetic nodes
     depth: npt.NDArray[np.int32]  # 0 for the root
     n_addresses: int
+
+
+class Calls(NamedTuple):
+    """Pairs of frames that follow each other in stacks, in columns: the caller's and the callee's
+    address, both in the same module.
+    """
+
+    module_id: npt.NDArray[np.int64]
+    caller_id: npt.NDArray[np.int64]
+    callee_id: npt.NDArray[np.int64]
+    caller_addr: npt.NDArray[np.int64]  # file_addr, as all callers' return address - 1
+    callee_addr: npt.NDArray[np.int64]
 
 
 class Stacks:
@@ -140,6 +154,41 @@ class Stacks:
     def raw_frame(self, address_id: int) -> RawFrame:
         """What an address id stands for."""
         return raw_frame(self._addresses[address_id])
+
+    @property
+    def n_stacks(self) -> int:
+        """How many stacks there are."""
+        return len(self._stack_node)
+
+    def leaf_addresses_since(self, n: int) -> list[int]:
+        """Ids of the addresses at which stacks end, of the stacks from number ``n`` on."""
+        node = np.array(self._stack_node[n:], np.int64)
+        address = np.frombuffer(self._address, np.int32)[node]
+        ids: list[int] = np.unique(address[address >= 0]).tolist()
+        return ids
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes the trie has."""
+        return len(self._parent)
+
+    def calls_since(self, n: int) -> Calls:
+        """The calls that the nodes from number ``n`` on stand for, each once."""
+        n = max(n, TRUNCATED + 1)
+        address = np.array(self._address[n:], np.int64)
+        caller = np.frombuffer(self._address, np.int32)[np.array(self._parent[n:], np.int64)]
+        pairs = np.unique((caller.astype(np.int64) << 32 | address)[caller >= 0])
+        caller_id, callee_id = pairs >> 32, pairs & 0xFFFFFFFF
+        encoded = np.frombuffer(self._addresses, np.uint64)
+        calling, called = encoded[caller_id].astype(np.int64), encoded[callee_id].astype(np.int64)
+        # The kind of a frame is in the bits above its module.
+        module_id = calling >> FRAME_MODULE_SHIFT
+        is_within = (module_id == called >> FRAME_MODULE_SHIFT) & (
+            calling >> FRAME_KIND_SHIFT == FRAME_KIND_MODULE
+        )
+        low = (1 << FRAME_MODULE_SHIFT) - 1
+        columns = module_id, caller_id, callee_id, calling & low, called & low
+        return Calls(*(column[is_within] for column in columns))
 
     def trie(self) -> Trie:
         """The trie as it is now."""

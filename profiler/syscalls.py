@@ -59,8 +59,14 @@ _NAMES = dict(enumerate(_FROM_0.split())) | dict(enumerate(_FROM_424.split(), 42
 _NUMBERS = {name: number for number, name in _NAMES.items()}
 
 
+# In place of a number: in the kernel, by a call that is not known.
+KERNEL = 0x7FFF
+
+
 def syscall_name(sysno: int) -> str:
     """The name of a system call, ``syscall_NUMBER`` for one that is not in the table."""
+    if sysno == KERNEL:
+        return "kernel"
     return _NAMES.get(sysno, f"syscall_{sysno}")
 
 

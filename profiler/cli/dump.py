@@ -130,8 +130,11 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
         if leaf is not None:
             node, sysno = leaf
             while node > TRUNCATED:
-                frames.extend(reversed(capture.table.frames(int(trie.address[node]))))
+                address = int(trie.address[node])
+                frames.extend(reversed(capture.table.frames(address)))
                 node = int(trie.parent[node])
+                if node > TRUNCATED:
+                    frames.extend(reversed(capture.table.lost(int(trie.address[node]), address)))
             is_complete = node == ROOT
         waits_in = syscall_name(sysno) if sysno >= 0 else ""
         stacks.append(ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames))
@@ -176,8 +179,9 @@ def _frame_text(frame: Frame) -> str:
     module = f" ({function.module})" if function.module else ""
     if function.kind is FrameKind.UNKNOWN:
         module = ""  # the name says it already
-    inlined = " [inlined]" if function.kind is FrameKind.INLINED else ""
-    return f"{function.name}{module}{place}{inlined}"
+    marked = function.kind in (FrameKind.INLINED, FrameKind.TAIL_CALL)
+    mark = f" [{function.kind.value}]" if marked else ""
+    return f"{function.name}{module}{place}{mark}"
 
 
 def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:

@@ -128,6 +128,7 @@ class _Frames:
         self._table = request.table
         self._pool = request.table.pool(trie.n_addresses)
         self._parent, self._address = trie.parent.tolist(), trie.address.tolist()
+        self._kernel = request.table.kernel()
         self._numbers: dict[int, int] = {}  # function id → frame number
         self._lines = _heaviest_lines(request)
         # Stacks come again and again; each is put together and encoded once, or nearly so.
@@ -137,13 +138,19 @@ class _Frames:
         """A leaf's stack, root first, as a JSON list of frame numbers."""
         addresses: list[int] = []
         functions: list[int] = []
+        if sysno < 0 and node > TRUNCATED:
+            sysno = self._kernel.get(self._address[node], -1)
         while node > TRUNCATED:
             addresses.append(self._address[node])
             node = self._parent[node]
         if node != ROOT:
             synthetic = {UNATTRIBUTED: UNATTRIBUTED_FUNCTION, TRUNCATED: TRUNCATED_FUNCTION}
             functions.append(self._table.function_id(synthetic[node]))
+        caller = -1
         for address in reversed(addresses):
+            if caller >= 0:
+                functions += self._pool.functions[self._pool.lost(caller, address)]
+            caller = address
             first = self._pool.first[address]
             functions += self._pool.functions[first : first + self._pool.count[address]]
         if sysno >= 0:

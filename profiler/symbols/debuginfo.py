@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from flametap.model import Module
 from flametap.symbols.cache import DiskCache, entry_key
+from flametap.symbols.callgraph import CallGraph
 from flametap.symbols.files import TargetFiles
 from flametap.symbols.job import DebugJob
 from flametap.symbols.lines import LinesError, LineSource
@@ -20,6 +21,7 @@ from flametap.symbols.openfile import Image, OpenFile
 from flametap.symbols.symcachetable import VERSIONS, SymcacheTable, version_of
 from flametap.symbols.workerprocess import Worker
 
+_CALLS_COST = 4  # calls take so many times as long to read as lines, with a margin
 _OWN_PROC = f"/proc/{os.getpid()}"
 
 
@@ -49,6 +51,7 @@ class DebugInfo:
         self._files = files
         self._cache = cache
         self._worker = Worker()
+        self._calls_worker = Worker()
 
     def cached(self, image: Image) -> LineSource | None:
         """The lines of a file with DWARF if they were read in an earlier session: milliseconds."""
@@ -92,13 +95,64 @@ class DebugInfo:
                 self._cache.save(key, built.payload)
             return lines, built.note
 
+    def read_calls(self, module: Module, own: Image) -> CallGraph:
+        """The calls of a module, by a process of their own. For another thread than the one that
+        reads lines.
+
+        Args:
+            module: the module.
+            own: its own file; the separate debug file is opened again if there is one.
+
+        Raises:
+            LinesError: they cannot be had; the message says why.
+        """
+        debug = None
+        if not own.elf.debug_info_bytes:
+            debug = self._files.open_debug_file(module, own.elf)
+        try:
+            return self._read_calls(debug or own)
+        finally:
+            if debug is not None:
+                debug.close()
+
     def rest(self) -> None:
-        """Nothing to read for now: gives the worker's memory back."""
+        """No lines to read for now: gives the worker's memory back."""
         self._worker.rest()
+
+    def rest_calls(self) -> None:
+        """No calls to read for now."""
+        self._calls_worker.rest()
 
     def close(self) -> None:
         """Breaks off what is being read."""
         self._worker.close()
+        self._calls_worker.close()
+
+    def _read_calls(self, image: Image) -> CallGraph:
+        if image.file is None:
+            raise LinesError("debug information in memory is not read")
+        with self._files_of(image) as files:
+            key = entry_key(image.elf.build_id, files)
+            key = f"{key}-calls" if key else ""
+            payload = self._cache.load(key)
+            if payload is not None:
+                try:
+                    return CallGraph(payload)
+                except LinesError:
+                    self._cache.forget(key)
+            job = DebugJob(
+                debug=image.file.path,
+                base_addr=image.elf.base_addr,
+                build_id=image.elf.build_id,
+                alt=files[1].path if len(files) > 1 else "",
+                wants_calls=True,
+            )
+            descriptors = [file.fileno() for file in files]
+            size = image.elf.debug_info_bytes * _CALLS_COST
+            payload = self._calls_worker.build(job, descriptors, size).payload
+            graph = CallGraph(payload)
+            self._cache.save(key, payload)
+            return graph
 
     def _from_cache(self, key: str, base_addr: int) -> LineSource | None:
         payload = self._cache.load(key)

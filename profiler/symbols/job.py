@@ -16,7 +16,7 @@ OPENED = ("debug", "alt")
 class Built:
     """What became of a job."""
 
-    payload: bytes  # a symcache
+    payload: bytes  # a symcache, or a table of calls
     note: str = ""  # what was missing, in a line for the user; such a symcache is not kept
 
 
@@ -32,6 +32,7 @@ class DebugJob:
     roots: tuple[str, ...] = ("",)  # prefixes that give an absolute path a meaning
     folders: tuple[str, ...] = ()  # of the module's file and of the debug file, and the user's
     names: tuple[str, ...] = ()  # of the module's file and of the debug file
+    wants_calls: bool = False  # a table of calls (``callgraph``) is wanted, not a symcache
 
     def to_json(self) -> str:
         """As one line."""

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flametap.model import Frame, Module, RawFrame, SymbolSource
+from flametap.model import Module, RawFrame, SymbolSource
 from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
@@ -28,7 +28,8 @@ from flametap.symbols.jit import JitNames
 from flametap.symbols.lines import LineSource
 from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.table import SymbolTable, unnamed_function
+from flametap.symbols.table import SymbolTable
+from flametap.symbols.tailcalls import Column, TailCalls
 from flametap.symbols.work import Address, ModuleWork
 
 if TYPE_CHECKING:
@@ -82,9 +83,11 @@ class Symbolizer:
         self._pending = 0
         self._closing = False
         self._changed = threading.Condition()
+        self._tail_calls = TailCalls(table, self._changed, self._debug_info)
         self._threads = [
             threading.Thread(target=self._name_loop, name="flametap-names", daemon=True),
             threading.Thread(target=self._lines_loop, name="flametap-lines", daemon=True),
+            threading.Thread(target=self._tail_calls.run, name="flametap-calls", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -128,6 +131,24 @@ class Symbolizer:
                 else:
                     self._enqueue(work, asked)
 
+    def submit_calls(self, module_id: Column, *pairs: Column) -> None:
+        """Asks which functions left no frame between callers and callees; see ``TailCalls``."""
+        with self._changed:
+            self._tail_calls.submit(module_id, pairs)
+
+    def submit_leaves(self, leaves: Iterable[tuple[int, RawFrame]]) -> None:
+        """Asks at which of the addresses where stacks end a thread runs in the kernel; those of
+        modules that are not announced are passed over. Reads a few bytes for each, at once.
+        """
+        found = []
+        for address_id, frame in leaves:
+            work = self._works.get(frame.module_id)
+            call = None if work is None else work.kernel_call(frame.addr)
+            if call is not None:
+                found.append((address_id, call))
+        if found:
+            self._table.set_kernel(found)
+
     @property
     def pending(self) -> int:
         """Addresses whose final names are still to come."""
@@ -147,11 +168,14 @@ class Symbolizer:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             if not self._changed.wait_for(
-                lambda: self._closing or self._pending == sum(map(len, self._orphans.values())),
+                lambda: self._closing or (self._are_all_named() and self._tail_calls.is_idle),
                 timeout_s,
             ):
                 return False
         return self._jit.wait_idle(deadline - time.monotonic())
+
+    def _are_all_named(self) -> bool:
+        return self._pending == sum(map(len, self._orphans.values()))
 
     def sources(self) -> list[SymbolSource]:
         """Where names come from, for each module that was seen on a stack."""
@@ -173,6 +197,7 @@ class Symbolizer:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self._tail_calls.close()
         self._debug_info.close()
         self._jit.close()
         self._files.stop_fetching()
@@ -253,6 +278,7 @@ class Symbolizer:
             else:
                 work.again += named
                 work.close_debug()
+                self._tail_calls.cannot_be_read(work)
                 self._errands.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
 
@@ -286,11 +312,12 @@ class Symbolizer:
         frames = None
         if resolver is not None:
             try:
-                frames = resolver.resolve_many(file_addrs)
+                with work.resolving:
+                    frames = resolver.resolve_many(file_addrs)
             except Exception as error:  # never raises for a bad file: the note tells
                 work.note = f"symbols cannot be read: {error}"
         if frames is None:
-            frames = _stand_ins(work.module, file_addrs)
+            frames = work.stand_ins(file_addrs)
         self._table.set_many([address_id for address_id, _ in asked], frames)
         with self._changed:
             if work.provisional is not None:
@@ -360,6 +387,7 @@ class Symbolizer:
         if lines is None or work.resolver is None:
             self._pending -= len(named)
             work.note = note
+            self._tail_calls.cannot_be_read(work)
         else:
             work.resolver.lines = lines
             work.again += named
@@ -369,11 +397,4 @@ class Symbolizer:
 
     def _has_lines(self, work: ModuleWork, note: str) -> None:
         work.source, work.note = "symcache", note
-
-
-def _stand_ins(module: Module, file_addrs: list[int]) -> list[tuple[Frame, ...]]:
-    """Module and address, for what has no name."""
-    return [
-        (Frame(unnamed_function(RawFrame(module.module_id, file_addr), module.name)),)
-        for file_addr in file_addrs
-    ]
+        self._tail_calls.can_be_read(work)

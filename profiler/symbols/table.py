@@ -6,6 +6,9 @@ every tree built later. The frames of all addresses lie in one pool; an address 
 frame and says how many there are. An address whose names are not known yet resolves to one stand-in
 function, for example ``libfoo.so+0x1234``.
 
+So do pairs of addresses, caller and callee, for functions that left no frame between them. Of some
+addresses it is known that a thread which is met there runs in the kernel, and in which system call.
+
 All methods may be called from any thread.
 """
 
@@ -13,7 +16,8 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from flametap.model import Frame, FrameKind, Function, RawFrame
@@ -23,16 +27,31 @@ JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
 
 @dataclass(frozen=True)
 class FramePool:
-    """The frames of many addresses in four arrays of C ints.
+    """The frames of many addresses in arrays of C ints.
 
     The frames of address ``a`` are ``functions[first[a] : first[a] + count[a]]``, outermost first,
     and the same range of ``lines``. Every address has at least one.
+
+    Pairs of addresses with frames between them are ``lost_pairs``, ``caller << 32 | callee``, in
+    order; ``lost_first`` and ``lost_count`` are to each pair what ``first`` and ``count`` are to an
+    address.
     """
 
     first: array[int]
     count: array[int]
     functions: array[int]
     lines: array[int]
+    lost_pairs: array[int]
+    lost_first: array[int]
+    lost_count: array[int]
+
+    def lost(self, caller: int, callee: int) -> slice:
+        """Where the frames between two addresses are in the pool; mostly nowhere."""
+        pair = caller << 32 | callee
+        index = bisect_left(self.lost_pairs, pair)
+        if index == len(self.lost_pairs) or self.lost_pairs[index] != pair:
+            return slice(0, 0)
+        return slice(self.lost_first[index], self.lost_first[index] + self.lost_count[index])
 
 
 def unnamed_function(frame: RawFrame, module_name: str) -> Function:
@@ -72,6 +91,8 @@ class SymbolTable:
         self._first = array("i")
         self._count = array("i")
         self._named = bytearray()
+        self._lost: dict[int, tuple[int, int]] = {}  # pair → position in the pool, count
+        self._kernel: dict[int, int] = {}  # address → system call
         self._revision = 0
         self._by_name: list[int] = []
 
@@ -118,6 +139,39 @@ class SymbolTable:
                 self._named[address_id] = 1
             self._revision += 1
 
+    def set_lost(self, between: Iterable[tuple[int, int, Sequence[Frame]]]) -> None:
+        """Tell of functions that left no frame.
+
+        Args:
+            between: ids of the caller's and of the callee's address, and the frames that belong
+                between them, outermost first.
+        """
+        with self._lock:
+            stored: dict[int, int] = {}
+            for caller, callee, frames in between:
+                pair = caller << 32 | callee
+                if pair in self._lost:
+                    continue
+                if id(frames) not in stored:
+                    stored[id(frames)] = self._store(frames)
+                self._lost[pair] = stored[id(frames)], len(frames)
+            self._revision += 1
+
+    def set_kernel(self, calls: Iterable[tuple[int, int]]) -> None:
+        """Tell at which addresses a thread runs in the kernel.
+
+        Args:
+            calls: address ids and numbers of system calls.
+        """
+        with self._lock:
+            self._kernel.update(calls)
+            self._revision += 1
+
+    def kernel(self) -> dict[int, int]:
+        """Addresses at which a thread runs in the kernel → system call; a copy."""
+        with self._lock:
+            return dict(self._kernel)
+
     def named(self, address_id: int) -> bool:
         """True when :meth:`set` was called for this address."""
         with self._lock:
@@ -133,17 +187,30 @@ class SymbolTable:
                 for i in range(first, first + self._count[address_id])
             ]
 
+    def lost(self, caller: int, callee: int) -> list[Frame]:
+        """The frames between two addresses, outermost first; mostly none."""
+        with self._lock:
+            first, count = self._lost.get(caller << 32 | callee, (0, 0))
+            return [
+                Frame(self._functions[self._pool_functions[i]], self._pool_lines[i])
+                for i in range(first, first + count)
+            ]
+
     def pool(self, n_addresses: int) -> FramePool:
         """The frames of addresses 0 … ``n_addresses`` - 1, as copies that later changes do not
         touch.
         """
         with self._lock:
             self._stand_in(n_addresses)
+            pairs = sorted(self._lost)
             return FramePool(
                 self._first[:n_addresses],
                 self._count[:n_addresses],
                 self._pool_functions[:],
                 self._pool_lines[:],
+                array("q", pairs),
+                array("i", (self._lost[pair][0] for pair in pairs)),
+                array("i", (self._lost[pair][1] for pair in pairs)),
             )
 
     def by_name(self) -> array[int]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from flametap.model import Module
+from flametap.model import Frame, Module, RawFrame
 from flametap.symbols.advice import debug_image
+from flametap.symbols.elf import EM_X86_64
+from flametap.symbols.kernelentry import BEFORE_BYTES, CODE_BYTES, call_number
+from flametap.symbols.objectfile import ObjectError
 from flametap.symbols.openfile import Image
-from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.resolver import Frames, ModuleResolver
+from flametap.symbols.table import unnamed_function
 
 # A main executable up to this size of its symbol tables goes first whatever the other sizes.
 MAIN_FIRST_BYTES = 16 << 20
@@ -33,6 +39,29 @@ class ModuleWork:
     provisional: list[Address] | None = None
     again: list[Address] = field(default_factory=list)  # have a name, and lines can be had now
     seen: bool = False
+    resolving: threading.Lock = field(default_factory=threading.Lock)  # while the resolver is used
+
+    def stand_ins(self, file_addrs: Sequence[int]) -> list[Frames]:
+        """Module and address, for what has no name."""
+        return [
+            (Frame(unnamed_function(RawFrame(self.module.module_id, addr), self.module.name)),)
+            for addr in file_addrs
+        ]
+
+    def kernel_call(self, file_addr: int) -> int | None:
+        """The system call that a thread is in which is met at an address, see ``kernelentry``."""
+        if self.image is None or self.image.elf.machine != EM_X86_64:
+            return None
+        try:
+            return call_number(self.image.elf.at_addr(file_addr - BEFORE_BYTES, CODE_BYTES))
+        except ObjectError:  # the file was truncated meanwhile
+            return None
+
+    def resolve(self, file_addrs: Sequence[int]) -> list[Frames]:
+        """What the resolver says; there must be one. May be called from any thread."""
+        assert self.resolver is not None
+        with self.resolving:
+            return self.resolver.resolve_many(file_addrs)
 
     @property
     def has_work(self) -> bool:

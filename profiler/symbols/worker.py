@@ -63,9 +63,10 @@ def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
     job = DebugJob.from_json(request["job"], files)
 
     # Here, not above: a library that cannot be loaded is an answer, not a death.
+    from flametap.symbols.buildcalls import build_calls
     from flametap.symbols.symcache import build_symcache
 
-    built = build_symcache(job)
+    built = build_calls(job) if job.wants_calls else build_symcache(job)
     return _memory_file(built.payload), built.note
 
 

@@ -12,6 +12,7 @@ from flametap.model import Clock, Frame, FrameKind, Function, Verdict
 from flametap.profile import Profile
 from flametap.protocol import Decoder
 from flametap.symbols.table import SymbolTable
+from flametap.syscalls import KERNEL
 
 MAIN = Function("main", "prog", "main.c")
 WORK = Function("work", "prog", "work.c")
@@ -86,7 +87,9 @@ def small_profile() -> tuple[Profile, SymbolTable]:
 
 
 def random_profile(rng: random.Random, traces: int = 100) -> tuple[Profile, SymbolTable]:
-    """Many stacks over few functions, recursion and inlining among them; half of them named."""
+    """Many stacks over few functions, recursion, inlining and tail calls among them; half of them
+    named.
+    """
     profile = Profile()
     addresses = [wire.frame(1, 0x1000 + i) for i in range(40)]
     verdicts = (Verdict.COMPLETE, Verdict.COMPLETE, Verdict.GUESSED, Verdict.BAD_MEMORY)
@@ -117,6 +120,12 @@ def random_profile(rng: random.Random, traces: int = 100) -> tuple[Profile, Symb
         if rng.random() < 0.5:
             chain = rng.choices(functions, k=rng.randint(1, 3))
             table.set(address_id, [Frame(f, rng.randint(0, 50)) for f in chain])
+    table.set_kernel((rng.randrange(profile.n_addresses), call) for call in (0, EPOLL_WAIT, KERNEL))
+    lost = [Function(f"f{i}", "prog", kind=FrameKind.TAIL_CALL) for i in range(3)]
+    n = profile.n_addresses
+    for _ in range(n * n // 8):
+        frames = [Frame(f, rng.randint(0, 50)) for f in rng.choices(lost, k=rng.randint(1, 2))]
+        table.set_lost([(rng.randrange(n), rng.randrange(n), frames)])
     return profile, table
 
 
@@ -149,6 +158,8 @@ def naive_stacks(
         leaves.weight.tolist(),
         strict=True,
     ):
+        if sysno < 0 and node > stacks.TRUNCATED:
+            sysno = table.kernel().get(int(trie.address[node]), -1)
         path = [calltree.syscall_function(sysno)] if sysno >= 0 else []
         while node != stacks.ROOT:
             if node == stacks.UNATTRIBUTED:
@@ -156,7 +167,11 @@ def naive_stacks(
             elif node == stacks.TRUNCATED:
                 path.append(calltree.TRUNCATED_FUNCTION)
             else:
-                path += [f.function for f in reversed(table.frames(int(trie.address[node])))]
+                address = int(trie.address[node])
+                path += [f.function for f in reversed(table.frames(address))]
+                caller = int(trie.address[trie.parent[node]])
+                if caller >= 0:
+                    path += [f.function for f in reversed(table.lost(caller, address))]
             node = int(trie.parent[node])
         if by_thread:
             path.append(calltree.thread_function(profile.threads[thread_id]))

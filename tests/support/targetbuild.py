@@ -18,6 +18,7 @@ _C = ["-std=gnu11", "-O2", "-fomit-frame-pointer", "-Wall", "-Wextra", "-Werror"
 _NO_EH_FRAME = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 _COMMANDS: dict[str, list[str]] = {
     "": ["gcc", *_C],
+    "debug": ["gcc", *_C, "-g"],
     "no-eh-frame-hdr": ["gcc", *_C, "-Wl,--no-eh-frame-hdr"],
     "debug-frame": ["gcc", *_C, *_NO_EH_FRAME, "-g"],
     "debug-frame-only": ["gcc", *_C, *_NO_EH_FRAME, "-g", "-Wl,--no-eh-frame-hdr"],

@@ -37,6 +37,21 @@ def test_frames_come_back_outermost_first() -> None:
     assert list(pool.lines[first : first + count]) == [10, 3]
 
 
+def test_frames_between_two_addresses() -> None:
+    table = SymbolTable(locate)
+    tail = Frame(Function("jumps", "prog", kind=FrameKind.TAIL_CALL), 7)
+    revision = table.revision
+    table.set_lost([(3, 1, [tail, Frame(INNER, 3)]), (1, 3, [tail])])
+    assert table.revision > revision
+    assert table.lost(3, 1) == [tail, Frame(INNER, 3)]
+    assert table.lost(1, 3) == [tail]
+    assert table.lost(3, 3) == []
+    pool = table.pool(4)
+    for caller, callee, lines in ((3, 1, [7, 3]), (1, 3, [7]), (1, 1, []), (3, 9, [])):
+        assert list(pool.lines[pool.lost(caller, callee)]) == lines
+    assert list(SymbolTable().pool(0).functions[SymbolTable().pool(0).lost(0, 0)]) == []
+
+
 def test_address_without_names_has_a_stand_in_until_it_gets_them() -> None:
     table = SymbolTable(locate)
     assert table.frames(0) == [

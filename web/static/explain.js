@@ -138,8 +138,13 @@ export function explainSource({ source, has_lines: hasLines }) {
 
 const FRAME_KINDS = {
   inlined: ['inlined', 'Inlined into its caller by the compiler.'],
+  'tail call': [
+    'tail call',
+    'Called the next function as the last thing it did, by a jump that left no frame. ' +
+      'Restored from the call sites in the debug information: no other way leads there.',
+  ],
   unknown: ['no symbol', 'There is no name for this address.'],
-  syscall: ['system call', 'Where the thread waits in the kernel.'],
+  syscall: ['system call', 'Where the thread waits, or spends its time, in the kernel.'],
   synthetic: ['not a function', ''],
 };
 const SYNTHETIC = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 UT_TYPE, UT_PARTIAL, UT_SKELETON, UT_SPLIT_COMPILE, UT_SPLIT_TYPE = 2, 3, 4, 5, 6
 TAG_COMPILE_UNIT, TAG_INLINED, TAG_SUBPROGRAM = 0x11, 0x1D, 0x2E
 TAG_SKELETON_UNIT = 0x4A
+TAG_CALL_SITE, TAG_GNU_CALL_SITE = 0x48, 0x4109
 # Types, which hold no code in themselves: array, class, enumeration, structure, subroutine, union.
 TYPE_TAGS = frozenset((0x01, 0x02, 0x04, 0x13, 0x15, 0x17))
 
@@ -24,6 +25,11 @@ AT_GNU_DWO_NAME, AT_GNU_DWO_ID, AT_GNU_RANGES_BASE, AT_GNU_ADDR_BASE = (
     0x2132,
     0x2133,
 )
+
+# Of call sites (DWARF 5, section 3.4.1); for version 4 the GNU ones, see GCC's dwarf2.def.
+AT_EXTERNAL, AT_CALL_ALL_CALLS, AT_CALL_ALL_TAIL_CALLS = 0x3F, 0x7A, 0x7C
+AT_CALL_RETURN_PC, AT_CALL_ORIGIN, AT_CALL_PC, AT_CALL_TAIL_CALL = 0x7D, 0x7F, 0x81, 0x82
+AT_GNU_TAIL_CALL, AT_GNU_ALL_TAIL_CALL_SITES, AT_GNU_ALL_CALL_SITES = 0x2115, 0x2116, 0x2117
 
 # Forms (DW_FORM_*).
 FORM_ADDR, FORM_DATA2, FORM_DATA4, FORM_DATA8, FORM_STRING = 0x01, 0x05, 0x06, 0x07, 0x08

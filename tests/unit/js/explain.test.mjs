@@ -26,6 +26,11 @@ test('every verdict of the agent is explained', () => {
   assert.deepEqual(enumNames('VERDICT').filter((name) => !known.includes(name)), []);
 });
 
+test('a function that left no frame is marked', () => {
+  assert.equal(explain.explainKind({ kind: 'tail call', name: 'f' }).badge, 'tail call');
+  assert.equal(explain.explainKind({ kind: 'native', name: 'f' }), null);
+});
+
 test('a counter nobody has explained yet is shown by its name', () => {
   const groups = explain.explainCounters({ ring_full: 2, brand_new: 5 });
   assert.equal(groups.at(-1).title, 'Other');

@@ -1,0 +1,60 @@
+"""A file's debug information → its table of calls. Runs in the worker's process."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.callsites import read_calls
+from flametap.symbols.dwarf.sections import load
+from flametap.symbols.elf import SHT_SYMTAB
+from flametap.symbols.job import Built, DebugJob
+from flametap.symbols.lines import LinesError
+from flametap.symbols.links import alt_link
+from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.openfile import open_image
+
+DEADLINE_S = 120.0
+_SYMBOL = struct.Struct("<IBBHQQ")
+_STT_FUNC = 2
+
+
+def build_calls(job: DebugJob) -> Built:
+    """The table of calls for a job.
+
+    Raises:
+        LinesError: there is no debug information, or it is damaged.
+    """
+    end = time.monotonic() + DEADLINE_S
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise LinesError("its calls were not read in time")
+
+    images = [open_image(path, via=path) for path in (job.debug, job.alt) if path]
+    try:
+        alt = load(images[1].elf) if len(images) > 1 and alt_link(images[0].elf) else None
+        main = load(images[0].elf, alt=alt)
+        return Built(read_calls(main, _global_functions(images[0].elf), check))
+    except (DwarfError, ObjectError) as error:
+        raise LinesError(str(error)) from error
+    finally:
+        for image in images:
+            image.close()
+
+
+def _global_functions(elf: ObjectFile) -> dict[bytes, int]:
+    """file_addr of the functions in the symbol table that may be called by name. An indirect
+    function's (IFUNC) is not the one that runs.
+    """
+    section = elf.section(".symtab")
+    if section is None or section.kind != SHT_SYMTAB or section.link >= len(elf.sections):
+        return {}
+    strings = elf.data(elf.sections[section.link])
+    data = elf.data(section)
+    found = {}
+    for name, info, _, index, value, _ in _SYMBOL.iter_unpack(data[: len(data) // 24 * 24]):
+        if info >> 4 and info & 15 == _STT_FUNC and index and name < len(strings):
+            found[strings[name : strings.find(b"\0", name)].split(b"@")[0]] = value
+    return found

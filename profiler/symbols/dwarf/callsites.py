@@ -1,0 +1,243 @@
+"""The calls that a program's functions make, as its debug information lists them.
+
+For each call: where it returns to and which function it calls; for each function: which functions
+it may end in a jump to (tail calls, which leave no frame), and whether the compiler says that these
+are all. That is what it takes to tell which functions were entered between two frames.
+
+A call names the entry of a function, which may be the function itself, what several copies of it
+have in common (``f`` and ``f.constprop.0``), or a declaration; the latter is looked up by its
+linkage name, in the symbol table (which knows the aliases) and among the functions of the file.
+
+Source: DWARF 5, sections 3.3.1.1 and 3.4.1; for version 4 the GCC wiki, "call_site".
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+
+from flametap.symbols.callgraph import ELSEWHERE, UNKNOWN, pack
+from flametap.symbols.dwarf import constants as dw
+from flametap.symbols.dwarf.attributes import (
+    DwarfError,
+    Value,
+    Values,
+    read_entry,
+    skip_entry,
+    uleb,
+)
+from flametap.symbols.dwarf.functions import Names
+from flametap.symbols.dwarf.units import DwarfFile, Unit
+
+_Key = tuple[int, int]  # identity of a file, offset in its .debug_info
+_MAX_REFERENCES = 8
+_ALL_TAIL_CALLS = (
+    dw.AT_CALL_ALL_CALLS,
+    dw.AT_CALL_ALL_TAIL_CALLS,
+    dw.AT_GNU_ALL_CALL_SITES,
+    dw.AT_GNU_ALL_TAIL_CALL_SITES,
+)
+_NO_FUNCTION = -1
+
+
+def read_calls(main: DwarfFile, symbols: Mapping[bytes, int], check: Callable[[], None]) -> bytes:
+    """All calls of a program, packed for :class:`flametap.symbols.callgraph.CallGraph`.
+
+    Args:
+        main: its debug information.
+        symbols: file_addr of its global functions by name.
+        check: called for each function; may raise to break off.
+
+    Raises:
+        DwarfError: there are no units that can be read.
+    """
+    calls = _Calls(symbols, check)
+    damaged = 0
+    for unit in main.units:
+        if unit.kind in (dw.UT_TYPE, dw.UT_PARTIAL):
+            continue
+        try:
+            tag = unit.root[0].tag
+            if tag == dw.TAG_COMPILE_UNIT:
+                calls.read(unit)
+        except (DwarfError, IndexError):
+            damaged += 1
+    if damaged and not calls.entries:
+        raise DwarfError("damaged debug information")
+    return calls.packed()
+
+
+class _Calls:
+    def __init__(self, symbols: Mapping[bytes, int], check: Callable[[], None]) -> None:
+        self._symbols = symbols
+        self._check = check
+        self._names = Names()
+        self.entries: list[int] = []  # file_addr of each function
+        self._is_told = bytearray()  # whether all its tail calls are
+        self._ranges: list[tuple[int, int, int]] = []  # start, end, function
+        self._function_at: dict[int, int] = {}  # by entry: linked once, described by many units
+        self._functions_of: dict[_Key, set[int]] = {}  # by what a call may name
+        self._by_name: dict[bytes, set[int]] = {}
+        self._calls: list[tuple[int, int]] = []  # return address, goal
+        self._tails: list[tuple[int, int, int]] = []  # function, an address in the jump, goal
+        self._goals: dict[tuple[Unit, int] | None, int] = {None: 0}  # what calls name
+
+    def read(self, unit: Unit) -> None:
+        """Takes in one unit.
+
+        Raises:
+            DwarfError, IndexError: damaged; what was found before stays.
+        """
+        data, end, version, offset_size = (
+            unit.file.info,
+            unit.end,
+            unit.version,
+            unit.offset_size,
+        )
+        abbreviations = unit.abbreviations
+        offset = unit.first
+        function = _NO_FUNCTION
+        open_entries: list[int] = []  # the function around each entry with children
+        while offset < end:
+            entry = offset
+            code = data[offset]
+            offset += 1
+            if code > 127:
+                code, offset = uleb(data, entry)
+            if code == 0:
+                if not open_entries:
+                    return
+                function = open_entries.pop()
+                continue
+            abbreviation = abbreviations.get(code)
+            if abbreviation is None:
+                raise DwarfError("an entry of an unknown kind")
+            tag, has_children, steps, fixed_size, has_sibling = abbreviation
+            inner = function
+            if tag == dw.TAG_SUBPROGRAM:
+                values, offset = read_entry(data, offset, steps, version, offset_size)
+                inner = self._function(unit, entry, values)
+            elif tag in (dw.TAG_CALL_SITE, dw.TAG_GNU_CALL_SITE):
+                values, offset = read_entry(data, offset, steps, version, offset_size)
+                if function != _NO_FUNCTION:
+                    self._call(unit, values, function)
+            elif has_sibling and tag in dw.TYPE_TAGS:
+                values, offset = read_entry(data, offset, steps, version, offset_size)
+                goal = unit.reference(values[dw.AT_SIBLING])
+                if goal is not None and goal[0] is unit.file and offset < goal[1] <= end:
+                    offset = goal[1]
+                    continue
+            elif fixed_size >= 0:
+                offset += fixed_size
+            else:
+                offset = skip_entry(data, offset, steps, version, offset_size)
+            if has_children:
+                open_entries.append(function)
+                function = inner
+
+    def _function(self, unit: Unit, entry: int, values: Values) -> int:
+        """The number of the function that begins here; none if it has no code."""
+        self._check()
+        ranges = unit.ranges(values)
+        if not ranges:
+            return _NO_FUNCTION
+        start = ranges[0][0]
+        function = self._function_at.get(start)
+        if function is None:
+            function = self._function_at[start] = len(self.entries)
+            self.entries.append(start)
+            self._is_told.append(any(attribute in values for attribute in _ALL_TAIL_CALLS))
+            self._ranges += [(start, end, function) for start, end in ranges]
+        is_external = False
+        for key, its_values in self._line_of_references(unit, entry, values):
+            self._functions_of.setdefault(key, set()).add(function)
+            is_external = is_external or dw.AT_EXTERNAL in its_values
+        if is_external:
+            self._by_name.setdefault(self._names.of(unit, values), set()).add(function)
+        return function
+
+    def _line_of_references(
+        self, unit: Unit, entry: int, values: Values
+    ) -> list[tuple[_Key, Values]]:
+        """An entry, and the more general ones that it refers to."""
+        line = [((id(unit.file), entry), values)]
+        while len(line) < _MAX_REFERENCES:
+            value = values.get(dw.AT_ABSTRACT_ORIGIN) or values.get(dw.AT_SPECIFICATION)
+            goal = None if value is None else unit.reference(value)
+            if goal is None:
+                break
+            file, offset = goal
+            unit = file.unit_at(offset)
+            _, values, _ = unit.entry(offset)
+            line.append(((id(file), offset), values))
+        return line
+
+    def _call(self, unit: Unit, values: Values, function: int) -> None:
+        """A call that ``function`` makes."""
+        is_tail = dw.AT_CALL_TAIL_CALL in values or dw.AT_GNU_TAIL_CALL in values
+        after = values.get(dw.AT_CALL_RETURN_PC) or values.get(dw.AT_LOW_PC)
+        return_addr = None if after is None else unit.address(after)
+        goal = self._goal(unit, values.get(dw.AT_CALL_ORIGIN) or values.get(dw.AT_ABSTRACT_ORIGIN))
+        if is_tail:
+            jump = values.get(dw.AT_CALL_PC)
+            jump_addr = None if jump is None else unit.address(jump)
+            if return_addr:
+                jump_addr = return_addr - 1
+            self._tails.append((function, jump_addr or 0, goal))
+        elif return_addr:
+            self._calls.append((return_addr, goal))
+
+    def _goal(self, unit: Unit, origin: Value | None) -> int:
+        """The number of what a call names."""
+        place = None if origin is None else unit.reference(origin)
+        if place is None:
+            return 0
+        file, offset = place
+        key = (
+            unit
+            if file is unit.file and unit.offset <= offset < unit.end
+            else file.unit_at(offset),
+            offset,
+        )
+        return self._goals.setdefault(key, len(self._goals))
+
+    def _functions_meant(self, unit: Unit, offset: int) -> tuple[int, ...]:
+        """The functions that an entry stands for, or why there are none."""
+        try:
+            abbreviation, values, _ = unit.entry(offset)
+            if abbreviation.tag != dw.TAG_SUBPROGRAM:
+                return (UNKNOWN,)
+            for key, _ in self._line_of_references(unit, offset, values):
+                if key in self._functions_of:
+                    return tuple(sorted(self._functions_of[key]))
+            name = self._names.of(unit, values)
+        except (DwarfError, IndexError):
+            return (UNKNOWN,)
+        addr = self._symbols.get(name)
+        if addr is not None and addr in self._function_at:
+            return (self._function_at[addr],)
+        return tuple(sorted(self._by_name.get(name, ()))) or (ELSEWHERE,)
+
+    def packed(self) -> bytes:
+        """Everything, in arrays."""
+        members, first = array("i"), array("I", [0])
+        for goal in self._goals:
+            members.extend((UNKNOWN,) if goal is None else self._functions_meant(*goal))
+            first.append(len(members))
+        self._calls.sort()
+        self._tails.sort()
+        self._ranges.sort()
+        return pack(
+            entries=array("Q", self.entries),
+            is_told=array("B", self._is_told),
+            range_starts=array("Q", (start for start, _, _ in self._ranges)),
+            range_ends=array("Q", (end for _, end, _ in self._ranges)),
+            range_functions=array("I", (function for _, _, function in self._ranges)),
+            return_addrs=array("Q", (addr for addr, _ in self._calls)),
+            call_goals=array("I", (goal for _, goal in self._calls)),
+            tail_functions=array("I", (function for function, _, _ in self._tails)),
+            tail_addrs=array("Q", (addr for _, addr, _ in self._tails)),
+            tail_goals=array("I", (goal for _, _, goal in self._tails)),
+            goal_first=first,
+            goal_members=members,
+        )

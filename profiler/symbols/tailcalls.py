@@ -1,0 +1,155 @@
+"""Restores functions that left no frame because they ended in a tail call.
+
+A thread of its own, and what it reads comes from a process of its own, after a module's lines: the
+call sites of a module's debug information (``callgraph``) say for each pair of frames, caller and
+callee, which functions were entered between them. They go to the symbol table by pair, and become
+frames where trees and stacks are built.
+
+Only pairs within one module are looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.model import Frame, FrameKind
+from flametap.symbols.callgraph import CallGraph, TailCall
+from flametap.symbols.debuginfo import DebugInfo
+from flametap.symbols.table import SymbolTable
+from flametap.symbols.work import ModuleWork
+
+Column = npt.NDArray[np.int64]
+# Address ids of callers and callees, file_addrs of callers (return address - 1) and callees.
+Pairs = tuple[Column, ...]
+# Of debug information as stored; reading it takes a fifth of a second a MB.
+MAX_DEBUG_INFO_BYTES = 64 << 20
+
+
+@dataclass(eq=False)
+class _Module:
+    """What is known of one module's calls. Guarded by the lock."""
+
+    waiting: list[Pairs] = field(default_factory=list)
+    work: ModuleWork | None = None  # once its calls can be read
+    graph: CallGraph | None = None
+    has_none: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting) and self.work is not None
+
+
+class TailCalls:
+    """See the module docstring.
+
+    Args:
+        table: receives the frames.
+        changed: guards all state; told when work comes and is done. Held by callers of all methods
+            but :meth:`run` and :meth:`close`.
+        debug_info: reads calls.
+    """
+
+    def __init__(
+        self, table: SymbolTable, changed: threading.Condition, debug_info: DebugInfo
+    ) -> None:
+        self._table = table
+        self._changed = changed
+        self._debug_info = debug_info
+        self._modules: dict[int, _Module] = {}
+        self._closing = False
+
+    def submit(self, module_id: Column, pairs: Pairs) -> None:
+        """Asks what was entered between pairs of frames of the same module."""
+        for number in np.unique(module_id).tolist():
+            module = self._modules.setdefault(number, _Module())
+            if not module.has_none:
+                rows = module_id == number
+                module.waiting.append(tuple(column[rows] for column in pairs))
+                self._changed.notify_all()
+
+    def can_be_read(self, work: ModuleWork) -> None:
+        """A module has all its lines, and calls that can be read."""
+        if work.debug_cost() > MAX_DEBUG_INFO_BYTES:
+            self.cannot_be_read(work)
+            return
+        self._modules.setdefault(work.module.module_id, _Module()).work = work
+        self._changed.notify_all()
+
+    def cannot_be_read(self, work: ModuleWork) -> None:
+        """A module has no call sites."""
+        self._modules[work.module.module_id] = _Module(has_none=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing more can be said now."""
+        return not any(module.has_work for module in self._modules.values())
+
+    def close(self) -> None:
+        """Ends :meth:`run` as soon as what it reads is there."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """The thread."""
+        while True:
+            with self._changed:
+                is_idle = self.is_idle
+            if is_idle:
+                self._debug_info.rest_calls()
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or not self.is_idle)
+                if self._closing:
+                    return
+                module = next(m for m in self._modules.values() if m.has_work)
+            try:
+                self._do(module)
+            except Exception:  # a damaged file, or one that vanished: no frames are restored
+                with self._changed:
+                    module.waiting.clear()
+                    module.work, module.has_none = None, True
+                    self._changed.notify_all()
+
+    def _do(self, module: _Module) -> None:
+        work = module.work
+        assert work is not None
+        assert work.image is not None
+        if module.graph is None:
+            module.graph = self._debug_info.read_calls(work.module, work.image)
+        with self._changed:
+            batch = list(module.waiting)
+        callers, callees, caller_addrs, callee_addrs = (
+            np.concatenate(column) for column in zip(*batch, strict=True)
+        )
+        chains = module.graph.lost(caller_addrs, callee_addrs)
+        found = [i for i, chain in enumerate(chains) if chain]
+        distinct = list(dict.fromkeys(chains[i] for i in found))
+        frames = dict(zip(distinct, _frames(distinct, work), strict=True))
+        if found:
+            self._table.set_lost(
+                [(int(callers[i]), int(callees[i]), frames[chains[i]]) for i in found]
+            )
+        with self._changed:
+            del module.waiting[: len(batch)]
+            self._changed.notify_all()
+
+
+def _frames(chains: list[tuple[TailCall, ...]], work: ModuleWork) -> list[list[Frame]]:
+    """The frames of each chain, outermost first.
+
+    A function is where its jump is. If there are several jumps, only the function is known.
+    """
+    calls = list(dict.fromkeys(call for chain in chains for call in chain))
+    found = work.resolve([call.jump_addr or call.entry for call in calls])
+    frames_of: dict[TailCall, list[Frame]] = {}
+    for call, (outer, *inlined) in zip(calls, found, strict=True):
+        function = replace(outer.function, kind=FrameKind.TAIL_CALL)
+        if call.jump_addr:
+            frames_of[call] = [Frame(function, outer.line), *inlined]
+        else:
+            frames_of[call] = [Frame(function)]
+    return [[frame for call in chain for frame in frames_of[call]] for chain in chains]
