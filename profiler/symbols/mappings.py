@@ -42,15 +42,17 @@ class Mappings:
     def __init__(self, proc: str | None) -> None:
         self._proc = proc
         self._lines: list[Mapping] = []
+        self._executable: list[Mapping] = []  # one in ten or fewer
 
     def of(self, module: Module) -> Mapping | None:
         """The executable mapping that a module starts with."""
-        for line in self._lines:
+        for line in self._executable:
             if line.is_of(module):
                 return line
         self._lines = self.read()
-        at_start = [line for line in self._lines if line.start <= module.start < line.end]
-        return next((line for line in at_start if line.is_executable), None)
+        self._executable = [line for line in self._lines if line.is_executable]
+        at_start = (line for line in self._executable if line.start <= module.start < line.end)
+        return next(at_start, None)
 
     def file_start(self, mapping: Mapping) -> int | None:
         """The runtime_addr at which the first byte of a mapped file is mapped, next below."""
