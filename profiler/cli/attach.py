@@ -27,7 +27,6 @@ class How:
     budget_ppm: int = 10_000
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
-    debuginfod: bool = False
     debuginfod_urls: tuple[str, ...] = ()
     force: bool = False
     verbose: bool = False
@@ -48,17 +47,12 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
     # Here and not above: Frida alone takes 0.1 s to load.
     from flametap.capture import Capture, CaptureOptions
 
-    servers = how.debuginfod_urls
-    if how.debuginfod:
-        from flametap.symbols.debuginfod import known_servers
-
-        servers = (*servers, *known_servers())
     options = CaptureOptions(
         rate_hz=how.rate_hz,
         budget_ppm=how.budget_ppm,
         inlines=how.inlines,
         symbol_dirs=how.symbol_dirs,
-        debuginfod_urls=servers,
+        debuginfod_urls=how.debuginfod_urls,
     )
     capture = Capture(pid, options)
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flametap.cli import attach
-from flametap.cli.options import pick_pid, pid_arguments, sampling_options, talk_options
+from flametap.cli.options import pick_pid, pid_arguments, sampling_options, servers, talk_options
 from flametap.cli.progress import Progress
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
 from flametap.errors import NoSamplesError
@@ -66,8 +66,7 @@ def dump(
         budget_ppm,
         not no_inlines,
         symbol_dirs,
-        debuginfod,
-        debuginfod_urls,
+        servers(debuginfod, debuginfod_urls),
         force,
         verbose,
     )

@@ -16,6 +16,7 @@ from flametap.cli.options import (
     pick_pid,
     pid_arguments,
     sampling_options,
+    servers,
     talk_options,
     verify_option,
 )
@@ -90,8 +91,7 @@ def live(
         budget_ppm,
         not no_inlines,
         symbol_dirs,
-        debuginfod,
-        debuginfod_urls,
+        servers(debuginfod, debuginfod_urls),
         force,
         verbose,
         verify_detach,

@@ -120,6 +120,34 @@ symbol_dir_option = click.option(
 )
 
 
+debuginfod_options = (
+    click.option(
+        "--debuginfod",
+        is_flag=True,
+        help="Ask debuginfod servers for what is missing here: those of DEBUGINFOD_URLS or of this "
+        "machine's settings, else elfutils'.",
+    ),
+    click.option(
+        "--debuginfod-url",
+        "debuginfod_urls",
+        multiple=True,
+        metavar="URL",
+        callback=lambda _, __, urls: tuple(parse_server(url) for url in urls),
+        help="Ask this server; may be given several times.",
+    ),
+)
+
+
+def servers(debuginfod: bool, debuginfod_urls: tuple[str, ...]) -> tuple[str, ...]:
+    """The servers that the two options above name; none: nobody is asked."""
+    if not debuginfod:
+        return debuginfod_urls
+    # Here and not above: takes 50 ms to import.
+    from flametap.symbols.debuginfod import known_servers
+
+    return (*debuginfod_urls, *known_servers())
+
+
 def sampling_options(command: _Command) -> _Command:
     """How to sample and to name, the same for every command that attaches."""
     for option in reversed(
@@ -145,20 +173,7 @@ def sampling_options(command: _Command) -> _Command:
             ),
             click.option("--no-inlines", is_flag=True, help="Leave out inlined functions."),
             symbol_dir_option,
-            click.option(
-                "--debuginfod",
-                is_flag=True,
-                help="Ask debuginfod servers for what is missing here: those of DEBUGINFOD_URLS or "
-                "of this machine's settings, else elfutils'.",
-            ),
-            click.option(
-                "--debuginfod-url",
-                "debuginfod_urls",
-                multiple=True,
-                metavar="URL",
-                callback=lambda _, __, urls: tuple(parse_server(url) for url in urls),
-                help="Ask this server; may be given several times.",
-            ),
+            *debuginfod_options,
             click.option(
                 "--force",
                 is_flag=True,

@@ -20,6 +20,7 @@ from flametap.cli.options import (
     parse_regex,
     pick_pid,
     sampling_options,
+    servers,
     talk_options,
     verify_option,
 )
@@ -141,8 +142,7 @@ def record(
         budget_ppm,
         not no_inlines,
         symbol_dirs,
-        debuginfod,
-        debuginfod_urls,
+        servers(debuginfod, debuginfod_urls),
         force,
         verbose,
         verify_detach,

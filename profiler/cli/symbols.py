@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flametap.cli.addresses import parse_address, read_addresses, show_names
-from flametap.cli.options import parse_pid, symbol_dir_option
+from flametap.cli.options import debuginfod_options, parse_pid, servers, symbol_dir_option
 from flametap.errors import (
     InputError,
     NoSuchProcessError,
@@ -20,6 +20,7 @@ from flametap.errors import (
 )
 
 if TYPE_CHECKING:
+    from flametap.symbols.files import TargetFiles
     from flametap.symbols.inventory import Inventory, ModuleSymbols
 
 STDIN = "-"
@@ -37,6 +38,8 @@ LINES_IN_FULL = {
 @click.argument("target", metavar="FILE|PID")
 @click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
 @symbol_dir_option
+@debuginfod_options[0]
+@debuginfod_options[1]
 @click.option("--arch", default="", metavar="ARCH", help="The part of a fat Mach-O file.")
 @click.option("--full", is_flag=True, help="Names with parameters and return types.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
@@ -44,6 +47,8 @@ def symbols(
     target: str,
     addresses: tuple[str, ...],
     symbol_dirs: tuple[str, ...],
+    debuginfod: bool,
+    debuginfod_urls: tuple[str, ...],
     arch: str,
     full: bool,
     as_json: bool,
@@ -61,14 +66,17 @@ def symbols(
     if not target:
         raise UsageError("no file and no process is named", "`flametap ps` lists processes")
     wanted = None if addresses == (STDIN,) else [parse_address(text) for text in addresses]
+    asked = servers(debuginfod, debuginfod_urls)
     is_pid = target.isascii() and target.isdigit()
     if is_pid and arch:
         raise UsageError("--arch goes with a file", "leave it out for a process")
     if is_pid:
-        found = of_process(parse_pid(target), symbol_dirs)
+        found = of_process(parse_pid(target), symbol_dirs, asked)
     else:
-        found = of_file(target, arch, symbol_dirs)
+        found = of_file(target, arch, symbol_dirs, asked)
     try:
+        if asked:
+            found.fetch()
         if addresses:
             chunks = read_addresses(sys.stdin.fileno()) if wanted is None else iter([wanted])
             show_names(found, is_pid, chunks, full, as_json)
@@ -84,7 +92,7 @@ def symbols(
 # -- what to look at ------------------------------------------------------------------------------
 
 
-def of_file(path: str, arch: str, symbol_dirs: Sequence[str]) -> Inventory:
+def of_file(path: str, arch: str, symbol_dirs: Sequence[str], asked: Sequence[str]) -> Inventory:
     """A file, once for each processor that it holds.
 
     Raises:
@@ -92,7 +100,6 @@ def of_file(path: str, arch: str, symbol_dirs: Sequence[str]) -> Inventory:
     """
     from flametap.model import Module
     from flametap.symbols.dsym import dwarf_in
-    from flametap.symbols.files import TargetFiles
     from flametap.symbols.inventory import Inventory, machine_name
     from flametap.symbols.objects import arches
     from flametap.symbols.openfile import open_image
@@ -118,19 +125,18 @@ def of_file(path: str, arch: str, symbol_dirs: Sequence[str]) -> Inventory:
         if "for " in str(error) and arch:
             hint = "leave out --arch to see all"
         raise InputError(f"{path}: {error}", hint) from None
-    found = Inventory(TargetFiles(None, symbol_dirs))
+    found = Inventory(files_of(None, symbol_dirs, asked))
     for number, image in enumerate(images, 1):
         found.add(Module(number, file_path, 0, 0, ANY_ADDRESS, image.elf.build_id), image)
     return found
 
 
-def of_process(pid: int, symbol_dirs: Sequence[str]) -> Inventory:
+def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> Inventory:
     """All that a process has mapped.
 
     Raises:
         NoSuchProcessError, PermissionRefusedError: its mappings cannot be read.
     """
-    from flametap.symbols.files import TargetFiles
     from flametap.symbols.inventory import Inventory, mapped_modules
 
     try:
@@ -149,11 +155,22 @@ def of_process(pid: int, symbol_dirs: Sequence[str]) -> Inventory:
             f"process {pid} has nothing mapped: it has ended, or belongs to the kernel",
             "`flametap ps` lists processes",
         )
-    found = Inventory(TargetFiles(pid, symbol_dirs))
+    found = Inventory(files_of(pid, symbol_dirs, asked))
     for module, ranges in modules:
         found.add(module, ranges=ranges)
     found.add_generated(pid)
     return found
+
+
+def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) -> TargetFiles:
+    """The files of a process, or of this machine."""
+    from flametap.symbols.files import TargetFiles
+
+    if not asked:
+        return TargetFiles(pid, symbol_dirs)
+    from flametap.symbols.debuginfod import client
+
+    return TargetFiles(pid, symbol_dirs, client(asked))
 
 
 # -- how it looks ---------------------------------------------------------------------------------

@@ -24,7 +24,14 @@ def is_too_large(with_dwarf: Image | None) -> bool:
     return with_dwarf is not None and with_dwarf.elf.debug_info_bytes > MAX_DEBUG_INFO_BYTES
 
 
-def advice(image: Image, debug: Image | None, resolver: ModuleResolver, remedy: str = "") -> str:
+def advice(
+    image: Image,
+    debug: Image | None,
+    resolver: ModuleResolver,
+    remedy: str = "",
+    *,
+    servers_were_asked: bool = False,
+) -> str:
     """For a module whose symbol tables are read; ``""`` when nothing is missing.
 
     Args:
@@ -32,6 +39,7 @@ def advice(image: Image, debug: Image | None, resolver: ModuleResolver, remedy: 
         debug: its separate debug file, if there is one.
         resolver: what came of their symbol tables.
         remedy: how the distribution brings its debug file, if that is known.
+        servers_were_asked: debuginfod is no remedy.
     """
     with_dwarf = debug_image(image, debug)
     if is_too_large(with_dwarf):
@@ -52,7 +60,8 @@ def advice(image: Image, debug: Image | None, resolver: ModuleResolver, remedy: 
     build_id = image.elf.build_id
     which = f" for build-id {build_id}" if build_id else ""
     remedy = remedy or "install its debug package"
-    return f"stripped: {what}; {remedy}, use --debuginfod, or give --symbol-dir a file{which}"
+    ask = "" if servers_were_asked else ", use --debuginfod"
+    return f"stripped: {what}; {remedy}{ask}, or give --symbol-dir a file{which}"
 
 
 def _apple_advice(file: MachOFile, resolver: ModuleResolver) -> str:

@@ -59,6 +59,7 @@ class TargetFiles:
         roots: prefixes that give a path of the target's a meaning here, the likeliest first; they
             hold in other processes of ours, too.
         symbol_dirs: as given.
+        asks_servers: whether there are servers to ask.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class TargetFiles:
         self.roots = tuple(dict.fromkeys((self._root, "")))
         self.symbol_dirs = tuple(symbol_dirs)
         self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
+        self.asks_servers = debuginfod is not None
         self._debuginfod = debuginfod
         self._packages = Packages(self._root)
         self._rejected: dict[int, list[str]] = {}

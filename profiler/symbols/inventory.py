@@ -8,7 +8,8 @@ keeps to itself is a note on the module.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.table import JIT_MODULE, SymbolTable
 
 PAGE_BYTES = 4096
+FETCHED_AT_ONCE = 4
 GENERATED_WAIT_S = 10.0  # a perf map of 10^6 lines takes one second
 # Mapped twice by runtimes that make code: no files with symbols.
 SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
@@ -71,6 +73,7 @@ class ModuleSymbols:
         missing: what could be better, and the remedy; "" if nothing.
         rejected: a line for each file that was found and is not the right one.
         ranges: where a process has it mapped.
+        own, debug: its file and its debug file, open.
     """
 
     module: Module
@@ -84,14 +87,15 @@ class ModuleSymbols:
     rejected: list[str] = field(default_factory=list)
     package: str = ""  # how the distribution brings its debug file
     ranges: list[Range] = field(default_factory=list)
-    _images: list[Image] = field(default_factory=list)
+    own: Image | None = None
+    debug: Image | None = None
     _resolver: ModuleResolver | None = None
 
     def close(self) -> None:
         """Closes the files."""
-        for image in self._images:
-            image.close()
-        self._images.clear()
+        for image in (self.own, self.debug):
+            if image is not None:
+                image.close()
 
 
 class Inventory:
@@ -145,6 +149,26 @@ class Inventory:
         found.lines = "lines" if source.has_lines else ""
         self.modules.append(found)
 
+    def fetch(self) -> None:
+        """Asks the servers for what modules lack, a few at a time, and looks at those anew."""
+        lacking = [
+            found
+            for found in self.modules
+            if self._files.can_fetch(found.module, found.own, found.debug)
+        ]
+        with ThreadPoolExecutor(FETCHED_AT_ONCE) as pool:
+            try:
+                list(pool.map(lambda f: self._files.fetch(f.module, f.own, f.debug), lacking))
+            except BaseException:
+                self._files.stop_fetching()
+                raise
+        for found in lacking:
+            own, found.own = found.own, None
+            found.close()
+            again = look_at(found.module, self._files, own)
+            again.ranges = found.ranges
+            self.modules[self.modules.index(found)] = again
+
     def resolve(self, found: ModuleSymbols, file_addrs: Sequence[int]) -> list[tuple[Frame, ...]]:
         """The frames at each address of one of the modules, outermost first; none at all for a
         module that could not be opened. Reads its debug information first, which takes seconds for
@@ -161,7 +185,7 @@ class Inventory:
             return [tuple(self._table.frames(first + i)) for i in range(len(file_addrs))]
         if found._resolver is None:
             return [()] * len(file_addrs)
-        with_dwarf = next((image for image in found._images if image.elf.debug_info_bytes), None)
+        with_dwarf = debug_image(found.own, found.debug)
         if with_dwarf is not None and found.module.module_id not in self._was_read:
             self._was_read.add(found.module.module_id)
             if self._debug_info is None:
@@ -198,17 +222,15 @@ def look_at(module: Module, files: TargetFiles, own: Image | None = None) -> Mod
     except FilesError as error:
         found.missing = str(error)
         return found
-    found._images.append(own)
+    found.own = own
     found.format, found.build_id = own.elf.format_name, own.elf.build_id
     found.machine = machine_name(own.elf)
     try:
         debug = None
         if not own.elf.debug_info_bytes:
-            debug = files.open_debug_file(module, own.elf)
-            if debug is not None:
-                found._images.append(debug)
+            debug = found.debug = files.open_debug_file(module, own.elf)
         found._resolver = ModuleResolver(module, own.elf, None if debug is None else debug.elf)
-        _describe(found, own, debug, found._resolver, files.remedy)
+        _describe(found, own, debug, found._resolver, files)
     except ObjectError as error:
         found.missing = f"symbols cannot be read: {error}"
     found.rejected = files.rejected(module)
@@ -220,7 +242,7 @@ def _describe(
     own: Image,
     debug: Image | None,
     resolver: ModuleResolver,
-    remedy: Callable[[Module], str],
+    files: TargetFiles,
 ) -> None:
     found.functions = resolver.name_count
     names_from = own
@@ -246,10 +268,11 @@ def _describe(
     if found.module.path == VDSO_PATH:  # exports all it has, and nobody has more
         return
     if with_dwarf is None and resolver.tables != "gopclntab":
-        found.package = remedy(found.module)
+        found.package = files.remedy(found.module)
     # What a recording waits for, or what the sources tell already, is not missing.
     if found.lines != "inlines" or is_too_large(with_dwarf):
-        found.missing = advice(own, debug, resolver, found.package)
+        asked = files.asks_servers
+        found.missing = advice(own, debug, resolver, found.package, servers_were_asked=asked)
 
 
 def _source(what: str, image: Image) -> Source:

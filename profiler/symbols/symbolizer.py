@@ -286,7 +286,8 @@ class Symbolizer:
         """What a module lacks, how to get it, and what was found in its place."""
         told = work.note
         if work.image is not None and resolver is not None:
-            told = advice(work.image, work.debug, resolver, remedy)
+            asked = self._files.asks_servers
+            told = advice(work.image, work.debug, resolver, remedy, servers_were_asked=asked)
         if work.debug_cost():
             return told
         return "; ".join(filter(None, (told, *self._files.rejected(work.module))))

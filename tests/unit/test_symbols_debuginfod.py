@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from debuginfodserver import Request, Server, serving
+from flametap.cli.group import run as run_command
 from flametap.model import Frame, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.debuginfod import FEDERATION, Debuginfod, client, is_server, known_servers
@@ -27,7 +28,8 @@ static int inner(int n) { return n * 3 + 1; }
 int outer(int n) { return inner(n) ^ 5; }
 int main(int count, char **arguments) { (void)arguments; return outer(count); }
 """
-QUICK = Limits(connect_s=2.0, stall_s=0.3, total_s=2.0, size_bytes=1 << 20)
+PATIENT = Limits(size_bytes=1 << 20)
+QUICK = Limits(stall_s=0.3, size_bytes=1 << 20)
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def stripped(tmp_path: Path) -> tuple[Path, str, bytes]:
 
 
 def ask(
-    servers: list[str], cache: Path, build_id: str, limits: Limits = QUICK
+    servers: list[str], cache: Path, build_id: str, limits: Limits = PATIENT
 ) -> tuple[bool, list[str]]:
     """Whether the debug file was had, and what was said."""
     problems: list[str] = []
@@ -99,7 +101,7 @@ def test_next_server_is_asked_when_one_is_of_no_use(
     with serving() as other:
         other.answers[build_id, "debuginfo"] = contents
         server.answers[build_id, "debuginfo"] = Request.hang
-        found, problems = ask([server.url, other.url], tmp_path / "cache", build_id)
+        found, problems = ask([server.url, other.url], tmp_path / "cache", build_id, QUICK)
         assert found
         assert "silent" in problems[0]
 
@@ -171,7 +173,8 @@ def test_bad_server_leads_to_a_note_and_no_file(
     if how == "cuts silently":
         server.answers[build_id, "debuginfo"] = with_section_beyond_the_end(contents)
     cache = tmp_path / "cache"
-    found, problems = ask([server.url], cache, build_id)
+    limits = QUICK if "0.3 s" in message or how == "drips its body" else PATIENT
+    found, problems = ask([server.url], cache, build_id, limits)
     assert not found
     assert len(problems) == 1
     assert message in problems[0]
@@ -359,7 +362,7 @@ def test_common_file_of_dwz_is_fetched(server: Server, tmp_path: Path) -> None:
     common_id = open_elf(common).build_id
     server.answers[common_id, "debuginfo"] = common.read_bytes()
     common.unlink()
-    debuginfod = Debuginfod([server.url], DebuginfodCache(tmp_path / "cache"), QUICK)
+    debuginfod = Debuginfod([server.url], DebuginfodCache(tmp_path / "cache"), PATIENT)
     files = TargetFiles(None, debuginfod=debuginfod)
     module = module_of(programs[0])
     own = files.open_module(module)
@@ -383,7 +386,7 @@ def test_program_that_is_gone_is_fetched(
     server.answers[build_id, "debuginfo"] = contents
     module = module_of(program)
     program.unlink()
-    debuginfod = Debuginfod([server.url], DebuginfodCache(tmp_path / "cache"), QUICK)
+    debuginfod = Debuginfod([server.url], DebuginfodCache(tmp_path / "cache"), PATIENT)
     files = TargetFiles(None, debuginfod=debuginfod)
     with pytest.raises(FilesError):
         files.open_module(module)
@@ -394,3 +397,25 @@ def test_program_that_is_gone_is_fetched(
     assert debug is not None
     for image in (own, debug):
         image.close()
+
+
+def test_command_symbols_asks_too(
+    server: Server,
+    stripped: tuple[Path, str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program, build_id, contents = stripped
+    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+    command = ["symbols", str(program), "--debuginfod-url", server.url]
+    assert run_command(command) == 0
+    told = capsys.readouterr().out
+    assert "does not have it" in told
+    assert "use --debuginfod" not in told
+    (tmp_path / "cache" / build_id / "debuginfo").unlink()
+    server.answers[build_id, "debuginfo"] = contents
+    assert run_command(command) == 0
+    assert "(debuginfod)" in capsys.readouterr().out
+    assert run_command(["symbols", str(program)]) == 0
+    assert "use --debuginfod" in capsys.readouterr().out
