@@ -16,6 +16,7 @@ from flametap.symbols.cache import DiskCache, entry_key
 from flametap.symbols.callgraph import CallGraph
 from flametap.symbols.files import TargetFiles
 from flametap.symbols.job import DebugJob
+from flametap.symbols.layers import Layers, unpack
 from flametap.symbols.lines import LinesError, LineSource
 from flametap.symbols.openfile import Image, OpenFile
 from flametap.symbols.symcachetable import VERSIONS, SymcacheTable, version_of
@@ -31,6 +32,9 @@ def open_symcache(payload: bytes, base_addr: int) -> LineSource:
     Raises:
         LinesError: it is none, or damaged.
     """
+    parts = unpack(payload)
+    if parts:
+        return Layers([open_symcache(part, base_addr) for part in parts])
     if version_of(payload) in VERSIONS:
         return SymcacheTable(payload, base_addr)
     # A newer library wrote it: slower, but by its own rules.

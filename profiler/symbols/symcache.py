@@ -20,11 +20,13 @@ from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.merge import is_scattered, merge
 from flametap.symbols.dwarf.split import SplitPlaces
+from flametap.symbols.dwarf.unclaimed import unclaimed
 from flametap.symbols.job import Built, DebugJob
+from flametap.symbols.layers import pack
 from flametap.symbols.lines import Chain, LinesError, SourceFrame
 from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import open_image
-from flametap.symbols.symcachetable import tidy_path
+from flametap.symbols.symcachetable import VERSIONS, SymcacheTable, tidy_path, version_of
 
 FORMAT_VERSION = cast(int, SYMCACHE_LATEST_VERSION)
 
@@ -100,7 +102,8 @@ def build_symcache(job: DebugJob) -> Built:
     except (ObjectError, OSError):
         pass  # a format that symbolic may know
     try:
-        return Built(build(job.debug, job.base_addr, job.build_id).to_bytes(), note)
+        whole = build(job.debug, job.base_addr, job.build_id).to_bytes()
+        return Built(_with_unclaimed(job, whole), note)
     except LinesError as error:
         # One damaged entry is enough for symbolic to give up the whole file.
         try:
@@ -122,6 +125,24 @@ def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = 
         return Symcache((right or objects)[0].make_symcache(), base_addr)
     except (SymbolicError, OSError, LookupError, RuntimeError) as error:
         raise LinesError(f"damaged debug information: {_first_line(error)}") from error
+
+
+def _with_unclaimed(job: DebugJob, whole: bytes) -> bytes:
+    """The symcache, and where functions have lines and no entry, another one behind it."""
+    table = load(whole, job.base_addr) if version_of(whole) not in VERSIONS else None
+    lookup_many = (table or SymcacheTable(whole, job.base_addr)).lookup_many
+    try:
+        image = open_image(job.debug, via=job.debug, build_id=job.build_id)
+        try:
+            more = unclaimed(image.elf, lookup_many)
+        finally:
+            image.close()
+        if more is None:
+            return whole
+        behind = _build(lambda: Archive.from_bytes(more), job.base_addr)
+    except (DwarfError, ObjectError, IndexError, OSError, LinesError):
+        return whole  # an extra: nothing is lost without it
+    return pack([whole, behind.to_bytes()])
 
 
 def _merged(job: DebugJob, wanted: Callable[[ObjectFile], bool]) -> Built | None:

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ from flametap.symbols.dwarf.split import SplitPlaces, is_skeleton
 from flametap.symbols.dwarf.units import DwarfFile
 from flametap.symbols.elf import from_bytes
 from flametap.symbols.job import Built, DebugJob
-from flametap.symbols.lines import Chain, LinesError
+from flametap.symbols.layers import Layers, pack, unpack
+from flametap.symbols.lines import Chain, LinesError, SourceFrame
 from flametap.symbols.objectfile import ObjectError
 from flametap.symbols.resolver import ModuleResolver
 from line_oracle import compare
@@ -354,6 +355,51 @@ def test_one_damaged_entry_costs_what_follows_it_and_no_more(tmp_path: Path) -> 
     assert [(frame.symbol, frame.line) for frame in found] == [("second", 1)]
     assert "damaged" in note
     assert second.end > first.end
+
+
+FOLDED = """
+#include <stdlib.h>
+int first(int n) { int s = 0; for (int i = 0; i < n; i++) s += rand() % (i + 1); return s; }
+int second(int n) { int s = 0; for (int i = 0; i < n; i++) s += rand() % (i + 1); return s; }
+int (*volatile choice[])(int) = {first, second};
+int main(int argc, char **argv) { return choice[argc % 2](argc); }
+"""
+
+
+def test_a_folded_function_without_entry_has_its_line(tmp_path: Path) -> None:
+    program = built(tmp_path, "one", FOLDED)
+    found = symbols(program)
+    entries = {name: start for name, (start, _) in found.items() if name in ("first", "second")}
+    alone = symcache.build(str(program), 0).lookup_many(list(entries.values()))
+    assert () in alone  # GCC left one of them without an entry
+    lines = open_symcache(build(program).payload, 0).lookup_many(list(entries.values()))
+    assert [chain[-1].line for chain in lines] == [3, 4]
+    assert outer_names(program, build(program), list(entries.values())) == {"first", "second"}
+
+
+class Known:
+    """A source of lines that knows some addresses."""
+
+    def __init__(self, **names: int) -> None:
+        self._chains = {at: (SourceFrame(name, "/a.c", at),) for name, at in names.items()}
+
+    def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
+        return [self._chains.get(address, ()) for address in file_addrs]
+
+
+def test_layers_answer_in_order() -> None:
+    layers = Layers([Known(one=1, two=2), Known(other_two=2, three=3)])
+    chains = layers.lookup_many([3, 2, 9, 1])
+    assert [[f.symbol for f in chain] for chain in chains] == [["three"], ["two"], [], ["one"]]
+
+
+def test_damaged_layers_are_an_error_of_ours(tmp_path: Path) -> None:
+    parts = [build(built(tmp_path, "one", ONE)).payload] * 2
+    assert unpack(pack(parts)) == parts
+    assert unpack(parts[0]) == []
+    for payload in (pack(parts)[:-1], pack(parts)[:15], pack([b"SYMC", parts[0]])):
+        with pytest.raises(LinesError):
+            open_symcache(payload, 0)
 
 
 def test_what_is_no_object_file_is_an_error_of_ours(tmp_path: Path) -> None:

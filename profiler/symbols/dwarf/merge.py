@@ -13,14 +13,14 @@ import time
 from dataclasses import dataclass
 
 from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError, Values
+from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.functions import Names, walk
 from flametap.symbols.dwarf.sections import load, read_section
 from flametap.symbols.dwarf.split import SplitPlaces, SplitUnits, is_skeleton
 from flametap.symbols.dwarf.units import DwarfFile, Unit
-from flametap.symbols.dwarf.writer import Writer
+from flametap.symbols.dwarf.writer import Writer, line_table_of
 from flametap.symbols.links import alt_link
-from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.objectfile import ObjectFile
 
 DEADLINE_S = 300.0
 
@@ -99,7 +99,7 @@ def _write_units(
             if abbreviation.tag not in (dw.TAG_COMPILE_UNIT, dw.TAG_SKELETON_UNIT):
                 continue
             extent = unit.ranges(values)
-            line_table = _line_table(line, values)
+            line_table = line_table_of(line, values)
             source = split.find(unit) if is_skeleton(unit) else None
             texts = [unit.text(values.get(at)) or b"" for at in (dw.AT_NAME, dw.AT_COMP_DIR)]
         except (DwarfError, IndexError):
@@ -113,18 +113,6 @@ def _write_units(
         writer.end_unit(extent)
         _forget(source)
     return damaged
-
-
-def _line_table(line: bytes, values: Values) -> int | None:
-    """Where a unit's line table is; ``None`` if nothing there could be one."""
-    offset = values.get(dw.AT_STMT_LIST, (0, None))[1]
-    if not isinstance(offset, int) or offset + 12 > min(len(line), 1 << 32):
-        return None
-    length, start = int.from_bytes(line[offset : offset + 4], "little"), offset + 4
-    if length == 0xFFFFFFFF:
-        length, start = int.from_bytes(line[offset + 4 : offset + 12], "little"), offset + 12
-    version = int.from_bytes(line[start : start + 2], "little")
-    return offset if 2 <= version <= 5 and start + length <= len(line) else None
 
 
 def _forget(unit: Unit | None) -> None:
@@ -155,6 +143,3 @@ def _note(split: SplitUnits, names: Names, alt_name: str, damaged: int) -> str:
     if damaged:
         notes.append(f"damaged debug information in {damaged} of its units")
     return "; ".join(notes)
-
-
-__all__ = ["DwarfError", "Merged", "ObjectError", "is_scattered", "merge"]

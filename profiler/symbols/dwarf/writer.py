@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.attributes import DwarfError, Values
 from flametap.symbols.lines import UNCLAIMED
 
 # Deeper than any compiler inlines; the reader of the result goes down by recursion.
@@ -160,6 +160,18 @@ class Writer:
             if len(self._strings) > _MAX_SECTION_BYTES:
                 raise DwarfError("too many names")
         return offset
+
+
+def line_table_of(line: bytes, values: Values) -> int | None:
+    """Where a unit's line table is; ``None`` if nothing there could be one."""
+    offset = values.get(dw.AT_STMT_LIST, (0, None))[1]
+    if not isinstance(offset, int) or offset + 12 > min(len(line), 1 << 32):
+        return None
+    length, start = int.from_bytes(line[offset : offset + 4], "little"), offset + 4
+    if length == 0xFFFFFFFF:
+        length, start = int.from_bytes(line[offset + 4 : offset + 12], "little"), offset + 12
+    version = int.from_bytes(line[start : start + 2], "little")
+    return offset if 2 <= version <= 5 and start + length <= len(line) else None
 
 
 def _gaps(extent: list[tuple[int, int]], claimed: list[tuple[int, int]]) -> list[tuple[int, int]]:

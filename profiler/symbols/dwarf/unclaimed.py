@@ -1,0 +1,133 @@
+"""Lines for functions that debug information has no entry of.
+
+GCC folds equal functions into one, and where their addresses have to differ it leaves a second
+body that has rows in the line table and no entry (libpython: 0.3 % of the code). symbolic gives
+lines only within functions. So these are written as functions of their own, without a name: the
+symbol table has it.
+
+The list of address ranges of each unit (``.debug_aranges``) leads to its line table without
+reading the units. clang does not write it, and does not fold either.
+
+Source: DWARF 5, section 6.1.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flametap.symbols.dwarf import constants as dw
+from flametap.symbols.dwarf.sections import load, read_section
+from flametap.symbols.dwarf.units import Unit
+from flametap.symbols.dwarf.writer import Writer, line_table_of
+from flametap.symbols.lines import UNCLAIMED, Chain
+from flametap.symbols.objectfile import ObjectFile
+
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),
+     ("size", "<u8")]
+)  # fmt: skip
+_STT_FUNC = 2
+_HIGHEST = 1 << 62
+_MAX_FUNCTIONS = 1 << 17  # more would mean that the debug information is of no use at all
+
+_Numbers = NDArray[np.int64]
+
+
+def unclaimed(elf: ObjectFile, lookup_many: Callable[[Sequence[int]], list[Chain]]) -> bytes | None:
+    """An ELF file with DWARF for the functions of ``.symtab`` without lines.
+
+    Args:
+        elf: the file with DWARF and symbols.
+        lookup_many: the chains that are known at addresses.
+
+    Returns:
+        ``None`` if all functions have lines, or none could be added.
+
+    Raises:
+        DwarfError, ObjectError, IndexError: damaged.
+    """
+    starts, ends, units = _aranges(read_section(elf, ".debug_aranges"))
+    functions = _functions(elf)
+    if not len(starts) or not len(functions):
+        return None
+    places = np.searchsorted(starts, functions[:, 0], side="right") - 1
+    inside = (places >= 0) & (functions[:, 0] < ends[places])
+    functions, places = functions[inside], places[inside]
+    chains = lookup_many(functions[:, 0].tolist())
+    without = np.array([not chain for chain in chains], bool)
+    if not without.any() or without.sum() > _MAX_FUNCTIONS:
+        return None
+    by_unit: dict[int, list[tuple[int, int]]] = {}
+    for (start, end), unit in zip(
+        functions[without].tolist(), units[places[without]].tolist(), strict=True
+    ):
+        by_unit.setdefault(unit, []).append((start, end))
+    return _write(elf, by_unit)
+
+
+def _write(elf: ObjectFile, by_unit: dict[int, list[tuple[int, int]]]) -> bytes | None:
+    file = load(elf)
+    line = read_section(elf, ".debug_line")
+    writer = Writer(file.strings)
+    written = 0
+    for unit in file.units:
+        functions = by_unit.get(unit.offset)
+        line_table = None if functions is None else line_table_of(line, unit.root[1])
+        if functions is None or line_table is None:
+            continue
+        writer.begin_unit(_text(unit, dw.AT_NAME), _text(unit, dw.AT_COMP_DIR), line_table)
+        for function in functions:
+            writer.function(UNCLAIMED.encode(), [function])
+            writer.end()
+        writer.end_unit([])
+        written += len(functions)
+    if not written:
+        return None
+    return writer.elf(elf.machine, elf.base_addr, line, file.line_strings)
+
+
+def _text(unit: Unit, attribute: int) -> bytes:
+    return unit.text(unit.root[1].get(attribute)) or b""
+
+
+def _functions(elf: ObjectFile) -> _Numbers:
+    """Start and end of each function in ``.symtab``."""
+    data = read_section(elf, ".symtab")
+    rows = np.frombuffer(data, _SYMBOL, len(data) // _SYMBOL.itemsize)
+    rows = rows[
+        (rows["info"] & 15 == _STT_FUNC)
+        & (rows["section"] != 0)
+        & (rows["size"] > 0)
+        & (rows["size"] < _HIGHEST)
+        & (rows["value"] < _HIGHEST)
+    ]
+    pairs = np.stack((rows["value"], rows["value"] + rows["size"]), axis=1).astype(np.int64)
+    return np.unique(pairs, axis=0)
+
+
+def _aranges(data: bytes) -> tuple[_Numbers, _Numbers, _Numbers]:
+    """Start, end and unit (an offset of ``.debug_info``) of each range, by start."""
+    parts: list[_Numbers] = []
+    offset = 0
+    while offset + 12 <= len(data):
+        length, version, unit, address_size, segment_size = struct.unpack_from(
+            "<IHIBB", data, offset
+        )
+        end = offset + 4 + length
+        if length == 0xFFFFFFFF or end > len(data):
+            break  # 64-bit DWARF, or damaged
+        if version == 2 and address_size == 8 and segment_size == 0:
+            pairs = np.frombuffer(data[offset + 16 : end], "<u8")  # aligned to twice an address
+            pairs = pairs[: len(pairs) // 2 * 2].reshape(-1, 2)
+            pairs = pairs[(pairs[:, 1] > 0) & (pairs < _HIGHEST).all(axis=1)].astype(np.int64)
+            parts.append(
+                np.column_stack((pairs[:, 0], pairs.sum(axis=1), np.full(len(pairs), unit)))
+            )
+        offset = end
+    table = np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    return table[:, 0], table[:, 1], table[:, 2]
