@@ -59,7 +59,7 @@ class DebugFiles:
         link = debug_link(own)
 
         def reason_against(image: Image) -> str:
-            if own.build_id:
+            if own.build_id and image.elf.build_id:
                 reason = _other_build(image.elf.build_id, own.build_id)
             elif link is None or image.file is None or image.file.crc32() != link.crc32:
                 reason = "is of another build (CRC)"
@@ -135,6 +135,8 @@ class DebugFiles:
                     f"{folder}/{link}",
                     f"{folder}/.debug/{link}",
                     f"{DEBUG_DIR}{folder}/{link}",
+                    # Packaged when /lib was no link into /usr yet.
+                    f"{DEBUG_DIR}{folder.removeprefix('/usr')}/{link}",
                 ):
                     yield root, path, "debug link"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,15 +39,19 @@ def server() -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a stripped program and its debug file."""
+    folder = tmp_path_factory.mktemp("debuginfod")
+    split_debug(compile_object(folder, SOURCE, "-g", "-O2"), folder / "debug")
+    return folder
+
+
 @pytest.fixture
-def stripped(tmp_path: Path) -> tuple[Path, str, bytes]:
+def stripped(built: Path, tmp_path: Path) -> tuple[Path, str, bytes]:
     """A stripped program, its build-id, and its debug file, which only a server has."""
-    program = compile_object(tmp_path, SOURCE, "-g", "-O2")
-    debug = tmp_path / "debug"
-    split_debug(program, debug)
-    contents = debug.read_bytes()
-    debug.unlink()
-    return program, open_elf(program).build_id, contents
+    program = Path(shutil.copy(built / "program", tmp_path))
+    return program, open_elf(program).build_id, (built / "debug").read_bytes()
 
 
 def ask(
