@@ -16,6 +16,7 @@ from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import open_image
 
 DEADLINE_S = 120.0
+MAX_INFO_BYTES = 160 << 20  # unpacked; 5 MB/s
 _SYMBOL = struct.Struct("<IBBHQQ")
 _STT_FUNC = 2
 
@@ -36,7 +37,10 @@ def build_calls(job: DebugJob) -> Built:
     try:
         alt = load(images[1].elf) if len(images) > 1 and alt_link(images[0].elf) else None
         main = load(images[0].elf, alt=alt)
-        return Built(read_calls(main, _global_functions(images[0].elf), check))
+        if len(main.info) > MAX_INFO_BYTES:
+            raise LinesError("too much debug information to read calls from")
+        elf = images[0].elf
+        return Built(read_calls(main, _global_functions(elf), elf.at_addr, check))
     except (DwarfError, ObjectError) as error:
         raise LinesError(str(error)) from error
     finally:

@@ -9,7 +9,7 @@ rule of GDB's tail call frames, with the difference that GDB does not ask whethe
 
 Made from DWARF by :mod:`flametap.symbols.dwarf.callsites`, kept on disk.
 
-File: ``FTCALLS1``, then per array of ``_ARRAYS`` its length as u64, then their elements, each
+File: ``FTCALLS2``, then per array of ``_ARRAYS`` its length as u64, then their elements, each
 array aligned to 8 bytes.
 """
 
@@ -28,7 +28,7 @@ from flametap.symbols.lines import LinesError
 UNKNOWN = -1  # through a pointer
 ELSEWHERE = -2  # another module
 
-_MAGIC = b"FTCALLS1"
+_MAGIC = b"FTCALLS2"
 # name → type. Functions are numbered; goals are sets of functions, goal 0 is unknown.
 _ARRAYS: dict[str, str] = {
     "entries": "<u8",  # per function, its first address

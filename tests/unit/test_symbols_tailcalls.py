@@ -103,6 +103,40 @@ def test_code_of_which_not_all_calls_are_told(tmp_path: Path) -> None:
     assert lost(graph, program, "first", "last") == []
 
 
+UNTOLD = """
+template <class T> struct Way { static void go(unsigned long n); };
+extern "C" { extern volatile unsigned turn; void last(unsigned long n); }
+#ifdef SECOND
+template <class T> __attribute__((noinline)) void Way<T>::go(unsigned long n) { turn++; last(n); }
+template struct Way<int>;
+volatile unsigned turn;
+void last(unsigned long n) { while (n--) turn++; }
+#else
+extern template struct Way<int>;
+extern "C" {
+__attribute__((noinline)) void other(unsigned long n) { turn++; last(n); }
+__attribute__((noinline)) void either(unsigned long n)
+{
+    if (turn & 1) other(n); else Way<int>::go(n);
+}
+}
+int main() { either(9); turn++; other(9); turn++; return 0; }
+#endif
+"""
+
+
+@pytest.mark.needs("clang", "readelf")
+def test_clang_leaves_out_calls_and_says_that_all_are_there(tmp_path: Path) -> None:
+    source, program = tmp_path / "untold.cc", tmp_path / "untold"
+    source.write_text(UNTOLD)
+    for part in ("FIRST", "SECOND"):
+        run(["clang++", "-g", "-O2", "-c", f"-D{part}", str(source), "-o", f"{program}.{part}"])
+    run(["clang++", f"{program}.FIRST", f"{program}.SECOND", "-o", str(program)])
+    graph = graph_of(program)
+    assert lost(graph, program, "other", "last") == ["other"]
+    assert lost(graph, program, "either", "last") == [], "by Way<int>::go, of which nothing is said"
+
+
 @pytest.mark.needs("gcc", "gdb", "readelf")
 def test_gdb_sees_the_same_frames(tmp_path: Path) -> None:
     program = build(tmp_path, "gcc")

@@ -8,11 +8,15 @@ A call names the entry of a function, which may be the function itself, what sev
 have in common (``f`` and ``f.constprop.0``), or a declaration; the latter is looked up by its
 linkage name, in the symbol table (which knows the aliases) and among the functions of the file.
 
+GCC says that all calls are told where they are. LLVM says so even where it leaves out jumps through
+memory and to functions that it has no entry for; there the code itself is searched for jumps.
+
 Source: DWARF 5, sections 3.3.1.1 and 3.4.1; for version 4 the GCC wiki, "call_site".
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Mapping
 
@@ -38,20 +42,33 @@ _ALL_TAIL_CALLS = (
     dw.AT_GNU_ALL_TAIL_CALL_SITES,
 )
 _NO_FUNCTION = -1
+# jmp rel32; jcc rel32; jmp and jcc rel8; jmp through a register or memory.
+_JUMP = re.compile(
+    rb"(?:\xe9|\x0f[\x80-\x8f])(?=(.{4}))|[\xeb\x70-\x7f](?=(.))"
+    rb"|\xff[\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]",
+    re.DOTALL,
+)
+# A displacement that leads further away is none: the bytes are part of something else.
+_FAR_BYTES = 1 << 28
+
+Code = Callable[[int, int], bytes]
 
 
-def read_calls(main: DwarfFile, symbols: Mapping[bytes, int], check: Callable[[], None]) -> bytes:
+def read_calls(
+    main: DwarfFile, symbols: Mapping[bytes, int], code: Code, check: Callable[[], None]
+) -> bytes:
     """All calls of a program, packed for :class:`flametap.symbols.callgraph.CallGraph`.
 
     Args:
         main: its debug information.
         symbols: file_addr of its global functions by name.
+        code: file_addr and size → bytes of its code, ``b""`` where they are not in the file.
         check: called for each function; may raise to break off.
 
     Raises:
         DwarfError: there are no units that can be read.
     """
-    calls = _Calls(symbols, check)
+    calls = _Calls(symbols, code, check)
     damaged = 0
     for unit in main.units:
         if unit.kind in (dw.UT_TYPE, dw.UT_PARTIAL):
@@ -68,12 +85,14 @@ def read_calls(main: DwarfFile, symbols: Mapping[bytes, int], check: Callable[[]
 
 
 class _Calls:
-    def __init__(self, symbols: Mapping[bytes, int], check: Callable[[], None]) -> None:
+    def __init__(self, symbols: Mapping[bytes, int], code: Code, check: Callable[[], None]) -> None:
         self._symbols = symbols
+        self._code = code
         self._check = check
         self._names = Names()
         self.entries: list[int] = []  # file_addr of each function
-        self._is_told = bytearray()  # whether all its tail calls are
+        self._is_told = bytearray()  # whether all its tail calls are, by what the compiler says
+        self._to_search: list[int] = []  # functions whose compiler's word does not count
         self._ranges: list[tuple[int, int, int]] = []  # start, end, function
         self._function_at: dict[int, int] = {}  # by entry: linked once, described by many units
         self._functions_of: dict[_Key, set[int]] = {}  # by what a call may name
@@ -147,6 +166,9 @@ class _Calls:
             function = self._function_at[start] = len(self.entries)
             self.entries.append(start)
             self._is_told.append(any(attribute in values for attribute in _ALL_TAIL_CALLS))
+            producer = unit.text(unit.root[1].get(dw.AT_PRODUCER)) or b""
+            if not producer.startswith(b"GNU "):
+                self._to_search.append(function)
             self._ranges += [(start, end, function) for start, end in ranges]
         is_external = False
         for key, its_values in self._line_of_references(unit, entry, values):
@@ -218,8 +240,59 @@ class _Calls:
             return (self._function_at[addr],)
         return tuple(sorted(self._by_name.get(name, ()))) or (ELSEWHERE,)
 
+    def _search_code(self) -> None:
+        """Finds functions with jumps out that are not told."""
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        for start, end, function in self._ranges:
+            ranges.setdefault(function, []).append((start, end))
+        told: dict[int, list[int]] = {}
+        for function, addr, _ in self._tails:
+            told.setdefault(function, []).append(addr)
+        for function in self._to_search:
+            if self._is_told[function]:
+                jumps = frozenset(told.get(function, ()))
+                own = ranges[function]
+                self._is_told[function] = all(
+                    self._are_jumps_told(start, end, own, jumps) for start, end in own
+                )
+
+    def _are_jumps_told(
+        self, start: int, end: int, own: list[tuple[int, int]], told: frozenset[int]
+    ) -> bool:
+        """Whether every jump out of a piece of a function is among those told.
+
+        Bytes in the middle of instructions are taken for jumps, too: then too little is believed.
+        Near jumps count if they lead to a function's entry, or hardly any code would pass.
+        """
+        code = self._code(start, end - start)
+        if len(code) != end - start:
+            return False
+        for jump in _JUMP.finditer(code):
+            addr = start + jump.start()
+            far, near = jump[1], jump[2]
+            operand = far or near or b""
+            after = start + jump.end() + len(operand)
+            if not operand:
+                after += _operand_size(code, jump.start() + 1)
+            # Where the jump begins, a prefix before it, or its last byte.
+            if addr in told or addr - 1 in told or after - 1 in told:
+                continue
+            displacement = int.from_bytes(operand, "little", signed=True)
+            goal = after + displacement
+            if near:
+                if goal in self._function_at and goal != own[0][0]:
+                    return False
+            elif not far:
+                return False  # may be a switch; may be not
+            elif abs(displacement) < _FAR_BYTES and not any(
+                first <= goal < last for first, last in own
+            ):
+                return False
+        return True
+
     def packed(self) -> bytes:
         """Everything, in arrays."""
+        self._search_code()
         members, first = array("i"), array("I", [0])
         for goal in self._goals:
             members.extend((UNKNOWN,) if goal is None else self._functions_meant(*goal))
@@ -241,3 +314,16 @@ class _Calls:
             goal_first=first,
             goal_members=members,
         )
+
+
+def _operand_size(code: bytes, place: int) -> int:
+    """Bytes behind the ModRM byte at ``place``: SIB and displacement."""
+    modrm = code[place]
+    mode, base = modrm >> 6, modrm & 7
+    if mode == 3:
+        return 0
+    size = 0
+    if base == 4:
+        size = 1
+        base = code[place + 1] & 7 if place + 1 < len(code) else 0
+    return size + (1 if mode == 1 else 4 if mode == 2 or base == 5 else 0)
