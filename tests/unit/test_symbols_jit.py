@@ -132,6 +132,19 @@ def test_address_keeps_the_name_it_had_when_it_was_seen(
     assert [names(table, i) for i in range(3)] == [["first"], ["late"], ["second"]]
 
 
+def test_names_of_a_map_written_anew_are_the_new_ones(
+    table: SymbolTable, make: Make, perf_map: Path
+) -> None:
+    perf_map.write_text(f"{BASE:x} 40 one\n")
+    worker = make()
+    worker.submit([(0, BASE)])
+    assert worker.wait_idle(WAIT_S)
+    perf_map.write_text(f"{BASE + 4096:x} 40 two\n")
+    worker.submit([(1, BASE + 4096)])
+    assert worker.wait_idle(WAIT_S)
+    assert [names(table, 0), names(table, 1)] == [["one"], ["two"]]
+
+
 def test_jitdump_knows_time_and_line(table: SymbolTable, make: Make, root: Path) -> None:
     (root / "jit-7.dump").write_bytes(
         header()
@@ -192,6 +205,31 @@ def test_map_that_is_not_used_is_said(make: Make, perf_map: Path) -> None:
     note = source(worker).note
     assert f"/tmp/perf-{OWN_PID}.map is not used: it is not a regular file" in note
     assert source(worker).source == "none"
+
+
+def test_link_in_place_of_a_map_is_not_followed(make: Make, root: Path, perf_map: Path) -> None:
+    (root / "other").write_text(f"{BASE:x} 40 f\n")
+    perf_map.symlink_to("../other")
+    worker = make()
+    worker.submit([(0, BASE)])
+    assert worker.wait_idle(WAIT_S)
+    assert "is not used: it is a symbolic link" in source(worker).note
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize(("owner", "is_used"), [(0, True), (1000, True), (1001, False)])
+def test_map_must_be_the_targets_or_roots(
+    make: Make, perf_map: Path, tmp_path: Path, owner: int, is_used: bool
+) -> None:
+    status = tmp_path / f"proc/{PID}/status"
+    status.write_text(status.read_text().replace("Uid:\t0\t0", "Uid:\t1000\t1000"))
+    perf_map.write_text(f"{BASE:x} 40 f\n")
+    os.chown(perf_map, owner, -1)
+    worker = make()
+    worker.submit([(0, BASE)])
+    assert worker.wait_idle(WAIT_S)
+    assert (source(worker).source == "perf map") == is_used
+    assert ("belongs to user 1001" in source(worker).note) != is_used
 
 
 def test_absolute_link_leads_into_the_targets_root(

@@ -171,12 +171,25 @@ def test_map_written_anew_in_place_holds_alone(path: Path, more: str) -> None:
 
 
 def test_map_written_anew_at_the_same_length_holds_alone(path: Path) -> None:
-    path.write_text("1000 10 one\n2000 10 two\n")
+    same = "".join(f"{a:x} 10 f{a}\n" for a in range(0x2000, 0x3000, 0x10))
+    path.write_text("1000 10 one\n" + same)
     perf_map = opened(path)
-    path.write_text("1000 10 uno\n2000 10 due\n")
+    path.write_text("1000 10 uno\n" + same)
     os.utime(path, ns=(0, time.time_ns() + 10**9))  # a file system's clock may be coarse
     assert read(perf_map) is Growth.ANEW
     assert names(perf_map, 0x1000) == ["uno"]
+    perf_map.file.close()
+
+
+def test_truncation_is_seen_by_the_size_alone(path: Path) -> None:
+    """The clock of a file system may stand still for some milliseconds."""
+    path.write_text("1000 10 one\n2000 10 two\n")
+    perf_map = opened(path)
+    status = path.stat()
+    os.truncate(path, 12)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert read(perf_map) is Growth.ANEW
+    assert names(perf_map, 0x1000, 0x2000) == ["one", ""]
     perf_map.file.close()
 
 
