@@ -10,10 +10,11 @@ full name how well it was compiled.
     its agents  Ljava/lang/String;::hashCode   Ljava/lang/String;hashCode()I
                 java.lang.String::hashCode     inlined ones behind "->"
     .NET        instance bool [System.Private.CoreLib] System.String::Equals(string)[Optimized]
+                stub<12> GenerateDispatchStub<GenerateDispatchStub>
     others      a mangled C++ or Rust name, or anything
 
-Source: node 20, OpenJDK 17 and CPython 3.12 and 3.13 as they write; v8/src/objects/code-kind.cc;
-perf-map-agent; tools/perf/jvmti; dotnet/runtime, src/coreclr/vm/perfmap.cpp.
+Source: node 20, OpenJDK 17, CPython 3.12 and 3.13 and .NET Core 3.1 as they write;
+v8/src/objects/code-kind.cc; perf-map-agent; tools/perf/jvmti; dotnet/runtime, vm/perfmap.cpp.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _JAVA_HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
 _DOTNET = re.compile(
     r".*?\[(?P<assembly>[^\[\]]+)\] (?P<type>\S+?)::(?P<name>\S+?)\(.*\)(?:\[(?P<tier>\w+)\])?"
 )
+# One for each place that needs it, all alike.
+_DOTNET_STUB = re.compile(r"stub<\d+> (?P<name>\w+)<(?P<kind>\w+)>")
 _DOTNET_TIERS = {
     "PreJIT": "precompiled",
     "ReadyToRun": "precompiled",
@@ -88,6 +91,8 @@ def _frame(text: str) -> Frame:
         return Frame(Function(found["name"], JIT_MODULE, found["file"]))
     if found := _DOTNET.fullmatch(text):
         return _dotnet_frame(found, text)
+    if found := _DOTNET_STUB.fullmatch(text):
+        return _function_frame(found["name"], full_name=f"{found['name']}<{found['kind']}> [stub]")
     for pattern in (_JAVA_PATH, _JAVA_DOTTED, _JAVA_EXTERNAL):
         if found := pattern.fullmatch(text):
             type_name = _JAVA_HIDDEN.sub("", found["type"]).replace("/", ".")

@@ -90,3 +90,10 @@ class RuntimeFinder:
     def runtime(self) -> Runtime | None:
         """The runtime, None when none is known."""
         return _RUNTIMES[self._rank][1] if self._rank < len(_RUNTIMES) else None
+
+
+def precompiled_hint(module_name: str) -> str:
+    """What to do about a file of code that a runtime has compiled before; ``""`` for others."""
+    if not module_name.endswith(".dll"):
+        return ""
+    return "; .NET's own: DOTNET_ReadyToRun=0 in its environment has it compile and name that, too"

@@ -28,6 +28,7 @@ from flametap.symbols.jit import JitNames
 from flametap.symbols.lines import LineSource
 from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.runtimes import precompiled_hint
 from flametap.symbols.table import SymbolTable
 from flametap.symbols.tailcalls import Column, TailCalls
 from flametap.symbols.work import Address, ModuleWork
@@ -239,7 +240,7 @@ class Symbolizer:
         try:
             work.image = self._files.open_module(work.module)
         except FilesError as error:
-            work.note = str(error)
+            work.note = f"{error}{precompiled_hint(work.module.name)}"
         except Exception as error:  # never raises for a bad file: the note tells
             work.note = f"cannot be read: {error}"
 

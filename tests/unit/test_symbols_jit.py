@@ -287,6 +287,18 @@ def test_where_nothing_helps_no_remedy_is_said(make: Make, path: str) -> None:
     assert source(worker).note == "1 of 1 addresses have no name"
 
 
+def test_precompiled_dotnet_library_has_a_remedy(table: SymbolTable, tmp_path: Path) -> None:
+    library = tmp_path / "System.Private.CoreLib.dll"
+    library.write_bytes(b"MZ" + bytes(100))
+    worker = Symbolizer(table, None, cache_dir=tmp_path)
+    worker.add_module(module(str(library)))
+    worker.submit(0, RawFrame(3, 0x1000))
+    assert worker.wait_idle(WAIT_S)
+    (found,) = worker.sources()
+    assert "DOTNET_ReadyToRun=0" in found.note
+    worker.close()
+
+
 def test_recording_of_elsewhere_has_stand_ins(table: SymbolTable) -> None:
     worker = JitNames(table, None)
     worker.see_module(module("/tmp/jit-1.dump"))

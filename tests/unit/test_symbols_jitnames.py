@@ -52,6 +52,10 @@ from flametap.symbols.table import JIT_MODULE
         ("void [app] Program::Main(string[])[QuickJitted]", "Program.Main", "", 0, "[baseline]"),
         ("class [System.Runtime]System.Type [app] A.B`1[T]::.ctor(int32)[Weird]",
          "A.B`1[T]..ctor", "", 0, "[Weird]"),
+        ("stub<1780> AllocateTemporaryEntryPoints<PRECODE_FIXUP>",
+         "AllocateTemporaryEntryPoints", "", 0, "<PRECODE_FIXUP> [stub]"),
+        ("native int [Python.Runtime] P.T+<>c::<Get>b__1_0(class [a]B.C,string)[Tier0]",
+         "P.T+<>c.<Get>b__1_0", "", 0, "[baseline]"),
         # The rest
         ("_ZN3foo3barEi", "foo::bar", "", 0, "foo::bar(int)"),
         ("void ns::f<int>(int, char)", "void ns::f<int>(int, char)", "", 0, ""),
