@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from flametap.model import Module
 from flametap.symbols.cache import DiskCache, entry_key
 from flametap.symbols.callgraph import CallGraph
+from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.merge import missing_parts
+from flametap.symbols.dwarf.split import SplitPlaces
 from flametap.symbols.files import TargetFiles
 from flametap.symbols.job import DebugJob
 from flametap.symbols.layers import Layers, unpack
@@ -41,6 +44,38 @@ def open_symcache(payload: bytes, base_addr: int) -> LineSource:
     from flametap.symbols import symcache
 
     return symcache.load(payload, base_addr)
+
+
+def split_places(files: TargetFiles, module: Module, image: Image) -> SplitPlaces:
+    """Where parts of the debug information may be that only the file itself names.
+
+    Args:
+        image: the file with DWARF: the module's own, or its separate debug file.
+    """
+    own_folder, own_name = os.path.split(module.path)
+    folders, names = [own_folder], [own_name]
+    if image.file is not None:
+        folders.append(image.file.folder())
+        names.append(os.path.basename(image.file.path))
+    return SplitPlaces(files.roots, (*folders, *files.symbol_dirs), names)
+
+
+def parts_missing(files: TargetFiles, module: Module, image: Image) -> str:
+    """What of a module's debug information is in files that cannot be found, in a line for the
+    user; ``""`` if nothing.
+
+    Raises:
+        ObjectError: it is damaged.
+    """
+    alt = files.open_alt_file(image)
+    try:
+        places = split_places(files, module, image)
+        return missing_parts(image.elf, None if alt is None else alt.elf, places)
+    except DwarfError as error:
+        return str(error)
+    finally:
+        if alt is not None:
+            alt.close()
 
 
 class DebugInfo:
@@ -81,16 +116,16 @@ class DebugInfo:
             lines = self._from_cache(key, base_addr)
             if lines is not None:
                 return lines, ""
-            own_folder, own_name = os.path.split(module.path)
+            places = split_places(self._files, module, image)
             job = DebugJob(
                 debug=image.file.path,
                 base_addr=base_addr,
                 build_id=image.elf.build_id,
                 alt=files[1].path if len(files) > 1 else "",
                 # A root that we hold open is ours to the worker too, under another name.
-                roots=tuple(r.replace("/proc/self", _OWN_PROC, 1) for r in self._files.roots),
-                folders=(own_folder, image.file.folder(), *self._files.symbol_dirs),
-                names=(own_name, os.path.basename(image.file.path)),
+                roots=tuple(r.replace("/proc/self", _OWN_PROC, 1) for r in places.roots),
+                folders=tuple(places.folders),
+                names=tuple(places.names),
             )
             descriptors = [file.fileno() for file in files]
             built = self._worker.build(job, descriptors, image.elf.debug_info_bytes)

@@ -17,7 +17,7 @@ from flametap.model import Frame, Module
 from flametap.symbols.advice import advice, debug_image, is_too_large
 from flametap.symbols.breakpad import BreakpadFile
 from flametap.symbols.cache import DiskCache
-from flametap.symbols.debuginfo import DebugInfo
+from flametap.symbols.debuginfo import DebugInfo, parts_missing
 from flametap.symbols.elf import EM_X86_64
 from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.jit import JitNames
@@ -195,7 +195,7 @@ class Inventory:
                 found._resolver.lines, note = self._debug_info.read(found.module, with_dwarf)
             except LinesError as error:
                 note = str(error)
-            found.missing = "; ".join(text for text in (found.missing, note) if text)
+            found.missing = "; ".join(filter(None, dict.fromkeys((found.missing, note))))
         return list(found._resolver.resolve_many(file_addrs))
 
     def close(self) -> None:
@@ -273,6 +273,8 @@ def _describe(
     if found.lines != "inlines" or is_too_large(with_dwarf):
         asked = files.asks_servers
         found.missing = advice(own, debug, resolver, found.package, servers_were_asked=asked)
+    elif with_dwarf is not None:
+        found.missing = parts_missing(files, found.module, with_dwarf)
 
 
 def _source(what: str, image: Image) -> Source:

@@ -16,7 +16,7 @@ from flametap.symbols.debuginfo import open_symcache
 from flametap.symbols.dwarf import constants as dw
 from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.functions import Names
-from flametap.symbols.dwarf.merge import Merged, is_scattered, merge
+from flametap.symbols.dwarf.merge import Merged, is_scattered, merge, missing_parts
 from flametap.symbols.dwarf.sections import load
 from flametap.symbols.dwarf.split import SplitPlaces, is_skeleton
 from flametap.symbols.dwarf.units import DwarfFile
@@ -158,6 +158,7 @@ def test_without_the_common_file_lines_remain(dwz_pair: tuple[Path, Path, Path])
         [(f.file, f.line) for f in chain] for chain in expected
     ]
     assert {f.symbol for chain in found for f in chain[1:]} >= {"[inlined]"}
+    assert missing_parts(open_elf(one), None, SplitPlaces()) == note
     # The symbol table still has the names of what was not inlined.
     assert outer_names(one, build(one), addresses) == {"main", "of_one"}
 
@@ -182,6 +183,8 @@ def test_split_units_agree_with_llvm_symbolizer(split_program: Path) -> None:
     result = compare(split_program, 500)
     assert result.share == 1.0, result.examples
     assert result.note == ""
+    places = SplitPlaces(folders=(str(split_program.parent),))
+    assert missing_parts(open_elf(split_program), None, places) == ""
     found, _ = chains(split_program, inside(split_program))
     assert max(map(len, found)) >= 3
 
@@ -215,6 +218,36 @@ def test_split_units_are_found_wherever_they_may_be(split_program: Path, tmp_pat
         shutil.move(kept, dwo)
 
 
+@pytest.mark.needs("clang", "llvm-dwp")
+def test_units_of_equal_shape_keep_their_own_names(tmp_path: Path) -> None:
+    text = """
+    #include <stdlib.h>
+    static inline __attribute__((always_inline)) int in_%d(int n) { return n * rand(); }
+    int of_%d(int n) { return in_%d(n) + n; }
+    """
+    flags = ("-O2", "-g", "-gdwarf-5", "-gsplit-dwarf")
+    more = []
+    for number in range(10, 18):
+        unit = tmp_path / f"unit{number}.c"
+        unit.write_text(text.replace("%d", str(number)))
+        more.append(str(unit.with_suffix(".o")))
+        run(["clang", *flags, "-c", str(unit), "-o", more[-1]])
+    program = built(tmp_path, "one", ONE, *flags, compiler="clang", more=tuple(more))
+    starts = {name: start for name, (start, _) in symbols(program).items() if "of_1" in name}
+    assert len(starts) == 8
+    for packed in (False, True):
+        if packed:
+            run(["llvm-dwp", "-e", str(program), "-o", f"{program}.dwp"])
+        addresses = [start + 1 for start in starts.values()]
+        addresses += [address + 8 for address in addresses]
+        found, note = chains(program, addresses)
+        assert note == ""
+        inlined = [chain for chain in found if len(chain) == 2]
+        assert len(inlined) >= 8
+        for chain in inlined:
+            assert chain[1].symbol == chain[0].symbol.replace("of_", "in_")
+
+
 @pytest.mark.needs("clang")
 @pytest.mark.parametrize("what", ["missing", "of another build", "damaged", "FIFO"])
 def test_without_the_split_unit_lines_remain(
@@ -233,6 +266,8 @@ def test_without_the_split_unit_lines_remain(
         elif what != "missing":
             dwo.write_bytes(with_another_id(data, dwo_id_of(split_program)))
         result = build(split_program)
+        places = SplitPlaces(folders=(str(split_program.parent),))
+        assert missing_parts(open_elf(split_program), None, places) == result.note
     finally:
         dwo.unlink(missing_ok=True)
         shutil.move(kept, dwo)

@@ -56,7 +56,6 @@ class Names:
 
     def __init__(self) -> None:
         self.missing = 0
-        self._known: dict[tuple[int, int], tuple[bytes, bytes]] = {}
 
     def of(self, unit: Unit, values: Values) -> bytes:
         """The linkage name if there is one anywhere, else the plain one; ``b""`` for none."""
@@ -84,8 +83,7 @@ class Names:
         return linked, name or named
 
     def _at(self, file: DwarfFile, offset: int, left: int) -> tuple[bytes, bytes]:
-        key = (id(file), offset)
-        known = self._known.get(key)
+        known = file.names.get(offset)
         if known is None:
             try:
                 unit = file.unit_at(offset)
@@ -93,7 +91,7 @@ class Names:
                 known = self._names(unit, values, left)
             except (DwarfError, IndexError):  # a damaged name is none; the code is still there
                 known = (b"", b"")
-            self._known[key] = known
+            file.names[offset] = known
         return known
 
 

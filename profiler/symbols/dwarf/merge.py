@@ -9,6 +9,7 @@ file the names of some inlined functions are unknown. The note says so.
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from flametap.symbols.links import alt_link
 from flametap.symbols.objectfile import ObjectFile
 
 DEADLINE_S = 300.0
+_LOOKED_FOR = 100  # split units, for a quick answer
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,28 @@ def is_scattered(elf: ObjectFile) -> bool:
         return any(is_skeleton(unit) for unit in file.units)
     except IndexError as error:
         raise DwarfError("truncated debug information") from error
+
+
+def missing_parts(elf: ObjectFile, alt: ObjectFile | None, places: SplitPlaces) -> str:
+    """What of a file's debug information is in no file that can be found; ``""`` if nothing.
+
+    Quicker than :func:`merge`: of split units only the first hundred are looked for, none is read.
+
+    Raises:
+        DwarfError, ObjectError: damaged.
+    """
+    if not is_scattered(elf):
+        return ""
+    link = alt_link(elf)
+    split, names = SplitUnits(places), Names()
+    names.missing = link is not None and alt is None
+    try:
+        skeletons = filter(is_skeleton, load(elf).units)
+        for unit in itertools.islice(skeletons, _LOOKED_FOR):
+            split.find(unit)
+    except IndexError as error:
+        raise DwarfError("truncated debug information") from error
+    return _note(split, names, "" if link is None else link.name, 0)
 
 
 def merge(

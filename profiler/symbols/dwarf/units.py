@@ -31,7 +31,9 @@ _HIGHEST = 1 << 63  # what lies above marks code that the linker left out
 
 @dataclass(eq=False)
 class DwarfFile:
-    """The sections of one file. ``alt`` is the file with what it has in common with others."""
+    """The sections of one file. ``alt`` is the file with what it has in common with others;
+    ``names`` is for readers to keep the names of its functions in: linkage and plain, by offset.
+    """
 
     info: bytes = b""
     abbrev: bytes = b""
@@ -42,6 +44,7 @@ class DwarfFile:
     ranges: bytes = b""
     rnglists: bytes = b""
     alt: DwarfFile | None = None
+    names: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     _tables: dict[tuple[int, int, int], Abbreviations] = field(default_factory=dict)
 
     @cached_property
