@@ -36,6 +36,7 @@ class ThreadStack:
     waits_in: str  # the system call it waits in, "" if it waits in none
     is_complete: bool  # the root was reached
     frames: list[Frame]  # leaf first; empty if the thread was never seen
+    runs_in: str = ""  # the system call it runs in, "kernel" if it is not known which
 
 
 @click.command(short_help="Print the stacks of all threads, once.")
@@ -120,14 +121,18 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
     from flametap.syscalls import syscall_name
 
     trie = capture.profile.trie()
+    kernel = capture.table.kernel()
     stacks = []
     threads = capture.profile.threads
     for thread_id, leaf in _newest_leaves(capture).items():
         thread = threads[thread_id]
         frames: list[Frame] = []
-        is_complete, sysno = False, -1
+        is_complete, sysno, runs_in = False, -1, ""
         if leaf is not None:
             node, sysno = leaf
+            call = kernel.get(int(trie.address[node]))
+            if sysno < 0 and call is not None:
+                runs_in = syscall_name(call)
             while node > TRUNCATED:
                 address = int(trie.address[node])
                 frames.extend(reversed(capture.table.frames(address)))
@@ -136,7 +141,7 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
                     frames.extend(reversed(capture.table.lost(int(trie.address[node]), address)))
             is_complete = node == ROOT
         waits_in = syscall_name(sysno) if sysno >= 0 else ""
-        stacks.append(ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames))
+        stacks.append(ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames, runs_in))
     return sorted(stacks, key=lambda stack: (stack.tid != capture.pid, stack.tid))
 
 
@@ -162,6 +167,8 @@ def as_plain_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
     lines = [f"process {pid}: {command}"]
     for stack in stacks:
         does = f"waits in {stack.waits_in}" if stack.waits_in else "runs"
+        if stack.runs_in:
+            does = f"runs in {stack.runs_in}"
         if not stack.frames:
             does = "was not seen"
         lines += ["", f'thread {stack.tid} "{stack.name}" {does}']
@@ -186,14 +193,15 @@ def _frame_text(frame: Frame) -> str:
 def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
     """For programs: pid, command, threads; of each its frames, leaf first.
 
-    ``waits_in`` is null for a thread that runs; a frame is ``{name, module, file, line, kind}``
-    with line 0 and file "" if not known.
+    ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel; a frame
+    is ``{name, module, file, line, kind}`` with line 0 and file "" if not known.
     """
     threads: list[dict[str, Any]] = [
         {
             "tid": stack.tid,
             "name": stack.name,
             "waits_in": stack.waits_in or None,
+            "runs_in": stack.runs_in or None,
             "complete": stack.is_complete,
             "frames_leaf_first": [
                 {

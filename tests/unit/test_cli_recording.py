@@ -340,6 +340,18 @@ STACKS = [
         8, "w", "", False, [Frame(Function("libx.so+0x10", "libx.so", "", FrameKind.UNKNOWN))]
     ),
     ThreadStack(9, "new", "", False, []),
+    ThreadStack(
+        10,
+        "copy",
+        "",
+        True,
+        [
+            Frame(Function("read", "libc.so.6")),
+            Frame(Function("copy", "demo", "demo.c", FrameKind.TAIL_CALL), 9),
+            Frame(MAIN, 41),
+        ],
+        "read",
+    ),
 ]
 
 
@@ -358,13 +370,19 @@ thread 8 "w" runs
     libx.so+0x10
     … the rest could not be unwound
 
-thread 9 "new" was not seen"""
+thread 9 "new" was not seen
+
+thread 10 "copy" runs in read
+    read (libc.so.6)
+    copy (demo) at demo.c:9 [tail call]
+    main (demo) at demo.c:41"""
     )
 
 
 def test_dump_as_json() -> None:
     document = json.loads(as_json_text(7, "./demo", STACKS))
-    assert [thread["waits_in"] for thread in document["threads"]] == ["epoll_wait", None, None]
+    assert [thread["waits_in"] for thread in document["threads"]] == ["epoll_wait", *[None] * 3]
+    assert [thread["runs_in"] for thread in document["threads"]] == [*[None] * 3, "read"]
     assert document["threads"][0]["frames_leaf_first"][1] == {
         "name": "loop",
         "module": "demo",
