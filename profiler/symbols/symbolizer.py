@@ -82,6 +82,7 @@ class Symbolizer:
         self._to_build: list[ModuleWork] = []
         self._held = 0
         self._pending = 0
+        self._remedies_sought = 0
         self._closing = False
         self._changed = threading.Condition()
         self._tail_calls = TailCalls(table, self._changed, self._debug_info)
@@ -161,7 +162,8 @@ class Symbolizer:
         return self._cache.note
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Waits until all addresses of announced modules have their final names.
+        """Waits until all addresses of announced modules have their final names, and each module
+        its final note.
 
         Returns:
             False when the time was not enough.
@@ -169,14 +171,15 @@ class Symbolizer:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             if not self._changed.wait_for(
-                lambda: self._closing or (self._are_all_named() and self._tail_calls.is_idle),
+                lambda: self._closing or (self._is_all_told() and self._tail_calls.is_idle),
                 timeout_s,
             ):
                 return False
         return self._jit.wait_idle(deadline - time.monotonic())
 
-    def _are_all_named(self) -> bool:
-        return self._pending == sum(map(len, self._orphans.values()))
+    def _is_all_told(self) -> bool:
+        orphans = sum(map(len, self._orphans.values()))
+        return self._pending == orphans and not self._remedies_sought
 
     def sources(self) -> list[SymbolSource]:
         """Where names come from, for each module that was seen on a stack."""
@@ -280,6 +283,7 @@ class Symbolizer:
                 work.again += named
                 work.close_debug()
                 self._tail_calls.cannot_be_read(work)
+                self._remedies_sought += 1
                 self._errands.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
 
@@ -352,9 +356,14 @@ class Symbolizer:
 
     def _find_remedy(self, work: ModuleWork, resolver: ModuleResolver | None) -> None:
         """Names the package that brings what a module lacks."""
-        remedy = self._files.remedy(work.module)
-        if remedy and resolver is not None:
-            work.note = self._note(work, resolver, remedy)
+        remedy = ""
+        with contextlib.suppress(Exception):  # then no package is named
+            remedy = self._files.remedy(work.module)
+        with self._changed:
+            self._remedies_sought -= 1
+            if remedy and resolver is not None:
+                work.note = self._note(work, resolver, remedy)
+            self._changed.notify_all()
 
     # -- lines thread ---------------------------------------------------------------------------
 

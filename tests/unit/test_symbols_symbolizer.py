@@ -14,6 +14,7 @@ import pytest
 from flametap.model import FrameKind, Module, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.job import Built
+from flametap.symbols.packages import Packages
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.workerprocess import Worker
 from objects import compile_object, module_of, open_elf, split_debug, symbols
@@ -272,3 +273,30 @@ def test_close_with_work_left_ends_the_threads(
     worker.close()
     assert time.monotonic() - started < 2
     worker.add_module(module_of(program, 2))
+
+
+def test_note_names_the_package_and_what_was_not_used(
+    program: Path, table: SymbolTable, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_addr = inlined_addr(program)
+    split_debug(program, tmp_path / "gone")
+    folder = tmp_path / "debug"
+    folder.mkdir()
+    other = compile_object(folder, "int main(void) { return 7; }", "-g", name="other")
+    other.rename(folder / "program.debug")
+    asked = []
+
+    def remedy(packages: Packages, path: str, build_id: str) -> str:
+        asked.append((path, build_id))
+        return "install program-dbgsym"
+
+    monkeypatch.setattr(Packages, "remedy", remedy)
+    worker = make(symbol_dirs=(str(folder),))
+    module = module_of(program)
+    worker.add_module(module)
+    worker.submit(0, RawFrame(1, file_addr))
+    assert worker.wait_idle(WAIT_S)
+    (found,) = worker.sources()
+    assert "install program-dbgsym, use --debuginfod" in found.note
+    assert f"{folder / 'program.debug'} is of another build" in found.note
+    assert asked == [(str(program), module.build_id)]
