@@ -279,7 +279,8 @@ def test_note_names_the_package_and_what_was_not_used(
     program: Path, table: SymbolTable, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file_addr = inlined_addr(program)
-    split_debug(program, tmp_path / "gone")
+    split_debug(program, tmp_path / "program.debug")
+    (tmp_path / "program.debug").unlink()
     folder = tmp_path / "debug"
     folder.mkdir()
     other = compile_object(folder, "int main(void) { return 7; }", "-g", name="other")
@@ -287,6 +288,7 @@ def test_note_names_the_package_and_what_was_not_used(
     asked = []
 
     def remedy(packages: Packages, path: str, build_id: str) -> str:
+        time.sleep(0.3)  # a list of packages on a slow disk
         asked.append((path, build_id))
         return "install program-dbgsym"
 
