@@ -52,9 +52,9 @@ def open_object(read: Read, size: int, build_id: str = "", arch: str = "") -> Ob
         if parts:
             wanted = _of_arch(parts, arch)
             return next((part for part in wanted if part.build_id == build_id), wanted[0])
-    what = next((what for start, what in _OTHERS if magic.startswith(start)), "")
     if not size:
-        what = "an empty file"
+        raise ObjectError("an empty file")
+    what = next((what for start, what in _OTHERS if magic.startswith(start)), "")
     detail = f"{what}, " if what else ""
     raise ObjectError(f"{detail}not an ELF or Mach-O file")
 
