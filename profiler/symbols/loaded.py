@@ -99,6 +99,8 @@ class LoadedImage:
                 while 0 <= place < size:
                     yield segment.vaddr + first + place
                     place = data.find(wanted, place + 1)
+                if len(data) < size:
+                    break  # the file is shorter than its headers say
                 first += size
 
     def find_pointers(self, value: int) -> Iterator[int]:

@@ -51,6 +51,7 @@ _MACHINES = {0x01000007: EM_X86_64, 0x0100000C: EM_AARCH64}
 
 MAX_SLICES = 32  # a Java class file has the magic of a fat one, and 45 or more here
 MAX_FUNCTIONS = 1 << 24
+MAX_ADDR = 1 << 61  # far above any address of a process, and low enough to add to
 
 _HEADER = struct.Struct("<4sIIIIIII")
 _COMMAND = struct.Struct("<II")
@@ -185,6 +186,8 @@ class MachOFile(ObjectFile):
             if delta == 0:
                 break  # padding
             addr += delta
+            if addr >= MAX_ADDR:
+                break  # damaged
             starts.append(addr)
         return FunctionTable(starts, sorted(ends)) if starts else None
 
@@ -233,7 +236,8 @@ class MachOFile(ObjectFile):
     def _read_segment(self, command: bytes) -> None:
         (_, _, name, vaddr, _, offset, file_size, _, _, count, _) = _SEGMENT.unpack_from(command)
         name = name.rstrip(b"\0")
-        if file_size:
+        file_size = min(file_size, self._size - offset)  # a size that is damaged is searched, too
+        if file_size > 0:
             self.segments.append(Segment(1, offset, vaddr, file_size))
         if name == b"__TEXT":
             self._text_addr = vaddr

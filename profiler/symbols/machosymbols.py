@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.symbols.macho import MachOError, MachOFile
+from flametap.symbols.macho import MAX_ADDR, MachOError, MachOFile
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("kind", "u1"), ("section", "u1"), ("description", "<u2"), ("value", "<u8")]
 )
-_MAX_ADDR = 1 << 61  # far above any address, and low enough to add to
 _N_STAB, _N_TYPE, _N_SECT, _N_EXT = 0xE0, 0x0E, 0x0E, 0x01
 _N_OSO = 0x66  # names an object file that holds the debug information
 _EXPORT_REEXPORT = 0x08
@@ -99,7 +98,7 @@ def _has_private_symbols(file: MachOFile) -> bool:
 def _code_ranges(file: MachOFile) -> dict[int, tuple[int, int]]:
     """Number of each section with code → where it starts and ends."""
     return {
-        number: (section.addr, min(section.addr + section.size, _MAX_ADDR))
+        number: (section.addr, min(section.addr + section.size, MAX_ADDR))
         for number, section in enumerate(file.sections, 1)
         if number in file.code_sections
     }
@@ -112,10 +111,10 @@ def _code_symbols(
     string_bytes = _strings(file)
     strings = np.frombuffer(string_bytes, np.uint8)
     symbols = _symbols(file)
-    low, high = np.full(256, _MAX_ADDR, np.uint64), np.zeros(256, np.int64)
+    low, high = np.full(256, MAX_ADDR, np.uint64), np.zeros(256, np.int64)
     for number, (start, end) in _code_ranges(file).items():
         if number < 256:
-            low[number], high[number] = min(start, _MAX_ADDR), end
+            low[number], high[number] = min(start, MAX_ADDR), end
     wanted = (symbols["kind"] & _N_STAB == 0) & (symbols["kind"] & _N_TYPE == _N_SECT)
     wanted &= symbols["name"] < len(strings)
     wanted &= symbols["value"] >= low[symbols["section"]]

@@ -16,9 +16,10 @@ from flametap.symbols import symcache
 from flametap.symbols.advice import advice
 from flametap.symbols.demangle import demangle
 from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.loaded import LoadedImage
 from flametap.symbols.macho import MachOFile, fat_slices
 from flametap.symbols.machosymbols import StubNames, function_symbols, has_debug_map
-from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.objectfile import ObjectError, ObjectFile, Segment
 from flametap.symbols.objects import arches, open_object
 from flametap.symbols.openfile import open_image
 from flametap.symbols.resolver import ModuleResolver
@@ -320,3 +321,23 @@ def test_what_a_file_is_instead_is_said(data: bytes, what: str) -> None:
 def test_part_for_another_processor_is_named(shapes: Path) -> None:
     with pytest.raises(ObjectError, match="not for arm64e: it is for"):
         open_image(str(shapes / "shapes"), arch="arm64e")
+
+
+class ShortFile(ObjectFile):
+    """Says that it holds far more than it does."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda offset, size: b"", 0)
+        self.segments = [Segment(1, 0, 0x1000, 1 << 60)]
+        self.sections = []
+        self.reads = 0
+
+    def at_addr(self, file_addr: int, size: int) -> bytes:
+        self.reads += 1
+        return b"needle".rjust(100)[max(0, file_addr - 0x1000) :]
+
+
+def test_search_ends_where_the_file_does() -> None:
+    file = ShortFile()
+    assert list(LoadedImage(file).find(b"needle")) == [0x1000 + 94]
+    assert file.reads == 1
