@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 from flametap import procfs
 from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
 from flametap.calltree import CallTree, build
+from flametap.ends import END_REASONS
 from flametap.errors import FlametapError
 from flametap.heartbeat import Heartbeat
+from flametap.injector import Injector
 from flametap.model import Clock, Status, ThreadInfo
 from flametap.profile import Profile
 from flametap.protocol import Decoder
 from flametap.ring import Ring
-from flametap.session import END_REASONS, Session
 from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable
 
@@ -75,7 +76,7 @@ class Capture:
         self.command = ""
         self.error: FlametapError | None = None
         self.symbolizer: Symbolizer | None = None
-        self._session = Session(pid)
+        self._session = Injector(pid)
         self._heartbeat: Heartbeat | None = None
         self._decoder = Decoder()
         self._state = "attaching"

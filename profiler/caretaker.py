@@ -7,17 +7,16 @@ the thread that runs scripts has come to its loop, and that thread stays for goo
 no code is any more: the target dies of it (one of a hundred). So the connection ends only when the
 target has been running for a while.
 
-``python -m flametap.caretaker PID``; the descriptors to keep are inherited.
+The descriptors to keep are inherited.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
+from flametap import ownprocess
 from flametap.handshake import Standstill
 
 LOOK_INTERVAL_S = 0.1
@@ -27,16 +26,13 @@ LOOKS = 20
 
 def start(pid: int, descriptors: Sequence[int]) -> None:
     """Starts a caretaker for a process, with descriptors of ours that it is to hold open."""
-    subprocess.run(
-        [sys.executable, "-I", "-m", "flametap.caretaker", str(pid)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=descriptors,
-        cwd="/",
-        start_new_session=True,
-        check=False,
-    )
+    ownprocess.start("flametap.caretaker", pid, descriptors=descriptors).wait()
+
+
+def main(pid: int) -> None:
+    """Watches over a process; whoever has started this need not wait."""
+    if os.fork() == 0:
+        wait_until_it_goes_on(pid)
 
 
 def wait_until_it_goes_on(pid: int) -> None:
@@ -46,7 +42,3 @@ def wait_until_it_goes_on(pid: int) -> None:
     while looks < LOOKS:
         time.sleep(LOOK_INTERVAL_S)
         looks = 0 if standstill.lasts() else looks + 1
-
-
-if __name__ == "__main__" and os.fork() == 0:  # nobody has to wait for it
-    wait_until_it_goes_on(int(sys.argv[1]))

@@ -318,8 +318,8 @@ def _users_of_ring(target: Target) -> Iterator[int]:
 
     def rings(pid: int) -> set[int]:
         mappings = procfs.read_mappings(pid, target.proc)
-        # A forked child of the target has its parent's, but not Frida's host.
-        if pid != target.pid and not any("/_frida." in mapping.path for mapping in mappings):
+        # A forked child of the target has its parent's, but its parent's agent, too.
+        if pid != target.pid and any(AGENT_NAME in mapping.path for mapping in mappings):
             return set()
         return {mapping.inode for mapping in mappings if "flametap-ring" in mapping.path}
 

@@ -2,7 +2,7 @@
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
-of its library, in which ``guard`` puts functions of ours. They repair six things:
+of its library, in which ``guard`` puts functions of ours. They repair five things:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
 those functions use. A thread that was computing with them goes on with other numbers. Of ten
@@ -33,9 +33,6 @@ thread it has started is running in. We let it do so only when that thread has l
 
 **Another program.** When the target becomes another program (exec) in the middle of the attach,
 Frida would clean up in it by functions at the addresses of the one before. It may not.
-
-**Exit statuses.** Frida's ``waitpid`` takes the exit status of a target that is a child of ours
-with it. It is kept in ``ended``.
 
 All of this runs on Frida's one thread that traces; ``ctypes`` takes the GIL, which the caller of an
 attach has released. ptrace(2), <sys/ptrace.h>, <sys/user.h>, <elf.h>.
@@ -118,8 +115,6 @@ class _Tracee:
     tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
 
 
-# pid → exit code (negative: signal) of each child whose end Frida has seen.
-ended: dict[int, int] = {}
 _tracees: dict[int, _Tracee] = {}
 # (pid, runtime_addr of code of Frida's) → the threads that were born while the main thread ran it
 _born: dict[tuple[int, int], frozenset[int]] = {}
@@ -254,7 +249,6 @@ def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
     failure = ctypes.get_errno()
     if found > 0:
         if os.WIFEXITED(kept.value) or os.WIFSIGNALED(kept.value):
-            ended[found] = os.waitstatus_to_exitcode(kept.value)
             _tracees.pop(found, None)
         if status:
             ctypes.c_int.from_address(status).value = kept.value
@@ -300,8 +294,6 @@ def _give_back(tid: int, tracee: _Tracee) -> None:
             _transfer(PTRACE_SETREGSET, tid, NT_PRSTATUS, tracee.registers)
         _restore(tid, tracee)
         _ptrace(PTRACE_DETACH, tid, None, None)
-    elif status is not None:
-        ended[tid] = os.waitstatus_to_exitcode(status)
     _tracees.pop(tid, None)
 
 

@@ -16,12 +16,11 @@ import os
 import signal
 import struct
 import subprocess
-import time
 from collections.abc import Sequence
 
-from flametap import injection
 from flametap.errors import CannotAttachError, UsageError
 
+PR_SET_PTRACER = 0x59616D61
 PTRACE_TRACEME = 0
 PTRACE_POKEUSER = 6
 PTRACE_CONT = 7
@@ -36,8 +35,6 @@ ELF_CLASS_64 = 2
 
 BREAKPOINT = b"\xcc"  # int3
 JUMP_TO_SELF = b"\xeb\xfe"  # jmp .
-
-SEEN_TIMEOUT_S = 1.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -66,20 +63,10 @@ class Launched:
         try:
             _, status = os.waitpid(self.pid, 0)
             code = os.waitstatus_to_exitcode(status)
-        except ChildProcessError:
-            code = self._exit_code_seen_by_others()
+        except ChildProcessError:  # ``terminate`` was before us
+            code = self._child.returncode or 0
         self._child.returncode = code
         return 128 - code if code < 0 else code
-
-    def _exit_code_seen_by_others(self) -> int:
-        """Popen has it when ``terminate`` was called; else Frida was before us (see ``injection``)
-        and its thread is about to write it down."""
-        deadline = time.monotonic() + SEEN_TIMEOUT_S
-        while self._child.returncode is None and self.pid not in injection.ended:
-            if time.monotonic() > deadline:
-                return 0
-            time.sleep(0.001)
-        return injection.ended.get(self.pid, self._child.returncode or 0)
 
     def terminate(self) -> None:
         """Kill the program and reap it."""
@@ -132,7 +119,12 @@ def launch(argv: Sequence[str], *, stdout: int | None = None) -> Launched:
 
 
 def _trace_me() -> None:
-    """Runs in the child between fork and exec."""
+    """Runs in the child between fork and exec.
+
+    Where only ancestors may trace (Yama, ptrace_scope 1), our process that attaches is let, too:
+    the exception holds for descendants of the one that is named. PR_SET_PTRACER(2const).
+    """
+    _libc.prctl(PR_SET_PTRACER, ctypes.c_ulong(os.getppid()), 0, 0, 0)
     if _libc.ptrace(PTRACE_TRACEME, 0, None, None) != 0:
         raise OSError(ctypes.get_errno(), "ptrace")
 

@@ -1,4 +1,4 @@
-"""The one place that knows Frida: attach, load the agent, map its ring, stop, detach.
+"""The one place that knows Frida: attach, load the agent, stop, detach.
 
 A session begins with ``attach`` and ends with ``detach``; it is not used again, since each attach
 leaves a small mapping behind in the target. Calls into the target are bounded in time: a target
@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import mmap
 import os
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 import frida
 
 from flametap import agent, caretaker, connection, injection, leftovers
+from flametap.ends import END_REASONS
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -29,7 +29,6 @@ from flametap.errors import (
 )
 from flametap.handshake import Handshake, Standstill
 from flametap.presence import Presence, is_traced
-from flametap.ring import Ring
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
 ATTACH_OPTIONS = {
@@ -64,14 +63,6 @@ LOST_MESSAGE = (
     frida.ProcessNotRespondingError,
     frida.InvalidOperationError,
 )
-
-# Why a session ended, by Frida's word for it.
-END_REASONS = {
-    "process-terminated": "the target exited",
-    "process-replaced": "the target replaced itself by another program (exec)",
-    "connection-terminated": "the connection to the target was lost",
-    "device-lost": "the device was lost",
-}
 
 
 @atexit.register
@@ -170,17 +161,19 @@ class Session:
         self.pid = pid
         self.end_reason = ""
         self.ended = threading.Event()
-        self.signal_number = 0
-        self.ring: Ring | None = None
-        self._mapping: mmap.mmap | None = None
+        self._ring_descriptor = -1
+        self._is_given_up = threading.Event()
         self._session: Any = None
         self._handshake: Handshake | None = None
         self._script: Any = None
         self._presence = Presence(pid)
         self._own_sockets_before: frozenset[int] = frozenset()
 
-    def attach(self, rate_hz: float) -> Ring:
+    def attach(self, rate_hz: float) -> int:
         """Attach, load the agent and have it prepare everything but sampling.
+
+        Returns:
+            a descriptor of the ring that the agent writes, open until ``close``.
 
         Raises:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
@@ -193,21 +186,30 @@ class Session:
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
             try:
-                self._session = self._inject(self._handshake.is_stuck)
+                self._session = self._inject(self._is_hopeless)
                 self._session.on("detached", self._on_detached)
                 threading.Thread(target=leftovers.remove, daemon=True).start()
                 load = functools.partial(self._load, rate_hz)
-                return bounded(load, CALL_TIMEOUT_S, "load", self._handshake.is_stuck)
+                return bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless)
             except BaseException as error:
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
                 may_repeat = isinstance(error, LOST_MESSAGE) and self._presence.has_left()
-                if is_last or not may_repeat or injection.is_replaced(self.pid):
+                is_over = is_last or self._is_given_up.is_set()
+                if is_over or not may_repeat or injection.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
             self.end_reason = ""
         raise AssertionError("unreachable")
+
+    def give_up(self) -> None:
+        """Ends an attach that is under way; afterwards nothing happens."""
+        self._is_given_up.set()
+
+    def _is_hopeless(self) -> bool:
+        assert self._handshake is not None
+        return self._handshake.is_stuck() or self._is_given_up.is_set()
 
     def _inject(self, is_stuck: Callable[[], bool]) -> Any:
         """Have Frida inject its agent; returns Frida's session."""
@@ -308,16 +310,13 @@ class Session:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Detach if that has not happened, and unmap the ring."""
+        """Detach if that has not happened, and close the ring's descriptor."""
         self.detach()
-        if self.ring is not None:
-            self.ring.close()
-            self.ring = None
-        if self._mapping is not None:
-            self._mapping.close()
-            self._mapping = None
+        if self._ring_descriptor >= 0:
+            os.close(self._ring_descriptor)
+            self._ring_descriptor = -1
 
-    def _load(self, rate_hz: float) -> Ring:
+    def _load(self, rate_hz: float) -> int:
         script = self._session.create_script(agent.script(), name="flametap", runtime="qjs")
         script.on("destroyed", self.ended.set)
         script.load()
@@ -332,31 +331,23 @@ class Session:
                 f"the agent could not prepare: {os.strerror(prepared['error'])}",
                 "the target needs /proc, memfd_create and about 20 MB of memory",
             )
-        self.signal_number = prepared["signal"]
-        self._map_ring(prepared["fd"])
-        assert self.ring is not None
-        return self.ring
+        self._ring_descriptor = self._open_ring(prepared["fd"])
+        return self._ring_descriptor
 
-    def _map_ring(self, ring_fd: int) -> None:
-        """Map the agent's ring through its descriptor, which the agent closes on start."""
+    def _open_ring(self, ring_fd: int) -> int:
+        """Open the agent's ring through its descriptor, which the agent closes on start."""
         path = f"/proc/{self.pid}/fd/{ring_fd}"
         try:
             if "flametap-ring" not in os.readlink(path):
                 raise AttachFailedError(
                     f"descriptor {ring_fd} of the target is not the agent's ring"
                 )
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise AttachFailedError(
-                f"the agent's memory cannot be mapped: {error.strerror}",
+                f"the agent's memory cannot be opened: {error.strerror}",
                 "run where the target's /proc/PID/fd can be read: same user, or root",
             ) from error
-        try:
-            self._mapping = mmap.mmap(fd, os.fstat(fd).st_size)
-        finally:
-            os.close(fd)
-        self.ring = Ring(self._mapping)
-        self.ring.check()
 
     def _on_detached(self, reason: str, crash: object) -> None:
         if not self.end_reason and reason != "application-requested":

@@ -15,28 +15,14 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 
+from flametap import ownprocess
 from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.lines import LinesError
 from flametap.symbols.worker import MAX_MESSAGE_BYTES
 
-# Isolated from the environment and the current folder; what we import is what it imports, however
-# flametap was installed.
-BOOT = """
-import importlib.util, json, os, sys
-start, path, descriptor = json.loads(sys.argv[1])
-sys.path[:] = path
-folders = [os.path.dirname(start)]
-spec = importlib.util.spec_from_file_location("flametap", start, submodule_search_locations=folders)
-sys.modules["flametap"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["flametap"])
-from flametap.symbols.worker import main
-main(descriptor)
-"""
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__init__.py")
 MAX_PAYLOAD_BYTES = 2 << 30
 # Debug information is read at 40 MB/s of .debug_info (libpython, 14 MB: 0.35 s). What takes ten
 # times as long will not end.
@@ -116,14 +102,8 @@ class Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                arguments = json.dumps([_PACKAGE, sys.path, theirs.fileno()])
-                process = subprocess.Popen(
-                    [sys.executable or "python3", "-I", "-c", BOOT, arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
+                process = ownprocess.start(
+                    "flametap.symbols.worker", theirs.fileno(), descriptors=[theirs.fileno()]
                 )
         except (OSError, ValueError) as error:
             ours.close()

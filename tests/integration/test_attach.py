@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import re
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,7 +14,7 @@ import frida
 import pytest
 
 import receipt
-from flametap import handshake, injection, interpose
+from flametap import handshake, injection, injector, injectorprocess, interpose
 from flametap.errors import FlametapError
 from flametap.session import Session
 from recording import record
@@ -22,6 +24,20 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 # Longer than the 5 s after which Frida gives a call up.
 SLOW_S = 5.5
+
+
+@pytest.fixture(autouse=True)
+def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frida is held by a thread of the test, which can interfere, instead of a process."""
+
+    def serve(link: socket.socket, pid: int) -> None:
+        with link:
+            injectorprocess.serve(link, pid)
+
+    def spawn(link: socket.socket, pid: int) -> None:
+        threading.Thread(target=serve, args=(link.dup(), pid), daemon=True).start()
+
+    monkeypatch.setattr(injector, "spawn", spawn)
 
 
 def assert_unharmed(target: Target, before: receipt.Receipt, *, attaches: int = 1) -> None:

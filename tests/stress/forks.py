@@ -95,6 +95,7 @@ def shell_loop(run: Run) -> None:
     (run.folder / "stop").touch()
     wait_until(lambda: not shell.alive, "the shell to end", READY_S)
     run.expect(shell.exit_code == 0, f"exit code {shell.exit_code}: {shell.errors}")
+    shell.close()  # and all its output is here
     *numbers, last = shell.lines
     run.expect(last == "done", f"the last line is {last!r}")
     run.expect(numbers == [str(n + 1) for n in range(len(numbers))], "a number is missing")

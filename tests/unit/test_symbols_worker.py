@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from flametap import ownprocess
 from flametap.model import RawFrame
 from flametap.symbols import Symbolizer, SymbolTable, workerprocess
 from flametap.symbols.job import DebugJob
@@ -53,11 +54,10 @@ def worker() -> Iterator[Worker]:
 
 def harmful(monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     """Makes every worker that is started from now on do ``harm`` with each file."""
-    boot = workerprocess.BOOT.replace(
-        "main(descriptor)", HARM.format(harm=harm) + "main(descriptor)"
-    )
-    assert boot != workerprocess.BOOT
-    monkeypatch.setattr(workerprocess, "BOOT", boot)
+    call = "importlib.import_module(module).main(*arguments)"
+    boot = ownprocess.BOOT.replace(call, HARM.format(harm=harm) + call)
+    assert boot != ownprocess.BOOT
+    monkeypatch.setattr(ownprocess, "BOOT", boot)
 
 
 def build(worker: Worker, program: Path) -> bytes:
@@ -200,10 +200,12 @@ def test_worker_goes_with_its_host_in_the_middle_of_a_file(
     harm = HARM.format(harm=f"ctypes.{library}(None).pause()")
     host = """
 import sys
+from flametap import ownprocess
 from flametap.symbols import workerprocess
 from flametap.symbols.job import DebugJob
 harm = sys.argv[2] + "\\n"
-workerprocess.BOOT = workerprocess.BOOT.replace("main(descriptor)", harm + "main(descriptor)")
+call = "importlib.import_module(module).main(*arguments)"
+ownprocess.BOOT = ownprocess.BOOT.replace(call, harm + call)
 with open(sys.argv[1], "rb") as file:
     workerprocess.Worker().build(DebugJob(sys.argv[1], 0), [file.fileno()], 1000)
 """

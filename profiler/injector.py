@@ -1,0 +1,187 @@
+"""The profiler's end of an attach: asks the process that holds Frida (``injectorprocess``), and
+maps the ring that the agent writes.
+
+One ``Injector`` is one attach: ``attach``, ``start``, ``stop``, ``detach``, ``close``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import socket
+import subprocess
+import threading
+from typing import Any
+
+from flametap import errors, ownprocess
+from flametap.ends import END_REASONS
+from flametap.errors import AttachFailedError, FlametapError
+from flametap.ring import Ring
+
+MAX_PACKET_BYTES = 1 << 16
+# It ends when Frida does, which takes some milliseconds, and 5 s at the most.
+EXIT_TIMEOUT_S = 6.0
+
+
+def spawn(link: socket.socket, pid: int) -> subprocess.Popen[bytes] | None:
+    """Starts the process at the other end of ``link``; the tests have a thread there."""
+    return ownprocess.start(
+        "flametap.injectorprocess", link.fileno(), pid, descriptors=[link.fileno()]
+    )
+
+
+class Injector:
+    """See the module.
+
+    Args:
+        pid: the target; preflight has approved of it.
+
+    Attributes:
+        ring: what the agent writes, from ``attach`` to ``close``.
+        ended: set when the attach is over, for whatever reason.
+        end_reason: which; empty if it was our own doing.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.ring: Ring | None = None
+        self.ended = threading.Event()
+        self.end_reason = ""
+        self._mapping: mmap.mmap | None = None
+        self._link: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asked = 0
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._ring_descriptor = -1
+        self._is_lost = False
+        self._changed = threading.Condition()
+
+    def attach(self, rate_hz: float) -> Ring:
+        """Attach, load the agent and have it prepare everything but sampling.
+
+        Raises:
+            NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
+        """
+        try:
+            self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = spawn(theirs, self.pid)
+        except OSError as error:
+            raise AttachFailedError(
+                f"no process to attach from: {error.strerror}", "free memory or raise ulimit -u"
+            ) from error
+        threading.Thread(target=self._receive, daemon=True, name="flametap-injector").start()
+        self._ask("attach", rate_hz)
+        try:
+            size_bytes = os.fstat(self._ring_descriptor).st_size
+            self._mapping = mmap.mmap(self._ring_descriptor, size_bytes)
+        except OSError as error:
+            raise AttachFailedError(
+                f"the agent's memory cannot be mapped: {error.strerror}", "raise ulimit -v"
+            ) from error
+        self.ring = Ring(self._mapping)
+        self.ring.check()
+        return self.ring
+
+    def start(self) -> None:
+        """Begin to sample.
+
+        Raises:
+            AttachFailedError: the agent could not install its signal handler or start its thread.
+        """
+        self._ask("start")
+
+    def set_paused(self, paused: bool) -> None:
+        """Stop sampling for a while, or go on. Nothing happens when the attach is over."""
+        with contextlib.suppress(FlametapError):
+            self._ask("set_paused", paused)
+
+    def stop(self) -> str:
+        """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is
+        well.
+        """
+        try:
+            return str(self._ask("stop"))
+        except FlametapError:
+            return ""
+
+    def detach(self) -> None:
+        """Unload the agent and let the target go; returns when it has."""
+        with contextlib.suppress(FlametapError):
+            self._ask("detach")
+        self.ended.set()
+
+    def close(self) -> None:
+        """Detach if that has not happened, and unmap the ring."""
+        self.detach()
+        if self._link is not None:
+            with contextlib.suppress(OSError):
+                self._link.shutdown(socket.SHUT_RDWR)
+        if self._ring_descriptor >= 0:
+            os.close(self._ring_descriptor)
+            self._ring_descriptor = -1
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(EXIT_TIMEOUT_S)
+            self._process = None
+        if self.ring is not None:
+            self.ring.close()
+            self.ring = None
+        if self._mapping is not None:
+            self._mapping.close()
+            self._mapping = None
+
+    def _ask(self, call: str, *arguments: object) -> Any:
+        with self._changed:
+            self._asked += 1
+            number = self._asked
+            request = {"id": number, "call": call, "arguments": arguments}
+            if self._link is None or self._is_lost:
+                raise _lost()
+            try:
+                self._link.send(json.dumps(request).encode())
+            except OSError as error:
+                raise _lost() from error
+            self._changed.wait_for(lambda: number in self._answers or self._is_lost)
+            said = self._answers.pop(number, None)
+        if said is None:
+            raise _lost()
+        if "error" in said:
+            name, message, hint = said["error"]
+            raise getattr(errors, name, AttachFailedError)(message, hint)
+        return said["answer"]
+
+    def _receive(self) -> None:
+        assert self._link is not None
+        with contextlib.suppress(OSError):
+            while True:
+                packet, descriptors, _, _ = socket.recv_fds(self._link, MAX_PACKET_BYTES, 1)
+                if not packet:
+                    break
+                said = json.loads(packet)
+                with self._changed:
+                    if descriptors:
+                        self._ring_descriptor = descriptors[0]
+                    if "id" in said:
+                        self._answers[said["id"]] = said
+                        self._changed.notify_all()
+                if "ended" in said:
+                    self._end(said["ended"])
+        with self._changed:
+            self._is_lost = True
+            self._changed.notify_all()
+        self._end(END_REASONS["connection-terminated"])
+        self._link.close()
+
+    def _end(self, reason: str) -> None:
+        if not self.ended.is_set() and not self.end_reason:
+            self.end_reason = reason
+        self.ended.set()
+
+
+def _lost() -> AttachFailedError:
+    return AttachFailedError(
+        "the process that attaches has ended", "the target goes on; was it killed? try again"
+    )

@@ -1,0 +1,92 @@
+"""The process that holds Frida: it attaches, and it lets go whatever becomes of the profiler.
+
+While Frida has the target's main thread run its functions, nobody may die: a thread that is let go
+in the middle of a call does not come back to what it was doing. A profiler can be killed at any
+moment. So this is a process of its own that nobody kills, and that ends when it has detached: soon
+after the other end of its connection has closed.
+
+Packets with one JSON object each (unix(7), SOCK_SEQPACKET):
+
+    {"id": 1, "call": "attach", "arguments": [100.0]}
+    {"id": 1, "answer": null}         with the descriptor of the ring
+    {"id": 1, "error": ["NoSuchProcessError", MESSAGE, HINT]}
+    {"ended": "the target exited"}    once, unasked
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import signal
+import socket
+import threading
+from typing import Any
+
+from flametap.errors import AttachFailedError, FlametapError
+from flametap.session import Session
+
+MAX_PACKET_BYTES = 1 << 16
+CALLS = ("attach", "start", "set_paused", "stop", "detach")
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# What an attach takes when nothing is wrong. Whoever wants to leave does not wait for more.
+PATIENCE_S = 2.0
+
+
+def main(descriptor: int, pid: int) -> None:
+    """Serves one attach to ``pid`` over a socket; returns when it is over."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    with socket.socket(fileno=descriptor) as link:
+        serve(link, pid)
+
+
+def serve(link: socket.socket, pid: int) -> None:
+    """See the module."""
+    session = Session(pid)
+    requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(link, session, requests), daemon=True).start()
+    try:
+        while (request := requests.get()) is not None:
+            answer, descriptors = _answer(session, request)
+            with contextlib.suppress(OSError):
+                socket.send_fds(link, [json.dumps(answer).encode()], descriptors)
+            if descriptors:
+                threading.Thread(target=_tell_end, args=(link, session), daemon=True).start()
+    finally:
+        if not session.ended.is_set():
+            session.stop()
+        session.close()
+
+
+def _receive(
+    link: socket.socket, session: Session, requests: queue.SimpleQueue[dict[str, Any] | None]
+) -> None:
+    with contextlib.suppress(OSError):
+        while packet := link.recv(MAX_PACKET_BYTES):
+            request = json.loads(packet)
+            requests.put(request)
+            if request["call"] == "detach":
+                timer = threading.Timer(PATIENCE_S, session.give_up)
+                timer.daemon = True
+                timer.start()
+    requests.put(None)
+
+
+def _answer(session: Session, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    try:
+        if request["call"] not in CALLS:
+            raise AttachFailedError(f"no such call: {request['call']}")
+        answer = getattr(session, request["call"])(*request["arguments"])
+    except FlametapError as error:
+        said = [type(error).__name__, error.message, error.hint]
+        return {"id": request["id"], "error": said}, []
+    if request["call"] == "attach":
+        return {"id": request["id"], "answer": None}, [answer]
+    return {"id": request["id"], "answer": answer}, []
+
+
+def _tell_end(link: socket.socket, session: Session) -> None:
+    session.ended.wait()
+    with contextlib.suppress(OSError):
+        link.send(json.dumps({"ended": session.end_reason}).encode())
