@@ -90,6 +90,16 @@ class ModuleResolver:
         """How many names for functions its symbol tables hold."""
         return len(self._index)
 
+    def are_entered(self, goals: Sequence[int], file_addrs: Sequence[int]) -> list[bool]:
+        """Whether a call to each goal enters the function at the address beside it, by itself or
+        through a stub. False where that is not known.
+        """
+        symbols = self._index.lookup_many(file_addrs)
+        return [
+            symbol is not None and (symbol.start == goal or self._stubs.lookup(goal) == symbol.name)
+            for goal, symbol in zip(goals, symbols, strict=True)
+        ]
+
     def resolve(self, file_addr: int) -> Frames:
         """The frames at ``file_addr``, outermost first; at least one."""
         return self.resolve_many([file_addr])[0]

@@ -5,7 +5,8 @@ call sites of a module's debug information (``callgraph``) say for each pair of 
 callee, which functions were entered between them. They go to the symbol table by pair, and become
 frames where trees and stacks are built.
 
-Only pairs within one module are looked at.
+Only pairs within one module are looked at, and of these only where the call instruction does not
+lead to the very function that was called: the calls of most modules are never read.
 """
 
 from __future__ import annotations
@@ -117,25 +118,28 @@ class TailCalls:
     def _do(self, module: _Module) -> None:
         work = module.work
         assert work is not None
+        with self._changed:
+            batch = list(module.waiting)
+        columns = [np.concatenate(column) for column in zip(*batch, strict=True)]
+        pairs = np.stack(columns, axis=1)[~work.are_called(columns[2], columns[3])]
+        if len(pairs):
+            self._restore(module, work, pairs)
+        with self._changed:
+            del module.waiting[: len(batch)]
+            self._changed.notify_all()
+
+    def _restore(self, module: _Module, work: ModuleWork, pairs: Column) -> None:
         assert work.image is not None
         if module.graph is None:
             module.graph = self._debug_info.read_calls(work.module, work.image)
-        with self._changed:
-            batch = list(module.waiting)
-        callers, callees, caller_addrs, callee_addrs = (
-            np.concatenate(column) for column in zip(*batch, strict=True)
-        )
-        chains = module.graph.lost(caller_addrs, callee_addrs)
+        chains = module.graph.lost(pairs[:, 2], pairs[:, 3])
         found = [i for i, chain in enumerate(chains) if chain]
         distinct = list(dict.fromkeys(chains[i] for i in found))
         frames = dict(zip(distinct, _frames(distinct, work), strict=True))
         if found:
             self._table.set_lost(
-                [(int(callers[i]), int(callees[i]), frames[chains[i]]) for i in found]
+                [(int(pairs[i, 0]), int(pairs[i, 1]), frames[chains[i]]) for i in found]
             )
-        with self._changed:
-            del module.waiting[: len(batch)]
-            self._changed.notify_all()
 
 
 def _frames(chains: list[tuple[TailCall, ...]], work: ModuleWork) -> list[list[Frame]]:

@@ -6,8 +6,12 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from flametap.model import Frame, Module, RawFrame
 from flametap.symbols.advice import debug_image
+from flametap.symbols.callgoal import CALL_BYTES, UNKNOWN_GOAL, call_goal
 from flametap.symbols.elf import EM_X86_64
 from flametap.symbols.kernelentry import BEFORE_BYTES, CODE_BYTES, call_number
 from flametap.symbols.objectfile import ObjectError
@@ -18,6 +22,7 @@ from flametap.symbols.table import unnamed_function
 # A main executable up to this size of its symbol tables goes first whatever the other sizes.
 MAIN_FIRST_BYTES = 16 << 20
 
+Ids = npt.NDArray[np.int64]
 Address = tuple[int, int]  # address id, file_addr
 
 
@@ -47,6 +52,32 @@ class ModuleWork:
             (Frame(unnamed_function(RawFrame(self.module.module_id, addr), self.module.name)),)
             for addr in file_addrs
         ]
+
+    def are_called(self, callers: Ids, callees: Ids) -> npt.NDArray[np.bool_]:
+        """Whether the call instructions lead to the functions that were called. True also where
+        they may lead anywhere: debug information knows no more then.
+
+        Args:
+            callers: file_addrs of the calling frames: return address - 1.
+            callees: file_addrs of the frames that were called.
+
+        Raises:
+            ObjectError: the file was truncated meanwhile.
+        """
+        assert self.image is not None
+        assert self.resolver is not None
+        elf = self.image.elf
+        if elf.machine != EM_X86_64:
+            return np.zeros(len(callers), np.bool_)
+        goals = [
+            call_goal(elf.at_addr(caller + 1 - CALL_BYTES, CALL_BYTES), caller + 1)
+            for caller in callers.tolist()
+        ]
+        with self.resolving:
+            entered = self.resolver.are_entered(
+                [UNKNOWN_GOAL if goal is None else goal for goal in goals], callees.tolist()
+            )
+        return np.array([goal is None for goal in goals], np.bool_) | np.array(entered, np.bool_)
 
     def kernel_call(self, file_addr: int) -> int | None:
         """The system call that a thread is in which is met at an address, see ``kernelentry``."""

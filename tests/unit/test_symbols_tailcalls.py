@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ import pytest
 from flametap.model import FrameKind, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.buildcalls import build_calls
+from flametap.symbols.callgoal import UNKNOWN_GOAL, call_goal
 from flametap.symbols.callgraph import ELSEWHERE, UNKNOWN, CallGraph, pack
+from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.job import DebugJob
 from flametap.symbols.lines import LinesError
 from objects import module_of, run, symbols
@@ -290,6 +293,51 @@ def test_frames_come_into_the_table_and_the_next_session_has_them_from_disk(
     assert names_between() == expected
     monkeypatch.setattr("flametap.symbols.debuginfo.Worker.build", _no_worker)
     assert names_between() == expected
+
+
+@pytest.mark.needs("gcc", "readelf")
+def test_calls_are_not_read_where_each_call_leads_to_the_function_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = build(tmp_path, "gcc")
+    last = symbols(program)["last"][0]
+    places = {to: addr for addr, to in calls_in(program, "main")}
+    read = []
+    whole = DebugInfo.read_calls
+
+    def reading(debug_info: DebugInfo, *of: Any) -> CallGraph:
+        read.append(of)
+        return whole(debug_info, *of)
+
+    monkeypatch.setattr(DebugInfo, "read_calls", reading)
+    symbolizer = Symbolizer(SymbolTable(), None, cache_dir=tmp_path / "cache")
+    try:
+        symbolizer.add_module(module_of(program))
+        symbolizer.submit(1, RawFrame(1, last))
+        for number, called in enumerate((last, symbols(program)["either"][0])):
+            one = np.array([1])
+            symbolizer.submit_calls(
+                one, one, one, np.array([places[called] - 1]), np.array([last + 5])
+            )
+            assert symbolizer.wait_idle(WAIT_S)
+            assert len(read) == number
+    finally:
+        symbolizer.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "goal"),
+    [
+        ("90 e8 10 00 00 00", 0x1010),
+        ("90 e8 f0 ff ff ff", 0xFF0),
+        ("ff 15 10 00 00 00", UNKNOWN_GOAL),  # through the linker's table
+        ("90 90 90 90 ff d0", None),
+        ("90 90 90 ff 50 18", None),
+        ("90 e8", None),
+    ],
+)
+def test_where_a_call_leads(code: str, goal: int | None) -> None:
+    assert call_goal(bytes.fromhex(code), 0x1000) == goal
 
 
 def _no_worker(*_: object) -> Callable[[], None]:
