@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (".", "agent", "bench", "profiler", "tests", "tests/targets", "tests/data", "web")
+FOLDERS = (
+    ".",
+    "agent",
+    "bench",
+    "profiler",
+    "profiler/symbols",
+    "tests",
+    "tests/targets",
+    "tests/data",
+    "web",
+)
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).glob("*.md")
 )
