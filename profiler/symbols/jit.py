@@ -294,4 +294,4 @@ def _with_line(frame: Frame, dump: JitDump, key: int, start: int, runtime_addr: 
         file = entry.file if entry is not None else found.file
         function = Function(function.name, function.module, file, function.kind, function.full_name)
     # A line of another file (of an inlined function) would mislead.
-    return Frame(function, found.line if found.file == function.file else 0)
+    return Frame(function, found.line if found.file in ("", function.file) else 0)

@@ -16,6 +16,7 @@ from flametap.symbols.coderanges import ANY_TIME_NS, NOT_FOUND
 from flametap.symbols.jitdump import JitDump, SourceLine
 from jitdumps import (
     CLOSE,
+    DEBUG_INFO,
     ELF_HEADER_BYTES,
     UNWINDING_INFO,
     debug_info,
@@ -145,6 +146,34 @@ def test_source_lines_by_address(path: Path, shift: int) -> None:
         *(SourceLine("/a.js", 4), SourceLine("/b.js", 5), SourceLine("/b.js", 5)),
     ]
     assert line(dump, BASE + 4096) is None
+    dump.file.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 20])
+def test_lines_with_file_names_that_v8_has_freed(path: Path, count: int) -> None:
+    """As node 20 writes them: the allocator has put its own into the first 16 bytes."""
+    names = b"\xbe)b?\0\0\0\0\x12\x34\x56\x78\0\0\0\0gets/ratio.js\0"
+    entries = b"".join(
+        struct.pack("<QII", BASE + ELF_HEADER_BYTES + 4 * i, 7 + i, 3) + names for i in range(count)
+    )
+    payload = struct.pack("<QQ", BASE, count) + entries
+    padded = payload + bytes(-len(payload) % 8)
+    path.write_bytes(header() + record(DEBUG_INFO, padded) + load(BASE, 100, "f"))
+    dump = opened(path)
+    assert line(dump, BASE + 4 * count - 1) == SourceLine("", 6 + count)
+    dump.file.close()
+
+
+def test_lines_that_make_no_sense_are_none(path: Path) -> None:
+    path.write_bytes(
+        header()
+        + debug_info(BASE, [(BASE - 8, 3, "/a.js"), (BASE + 8, 4, "/bb.js")])
+        + load(BASE, 100, "f")
+        + debug_info(BASE + 4096, [(BASE + 4096, 1 << 31, "/a.js")])
+        + load(BASE + 4096, 100, "f")
+    )
+    dump = opened(path)
+    assert [line(dump, BASE), line(dump, BASE + 4096)] == [None, None]
     dump.file.close()
 
 
