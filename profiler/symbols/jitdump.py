@@ -10,8 +10,7 @@ some, source lines. The runtime maps the file executable, so that a profiler fin
                     name "\\0", the code itself
       1 MOVE        pid u32, tid u32, vma u64, old_addr u64, new_addr u64, code_size u64,
                     code_index u64
-      2 DEBUG_INFO  code_addr u64, count u64, count times: addr u64, line u32, column u32,
-                    file "\\0" (or "\\xff\\0": the one before); for the LOAD that follows
+      2 DEBUG_INFO  code_addr u64, source lines (``jitlines``); for the LOAD that follows
       3 CLOSE, 4 UNWINDING_INFO: nothing for us
 
 All in the byte order of the machine, which the magic tells. Only the record's numbers are kept, 48
@@ -26,13 +25,13 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from flametap.symbols.appended import AppendedFile, Growth
 from flametap.symbols.coderanges import NOT_FOUND, CodeRanges, Found, Int64s, Ranges
+from flametap.symbols.jitlines import Lines, SourceLine, parse_lines
 
 CHUNK_BYTES = 1 << 20
 MAX_NAME_BYTES = 4096
@@ -46,24 +45,9 @@ _MAGIC = {b"DTiJ": "<", b"JiTD": ">"}
 _HEADER_BYTES = 40
 _ARCH_TIMESTAMP = 1
 _LOAD, _MOVE, _DEBUG_INFO = range(3)
-_PREFIX, _LOAD_FIELDS, _MOVE_FIELDS, _LINE = "IIQ", "IIQQQQ", "IIQQQQQ", "QII"
+_PREFIX, _LOAD_FIELDS, _MOVE_FIELDS = "IIQ", "IIQQQQ", "IIQQQQQ"
 _NAME_AT = 56
-_LINES_AT = 32
-_MAX_LINE = 1 << 24
 _MAX_FIXED_BYTES = 64
-# "perf inject" makes an ELF file of each function, in which the code lies behind the header: V8
-# and LLVM write the addresses of lines as they will be there.
-_ELF_HEADER_BYTES = 0x40
-
-
-class SourceLine(NamedTuple):
-    """Where the code of an address comes from."""
-
-    file: str  # "" when it cannot be read
-    line: int
-
-
-_Lines = list[tuple[int, SourceLine]]  # by offset in the code
 
 
 class JitDump:
@@ -90,7 +74,7 @@ class JitDump:
         self._loads_with_lines, self._lines = array("q"), array("q")
         self._moves, self._moved = array("q"), array("q")
         self._last_lines = (NOT_FOUND, 0)  # offset, code_addr
-        self._tables: dict[int, _Lines] = {}
+        self._tables: dict[int, Lines] = {}
 
     def __len__(self) -> int:
         return len(self._ranges)
@@ -261,48 +245,8 @@ class JitDump:
         at = bisect_right(table, offset, key=lambda entry: entry[0])
         return table[max(at - 1, 0)][1] if table else None
 
-    def _read_lines(self, lines: int) -> _Lines:
-        """Offset in the code and source line, in ascending order; none if they make no sense."""
+    def _read_lines(self, lines: int) -> Lines:
         _, record_bytes, _ = self._unpack(_PREFIX, self.file.read_at(lines, 16), 0)
-        data = self.file.read_at(lines, min(record_bytes, _MAX_LINES_BYTES))
-        code_addr, count = self._unpack("QQ", data, 16)
-        found = _sensible(self._lines_with_files(data, count, code_addr))
-        if not found and 0 < count <= len(data):
-            # V8 writes file names that it has given back to the allocator already, so that a zero
-            # may stand in their middle. They are of one length if they are of one file.
-            size = len(data) - _LINES_AT
-            for stride in {(size - pad) // count for pad in range(8) if (size - pad) % count == 0}:
-                found = found or _sensible(self._lines_without(data, count, code_addr, stride))
-        if found and min(found)[0] >= _ELF_HEADER_BYTES:
-            found = [(offset - _ELF_HEADER_BYTES, line) for offset, line in found]
-        return sorted(found)
-
-    def _lines_with_files(self, data: bytes, count: int, code_addr: int) -> _Lines:
-        found: _Lines = []
-        at, file = _LINES_AT, ""
-        while count > len(found) and at + 17 <= len(data):
-            addr, line, _ = self._unpack(_LINE, data, at)
-            end = data.find(b"\0", at + 16)
-            if end < 0:
-                break
-            if data[at + 16 : end] != b"\xff":
-                file = data[at + 16 : min(end, at + 16 + MAX_NAME_BYTES)].decode("utf-8", "replace")
-            found.append((addr - code_addr, SourceLine(file, line)))
-            at = end + 1
-        # Padded to 8 bytes at the most.
-        return found if len(found) == count and len(data) - at < 8 else []
-
-    def _lines_without(self, data: bytes, count: int, code_addr: int, stride: int) -> _Lines:
-        found: _Lines = []
-        for at in range(_LINES_AT, _LINES_AT + count * stride, max(stride, 17)):
-            addr, line, _ = self._unpack(_LINE, data, at)
-            found.append((addr - code_addr, SourceLine("", line)))
-        return found
-
-
-def _sensible(lines: _Lines) -> _Lines:
-    """The lines if all of them can be, none otherwise."""
-    are_sensible = all(
-        0 <= offset < MAX_RECORD_BYTES and source.line < _MAX_LINE for offset, source in lines
-    )
-    return lines if are_sensible else []
+        return parse_lines(
+            self.file.read_at(lines, min(record_bytes, _MAX_LINES_BYTES)), self._order
+        )

@@ -13,7 +13,8 @@ import pytest
 from flametap.symbols import jitdump
 from flametap.symbols.appended import AppendedFile, Growth
 from flametap.symbols.coderanges import ANY_TIME_NS, NOT_FOUND
-from flametap.symbols.jitdump import JitDump, SourceLine
+from flametap.symbols.jitdump import JitDump
+from flametap.symbols.jitlines import SourceLine
 from jitdumps import (
     CLOSE,
     DEBUG_INFO,
