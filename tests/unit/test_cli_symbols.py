@@ -156,6 +156,36 @@ def test_process_and_its_addresses(
     assert "0x10  (nothing is known there)" in names
 
 
+MAKES_CODE = """
+import ctypes, mmap, os
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+addr = ctypes.addressof(ctypes.c_char.from_buffer(page))
+with open(f"/tmp/perf-{os.getpid()}.map", "w") as file:
+    file.write(f"{addr:x} 40 made_up_function\\n")
+print(hex(addr), flush=True)
+input()
+"""
+
+
+def test_code_made_while_the_process_runs_has_its_row(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MAKES_CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        addr = process.stdout.readline().strip()
+        try:
+            row = json_of(capsys, process.pid)[-1]
+            names = out_of(capsys, process.pid, addr)
+        finally:
+            Path(f"/tmp/perf-{process.pid}.map").unlink()
+            process.communicate("\n")
+    assert (row["module"], row["functions"]) == ("[jit]", 1)
+    assert row["sources"][0]["what"] == "perf map"
+    assert names.splitlines() == [addr, "    made_up_function"]
+
+
 @pytest.mark.needs("gcc")
 def test_names_need_no_rights_but_to_read(running: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is attached to: the process is under no tracer, and has the threads it had."""

@@ -89,7 +89,7 @@ from flametap.symbols.demangle import demangle, strip_clone
         (
             "_ZZN1A1C1fEvENKUlNS_1KERNS_1SEE_clES1_S3_",
             "A::C::f()::{lambda(A::K, A::S&)#1}::operator()",
-            None,
+            "A::C::f()::{lambda(A::K, A::S&)#1}::operator() const",
         ),
         ("_ZN1A1fIJEEEvDpRKT_", "A::f<>", "void A::f<>()"),
     ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,65 @@ def test_dsym_is_found_by_uuid(shapes: Path, tmp_path: Path, layout: str) -> Non
     addr = appleshapes.expected("arm64").functions["_main"]
     [*_, leaf] = resolver.resolve(addr)
     assert (leaf.function.name, leaf.function.file) == ("main", "/src/shapes.cc")
+
+
+@pytest.mark.parametrize(
+    ("image", "bundle"),
+    [
+        ("shapes", "shapes.dSYM"),
+        ("Demo.app/Contents/MacOS/shapes", "Demo.app.dSYM"),
+        ("Kit.framework/Versions/A/shapes", "Kit.framework.dSYM"),
+        (
+            "Demo.app/Contents/Frameworks/Kit.framework/Versions/A/shapes",
+            "Demo.app/Contents/Frameworks/Kit.framework.dSYM",
+        ),
+    ],
+)
+def test_dsym_is_found_beside_what_the_image_belongs_to(
+    shapes: Path, tmp_path: Path, image: str, bundle: str
+) -> None:
+    place = tmp_path / "build" / image
+    place.parent.mkdir(parents=True)
+    shutil.copy(shapes / "shapes", place)
+    shutil.copytree(shapes / "shapes.dSYM", tmp_path / "build" / bundle)
+    module = replace(apple_module("arm64"), path=str(place))
+    resolver = resolver_for(module)
+    [*_, leaf] = resolver.resolve(appleshapes.expected("arm64").functions["_main"])
+    assert leaf.function.file == "/src/shapes.cc"
+
+
+def test_names_that_only_the_loader_has_are_read(shapes: Path) -> None:
+    file = open_macho(shapes / "shapes", "arm64")
+    functions = appleshapes.expected("arm64").functions
+    file.symbols = None
+    symbols = function_symbols(file)
+    exported = ("-[Counter addTo:times:]", "_$s4Demo7CounterV5totalyS2iF", "_main")
+    assert set(symbols.starts.tolist()) == {functions[name] for name in exported}
+    resolver = ModuleResolver(apple_module("arm64"), file, None)
+    hidden = functions["__ZN6shapesL6hiddenEi"]
+    assert resolver.resolve(functions["_main"] + 4)[0].function.name == "main"
+    assert resolver.resolve(hidden)[0].function.kind is FrameKind.UNKNOWN
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_fat_files_of_both_kinds_are_taken_apart(shapes: Path, is_wide: bool) -> None:
+    fat = (shapes / "shapes").read_bytes()
+    parts = fat_slices(lambda offset, size: fat[offset : offset + size], len(fat))
+    arm = next(part for part in parts if part.arch == "arm64")
+    thin = fat[arm.place.offset : sum(arm.place)]
+    # A part that cannot be read (32 bits) beside one that can, which claims to be arm64e's.
+    old, new = (7, 3, bytes.fromhex("cefaedfe") + bytes(100)), (0x0100000C, 0x80000002, thin)
+    data = struct.pack(">II", 0xCAFEBABF if is_wide else 0xCAFEBABE, 2).ljust(4096, b"\0")
+    table = b""
+    for cpu, subtype, contents in (old, new):
+        place = (cpu, subtype, len(data), len(contents), 14)
+        table += struct.pack(">IIQQII", *place, 0) if is_wide else struct.pack(">IIIII", *place)
+        data += contents
+    data = data[:8] + table + data[8 + len(table) :]
+    file = open_object(lambda offset, size: data[offset : offset + size], len(data))
+    assert isinstance(file, MachOFile)
+    assert file.build_id == appleshapes.expected("arm64").uuid
+    assert len(function_symbols(file).starts) == len(appleshapes.expected("arm64").functions)
 
 
 def test_file_with_another_uuid_is_never_used(shapes: Path) -> None:
