@@ -97,7 +97,7 @@ def build_symcache(job: DebugJob) -> Built:
         merged = _merged(job, is_scattered)
         if merged is not None:
             return merged
-    except (DwarfError, TimeoutError) as error:
+    except DwarfError as error:
         note = str(error)  # what the file holds by itself is better than nothing
     except (ObjectError, OSError):
         pass  # a format that symbolic may know
@@ -108,7 +108,7 @@ def build_symcache(job: DebugJob) -> Built:
         # One damaged entry is enough for symbolic to give up the whole file.
         try:
             merged = _merged(job, lambda _: True)
-        except (LinesError, DwarfError, TimeoutError, ObjectError, OSError):
+        except (LinesError, DwarfError, ObjectError, OSError):
             merged = None
         if merged is None:
             raise

@@ -310,6 +310,8 @@ def main() -> None:
         print(
             f"{path} {options.oracle}: {result.share:.4%} of {result.total}; {kinds} ({took:.0f} s)"
         )
+        if result.note:
+            print(f"  {result.note}")
         for kind, examples in result.examples.items():
             for address, mine, theirs in examples[: options.examples]:
                 print(f"  {kind} {address:#x}")

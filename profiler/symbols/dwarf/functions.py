@@ -12,11 +12,10 @@ was inlined into it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from flametap.symbols.dwarf import constants as dw
 from flametap.symbols.dwarf.attributes import (
-    Abbreviation,
     DwarfError,
     Values,
     read_entry,
@@ -110,7 +109,7 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
     passed_over = dw.TYPE_TAGS if language in _C_LANGUAGES else frozenset()
     offset = unit.first
     open_entries: list[bool] = []  # with children still to come: whether it is a function
-    functions: list[bool] = []  # of these the functions: whether they have code
+    functions: list[_Level] = []  # of these the functions
     while offset < end:
         code = data[offset]
         offset += 1
@@ -119,8 +118,8 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
         if code == 0:
             if not open_entries:
                 return
-            if open_entries.pop() and functions.pop():
-                sink.end()
+            if open_entries.pop():
+                _end(sink, functions.pop())
             continue
         abbreviation = abbreviations.get(code)
         if abbreviation is None:
@@ -141,37 +140,65 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
             continue
         values, after = read_entry(data, offset, steps, version, offset_size)
         check()
-        has_place = tag == dw.TAG_SUBPROGRAM or (bool(functions) and functions[-1])
-        has_code = has_place and _begin(unit, abbreviation, values, names, sink)
+        level = _begin(unit, tag, values, names, sink, functions)
         offset = after
-        if not has_code and passed_over:
+        if level is _NO_CODE and passed_over:
             offset = _sibling(unit, values, after)
             if offset > after:
                 continue
         if has_children:
             open_entries.append(True)
-            functions.append(has_code)
-        elif has_code:
-            sink.end()
+            functions.append(level)
+        else:
+            _end(sink, level)
+
+
+class _Level(NamedTuple):
+    """A function that is open: how many ends the sink is owed, and, for an inlined one of which
+    only the children's code is known, its name and place until one of them comes.
+    """
+
+    ends: int = 0
+    waiting: tuple[bytes, int, int] | None = None
+
+
+_NO_CODE = _Level()
 
 
 def _begin(
-    unit: Unit, abbreviation: Abbreviation, values: Values, names: Names, sink: Sink
-) -> bool:
+    unit: Unit, tag: int, values: Values, names: Names, sink: Sink, above: list[_Level]
+) -> _Level:
     """Tells the sink of a function that has code."""
     ranges = unit.ranges(values)
+    if tag == dw.TAG_SUBPROGRAM:
+        if not ranges:
+            return _NO_CODE
+        sink.function(names.of(unit, values), ranges)
+        return _Level(1)
+    if not above or above[-1] is _NO_CODE:
+        return _NO_CODE
+    call_file, call_line = (
+        value[1] if value is not None and isinstance(value[1], int) else 0
+        for value in (values.get(dw.AT_CALL_FILE), values.get(dw.AT_CALL_LINE))
+    )
+    place = (names.of(unit, values) or UNKNOWN_INLINED, call_file, call_line)
     if not ranges:
-        return False
-    name = names.of(unit, values)
-    if abbreviation.tag == dw.TAG_SUBPROGRAM:
-        sink.function(name, ranges)
-    else:
-        call_file, call_line = (
-            value[1] if value is not None and isinstance(value[1], int) else 0
-            for value in (values.get(dw.AT_CALL_FILE), values.get(dw.AT_CALL_LINE))
-        )
-        sink.inlined(name or UNKNOWN_INLINED, ranges, call_file, call_line)
-    return True
+        # In DWARF 4 a list that begins with an empty range at the unit's start seems to end there;
+        # GCC writes such. What was inlined into the function has its own ranges.
+        return _Level(0, place) if dw.AT_RANGES in values else _NO_CODE
+    waiting = [place]
+    for level in reversed(above):
+        if level.waiting is None:
+            break
+        waiting.append(level.waiting)
+    for name, file, line in reversed(waiting):
+        sink.inlined(name, ranges, file, line)
+    return _Level(len(waiting))
+
+
+def _end(sink: Sink, level: _Level) -> None:
+    for _ in range(level.ends):
+        sink.end()
 
 
 def _sibling(unit: Unit, values: Values, after: int) -> int:

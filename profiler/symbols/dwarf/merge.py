@@ -23,7 +23,10 @@ from flametap.symbols.dwarf.writer import Writer, line_table_of
 from flametap.symbols.links import alt_link
 from flametap.symbols.objectfile import ObjectFile
 
-DEADLINE_S = 300.0
+# Of processor time; 7 MB of .debug_info are read in a second. Below the worker's own limit, so that
+# there is time left to make a symcache of what was read.
+DEADLINE_S = 12.0
+DEADLINE_S_PER_MB = 0.2
 _LOOKED_FOR = 100  # split units, for a quick answer
 
 
@@ -72,14 +75,14 @@ def missing_parts(elf: ObjectFile, alt: ObjectFile | None, places: SplitPlaces) 
             split.find(unit)
     except IndexError as error:
         raise DwarfError("truncated debug information") from error
-    return _note(split, names, "" if link is None else link.name, 0)
+    return _note(split, names, "" if link is None else link.name)
 
 
 def merge(
     elf: ObjectFile,
     alt: ObjectFile | None = None,
     places: SplitPlaces | None = None,
-    deadline_s: float = DEADLINE_S,
+    deadline_s: float | None = None,
 ) -> Merged:
     """Puts the debug information of a program together.
 
@@ -87,74 +90,73 @@ def merge(
         elf: the file with DWARF.
         alt: the file that dwz made common, if it was found.
         places: where split units may be.
+        deadline_s: processor time after which units are left with their lines alone, by default by
+            the size of the file.
 
     Raises:
-        DwarfError, ObjectError: damaged, too large, or not done within ``deadline_s``.
+        DwarfError, ObjectError: damaged, or too large.
     """
-    check = _Deadline(deadline_s)
     link = alt_link(elf)
     alt_file = None if alt is None or link is None else load(alt)
     main = load(elf, alt=alt_file)
+    if deadline_s is None:
+        deadline_s = DEADLINE_S + len(main.info) / 1e6 * DEADLINE_S_PER_MB
     split = SplitUnits(places or SplitPlaces())
-    names = Names()
-    writer = Writer(main.strings)
     line = read_section(elf, ".debug_line")
-    damaged = _write_units(main, line, split, names, writer, check)
-    note = _note(split, names, "" if link is None else link.name, damaged)
-    return Merged(writer.elf(elf.machine, elf.base_addr, line, main.line_strings), note)
+    units = _Units(main, line, split, time.process_time() + deadline_s)
+    units.write()
+    note = _note(split, units.names, "" if link is None else link.name, units.damaged, units.late)
+    return Merged(units.writer.elf(elf.machine, elf.base_addr, line, main.line_strings), note)
 
 
-def _write_units(
-    main: DwarfFile,
-    line: bytes,
-    split: SplitUnits,
-    names: Names,
-    writer: Writer,
-    check: _Deadline,
-) -> int:
-    """Writes all units; returns how many were damaged."""
-    damaged = 0
-    for unit in main.units:
-        check()
-        if unit.kind in (dw.UT_TYPE, dw.UT_PARTIAL):
-            continue
-        try:
-            abbreviation, values = unit.root
-            if abbreviation.tag not in (dw.TAG_COMPILE_UNIT, dw.TAG_SKELETON_UNIT):
+class _Units:
+    """Writes all units.
+
+    Attributes:
+        damaged: how many could not be read, or not to their end.
+        late: how many were not read for lack of time.
+    """
+
+    def __init__(self, main: DwarfFile, line: bytes, split: SplitUnits, end_s: float) -> None:
+        self.names = Names()
+        self.writer = Writer(main.strings)
+        self.damaged = self.late = 0
+        self._main = main
+        self._line = line
+        self._split = split
+        self._end_s = end_s
+
+    def write(self) -> None:
+        for unit in self._main.units:
+            if unit.kind in (dw.UT_TYPE, dw.UT_PARTIAL):
                 continue
-            extent = unit.ranges(values)
-            line_table = line_table_of(line, values)
-            source = split.find(unit) if is_skeleton(unit) else None
-            texts = [unit.text(values.get(at)) or b"" for at in (dw.AT_NAME, dw.AT_COMP_DIR)]
-        except (DwarfError, IndexError):
-            damaged += 1
-            continue
-        writer.begin_unit(texts[0], texts[1], line_table)
+            try:
+                self._write(unit)
+            except (DwarfError, IndexError):
+                self.damaged += 1
+
+    def _write(self, unit: Unit) -> None:
+        abbreviation, values = unit.root
+        if abbreviation.tag not in (dw.TAG_COMPILE_UNIT, dw.TAG_SKELETON_UNIT):
+            return
+        extent = unit.ranges(values)
+        name, folder = (unit.text(values.get(at)) or b"" for at in (dw.AT_NAME, dw.AT_COMP_DIR))
+        self.writer.begin_unit(name, folder, line_table_of(self._line, values))
         try:
-            walk(source or unit, names, writer, check)
-        except (DwarfError, IndexError):
-            damaged += 1
-        writer.end_unit(extent)
-        _forget(source)
-    return damaged
+            self._check()
+            source = self._split.find(unit) if is_skeleton(unit) else None
+            walk(source or unit, self.names, self.writer, self._check)
+        except TimeoutError:
+            self.late += 1
+        finally:
+            self.writer.end_unit(extent)
+
+    def _check(self) -> None:
+        if time.process_time() > self._end_s:
+            raise TimeoutError
 
 
-def _forget(unit: Unit | None) -> None:
-    """Split units are many; what was parsed of one is of no use to the next."""
-    if unit is not None:
-        unit.__dict__.pop("abbreviations", None)
-
-
-class _Deadline:
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def __call__(self) -> None:
-        if time.monotonic() > self._end:
-            raise TimeoutError("reading its debug information takes too long")
-
-
-def _note(split: SplitUnits, names: Names, alt_name: str, damaged: int) -> str:
+def _note(split: SplitUnits, names: Names, alt_name: str, damaged: int = 0, late: int = 0) -> str:
     notes = []
     for files, what in ((split.missing, "not found"), (split.wrong, "of another build or damaged")):
         if files:
@@ -164,6 +166,8 @@ def _note(split: SplitUnits, names: Names, alt_name: str, damaged: int) -> str:
     if names.missing:
         where = f"in {alt_name}, which was not found" if alt_name else "missing"
         notes.append(f"names of inlined functions are {where}")
+    if late:
+        notes.append(f"too much debug information: {late} units without inlined functions")
     if damaged:
         notes.append(f"damaged debug information in {damaged} of its units")
     return "; ".join(notes)

@@ -10,6 +10,7 @@ import zlib
 
 from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.units import DwarfFile
+from flametap.symbols.elf import SHT_NOBITS
 from flametap.symbols.objectfile import ObjectFile, Section
 
 MAX_SECTION_BYTES = 2 << 30  # of one section, unpacked
@@ -45,16 +46,27 @@ def load(elf: ObjectFile, suffix: str = "", alt: DwarfFile | None = None) -> Dwa
 
 
 def read_section(elf: ObjectFile, name: str) -> bytes:
-    """A section's bytes as they were before compression; ``b""`` if there is none.
+    """A section's bytes as they were before compression; ``b""`` if there is none. Of several with
+    that name (each type has one in .dwo files with ``-fdebug-types-section``) all, in order.
 
     Raises:
         DwarfError, ObjectError: see ``load``.
     """
-    section = elf.section(name)
-    if section is not None:
-        return _unpacked(elf.data(section), section)
-    section = elf.section(f".z{name[1:]}")
-    return b"" if section is None else _unpacked_old(elf.data(section), section)
+    parts = [_unpacked(elf.data(section), section) for section in _named(elf, name)]
+    if not parts:
+        old = _named(elf, f".z{name[1:]}")
+        parts = [_unpacked_old(elf.data(section), section) for section in old]
+    if sum(map(len, parts)) > MAX_SECTION_BYTES:
+        raise DwarfError(f"{name} is too large")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _named(elf: ObjectFile, name: str) -> list[Section]:
+    """The sections of that name, as the format spells it, that have contents."""
+    first = elf.section(name)
+    if first is None:
+        return []
+    return [s for s in elf.sections if s.name == first.name and s.kind != SHT_NOBITS]
 
 
 def _unpacked(data: bytes, section: Section) -> bytes:
