@@ -84,6 +84,8 @@ class Capture:
         self._counters: dict[str, int] = {}
         self._handler_ns: tuple[int, int] = (0, 0)
         self._named = 0
+        self._paired = 0
+        self._ended_at = 0
         self._ended = threading.Event()
         self._finish_lock = threading.Lock()
         self._pump_lock = threading.Lock()
@@ -283,6 +285,10 @@ class Capture:
         if new:
             self._named += len(new)
             self.symbolizer.submit_many(new, self.profile.now_ns)
+        calls, self._paired = self.profile.calls_since(self._paired)
+        self.symbolizer.submit_calls(*calls)
+        leaves, self._ended_at = self.profile.leaves_since(self._ended_at)
+        self.symbolizer.submit_leaves(leaves)
 
     def _finish(self, reason: str) -> None:
         self._drain()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap.model import Clock, Verdict
+from flametap.model import Clock, FrameKind, Verdict
 from recording import complete_share, doubts, record, stacks
 from running import Start, wait_until
 from stacks import read_folded
@@ -216,3 +217,31 @@ def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path)
     assert cli.run(*options, "/bin/false").exit_code == 1
     result = cli.run(*options, "sh", "-c", "echo hello | tr a-z A-Z; exit 7")
     assert (result.stdout, result.exit_code) == ("HELLO\n", 7)
+
+
+def test_functions_that_left_no_frame(start: Start, seconds: float) -> None:
+    target = start("tailcalls", variant="debug")
+    capture = record(target.pid, seconds)
+    assert complete_share(capture) >= 0.99, doubts(capture)
+    seen = stacks(capture)
+    # A quarter of the time each: by the only way, by one of two, perhaps by a pointer, called.
+    assert seen.where(ends_with("main", "first", "second", "last")).total > 0.15 * seen.total
+    assert seen.where(ends_with("main", "last")).total > 0.45 * seen.total, seen.heaviest()
+    assert not seen.where(lambda s: "left" in s and s[-1] == "last").total, seen.heaviest()
+    kinds = {f.name: f.kind for f in capture.table.functions if f.name in ("first", "second")}
+    assert set(kinds.values()) == {FrameKind.TAIL_CALL}
+    target.finish()
+
+
+def test_time_in_the_kernel_has_the_name_of_the_system_call(seconds: float) -> None:
+    copying = subprocess.Popen(
+        ["dd", "if=/dev/zero", "of=/dev/null", "bs=256K"], stderr=subprocess.DEVNULL
+    )
+    try:
+        seen = stacks(record(copying.pid, seconds))
+    finally:
+        copying.kill()
+        copying.wait()
+    in_kernel = seen.where(lambda s: s[-1] in ("[read]", "[write]"))
+    assert in_kernel.total > 0.9 * seen.total, seen.heaviest()
+    assert seen.where(ends_with("[read]")).under("read") > 0.5 * seen.total, seen.heaviest()
