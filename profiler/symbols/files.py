@@ -9,7 +9,7 @@ is held for the same reason.
 Order for the module's own file: ``/proc/PID/map_files`` (works for deleted and replaced files;
 needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), ``/proc/PID/exe`` (the same for the main program;
 needs no more than the right to trace), the path inside the target's root, the path as we see it,
-and last a copy of what is loaded in the target's memory.
+what a server sent, and last a copy of what is loaded in the target's memory.
 
 Source: proc(5).
 """

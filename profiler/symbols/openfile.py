@@ -23,7 +23,7 @@ from flametap.symbols.objects import open_object
 MEMORY = "memory"  # the origin of an image that was copied from the target
 _MAX_LINKS = 40  # as in the kernel's walk
 # A file's CRC is read in full; what is larger has a build-id, or is not worth the minutes.
-MAX_CRC_BYTES = 4 << 30
+MAX_CRC_BYTES = 1 << 30
 
 
 class OpenFile:
