@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 
 from flametap import procfs
 from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
+from flametap.annotated import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.calltree import CallTree, build
+from flametap.codeview import CodeView
 from flametap.ends import END_REASONS
 from flametap.errors import FlametapError
 from flametap.heartbeat import Heartbeat
 from flametap.injector import Injector
-from flametap.model import Clock, Status, ThreadInfo
+from flametap.model import Clock, Function, Status, ThreadInfo
 from flametap.profile import Profile
 from flametap.protocol import Decoder
 from flametap.ring import Ring
@@ -76,6 +78,7 @@ class Capture:
         self.command = ""
         self.error: FlametapError | None = None
         self.symbolizer: Symbolizer | None = None
+        self._code = CodeView(self.profile, self.table, None)
         self._session = Injector(pid)
         self._heartbeat: Heartbeat | None = None
         self._decoder = Decoder()
@@ -109,6 +112,7 @@ class Capture:
             symbol_dirs=self.options.symbol_dirs,
             debuginfod=_debuginfod(self.options.debuginfod_urls),
         )
+        self._code = CodeView(self.profile, self.table, self.symbolizer)
         try:
             ring = self._session.attach(self.options.rate_hz)
             self._heartbeat = Heartbeat(ring)
@@ -187,6 +191,22 @@ class Capture:
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> CallTree:
         """See ``ProfileSource.tree``."""
         return build(self.profile, self.table, clock, thread_ids)
+
+    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> SymbolReport:
+        """See ``ProfileSource.symbols``."""
+        return self._code.symbols(clock, thread_ids)
+
+    def lines(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+    ) -> AnnotatedSource:
+        """See ``ProfileSource.lines``."""
+        return self._code.lines(function, clock, thread_ids)
+
+    def instructions(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+    ) -> AnnotatedCode:
+        """See ``ProfileSource.instructions``."""
+        return self._code.instructions(function, clock, thread_ids)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until there is something newer than ``revision``; return what there is."""

@@ -30,7 +30,7 @@ from flametap.model import (
     ThreadState,
     Verdict,
 )
-from flametap.protocol import Batch
+from flametap.protocol import Batch, raw_frames
 from flametap.stacks import Calls, Stacks, Trie
 from flametap.syscalls import syscall_name
 
@@ -188,6 +188,12 @@ class Profile:
         with self._changed:
             ids = self._stacks.leaf_addresses_since(n)
             return [(i, self._stacks.raw_frame(i)) for i in ids], self._stacks.n_stacks
+
+    def addresses(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+        """Module id (0 outside any) and address of all address ids; see ``RawFrame``."""
+        with self._changed:
+            encoded = self._stacks.encoded_addresses()
+        return raw_frames(encoded)
 
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
         """An address and the name of the module it is in, "" outside any.

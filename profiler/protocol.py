@@ -119,6 +119,17 @@ def raw_frame(encoded: int) -> RawFrame:
     return RawFrame(encoded >> FRAME_MODULE_SHIFT, encoded & ((1 << FRAME_MODULE_SHIFT) - 1))
 
 
+def raw_frames(
+    encoded: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+    """Decode many: module ids and addresses, see ``RawFrame``."""
+    is_runtime = encoded >> np.uint64(FRAME_KIND_SHIFT) == FRAME_KIND_RUNTIME
+    module_ids = np.where(is_runtime, 0, encoded >> np.uint64(FRAME_MODULE_SHIFT))
+    shift = np.where(is_runtime, np.uint64(FRAME_KIND_SHIFT), np.uint64(FRAME_MODULE_SHIFT))
+    addrs = encoded & ((np.uint64(1) << shift) - np.uint64(1))
+    return module_ids.astype(np.int32), addrs
+
+
 class Decoder:
     """Turns a stream of batches into :class:`Batch` objects, however the stream is cut."""
 

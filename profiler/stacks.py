@@ -190,6 +190,10 @@ class Stacks:
         columns = module_id, caller_id, callee_id, calling & low, called & low
         return Calls(*(column[is_within] for column in columns))
 
+    def encoded_addresses(self) -> npt.NDArray[np.uint64]:
+        """What all address ids stand for, as on the wire; a copy."""
+        return np.array(self._addresses, np.uint64)
+
     def trie(self) -> Trie:
         """The trie as it is now."""
         return Trie(

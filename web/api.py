@@ -2,6 +2,9 @@
 
 GET view      the boxes of a view (encode.py has the shape). clock=cpu|wall|off-cpu  threads=1,2
               zoom=ID.ID.…  width=PX  rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
+GET symbols   modules and their part of the profile (encode_code.py has the shape). clock  threads
+GET lines     the lines of one function: function=ID as a view gave it, clock  threads
+GET instructions  its machine code; arguments as for lines
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: nothing will change any more;
@@ -25,8 +28,9 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.model import Clock, Status
+from flametap.model import Clock, Function, Status
 from flametap.web.encode import FunctionIds, ViewQuery, encode_view
+from flametap.web.encode_code import encode_instructions, encode_lines, encode_symbols
 from flametap.web.source import ProfileSource
 from flametap.web.trees import TreeCache
 
@@ -59,6 +63,24 @@ def blueprint(service: Service) -> Blueprint:
         query = parse_view_query(request.args.to_dict())
         revision, index = service.trees.get(query.clock, query.thread_ids, query.revision)
         return json_response(encode_view(index, query, revision, service.ids))
+
+    @api.get("/symbols")
+    def symbols() -> Response:
+        clock, thread_ids = parse_weights(request.args.to_dict())
+        return json_response(encode_symbols(service.source.symbols(clock, thread_ids)))
+
+    @api.get("/lines")
+    def lines() -> Response:
+        args = request.args.to_dict()
+        function = parse_function(args, service.ids)
+        return json_response(encode_lines(service.source.lines(function, *parse_weights(args))))
+
+    @api.get("/instructions")
+    def instructions() -> Response:
+        args = request.args.to_dict()
+        function = parse_function(args, service.ids)
+        found = service.source.instructions(function, *parse_weights(args))
+        return json_response(encode_instructions(found))
 
     @api.get("/status")
     def status() -> Response:
@@ -100,13 +122,6 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
         BadRequest: an argument that makes no sense, by name.
     """
 
-    def numbers(name: str, separator: str) -> tuple[int, ...]:
-        text = args.get(name, "")
-        try:
-            return tuple(int(part) for part in text.split(separator)) if text else ()
-        except ValueError:
-            abort(400, f"{name} must be numbers with {separator!r} between them")
-
     def number(name: str, default: float, low: float, high: float) -> float:
         try:
             value = float(args.get(name, default))
@@ -116,24 +131,59 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
             abort(400, f"{name} must be a number")
         return min(max(value, low), high)
 
-    try:
-        clock = Clock(args.get("clock", Clock.CPU.value))
-    except ValueError:
-        abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
+    clock, thread_ids = parse_weights(args)
     table = args.get("table", "")
     if table not in ("", "self", "total"):
         abort(400, "table must be self or total")
-    threads = numbers("threads", ",")
     return ViewQuery(
         clock=clock,
-        thread_ids=frozenset(threads) if threads else None,
+        thread_ids=thread_ids,
         revision=int(number("revision", 0, 0, 2**53)),
-        zoom=numbers("zoom", "."),
+        zoom=_numbers(args, "zoom", "."),
         width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
         last_row=int(number("rows", ViewQuery.last_row, 1, MAX_ROWS)),
         search=args.get("q", ""),
         table=table,
     )
+
+
+def parse_weights(args: dict[str, str]) -> tuple[Clock, frozenset[int] | None]:
+    """What is to be weighed: clock and threads, None for all of them.
+
+    Raises:
+        BadRequest: an argument that makes no sense, by name.
+    """
+    try:
+        clock = Clock(args.get("clock", Clock.CPU.value))
+    except ValueError:
+        abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
+    threads = _numbers(args, "threads", ",")
+    if not all(0 <= thread < 2**32 for thread in threads):
+        abort(400, "threads must be ids of threads")
+    return clock, frozenset(threads) if threads else None
+
+
+def parse_function(args: dict[str, str], ids: FunctionIds) -> Function:
+    """The function that a request is about.
+
+    Raises:
+        BadRequest, NotFound: no number, or none that a view has given out.
+    """
+    numbers = _numbers(args, "function", ",")
+    if len(numbers) != 1:
+        abort(400, "function must be the id of a function")
+    functions = ids.functions(numbers)
+    if not functions:
+        abort(404, "no view has shown such a function")
+    return functions[0]
+
+
+def _numbers(args: dict[str, str], name: str, separator: str) -> tuple[int, ...]:
+    text = args.get(name, "")
+    try:
+        return tuple(int(part) for part in text.split(separator)) if text else ()
+    except ValueError:
+        abort(400, f"{name} must be numbers with {separator!r} between them")
 
 
 def event_stream(service: Service) -> Iterator[bytes]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from flametap.annotated import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.calltree import CallTree
-from flametap.model import Clock, Status, ThreadInfo
+from flametap.model import Clock, Function, Status, ThreadInfo
 
 
 class ProfileSource(Protocol):
@@ -19,6 +20,19 @@ class ProfileSource(Protocol):
 
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
         """The call tree as of now; None means all threads."""
+
+    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
+        """What part of the profile each module holds, and how much of that has names."""
+
+    def lines(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+    ) -> AnnotatedSource:
+        """What each line of a function weighs, with its text."""
+
+    def instructions(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+    ) -> AnnotatedCode:
+        """What each instruction of a function weighs."""
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision is newer than the given one; return the current one.

@@ -23,6 +23,7 @@ from flametap.errors import NoSamplesError
 from flametap.model import Clock, Status, Verdict
 
 if TYPE_CHECKING:
+    from flametap.annotated import SymbolReport
     from flametap.capture import Capture
 
 POLL_S = 0.05
@@ -120,9 +121,9 @@ def finish(
     for line in (*lines, *certificate.lines()):
         progress.say(line)
     if verbose:
-        for source in status.symbols:
-            note = f" ({source.note})" if source.note else ""
-            progress.say(f"symbols of {source.module}: {source.source}{note}")
+        report = capture.symbols(what.clock, what.thread_ids(capture))
+        for line in symbol_lines(report, what.clock):
+            progress.say(line)
     return EXIT_CODE if was_cut else 0
 
 
@@ -210,6 +211,19 @@ def summary(status: Status, cpu_ns: int, threads: int) -> list[str]:
     if status.verdict_modules:
         lines.append(f"stacks were cut in: {', '.join(list(status.verdict_modules)[:5])}")
     return lines + _lost(status)
+
+
+def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:
+    """Where the names of each module came from, and what part of the recording has them."""
+    lines = []
+    for each in report.modules:
+        share, line = each.share, f"symbols of {each.source.module}: {each.source.source}"
+        if share.self_ns:
+            line += f", {share.self_ns / report.total_ns:.1%} of the {clock.value} time"
+            line += f", {share.named_ns / share.self_ns:.1%} of that with function names"
+            line += f", {share.lined_ns / share.self_ns:.1%} with lines"
+        lines.append(f"{line} ({each.source.note})" if each.source.note else line)
+    return lines
 
 
 def _lost(status: Status) -> list[str]:

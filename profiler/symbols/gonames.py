@@ -73,6 +73,10 @@ class GoNames:
             ]
         return tuple(frames)
 
+    def span(self, file_addr: int) -> tuple[int, int] | None:
+        """Start and end of the Go function that covers ``file_addr``."""
+        return self._table.span(file_addr)
+
     def _function(self, full_name: str, file: str, kind: FrameKind) -> Function:
         name = short_go_name(full_name)
         full_name = "" if full_name == name else full_name

@@ -180,6 +180,13 @@ class GoTable:
         except (struct.error, IndexError):
             return None
 
+    def span(self, file_addr: int) -> tuple[int, int] | None:
+        """Start and end of the function that covers ``file_addr``, padding included."""
+        if not self.first <= file_addr < self.end:
+            return None
+        index = bisect_right(self._starts, file_addr) - 1
+        return self._starts[index], self._starts[index + 1]
+
     def _record(self, index: int) -> _Record:
         at = self._records + self._record_offsets[index]
         data = self._image.read(at, self._record_bytes)

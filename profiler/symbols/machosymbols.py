@@ -173,6 +173,10 @@ class StubNames:
             self._symbols = _symbols(file)
             self._indirect = file.read_exactly(file.indirect, "indirect symbols")
 
+    def slot(self, file_addr: int) -> str | None:
+        """Slots that stubs jump through are not read here."""
+        return None
+
     def lookup(self, file_addr: int) -> str | None:
         """The symbol that the stub at ``file_addr`` calls; ``None`` outside of stubs."""
         for section, first_index, stub_size in self._file.stubs:

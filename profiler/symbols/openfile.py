@@ -52,6 +52,7 @@ class OpenFile:
             os.close(place)
         self.size = status.st_size
         self.inode = status.st_ino
+        self.modified_ns = status.st_mtime_ns
 
     @property
     def fd_path(self) -> str:

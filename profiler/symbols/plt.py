@@ -54,6 +54,10 @@ class PltNames:
                 return self._stub_name(section, file_addr)
         return None
 
+    def slot(self, file_addr: int) -> str | None:
+        """The symbol whose address the slot of the global offset table at ``file_addr`` holds."""
+        return self._slot_names().get(file_addr) if self._sections else None
+
     def _stub_name(self, section: Section, file_addr: int) -> str | None:
         code = self._code.get(section.addr)
         if code is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
+from flametap.symbols.datasymbols import DataSymbols
 from flametap.symbols.demangle import demangle_many
 from flametap.symbols.gonames import go_names
 from flametap.symbols.lines import UNCLAIMED, Chain, LineSource
@@ -74,6 +75,8 @@ class ModuleResolver:
         else:
             self._stubs = PltNames(own, self._index)
         self._fdes = own.fde_table()
+        self._own = own
+        self._data: DataSymbols | None = None
         self._functions: dict[tuple[str, str, FrameKind], Function] = {}
         self._entry_files: dict[int, str] = {}
         self._names: dict[str, tuple[str, str]] = {}
@@ -130,6 +133,76 @@ class ModuleResolver:
             for i, function in zip(unnamed, functions, strict=True):
                 answers[i] = (Frame(function),)
         return answers
+
+    def span(self, file_addr: int) -> tuple[int, int] | None:
+        """Start and end (file_addr) of the piece of code around ``file_addr``, ``None`` where
+        nothing tells.
+
+        Raises:
+            ObjectError: the file cannot be read any more.
+        """
+        span = self._index.span(file_addr)
+        if span is None and self._go is not None:
+            span = self._go.span(file_addr)
+        if span is None and self._fdes is not None:
+            span = self._fdes.functions_at([file_addr])[0]
+        return span
+
+    def spans(self, file_addrs: Iterable[int]) -> list[tuple[int, int]]:
+        """All pieces of the functions whose code is at these addresses, in order: a compiler may
+        have put the unlikely parts elsewhere.
+
+        Raises:
+            ObjectError: the file cannot be read any more.
+        """
+        found: set[tuple[int, int]] = set()
+        symbols: set[Symbol] = set()
+        for file_addr in file_addrs:
+            if any(start <= file_addr < end for start, end in found):
+                continue
+            span = self.span(file_addr)
+            if span is not None:
+                found.add(span)
+            symbol = self._index.lookup(file_addr)
+            if symbol is not None:
+                symbols.add(symbol)
+        for symbol in symbols:
+            function = self.resolve(symbol.start)[0].function
+            for start in self._index.starts_of(symbol.name):
+                # Another file may have a private function of the same name.
+                if self.resolve(start)[0].function == function:
+                    span = self.span(start)
+                    if span is not None:
+                        found.add(span)
+        return sorted(found)
+
+    def target_names(self, file_addrs: Sequence[int]) -> list[str]:
+        """What code that calls or reads each address means: ``foo+0x10``, ``foo@plt``,
+        ``foo@got``, a variable's name; ``""`` where nothing tells.
+
+        Raises:
+            ObjectError: the file cannot be read any more.
+        """
+        names = []
+        spans = self._index.spans(file_addrs)
+        for addr, frames, span in zip(
+            file_addrs, self.resolve_many(file_addrs), spans, strict=True
+        ):
+            function = frames[0].function
+            slot = self._stubs.slot(addr)
+            if slot is not None:
+                names.append(f"{demangle_many([slot])[slot][0]}@got")
+            elif function.kind is FrameKind.UNKNOWN:
+                if self._data is None:
+                    self._data = DataSymbols(self._own)
+                names.append(self._data.name(addr))
+            else:
+                is_stub = function.name.endswith("@plt")
+                start = addr if is_stub else (span or self.span(addr) or (addr, 0))[0]
+                names.append(
+                    f"{function.name}+{addr - start:#x}" if addr > start else function.name
+                )
+        return names
 
     def _prepare(self, pairs: Iterable[tuple[Symbol | None, Chain]]) -> None:
         """Gets what ``_frames`` needs for all pairs at once: names, and files of functions."""

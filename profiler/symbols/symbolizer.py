@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flametap.model import Module, RawFrame, SymbolSource
-from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES, advice
+from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.errands import Errands
@@ -196,6 +196,15 @@ class Symbolizer:
                 if work.seen
             ] + self._jit.sources()
 
+    def work_on(self, module_id: int) -> ModuleWork | None:
+        """What is known of a module."""
+        return self._works.get(module_id)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Prefixes that give a path of the target's a meaning here, the likeliest first."""
+        return self._files.roots
+
     def close(self) -> None:
         """Ends the threads and closes all files; names that are not there by now never come."""
         with self._changed:
@@ -260,7 +269,7 @@ class Symbolizer:
             try:
                 resolver = self._load_tables(work, work.image)
                 source = resolver.tables
-                note = self._note(work, resolver)
+                note = work.lacks(resolver, self._files)
             except Exception as error:  # never raises for a bad file: the note tells
                 note = f"symbols cannot be read: {error}"
         asks_servers = not was_fetched and self._files.can_fetch(
@@ -286,16 +295,6 @@ class Symbolizer:
                 self._remedies_sought += 1
                 self._errands.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
-
-    def _note(self, work: ModuleWork, resolver: ModuleResolver | None, remedy: str = "") -> str:
-        """What a module lacks, how to get it, and what was found in its place."""
-        told = work.note
-        if work.image is not None and resolver is not None:
-            asked = self._files.asks_servers
-            told = advice(work.image, work.debug, resolver, remedy, servers_were_asked=asked)
-        if work.debug_cost():
-            return told
-        return "; ".join(filter(None, (told, *self._files.rejected(work.module))))
 
     def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:
         if not image.elf.debug_info_bytes:
@@ -362,7 +361,7 @@ class Symbolizer:
         with self._changed:
             self._remedies_sought -= 1
             if remedy and resolver is not None:
-                work.note = self._note(work, resolver, remedy)
+                work.note = work.lacks(resolver, self._files, remedy)
             self._changed.notify_all()
 
     # -- lines thread ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ Source: System V ABI, "Symbol Table".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from flametap.symbols.macho import MachOFile
 from flametap.symbols.machosymbols import function_symbols
 from flametap.symbols.objectfile import ObjectFile, Section
 
-_SYMBOL = np.dtype(
+ELF_SYMBOL = np.dtype(
     [
         ("name", "<u4"),
         ("info", "u1"),
@@ -130,6 +131,41 @@ class SymbolIndex:
         self._make_symbols(set(keys).difference(symbols))
         return [symbols[key] for key in keys]
 
+    def span(self, file_addr: int) -> tuple[int, int] | None:
+        """Start and end of the symbol that covers ``file_addr``; one without a size ends where the
+        next begins, or its section does.
+        """
+        return self.spans([file_addr])[0]
+
+    def spans(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
+        """The same for many addresses."""
+        if not len(self._rows):
+            return [None] * len(file_addrs)
+        addrs = np.array([a if 0 <= a < _MAX_ADDR else -1 for a in file_addrs], np.int64)
+        found, where = np.unique(self._covering(addrs), return_inverse=True)
+        spans = [None if row < 0 else self._span(row) for row in found.tolist()]
+        return [spans[at] for at in where.tolist()]
+
+    def starts_of(self, symbol: str) -> list[int]:
+        """Where the symbols of a name begin, clones and split-off parts (``.cold``) included."""
+        starts: set[int] = set()
+        # The end of a longer name may serve as a name, too.
+        wanted = re.compile(re.escape(symbol.encode()) + rb"[\0.@]")
+        for number, strings in enumerate(self._strings):
+            places = np.fromiter((match.start() for match in wanted.finditer(strings)), np.int64)
+            rows = self._rows[np.isin(self._rows["name"], places)]
+            for start, table, name in rows[["start", "table", "name"]].tolist():
+                if table == number and strip_clone(string_at(strings, name)) == symbol:
+                    starts.add(start)
+        return sorted(starts)
+
+    def _span(self, row: int) -> tuple[int, int]:
+        start, size, end = (int(self._rows[name][row]) for name in ("start", "size", "end"))
+        if size:
+            return start, start + size
+        later = int(np.searchsorted(self._starts, start, side="right"))
+        return start, min(end, int(self._starts[later])) if later < len(self._starts) else end
+
     def _make_symbols(self, keys: set[tuple[int, int]]) -> None:
         """Makes the symbols of runs of rows: the best of their names, ``read``, not
         ``__GI___read``.
@@ -186,7 +222,7 @@ def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[N
     string_bytes = elf.data(elf.sections[section.link])
     strings = np.frombuffer(string_bytes, np.uint8)
     data = elf.data(section)
-    all_symbols = np.frombuffer(data, _SYMBOL, len(data) // _SYMBOL.itemsize)
+    all_symbols = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
     executable = np.array([s.flags & SHF_EXECINSTR != 0 for s in elf.sections], bool)
     ends = np.array([min(s.addr + s.size, _MAX_ADDR) for s in elf.sections], np.int64)
     kind = all_symbols["info"] & 15

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flametap.model import Frame, Module, RawFrame
-from flametap.symbols.advice import debug_image
+from flametap.symbols.advice import advice, debug_image
 from flametap.symbols.callgoal import CALL_BYTES, UNKNOWN_GOAL, call_goal
 from flametap.symbols.elf import EM_X86_64
+from flametap.symbols.files import TargetFiles
 from flametap.symbols.kernelentry import BEFORE_BYTES, CODE_BYTES, call_number
 from flametap.symbols.objectfile import ObjectError
 from flametap.symbols.openfile import Image
@@ -45,6 +46,15 @@ class ModuleWork:
     again: list[Address] = field(default_factory=list)  # have a name, and lines can be had now
     seen: bool = False
     resolving: threading.Lock = field(default_factory=threading.Lock)  # while the resolver is used
+
+    def lacks(self, resolver: ModuleResolver | None, files: TargetFiles, remedy: str = "") -> str:
+        """What it lacks, how to get it, and what was found in its place."""
+        told = self.note
+        if self.image is not None and resolver is not None:
+            asked = files.asks_servers
+            told = advice(self.image, self.debug, resolver, remedy, servers_were_asked=asked)
+        rejected = () if self.debug_cost() else files.rejected(self.module)
+        return "; ".join(filter(None, (told, *rejected)))
 
     def stand_ins(self, file_addrs: Sequence[int]) -> list[Frames]:
         """Module and address, for what has no name."""
@@ -93,6 +103,12 @@ class ModuleWork:
         assert self.resolver is not None
         with self.resolving:
             return self.resolver.resolve_many(file_addrs)
+
+    @property
+    def modified_ns(self) -> int:
+        """When the module's file was written, nanoseconds of the epoch; 0 if not known."""
+        file = None if self.image is None else self.image.file
+        return 0 if file is None else file.modified_ns
 
     @property
     def has_work(self) -> bool:

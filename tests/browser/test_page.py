@@ -152,7 +152,7 @@ def test_functions_are_a_table_too(page: Page) -> None:
     page.get_by_role("button", name="Total").click()
     expect(rows.first).to_contain_text(re.compile("start_thread|_start"))
     expect(page.locator("#functions th").nth(1)).to_have_attribute("aria-sort", "descending")
-    rows.filter(has_text="Worker::step").get_by_role("button").click()
+    rows.filter(has_text="Worker::step").get_by_title("Find in the graph").click()
     expect(page.locator("#search")).to_have_value("^Worker::step$")
     expect(page.locator("#graph")).to_be_visible()
 

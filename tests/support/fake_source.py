@@ -13,10 +13,20 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 
+from flametap.annotated import (
+    AnnotatedCode,
+    AnnotatedSource,
+    CodeRow,
+    ModuleSymbols,
+    SourceLine,
+    SymbolReport,
+)
 from flametap.calltree import CallTree
+from flametap.coverage import ModuleShare
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 
 # function: module, source file, what it calls (the first most often). A name ending in "*" is
@@ -368,6 +378,85 @@ class FakeSource:
             symbols_pending=0,
             notes=["the attach interrupted one epoll_wait of the main thread (EINTR), once"],
         )
+
+    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
+        tree = self.tree(clock, thread_ids)
+        modules = [tree.functions[function].module for function in tree.function[1:].tolist()]
+        own: Counter[str] = Counter()
+        for module, self_ns in zip(modules, tree.self_ns[1:].tolist(), strict=True):
+            own[module] += self_ns
+        rows = []
+        for source in self.status().symbols:
+            held = own[source.module]
+            named = {"none": 0, "pending": 0, "dynsym": held // 3}.get(source.source, held)
+            share = ModuleShare(
+                source.module_id,
+                held,
+                min(2 * held, int(tree.total_ns[0])),
+                named,
+                held - held // 50 if source.has_lines else 0,
+            )
+            rows.append(ModuleSymbols(source, share))
+        rows.sort(key=lambda row: -row.share.self_ns)
+        whole = int(tree.total_ns[0])
+        return SymbolReport(whole, whole - sum(own[row.source.module] for row in rows), rows)
+
+    def _weight_of(
+        self, function_: Function, clock: Clock, thread_ids: frozenset[int] | None
+    ) -> tuple[int, int, int]:
+        """Of a function: self and total (recursion left out of account); and of everything."""
+        tree = self.tree(clock, thread_ids)
+        mine = tree.function == self._ids.get(function_, -2)
+        total = min(int(tree.total_ns[mine].sum()), int(tree.total_ns[0]))
+        return int(tree.self_ns[mine].sum()), total, int(tree.total_ns[0])
+
+    def lines(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+    ) -> AnnotatedSource:
+        own, total, whole = self._weight_of(function, clock, thread_ids)
+        if not function.file:
+            return AnnotatedSource("", own, total, whole, [], ["no lines are known"])
+        shares = {0: own // 50, 120: own // 5, 124: own // 2, 131: 0, self.last_line: own // 100}
+        shares[125] = own - sum(shares.values())
+        rows = []
+        for line in [0, *range(100, 160), *range(self.last_line - 20, self.last_line + 1)]:
+            self_ns = shares.get(line, 0)
+            text = f"    {'  ' * (line % 4)}item[{line}] = price[{line}] * amount; // <b>{line}</b>"
+            calls = total - own if line == 131 else 0
+            rows.append(SourceLine(line, self_ns, self_ns + calls, text if line else None))
+        return AnnotatedSource(function.file, own, total, whole, rows, [])
+
+    last_line = 900  # of the made-up source files
+
+    def instructions(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+    ) -> AnnotatedCode:
+        own, total, whole = self._weight_of(function, clock, thread_ids)
+        if function.kind is FrameKind.UNKNOWN:
+            notes = ["the machine code cannot be read: its file is not there"]
+            return AnnotatedCode(function.module, own, total, whole, [], notes)
+        rows = []
+        for at in range(self.instruction_count):
+            self_ns = own // 2 if at in (7, 40) else 0
+            calls = total - own if at == 12 else 0
+            text = ("movq 0x10(%rsp), %rax", "addq %rdx, %rax", "callq 0x40a1c0")[at % 3]
+            inlined = "Arena::alloc" if 30 < at < 45 else ""
+            rows.append(
+                CodeRow(
+                    0x401000 + 4 * at + (0x2000 if at > 60 else 0),
+                    bytes((0x48, 0x8B, at % 256, 0x24)),
+                    text,
+                    "malloc@plt" if at % 3 == 2 else "",
+                    self_ns,
+                    self_ns + calls,
+                    function.file,
+                    100 + at // 4,
+                    inlined,
+                )
+            )
+        return AnnotatedCode(function.module, own, total, whole, rows, [])
+
+    instruction_count = 90
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:

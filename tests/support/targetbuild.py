@@ -19,6 +19,7 @@ _NO_EH_FRAME = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 _COMMANDS: dict[str, list[str]] = {
     "": ["gcc", *_C],
     "debug": ["gcc", *_C, "-g"],
+    "lines": ["gcc", *_C, "-g", "-fno-optimize-sibling-calls"],
     "no-eh-frame-hdr": ["gcc", *_C, "-Wl,--no-eh-frame-hdr"],
     "debug-frame": ["gcc", *_C, *_NO_EH_FRAME, "-g"],
     "debug-frame-only": ["gcc", *_C, *_NO_EH_FRAME, "-g", "-Wl,--no-eh-frame-hdr"],

@@ -13,15 +13,26 @@ from typing import Any, cast
 
 import pytest
 
+from flametap.annotated import ModuleSymbols, SymbolReport
 from flametap.cli import recording
 from flametap.cli.attach import start
 from flametap.cli.dump import ThreadStack, as_json_text, as_plain_text
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress, duration, recording_line
-from flametap.cli.recording import What, finish, summary, watch
+from flametap.cli.recording import What, finish, summary, symbol_lines, watch
 from flametap.cli.signals import Interrupted, Interrupts
+from flametap.coverage import ModuleShare
 from flametap.errors import NoSamplesError
-from flametap.model import Clock, Frame, FrameKind, Function, Status, ThreadInfo, Verdict
+from flametap.model import (
+    Clock,
+    Frame,
+    FrameKind,
+    Function,
+    Status,
+    SymbolSource,
+    ThreadInfo,
+    Verdict,
+)
 
 
 class PlayedProfile:
@@ -394,3 +405,23 @@ def test_dump_as_json() -> None:
 
 def test_cut_reasons_cover_every_verdict_that_is_not_whole() -> None:
     assert {v for v in Verdict if not v.root_reached} == set(recording.CUT_BY)
+
+
+def test_modules_say_their_share_and_what_they_lack() -> None:
+    libc = SymbolSource(2, "libc.so.6", "dynsym", "stripped")
+    report = SymbolReport(
+        1_000,
+        100,
+        [
+            ModuleSymbols(
+                SymbolSource(1, "prog", "symcache", has_lines=True),
+                ModuleShare(1, self_ns=800, total_ns=900, named_ns=800, lined_ns=600),
+            ),
+            ModuleSymbols(libc, ModuleShare(2, self_ns=0, total_ns=900, named_ns=0, lined_ns=0)),
+        ],
+    )
+    assert symbol_lines(report, Clock.WALL) == [
+        "symbols of prog: symcache, 80.0% of the wall time, 100.0% of that with function names, "
+        "75.0% with lines",
+        "symbols of libc.so.6: dynsym (stripped)",
+    ]

@@ -22,6 +22,7 @@ LOW = ("model", "errors", "syscalls")
 WIRE = (*LOW, "abi", "protocol", "ring")
 COLUMNS = (*WIRE, "stacks", "chunk", "cells", "intervals")
 STORE = (*COLUMNS, "profile", "symbols.table", "calltree")
+CODE = ("annotated", "codeview")
 TARGET = (
     *(*LOW, "procfs", "program", "rights", "freeze"),
     *("seccomp", "filters", "finding", "checks", "preflight"),
@@ -47,6 +48,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "symbols.table": LOW,
     "calltree": (*LOW, "stacks", "profile", "symbols.table"),
     "calltree_view": (*LOW, "calltree"),
+    # Weights per module, line and instruction.
+    "nodeweights": (*LOW, "stacks", "profile", "symbols.table", "calltree"),
+    "coverage": (*LOW, "profile", "nodeweights", "symbols.table"),
+    "annotate": (*LOW, "profile", "nodeweights", "symbols.table"),
+    "annotated": ("model", "coverage"),
+    "codeview": (*STORE, "nodeweights", "coverage", "annotate", "annotated", "symbols"),
     "export": (*STORE, "export", ""),
     # The target, and attaching to it.
     "procfs": LOW,
@@ -89,9 +96,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "injectorprocess": (*LOW, "session"),
     "injector": (*WIRE, "ends", "ownprocess"),
     "heartbeat": ("abi", "ring"),
-    "capture": (*STORE, *TARGET, "symbols", "injector", "ends", "heartbeat", "launch"),
+    "capture": (*STORE, *TARGET, "symbols", "injector", "ends", "heartbeat", "launch", *CODE),
     # What people see.
-    "web": (*LOW, "profile", "calltree", "calltree_view", "web", ""),
+    "web": (*LOW, "profile", "calltree", "calltree_view", "annotated", "web", ""),
     "cli": ("*",),
 }
 # Third-party packages that belong to one stage each → the only modules that import them.
@@ -104,13 +111,15 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "numpy": (
         *("protocol", "stacks", "chunk", "cells", "intervals", "profile"),
         *("symbols", "calltree", "calltree_view"),
+        *("nodeweights", "coverage", "annotate", "codeview"),
     ),
+    "capstone": ("symbols",),
     "elftools": ("symbols",),
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols",),
     "orjson": ("web", "export", "cli"),
 }
-DOM_FREE = ("layout.js", "format.js", "state.js", "explain.js", "color.js")
+DOM_FREE = ("layout.js", "listing.js", "format.js", "state.js", "explain.js", "color.js")
 
 
 def python_files() -> dict[str, Path]:

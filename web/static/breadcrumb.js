@@ -1,15 +1,17 @@
 // The path from the root to the zoomed box, each part a way back.
 
 import { byId, h, setText } from './dom.js';
+import { hasCode } from './explain.js';
 import { formatNs, formatShare } from './format.js';
 
 export class Breadcrumb {
-  /** @param onZoom called with a path of function ids */
-  constructor(onZoom) {
-    this.onZoom = onZoom;
+  /** @param on {zoom(path of function ids), code()}: what its parts and buttons do */
+  constructor(on) {
+    this.onZoom = on.zoom;
+    byId('zoom-code').addEventListener('click', () => on.code());
     this.crumbs = byId('crumbs');
     this.names = new Map(); // function id → name, of every view seen
-    byId('zoom-reset').addEventListener('click', () => onZoom([]));
+    byId('zoom-reset').addEventListener('click', () => on.zoom([]));
   }
 
   learn({ functions }) {
@@ -22,6 +24,7 @@ export class Breadcrumb {
       const weight = view.boxes.total_ns[view.zoom.box];
       const text = `${formatNs(weight)} · ${formatShare(weight, view.total_ns)}`;
       setText(byId('crumb-weight'), text);
+      byId('zoom-code').hidden = !hasCode(view.functionOf(view.zoom.box));
     }
     const labels = ['all', ...path.map((id) => this.names.get(id) ?? '…')];
     const key = `${path}|${labels}`;

@@ -2,7 +2,7 @@
 // box was chosen by touch or keyboard.
 
 import { bar, byId, h } from './dom.js';
-import { explainKind } from './explain.js';
+import { explainKind, hasCode } from './explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from './format.js';
 import { CLOCK_NAMES } from './state.js';
 
@@ -63,9 +63,10 @@ function about(view, box, palette) {
 }
 
 export class Details {
-  constructor(card, { onZoom }) {
+  constructor(card, { onZoom, onCode }) {
     this.card = card;
     this.onZoom = onZoom;
+    this.onCode = onCode;
   }
 
   /** Shows a box; info as Graph's `on.point` gives it, null hides the card. */
@@ -75,7 +76,6 @@ export class Details {
     const { box, isDocked } = info;
     const boxes = view.boxes;
     const zoomNs = boxes.total_ns[view.zoom.box];
-    const canZoom = isDocked && !view.isRun(box) && box !== view.zoom.box;
     const [level, note] = stackNote(view, box);
     const f = view.functionOf(box);
     const isSelfKnown = !view.isRun(box) && f !== null;
@@ -105,17 +105,25 @@ export class Details {
         ),
       ),
       f === null ? '' : h('p', { class: `verdict ${level}` }, note),
-      canZoom
-        ? h(
-            'button',
-            { class: 'button', type: 'button', onclick: () => this.onZoom(view.pathOf(box)) },
-            'Zoom in',
-          )
+      isDocked ? h('div', { class: 'details-actions' }, this.actions(view, box, f)) : '',
+      !isDocked && hasCode(f) && !view.isRun(box)
+        ? h('p', { class: 'hint' }, h('kbd', {}, 'S'), ' source ', h('kbd', {}, 'A'), ' assembly')
         : '',
     );
     this.card.classList.toggle('docked', isDocked);
     if (isDocked) this.dock(info);
     else this.place(info);
+  }
+
+  actions(view, box, f) {
+    const action = (text, onclick) => h('button', { class: 'button', type: 'button', onclick }, text);
+    if (view.isRun(box)) return [];
+    const canZoom = box !== view.zoom.box;
+    return [
+      canZoom && action('Zoom in', () => this.onZoom(view.pathOf(box))),
+      hasCode(f) && action('Source', () => this.onCode(f, 'source')),
+      hasCode(f) && action('Assembly', () => this.onCode(f, 'assembly')),
+    ].filter(Boolean);
   }
 
   /** At the end of the graph where the box is not. */

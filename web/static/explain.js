@@ -136,6 +136,31 @@ export function explainSource({ source, has_lines: hasLines }) {
   return { badge: hasLines ? 'lines' : badge, text, level: 'good' };
 }
 
+/**
+ * The parts of the profile that modules hold (web/encode_code.py, symbols): {total, named, lined, rows:
+ * [{module, ns, share, parts: [[level, share of the module]], text, ...}]}, heaviest first.
+ */
+export function explainModules({ total_ns: total, modules }) {
+  const rows = modules.map((each) => {
+    const { self_ns: ns, named_ns: named, lined_ns: lined } = each;
+    const text =
+      ns > 0
+        ? `${formatShare(named, ns)} with function names, ${formatShare(lined, ns)} with lines`
+        : each.total_ns > 0
+          ? `calls what is in ${formatShare(each.total_ns, total)} of the time`
+          : '';
+    const parts = ns > 0 ? [['good', lined / ns], ['fair', (named - lined) / ns], ['bad', (ns - named) / ns]] : [];
+    return { ...each, ...explainSource(each), summary: text, parts: parts.filter(([, part]) => part > 0) };
+  });
+  const sum = (key) => modules.reduce((found, each) => found + each[key], 0);
+  return { total, named: sum('named_ns'), lined: sum('lined_ns'), rows };
+}
+
+/** Whether a kind of frame has source lines and instructions to show. */
+export function hasCode(f) {
+  return Boolean(f) && !['syscall', 'synthetic'].includes(f.kind);
+}
+
 const FRAME_KINDS = {
   inlined: ['inlined', 'Inlined into its caller by the compiler.'],
   'tail call': [

@@ -1,11 +1,11 @@
 // The functions as a table: what the graph shows, for those who read rather than look.
 
 import { bar, byId, h, setText } from './dom.js';
-import { explainKind } from './explain.js';
+import { explainKind, hasCode } from './explain.js';
 import { formatCount, formatNs, formatShare } from './format.js';
 
 export class Functions {
-  /** @param on {sort(order), find(name)} */
+  /** @param on {sort(order), find(name), code(function)} */
   constructor(on) {
     this.on = on;
     this.section = byId('functions');
@@ -51,7 +51,7 @@ export class Functions {
   }
 
   makeRow(rows, at, palette) {
-    const f = { name: rows.name[at], kind: rows.kind[at], module: rows.module[at] };
+    const f = { id: rows.id[at], name: rows.name[at], kind: rows.kind[at], module: rows.module[at] };
     const kind = explainKind(f);
     const swatch = h('span', { class: 'swatch' });
     swatch.style.background = palette.module(f.module);
@@ -70,12 +70,19 @@ export class Functions {
       { type: 'button', class: 'link', title: 'Find in the graph', onclick: () => this.on.find(f.name) },
       f.name,
     );
+    const code =
+      hasCode(f) &&
+      h(
+        'button',
+        { type: 'button', class: 'code-link', title: `Source of ${f.name}`, onclick: () => this.on.code(f) },
+        'source',
+      );
     row.element = h(
       'tr',
       {},
       h('td', { class: 'weight' }, row.self, row.selfShare, h('span', { class: 'track' }, row.selfBar)),
       h('td', { class: 'weight' }, row.total, row.totalShare, h('span', { class: 'track' }, row.totalBar)),
-      h('td', { class: 'function' }, find, kind && h('span', { class: 'badge' }, kind.badge)),
+      h('td', { class: 'function' }, find, kind && h('span', { class: 'badge' }, kind.badge), code || null),
       h('td', { class: 'module' }, swatch, f.module),
     );
     return row;

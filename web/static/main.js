@@ -3,17 +3,29 @@
 
 import { cssColor, followTheme, theme, toggleTheme } from './appearance.js';
 import { Breadcrumb } from './breadcrumb.js';
+import { Code } from './code.js';
 import { Palette } from './color.js';
 import { Connection, fetchJson } from './connection.js';
 import { Details } from './details.js';
 import { byId, choice, isTyping, setText } from './dom.js';
+import { hasCode } from './explain.js';
 import { formatShare, programName } from './format.js';
 import { Functions } from './functions.js';
 import { Graph } from './graph.js';
 import { Header } from './header.js';
 import { Quality } from './quality.js';
 import { SearchBox } from './searchbox.js';
-import { CLOCKS, ROWS_STEP, exactPattern, isStep, parseHash, rowsToAsk, toHash } from './state.js';
+import {
+  CLOCKS,
+  CLOCK_NAMES,
+  ROWS_STEP,
+  exactPattern,
+  isStep,
+  parseHash,
+  rowsToAsk,
+  toHash,
+  weightQuery,
+} from './state.js';
 import { Threads } from './threads.js';
 import { Views } from './views.js';
 
@@ -34,8 +46,12 @@ let unzoomed = null; // the last view of everything, for when the server is gone
 // --- parts ---------------------------------------------------------------------------------------
 
 const zoomTo = (zoom) => change({ zoom });
-const details = new Details(byId('details'), { onZoom: zoomTo });
-const breadcrumb = new Breadcrumb(zoomTo);
+const code = new Code(() => state);
+const details = new Details(byId('details'), {
+  onZoom: zoomTo,
+  onCode: (f, tab) => openCode(f, tab),
+});
+const breadcrumb = new Breadcrumb({ zoom: zoomTo, code: () => showCode() });
 const graph = new Graph(
   {
     scroller: byId('scroller'),
@@ -49,9 +65,13 @@ const threads = new Threads((chosen) => change({ threads: chosen }));
 const functions = new Functions({
   sort: (sort) => change({ sort }),
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
+  code: (f) => openCode(f),
 });
 const search = new SearchBox({ search: (text) => change({ search: text }), visit });
-const quality = new Quality(() => graph.layOut());
+const quality = new Quality(() => {
+  graph.layOut();
+  fetchModules();
+});
 const header = new Header({ changed: fetchStatus, failed: say });
 const views = new Views(
   () => state,
@@ -96,6 +116,10 @@ function apply(before) {
   if (isOther('tab')) graph.layOut();
   if (!ASKED.some(isOther)) return;
   threads.update(threads.threads, state.threads, state.clock);
+  if (isOther('clock') || isOther('threads')) {
+    code.news({ isOther: true });
+    fetchModules();
+  }
   views.request({ isNewPlace: ['zoom', 'clock', 'threads'].some(isOther) });
 }
 
@@ -124,6 +148,7 @@ function show(view, isNewPlace) {
     history.replaceState(null, '', toHash(state) || location.pathname);
   }
   if (!view.zoom.path.length) unzoomed = { view, state };
+  followZoom(view);
   graph.setView(view, isNewPlace);
   if (toReveal) graph.reveal(toReveal);
   toReveal = null;
@@ -142,6 +167,39 @@ function offline() {
   if (!unzoomed || !isSame || (isInView && isDeeper)) return;
   graph.setView(unzoomed.view, false);
   graph.zoomTo(state.zoom);
+}
+
+// --- code ------------------------------------------------------------------------------------------------
+
+let codeZoom = ''; // the zoom that the open panel has followed
+
+/** Shows a function's code; a sheet above the graph hides what the panel would cover. */
+function openCode(f, tab) {
+  if (!hasCode(f)) return;
+  if (quality.isOpen && quality.isSheet) quality.toggle(false);
+  codeZoom = String(state.zoom);
+  graph.forgetPointer();
+  code.open(f, tab);
+  byId('code-list').focus();
+}
+
+/** Shows the code of what is pointed at, selected, or zoomed to. */
+function showCode(tab) {
+  const { view } = graph;
+  const box = graph.hovered ?? graph.selected() ?? view?.zoom.box ?? null;
+  const f = box === null || view === null ? null : view.functionOf(box);
+  if (hasCode(f)) openCode(f, tab);
+  else if (code.isOpen) code.open(code.func, tab);
+  else say('Point at a function, or zoom to one, to see its code.');
+}
+
+/** The open panel shows what is zoomed to. */
+function followZoom(view) {
+  code.news();
+  if (!code.isOpen || codeZoom === String(state.zoom)) return;
+  codeZoom = String(state.zoom);
+  const f = view.functionOf(view.zoom.box);
+  if (hasCode(f)) code.open(f);
 }
 
 function showEmpty({ total_ns: totalNs }) {
@@ -210,6 +268,19 @@ async function fetchStatus() {
   header.update(status);
   usePalette();
   quality.update(status, palette);
+  fetchModules();
+}
+
+/** Fetches the parts of the profile that modules hold, while somebody looks at them. */
+async function fetchModules() {
+  if (!quality.isOpen || !status) return;
+  const { clock } = state;
+  try {
+    const report = await fetchJson(`symbols?${weightQuery(state)}`);
+    if (clock === state.clock) quality.showModules(report, CLOCK_NAMES[clock]);
+  } catch {
+    return; // as above
+  }
 }
 
 const connection = new Connection({
@@ -254,7 +325,7 @@ help.addEventListener('click', (event) => {
 
 /** Undoes one thing at a time, from the front to the back. */
 function escape() {
-  if (threads.close()) return;
+  if (threads.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (!search.clear()) document.activeElement.blur();
@@ -268,6 +339,7 @@ const KEYS = {
   1: () => change({ clock: CLOCKS[0] }),
   2: () => change({ clock: CLOCKS[1] }),
   3: () => change({ clock: CLOCKS[2] }),
+  a: () => showCode('assembly'),
   d: toggleTheme,
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
@@ -275,13 +347,15 @@ const KEYS = {
   N: () => search.step(-1),
   p: () => header.togglePause(),
   q: () => quality.toggle(),
+  s: () => showCode('source'),
   t: () => threads.toggle(),
   '?': () => help.showModal(),
 };
 
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  graph.forgetPointer(); // the card would lie on top of what the keys change
+  const isAboutBox = 'aAsS'.includes(event.key); // what they show is what is pointed at
+  if (!isAboutBox) graph.forgetPointer(); // the card would lie on top of what the keys change
   if (isTyping(event) && event.key !== 'Escape') return;
   const action = KEYS[event.key] ?? (event.shiftKey ? null : KEYS[event.key.toLowerCase()]);
   if (!action) return;
@@ -300,4 +374,4 @@ views.request({ isNewPlace: true });
 connection.open();
 
 // A handle for the browser's console and for the tests, which cannot read pixels.
-globalThis.flametap = { graph, views, header, getState: () => state };
+globalThis.flametap = { graph, views, header, code, getState: () => state };

@@ -4,7 +4,7 @@ import { bar, byId, h } from './dom.js';
 import {
   costShare,
   explainCounters,
-  explainSource,
+  explainModules,
   explainVerdicts,
   summarise,
 } from './explain.js';
@@ -34,6 +34,7 @@ export class Quality {
   /** @param onToggle called after the panel has opened or closed: the graph's width changes */
   constructor(onToggle) {
     this.onToggle = onToggle;
+    this.report = null; // parts of the profile by module
     this.panel = byId('quality');
     this.strip = byId('health');
     this.button = byId('quality-button');
@@ -73,7 +74,7 @@ export class Quality {
     if (!this.isOpen) return;
     this.showStacks(status);
     this.showCounters(status.counters);
-    this.showSymbols(status, palette);
+    this.showSymbols();
     this.showCost(status);
     fill(byId('quality-notes'), status.notes, () => status.notes.map((note) => h('li', {}, note)));
     byId('quality-notes-section').hidden = status.notes.length === 0;
@@ -158,27 +159,60 @@ export class Quality {
     );
   }
 
-  showSymbols({ symbols, symbols_pending: pending }, palette) {
-    fill(byId('quality-symbols'), [symbols, pending, palette.theme, palette.program], () => [
-      pending ? h('p', { class: 'dim' }, `Addresses that wait for their names: ${formatCount(pending)}.`) : '',
-      h(
-        'ul',
-        { class: 'modules' },
-        symbols.map((module) => {
-          const { badge, text, level } = explainSource(module);
-          const swatch = h('span', { class: 'swatch' });
-          swatch.style.background = palette.module(module.module);
-          return h(
-            'li',
-            {},
-            swatch,
-            h('span', { class: 'module-name', title: module.module }, module.module),
-            h('span', { class: `badge ${level}`, title: text }, badge),
-            module.note && h('span', { class: 'fact-text' }, module.note),
-          );
-        }),
-      ),
-    ]);
+  /** @param report the answer to a symbols request; @param clock the name of what it counts */
+  showModules(report, clock) {
+    Object.assign(this, { report, clock });
+    this.showSymbols();
+  }
+
+  showSymbols() {
+    const { report, palette, clock, status } = this;
+    const pending = status.symbols_pending;
+    const waiting = pending
+      ? h('p', { class: 'dim' }, `Addresses that wait for their names: ${formatCount(pending)}.`)
+      : '';
+    const element = byId('quality-symbols');
+    if (!report) {
+      fill(element, [pending], () => [waiting]);
+      return;
+    }
+    fill(element, [report, pending, clock, palette.theme, palette.program], () => {
+      const { total, named, lined, rows } = explainModules(report);
+      const share = (ns) => h('strong', {}, formatShare(ns, total));
+      return [
+        waiting,
+        total > 0
+          ? h(
+              'p',
+              {},
+              ...[share(named), ` of the ${clock} time is in functions with names, `],
+              ...[share(lined), ' in lines that are known.'],
+            )
+          : '',
+        h('ul', { class: 'modules' }, rows.map((row) => this.moduleRow(row, total))),
+      ];
+    });
+  }
+
+  moduleRow(row, total) {
+    const swatch = h('span', { class: 'swatch' });
+    swatch.style.background = this.palette.module(row.module);
+    const meter = h(
+      'span',
+      { class: 'stacked', 'aria-hidden': 'true' },
+      row.parts.map(([level, part]) => bar(level, (part * row.self_ns) / total)),
+    );
+    return h(
+      'li',
+      {},
+      swatch,
+      h('span', { class: 'module-name', title: row.module }, row.module),
+      h('span', { class: 'number' }, row.self_ns > 0 ? formatShare(row.self_ns, total) : ''),
+      h('span', { class: `badge ${row.level}`, title: row.text }, row.badge),
+      row.parts.length ? meter : null,
+      row.summary && h('span', { class: 'fact-text' }, row.summary),
+      row.note && h('span', { class: 'fact-text' }, row.note),
+    );
   }
 
   showCost(status) {

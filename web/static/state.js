@@ -64,6 +64,18 @@ export function viewQuery(state, { width, rows, revision }) {
   return query.toString();
 }
 
+/** The query string that says what is weighed: clock and threads. */
+export function weightQuery(state) {
+  const query = new URLSearchParams({ clock: state.clock });
+  if (state.threads.length) query.set('threads', state.threads.join(','));
+  return query.toString();
+}
+
+/** The query string of a request for a function's lines or instructions. */
+export function codeQuery(state, id) {
+  return `function=${id}&${weightQuery(state)}`;
+}
+
 /** True when going from one state to the other is a step that Back should undo. */
 export function isStep(before, after) {
   return ['clock', 'tab', 'threads', 'zoom'].some(

@@ -1,0 +1,174 @@
+"""What one function weighs, line by line and address by address.
+
+A line's own weight is that of stacks which end in it, in the function itself and not in what was
+inlined there. Its total is that of all stacks that go through it, each counted once however often
+the line is on it. A thread in a system call ends in that call, so the weight of what it waits or
+runs there is in totals only: as in the call tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.nodeweights import NodeWeights
+from flametap.profile import Profile
+from flametap.symbols.table import FramePool, SymbolTable
+
+Ints = npt.NDArray[np.integer]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LineWeights:
+    """The lines of one function that weigh anything, ascending, in columns."""
+
+    line: Int64s  # 0: not known
+    self_ns: Int64s
+    total_ns: Int64s
+    function_self_ns: int  # the sum of self_ns
+    function_total_ns: int  # at most the sum of total_ns: a stack may go through several lines
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where in machine code a function is, in columns, by module and address."""
+
+    address: Int64s  # address id
+    module_id: Int64s
+    addr: Int64s  # file_addr; a caller's is within its call instruction. Runtime_addr in module 0
+    total_ns: Int64s  # of stacks that go through this address, each counted once
+
+
+def line_weights(
+    table: SymbolTable, weights: NodeWeights, function_ids: Sequence[int]
+) -> LineWeights:
+    """Weigh the lines of a function.
+
+    Args:
+        table: the names.
+        weights: of the profile, by the clock and threads in question.
+        function_ids: the table's ids of the function.
+    """
+    pool = table.pool(weights.trie.n_addresses)
+    address, line, is_last = _occurrences(pool, function_ids)
+    order = np.argsort(address, kind="stable")
+    nodes, row = _nodes_at(weights, address[order])
+    lost_nodes, lost_lines = _lost(pool, weights, function_ids)
+    nodes = np.concatenate((nodes, lost_nodes))
+    lines, key = np.unique(np.concatenate((line[order][row], lost_lines)), return_inverse=True)
+    # A function may be inlined into itself.
+    pairs = np.unique(nodes * (len(lines) + 1) + key)
+    totals = weights.sum_outermost(pairs % (len(lines) + 1), pairs // (len(lines) + 1), len(lines))
+    whole = np.unique(nodes)
+    total = weights.sum_outermost(np.zeros(len(whole), np.int64), whole, 1)
+
+    own = np.zeros(len(lines), np.int64)
+    own_of = _by_address(weights, weights.self_ns)[address[is_last]]
+    weighs = own_of > 0
+    np.add.at(own, np.searchsorted(lines, line[is_last][weighs]), own_of[weighs])
+    return LineWeights(lines.astype(np.int64), own, totals, int(own.sum()), int(total[0]))
+
+
+def places(
+    profile: Profile, table: SymbolTable, weights: NodeWeights, function_ids: Sequence[int]
+) -> Places:
+    """The addresses with weight at which a function occurs, inlined or not; arguments as above."""
+    trie = weights.trie
+    address = np.unique(_occurrences(table.pool(trie.n_addresses), function_ids)[0])
+    totals = address_weights(weights, address, np.arange(len(address)), len(address))[1]
+    module_ids, addrs = profile.addresses()
+    order = np.lexsort((addrs[address], module_ids[address]))
+    order = order[totals[order] > 0]
+    at = address[order]
+    return Places(at, module_ids[at].astype(np.int64), addrs[at].astype(np.int64), totals[order])
+
+
+def address_weights(
+    weights: NodeWeights, address: Int64s, keys: Ints, n_keys: int
+) -> tuple[Int64s, Int64s]:
+    """Weigh groups of addresses, of an instruction each, say.
+
+    Args:
+        weights: of the profile.
+        address: address ids, each once.
+        keys: the group of each, below ``n_keys``.
+
+    Returns:
+        int64[n_keys] each: of stacks that end in the group, in no system call; of stacks
+        that go through it, each counted once.
+    """
+    order = np.argsort(address, kind="stable")
+    address, keys = address[order], keys[order]
+    own = np.zeros(n_keys, np.int64)
+    np.add.at(own, keys, _by_address(weights, weights.self_ns)[address])
+    nodes, row = _nodes_at(weights, address)
+    return own, weights.sum_outermost(keys[row], nodes, n_keys)
+
+
+def _occurrences(
+    pool: FramePool, function_ids: Sequence[int]
+) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    """Where a function is among the frames of addresses: address id, line, and whether it is the
+    innermost frame there.
+    """
+    count = np.array(pool.count, np.int64)
+    address = np.repeat(np.arange(len(count)), count)
+    starts = np.cumsum(count) - count
+    step = np.arange(len(address)) - starts[address]
+    at = np.array(pool.first, np.int64)[address] + step
+    found = np.isin(np.array(pool.functions), np.array(function_ids, np.int64))[at]
+    address, step = address[found], step[found]
+    line = np.array(pool.lines, np.int64)[at[found]]
+    return address, line, step == count[address] - 1
+
+
+def _by_address(weights: NodeWeights, weight: Int64s) -> Int64s:
+    """Sums of the nodes' weights by address id."""
+    trie = weights.trie
+    sums = np.zeros(trie.n_addresses, np.int64)
+    real = trie.address >= 0
+    np.add.at(sums, trie.address[real], weight[real])
+    return sums
+
+
+def _nodes_at(weights: NodeWeights, address: Int64s) -> tuple[Int64s, Int64s]:
+    """The nodes with weight at each of some addresses (ascending, repeats allowed): pairs of a
+    node and the row of ``address`` that it is for.
+    """
+    return _nodes_where(weights, weights.trie.address.astype(np.int64), address)
+
+
+def _lost(
+    pool: FramePool, weights: NodeWeights, function_ids: Sequence[int]
+) -> tuple[Int64s, Int64s]:
+    """Where a function left no frame above a node with weight: nodes and lines."""
+    count = np.array(pool.lost_count, np.int64)
+    which = np.repeat(np.arange(len(count)), count)
+    step = np.arange(len(which)) - (np.cumsum(count) - count)[which]
+    at = np.array(pool.lost_first, np.int64)[which] + step
+    found = np.isin(np.array(pool.functions)[at], np.array(function_ids, np.int64))
+    line = np.array(pool.lines, np.int64)[at[found]]
+    if not len(line):
+        return line, line
+    trie = weights.trie
+    address = trie.address.astype(np.int64)
+    above = address[trie.parent]  # of the root: of the last node, with -1 below it
+    pair = np.where((above >= 0) & (address >= 0), above << 32 | address, -1)
+    nodes, row = _nodes_where(weights, pair, np.array(pool.lost_pairs, np.int64)[which[found]])
+    return nodes, line[row]
+
+
+def _nodes_where(weights: NodeWeights, of_node: Int64s, wanted: Int64s) -> tuple[Int64s, Int64s]:
+    """The nodes with weight that have each of some values (0 or more, ascending, repeats allowed):
+    pairs of a node and the row of ``wanted`` that it is for.
+    """
+    first = np.searchsorted(wanted, of_node, side="left")
+    count = np.searchsorted(wanted, of_node, side="right") - first
+    count[weights.total_ns == 0] = 0
+    nodes = np.repeat(np.arange(len(of_node)), count)
+    step = np.arange(len(nodes)) - np.repeat(np.cumsum(count) - count, count)
+    return nodes, np.repeat(first, count) + step

@@ -1,0 +1,334 @@
+"""Modules, lines and instructions of a profile, put together for whoever looks at code.
+
+Every answer is computed anew from the profile as it is, for the clock and threads asked for. A
+function is asked for as it was once shown; if its names have become better since, the answer is for
+what it is called now. What is missing becomes a note, whatever the files of the target hold.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.annotate import Places, address_weights, line_weights, places
+from flametap.annotated import (
+    AnnotatedCode,
+    AnnotatedSource,
+    CodeRow,
+    ModuleSymbols,
+    SourceLine,
+    SymbolReport,
+)
+from flametap.coverage import ModuleShare, module_shares
+from flametap.model import Clock, Frame, FrameKind, Function, SymbolSource
+from flametap.nodeweights import NodeWeights, node_weights
+from flametap.profile import Profile
+from flametap.symbols import Symbolizer
+from flametap.symbols.disassembly import Instruction, UnknownMachine, disassemble
+from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.sourcetext import SourceText, read_source
+from flametap.symbols.table import JIT_MODULE, SymbolTable
+
+CONTEXT_LINES = 20  # shown around each line with weight
+MAX_LINES = 20_000
+# Decoded of one function: the interpreter loop of CPython has 60 kB, V8's largest builtins 100 kB.
+MAX_CODE_BYTES = 1 << 20
+MAX_ROWS = 20_000  # above it, only what lies around instructions with weight is shown
+CONTEXT_ROWS = 40
+MAX_LISTINGS = 4  # of 10 000 instructions each, some MB
+NOT_THERE = "this function has no weight for the chosen clock and threads"
+GENERATED = "code that was made while the program ran: it is in no file"
+
+
+@dataclass(frozen=True, eq=False)
+class _Listing:
+    """A function's instructions, each with the frames there."""
+
+    key: tuple[int, int]
+    rows: list[tuple[Instruction, tuple[Frame, ...]]]
+    notes: list[str]  # what was left out
+
+    def holds(self, addrs: npt.NDArray[np.int64]) -> bool:
+        """True when each of these addresses is in one of its instructions."""
+        return bool((_rows_of(self.rows, addrs) >= 0).all())
+
+
+def _rows_of(
+    rows: list[tuple[Instruction, tuple[Frame, ...]]], addrs: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The row of the instruction that each address is in, -1 for one in none of them."""
+    starts = np.array([each.addr for each, _ in rows], np.int64)
+    ends = starts + np.array([len(each.data) for each, _ in rows], np.int64)
+    row = np.searchsorted(starts, addrs, side="right").astype(np.int64) - 1
+    inside = row >= 0
+    inside[inside] = addrs[inside] < ends[row[inside]]
+    return np.where(inside, row, -1)
+
+
+class CodeView:
+    """See the module docstring. May be asked from several threads at once.
+
+    Args:
+        profile: what was recorded so far.
+        table: the names known so far.
+        symbolizer: where they come from; ``None`` when nothing was attached to yet.
+    """
+
+    def __init__(self, profile: Profile, table: SymbolTable, symbolizer: Symbolizer | None) -> None:
+        self._profile = profile
+        self._table = table
+        self._symbolizer = symbolizer
+        self._listings: dict[Function, _Listing] = {}  # looked at lately
+        self._lock = threading.Lock()
+
+    # -- modules
+
+    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> SymbolReport:
+        """Where the names of each module come from, and what part of the profile has them."""
+        weights = node_weights(self._profile, self._table, clock, thread_ids)
+        shares = {s.module_id: s for s in module_shares(self._profile, self._table, weights)}
+        found = self._symbolizer.sources() if self._symbolizer else []
+        sources = {source.module_id: source for source in found}
+        modules = self._profile.modules
+        for module_id in shares:
+            if module_id not in sources:  # seen this very moment
+                name = modules[module_id].name if module_id in modules else JIT_MODULE
+                sources[module_id] = SymbolSource(module_id, name, "pending")
+        nothing = ModuleShare(0, 0, 0, 0, 0)
+        rows = [
+            ModuleSymbols(source, shares.get(source.module_id, nothing))
+            for source in sources.values()
+        ]
+        rows.sort(key=lambda row: (-row.share.self_ns, -row.share.total_ns, row.source.module))
+        held = sum(share.self_ns for share in shares.values())
+        return SymbolReport(weights.sum_ns, weights.sum_ns - held, rows)
+
+    # -- lines
+
+    def lines(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+    ) -> AnnotatedSource:
+        """What each line of a function weighs, with the text around it if it can be read."""
+        weights = node_weights(self._profile, self._table, clock, thread_ids)
+        function, function_id = self._now(function, weights)
+        found = line_weights(self._table, weights, [function_id])
+        notes = [] if len(found.line) else [NOT_THERE]
+        text = self._text(function) if len(found.line) else SourceText(None)
+        own = dict(zip(found.line.tolist(), found.self_ns.tolist(), strict=True))
+        total = dict(zip(found.line.tolist(), found.total_ns.tolist(), strict=True))
+        wanted = set(own)
+        if text.lines is not None:
+            for line in own:
+                last = min(line + CONTEXT_LINES, len(text.lines))
+                wanted.update(range(max(1, line - CONTEXT_LINES), last + 1) if line else ())
+            if max(own) > len(text.lines):
+                notes.append("the file is shorter than when the program was built")
+        if len(wanted) > MAX_LINES:
+            notes.append(f"only the {MAX_LINES:,} heaviest lines are shown")
+            wanted = set(sorted(own, key=lambda line: -total[line])[:MAX_LINES])
+        notes += [text.note] if text.note else []
+        return AnnotatedSource(
+            function.file,
+            found.function_self_ns,
+            found.function_total_ns,
+            weights.sum_ns,
+            [
+                SourceLine(line, own.get(line, 0), total.get(line, 0), _line_of(text.lines, line))
+                for line in sorted(wanted)
+            ],
+            notes,
+        )
+
+    def _text(self, function: Function) -> SourceText:
+        if not function.file:
+            return SourceText(None, self._why_no_lines(function))
+        roots = self._symbolizer.roots if self._symbolizer else ("",)
+        return read_source(function.file, roots, self._built_ns(function))
+
+    def _why_no_lines(self, function: Function) -> str:
+        sources = self._symbolizer.sources() if self._symbolizer else []
+        for source in sources:
+            if source.module == function.module and source.note:
+                return f"no lines are known: {source.note}"
+        return "no lines are known"
+
+    def _built_ns(self, function: Function) -> int:
+        """When the module's file was written; 0 if that cannot be told."""
+        for module in self._profile.modules.values():
+            if module.name == function.module and self._symbolizer is not None:
+                work = self._symbolizer.work_on(module.module_id)
+                return 0 if work is None else work.modified_ns
+        return 0
+
+    # -- instructions
+
+    def instructions(
+        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+    ) -> AnnotatedCode:
+        """What each instruction of a function weighs.
+
+        For a function that was inlined: those of its instructions in each function it is in.
+        """
+        weights = node_weights(self._profile, self._table, clock, thread_ids)
+        function, function_id = self._now(function, weights)
+        if function.kind is FrameKind.TAIL_CALL:
+            notes = ["it left no frame, so nothing tells where in it the stacks went through"]
+            return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
+        found = places(self._profile, self._table, weights, [function_id])
+        none = AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], [])
+        if not len(found.addr):
+            none.notes.append(NOT_THERE)
+            return none
+        module_ids, which = np.unique(found.module_id, return_inverse=True)
+        by_module = np.zeros(len(module_ids), np.int64)
+        np.add.at(by_module, which, found.total_ns)
+        heaviest = int(np.argmax(by_module))
+        module_id = int(module_ids[heaviest])
+        if module_id == 0:
+            none.notes.append(GENERATED)
+            return none
+        notes = []
+        if len(module_ids) > 1:
+            notes.append(f"{function.module} is mapped more than once: this is the heaviest of it")
+        mine = which == heaviest
+        here = Places(
+            found.address[mine], found.module_id[mine], found.addr[mine], found.total_ns[mine]
+        )
+        try:
+            listing, left_out = self._listing(function, module_id, here)
+        except (ObjectError, UnknownMachine, LookupError) as error:
+            none.notes.append(f"the machine code cannot be read: {error}")
+            return none
+        return self._weighed(function, weights, here, listing, notes + left_out)
+
+    def _listing(
+        self, function: Function, module_id: int, found: Places
+    ) -> tuple[list[tuple[Instruction, tuple[Frame, ...]]], list[str]]:
+        """The function's instructions, each with the frames there; and what was left out."""
+        if self._symbolizer is None:
+            raise LookupError("nothing is known of its file")
+        work = self._symbolizer.work_on(module_id)
+        if work is None or work.image is None or work.resolver is None:
+            raise LookupError("its file is not there")
+        with self._lock:
+            kept = self._listings.get(function)
+        # The same while its names stay and nothing was met outside of it.
+        key = (module_id, id(work.resolver.lines))
+        if kept is not None and kept.key == key and kept.holds(found.addr):
+            return kept.rows, kept.notes
+        with work.resolving:  # its addresses wait for their names meanwhile
+            instructions, notes = _decode(work.image.elf, work.resolver, found.addr.tolist())
+            frames = work.resolver.resolve_many([each.addr for each in instructions])
+        listing = list(zip(instructions, frames, strict=True))
+        if function.kind is FrameKind.INLINED:
+            listing = [
+                (each, chain)
+                for each, chain in listing
+                if any(frame.function == function for frame in chain)
+            ]
+        with self._lock:
+            while len(self._listings) >= MAX_LISTINGS:
+                del self._listings[next(iter(self._listings))]
+            self._listings[function] = _Listing(key, listing, notes)
+        return listing, notes
+
+    def _weighed(
+        self,
+        function: Function,
+        weights: NodeWeights,
+        found: Places,
+        listing: list[tuple[Instruction, tuple[Frame, ...]]],
+        notes: list[str],
+    ) -> AnnotatedCode:
+        n = len(listing)
+        row = _rows_of(listing, found.addr)
+        keys = np.where(row >= 0, row, n)  # one more: for what is in none of them
+        own, total = address_weights(weights, found.address, keys, n + 1)
+        whole = address_weights(weights, found.address, np.zeros(len(found.address), np.int64), 1)
+        if total[n]:
+            share = total[n] / max(int(whole[1][0]), 1)
+            notes.append(f"{share:.1%} of its weight is at addresses that are not shown")
+        kept = _kept(total[:n] > 0)
+        if len(kept) < n:
+            notes.append(f"{n - len(kept):,} of {n:,} instructions are left out: no weight nearby")
+        rows = [_code_row(*listing[at], int(own[at]), int(total[at])) for at in kept]
+        return AnnotatedCode(
+            function.module, int(whole[0][0]), int(whole[1][0]), weights.sum_ns, rows, notes
+        )
+
+    # -- both
+
+    def _now(self, function: Function, weights: NodeWeights) -> tuple[Function, int]:
+        """A function as it is called now, and its id: one that was shown before its debug
+        information was read has got a file since.
+        """
+        function_id = self._table.function_id(function)
+        if function.file or len(line_weights(self._table, weights, [function_id]).line):
+            return function, function_id
+        same = [
+            (line_weights(self._table, weights, [number]).function_total_ns, number)
+            for number, other in enumerate(list(self._table.functions))
+            if (other.name, other.module, other.kind)
+            == (function.name, function.module, function.kind)
+        ]
+        _, number = max(same)
+        return self._table.functions[number], number
+
+
+def _decode(
+    elf: ObjectFile, resolver: ModuleResolver, seen: Sequence[int]
+) -> tuple[list[Instruction], list[str]]:
+    """The instructions of the functions at some addresses, ascending."""
+    notes: list[str] = []
+    instructions: list[Instruction] = []
+    left, end = MAX_CODE_BYTES, 0
+    for start, stop in resolver.spans(seen):
+        start = max(start, end)  # symbols may nest
+        if start >= stop:
+            continue
+        size = min(stop - start, left)
+        if size < stop - start:
+            notes.append(f"only the first {MAX_CODE_BYTES >> 10} kB of its code are shown")
+        code = elf.at_addr(start, size) if size else b""
+        instructions += disassemble(code, start, elf.machine, resolver.target_names)
+        left, end = left - size, stop
+        if not left:
+            break
+    if not instructions:
+        raise LookupError("nothing says where the function begins and ends")
+    return instructions, notes
+
+
+def _kept(weighs: npt.NDArray[np.bool_]) -> list[int]:
+    """Which rows are shown: all, unless there are too many."""
+    if len(weighs) <= MAX_ROWS:
+        return list(range(len(weighs)))
+    near = np.convolve(weighs, np.ones(2 * CONTEXT_ROWS + 1), "same") > 0.5
+    kept: list[int] = np.flatnonzero(near)[:MAX_ROWS].tolist()
+    return kept
+
+
+def _code_row(
+    instruction: Instruction, frames: tuple[Frame, ...], self_ns: int, total_ns: int
+) -> CodeRow:
+    innermost = frames[-1]
+    return CodeRow(
+        instruction.addr,
+        instruction.data,
+        instruction.text,
+        instruction.target,
+        self_ns,
+        total_ns,
+        innermost.function.file,
+        innermost.line,
+        innermost.function.name if len(frames) > 1 else "",
+    )
+
+
+def _line_of(lines: list[str] | None, line: int) -> str | None:
+    return lines[line - 1] if lines is not None and 0 < line <= len(lines) else None

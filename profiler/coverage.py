@@ -1,0 +1,59 @@
+"""How much of a profile each module holds, and how much of that has names and lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flametap.model import FrameKind
+from flametap.nodeweights import NodeWeights
+from flametap.profile import Profile
+from flametap.symbols.table import SymbolTable
+
+
+@dataclass(frozen=True)
+class ModuleShare:
+    """One module's part of a profile. Weights are nanoseconds of the clock asked for."""
+
+    module_id: int  # 0: code outside any file
+    self_ns: int  # of stacks that end in it, in a system call that it made or not
+    total_ns: int  # of stacks that it occurs in, each counted once
+    named_ns: int  # of self_ns: where the function has a name
+    lined_ns: int  # of self_ns: where the line is known
+
+
+def module_shares(profile: Profile, table: SymbolTable, weights: NodeWeights) -> list[ModuleShare]:
+    """All modules that occur in stacks with weight, heaviest first.
+
+    The sum of their ``self_ns`` is the weight of all stacks of which any frame is known.
+    """
+    trie = weights.trie
+    nodes = np.flatnonzero((trie.address >= 0) & (weights.total_ns > 0))
+    if not len(nodes):
+        return []
+    address = trie.address[nodes]
+    module_ids, _ = profile.addresses()
+    modules, key = np.unique(module_ids[address], return_inverse=True)
+    pool = table.pool(trie.n_addresses)
+    innermost = np.array(pool.first) + np.array(pool.count) - 1
+    is_named = np.array([f.kind is not FrameKind.UNKNOWN for f in table.functions], bool)
+    named = is_named[np.array(pool.functions)[innermost]][address]
+    lined = (np.array(pool.lines)[innermost] > 0)[address]
+    ends_here = (weights.self_ns + weights.in_call_ns)[nodes]
+    sums = np.zeros((3, len(modules)), np.int64)
+    for row, wanted in zip(sums, (np.ones(len(nodes), bool), named, lined), strict=True):
+        np.add.at(row, key[wanted], ends_here[wanted])
+    totals = weights.sum_outermost(key, nodes, len(modules))
+    shares = [
+        ModuleShare(*each)
+        for each in zip(
+            modules.tolist(),
+            sums[0].tolist(),
+            totals.tolist(),
+            sums[1].tolist(),
+            sums[2].tolist(),
+            strict=True,
+        )
+    ]
+    return sorted(shares, key=lambda share: (-share.self_ns, -share.total_ns, share.module_id))

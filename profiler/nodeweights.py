@@ -1,0 +1,116 @@
+"""Weights on the trie of addresses, and sums over stacks in which the same thing may occur often.
+
+The trees of ``calltree`` are merged by function. What is asked per module, per line or per
+instruction needs the addresses, which only the trie has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from flametap.calltree import in_kernel
+from flametap.model import Clock
+from flametap.profile import Profile
+from flametap.stacks import Trie
+from flametap.symbols.table import SymbolTable
+
+Ints = npt.NDArray[np.integer]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeWeights:
+    """A trie and what its nodes weigh, nanoseconds of one clock, one row per node."""
+
+    trie: Trie
+    self_ns: Int64s  # of stacks that end here, in no system call
+    in_call_ns: Int64s  # of stacks that end here in a system call, running or waiting
+    total_ns: Int64s  # of all stacks that go through here
+
+    @property
+    def sum_ns(self) -> int:
+        """The weight of everything."""
+        return int(self.total_ns[0])
+
+    @cached_property
+    def _preorder(self) -> tuple[Int64s, Int64s]:
+        """Rank in depth-first order, and one past the rank of the last descendant."""
+        parent = self.trie.parent
+        order, levels = _by_level(self.trie)
+        size = np.ones(len(parent), np.int64)
+        for level in reversed(levels[1:]):
+            np.add.at(size, parent[level], size[level])
+        # Siblings are neighbours in ``order``: what lies before each of them is a running sum.
+        before = np.cumsum(size[order]) - size[order]
+        is_first = np.ones(len(order), bool)
+        is_first[1:] = parent[order[1:]] != parent[order[:-1]]
+        before -= before[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
+        elder = np.empty(len(order), np.int64)
+        elder[order] = before
+        rank = np.zeros(len(order), np.int64)
+        for level in levels[1:]:
+            rank[level] = rank[parent[level]] + 1 + elder[level]
+        return rank, rank + size
+
+    def sum_outermost(self, keys: Ints, nodes: Ints, n_keys: int) -> Int64s:
+        """The weight of all stacks in which a key occurs, once per stack however often it does.
+
+        Args:
+            keys: below ``n_keys``, one for each of ``nodes``.
+            nodes: where the key occurs, in any order; each pair of key and node once.
+
+        Returns:
+            int64[n_keys].
+        """
+        sums = np.zeros(n_keys, np.int64)
+        if not len(nodes):
+            return sums
+        rank, end = self._preorder
+        order = np.lexsort((rank[nodes], keys))
+        keys, nodes = keys[order].astype(np.int64), nodes[order]
+        # One running maximum for all keys: each gets ranks above all of the one before.
+        lift = keys * (len(rank) + 1)
+        ends = np.maximum.accumulate(end[nodes] + lift)
+        is_outermost = np.ones(len(nodes), bool)
+        is_outermost[1:] = rank[nodes[1:]] + lift[1:] >= ends[:-1]
+        np.add.at(sums, keys[is_outermost], self.total_ns[nodes[is_outermost]])
+        return sums
+
+
+def node_weights(
+    profile: Profile,
+    table: SymbolTable,
+    clock: Clock,
+    thread_ids: frozenset[int] | None = None,
+) -> NodeWeights:
+    """Weigh the trie of a profile.
+
+    Args:
+        profile: what was recorded so far.
+        table: tells which stacks end in the kernel.
+        clock: what weights count.
+        thread_ids: only these threads; all when None.
+    """
+    leaves = profile.leaf_weights(clock, thread_ids)
+    trie = profile.trie()  # afterwards: it has all nodes of the leaves
+    leaves = in_kernel(leaves, trie, table)
+    n = len(trie.parent)
+    self_ns, in_call_ns = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    is_in_call = leaves.sysno >= 0
+    np.add.at(self_ns, leaves.node[~is_in_call], leaves.weight[~is_in_call])
+    np.add.at(in_call_ns, leaves.node[is_in_call], leaves.weight[is_in_call])
+    total_ns = self_ns + in_call_ns
+    for level in reversed(_by_level(trie)[1][1:]):
+        np.add.at(total_ns, trie.parent[level], total_ns[level])
+    return NodeWeights(trie, self_ns, in_call_ns, total_ns)
+
+
+def _by_level(trie: Trie) -> tuple[Int64s, list[Int64s]]:
+    """The nodes by depth, siblings next to each other; and the same cut at each depth."""
+    order = np.lexsort((trie.parent, trie.depth))
+    bounds = np.cumsum(np.bincount(trie.depth))[:-1]
+    return order, np.split(order, bounds)

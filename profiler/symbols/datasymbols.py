@@ -1,0 +1,51 @@
+"""Names of variables, for instructions that read or write them by address.
+
+Source: System V ABI, "Symbol Table".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flametap.symbols.demangle import demangle
+from flametap.symbols.elf import SHT_NOBITS, ElfFile
+from flametap.symbols.objectfile import ObjectFile
+from flametap.symbols.symtab import ELF_SYMBOL, string_at
+
+_STT_OBJECT = 1
+
+
+class DataSymbols:
+    """The variables of one ELF file; of any other file, none.
+
+    Raises:
+        ObjectError: a table is damaged, or cannot be read any more.
+    """
+
+    def __init__(self, file: ObjectFile) -> None:
+        self._strings = b""
+        self._rows = np.empty(0, ELF_SYMBOL)
+        section = file.section(".symtab") or file.section(".dynsym")
+        if not isinstance(file, ElfFile) or section is None or section.kind == SHT_NOBITS:
+            return
+        if section.link >= len(file.sections):
+            return
+        self._strings = file.data(file.sections[section.link])
+        data = file.data(section)
+        rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
+        rows = rows[
+            (rows["info"] & 15 == _STT_OBJECT) & (rows["section"] != 0) & (rows["size"] > 0)
+        ]
+        self._rows = rows[np.argsort(rows["value"], kind="stable")]
+
+    def name(self, file_addr: int) -> str:
+        """``table+0x8``; ``""`` where no variable is known."""
+        rows = self._rows
+        at = int(np.searchsorted(rows["value"], np.uint64(file_addr), side="right")) - 1
+        if at < 0:
+            return ""
+        offset = file_addr - int(rows["value"][at])
+        if offset >= int(rows["size"][at]):
+            return ""
+        name = demangle(string_at(self._strings, int(rows["name"][at])))[0]
+        return f"{name}+{offset:#x}" if offset else name

@@ -1,0 +1,197 @@
+// The panel that shows one function's source lines or instructions with their weights. Asks the
+// server only while it is open, and holds no more rows than are in sight.
+
+import { HttpError, fetchJson } from './connection.js';
+import { byId, choice, h, setText } from './dom.js';
+import { formatNs, formatShare } from './format.js';
+import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from './listing.js';
+import { codeQuery } from './state.js';
+
+const GAP_MS = 2000; // between two answers while the recording goes on
+const ROW_PX = 20; // as in style.css
+const TABS = { source: ['lines', sourceRows], assembly: ['instructions', codeRows] };
+
+export class Code {
+  /** @param getState the page's state: clock and threads */
+  constructor(getState) {
+    this.getState = getState;
+    this.panel = byId('code');
+    this.list = byId('code-list');
+    this.rowsElement = byId('code-rows');
+    this.func = null; // {id, name, full_name}
+    this.tab = 'source';
+    this.rows = [];
+    this.current = -1; // the row that N and the arrows go on from
+    this.askedAt = -Infinity;
+    this.timer = 0;
+    this.underWay = new AbortController();
+    this.showTab = choice(byId('code-tabs'), (tab) => this.open(this.func, tab));
+    byId('code-close').addEventListener('click', () => this.close());
+    byId('code-next').addEventListener('click', () => this.step(1));
+    byId('code-previous').addEventListener('click', () => this.step(-1));
+    this.list.addEventListener('scroll', () => this.draw());
+    this.list.addEventListener('keydown', (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(this.list);
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  /** Shows a function; `tab` is "source", "assembly" or what was shown last. */
+  open(func, tab = this.tab) {
+    if (!func) return;
+    const isOther = !this.isOpen || func.id !== this.func?.id || tab !== this.tab;
+    if (!this.isOpen) this.returnTo = document.activeElement;
+    this.panel.hidden = false;
+    this.func = func;
+    this.tab = tab;
+    this.showTab(tab);
+    const name = func.full_name || func.name;
+    setText(byId('code-name'), name);
+    byId('code-name').title = name;
+    if (!isOther) return;
+    this.isNew = true;
+    this.show([], ['Loading …'], '');
+    this.ask();
+  }
+
+  close() {
+    if (!this.isOpen) return false;
+    this.panel.hidden = true;
+    this.underWay.abort();
+    clearTimeout(this.timer);
+    this.rowsElement.replaceChildren();
+    if (this.panel.contains(document.activeElement) || document.activeElement === document.body) {
+      this.returnTo?.focus?.();
+    }
+    return true;
+  }
+
+  /** The profile has grown, or clock or threads are others. */
+  news({ isOther = false } = {}) {
+    if (!this.isOpen) return;
+    clearTimeout(this.timer);
+    const wait = isOther ? 0 : Math.max(0, this.askedAt + GAP_MS - performance.now());
+    this.timer = setTimeout(() => this.ask(), wait);
+  }
+
+  async ask() {
+    this.underWay.abort();
+    this.underWay = new AbortController();
+    const { signal } = this.underWay;
+    const began = performance.now();
+    this.askedAt = began;
+    const [path, toRows] = TABS[this.tab];
+    try {
+      const answer = await fetchJson(`${path}?${codeQuery(this.getState(), this.func.id)}`, { signal });
+      if (signal.aborted || !this.isOpen) return;
+      // Never for more than a third of the time.
+      this.askedAt = performance.now() + 2 * (performance.now() - began) - GAP_MS;
+      this.askedAt = Math.max(this.askedAt, began);
+      const place = this.tab === 'source' ? answer.file : answer.module;
+      this.show(toRows(answer), answer.notes, place, answer);
+    } catch (error) {
+      if (signal.aborted || !this.isOpen) return;
+      const why = error instanceof HttpError ? error.message : 'The server does not answer.';
+      if (this.rows.length) return;
+      this.isNew = false;
+      this.show([], [why], '');
+    }
+  }
+
+  show(rows, notes, place, answer = null) {
+    this.rows = rows;
+    setText(byId('code-place'), place);
+    byId('code-place').title = place;
+    setText(byId('code-notes'), notes.join('. '));
+    byId('code-notes').hidden = notes.length === 0;
+    const own = answer ? `self ${formatNs(answer.self_ns)}` : '';
+    const all = answer ? `total ${formatNs(answer.total_ns)}` : '';
+    const share = answer ? `${formatShare(answer.total_ns, answer.whole_ns)} of all` : '';
+    setText(byId('code-weight'), [own, all, share].filter(Boolean).join(' · '));
+    this.list.classList.toggle('is-assembly', this.tab === 'assembly');
+    this.list.setAttribute('aria-rowcount', String(rows.length));
+    const isWaiting = this.isNew && !answer;
+    this.list.hidden = rows.length === 0 && !isWaiting; // stays while it has the focus
+    byId('code-steps').hidden = !rows.some(({ selfNs }) => selfNs > 0);
+    byId('code-spacer').style.height = `${rows.length * ROW_PX}px`;
+    if (this.isNew && answer) {
+      this.isNew = false;
+      this.current = hottestRow(rows);
+      this.list.scrollLeft = 0;
+      this.list.scrollTop = Math.max(0, this.current * ROW_PX - this.list.clientHeight / 3);
+    }
+    this.draw();
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    const { scrollTop, clientHeight } = this.list;
+    const [first, end] = rowsInSight(this.rows.length, ROW_PX, scrollTop, clientHeight);
+    const elements = [];
+    for (let at = first; at < end; at++) elements.push(this.element(this.rows[at], at));
+    this.rowsElement.style.top = `${first * ROW_PX}px`;
+    this.rowsElement.replaceChildren(...elements);
+  }
+
+  element(row, at) {
+    const cell = (name, text, title = null) =>
+      h('span', { class: `code-${name}`, role: 'cell', title }, text);
+    const element = h('div', {
+      class: `code-row is-${row.kind}${at === this.current ? ' is-current' : ''}`,
+      role: 'row',
+      'aria-rowindex': at + 1,
+    });
+    if (row.kind === 'gap') {
+      element.append(cell('gap', '⋯'));
+      return element;
+    }
+    element.style.setProperty('--heat', row.heat.toFixed(3));
+    element.append(
+      cell('self number', row.self, row.selfNs ? formatNs(row.selfNs) : null),
+      cell('total number', row.total, row.totalNs ? formatNs(row.totalNs) : null),
+      cell('line number', row.place, row.bytes ?? null),
+      cell('text', row.text),
+    );
+    if (row.note) element.append(cell('note', row.note));
+    return element;
+  }
+
+  /** Goes to the next row with weight of its own. */
+  step(direction) {
+    const next = nextHot(this.rows, this.current, direction);
+    if (next >= 0) this.goTo(next);
+  }
+
+  goTo(at) {
+    this.current = Math.max(0, Math.min(this.rows.length - 1, at));
+    const top = this.current * ROW_PX;
+    const { scrollTop, clientHeight } = this.list;
+    if (top < scrollTop + ROW_PX || top > scrollTop + clientHeight - 3 * ROW_PX) {
+      this.list.scrollTop = top - clientHeight / 3;
+    }
+    this.draw();
+    const row = this.rows[this.current];
+    if (row.kind === 'gap') return;
+    setText(byId('announcement'), `${row.place}: ${row.text.trim()}, self ${row.self || '0 %'}`);
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(this.list.clientHeight / ROW_PX) - 2);
+    const steps = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -Infinity,
+      End: Infinity,
+    };
+    if (event.key in steps && this.rows.length) this.goTo(this.current + steps[event.key]);
+    else if (event.key === 'n' || event.key === 'N') this.step(event.shiftKey ? -1 : 1);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}

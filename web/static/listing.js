@@ -1,0 +1,82 @@
+// Answers about code → rows of a listing, and which of them are in sight. No DOM.
+
+import { formatPlace, formatShare } from './format.js';
+
+/** A row: {kind: "code" | "gap" | "unknown", key, self, total, heat (0 … 1), place, text, note}. */
+function weighed(row, selfNs, totalNs, wholeNs, hottestNs) {
+  return {
+    ...row,
+    self: selfNs > 0 ? formatShare(selfNs, wholeNs) : '',
+    total: totalNs > 0 ? formatShare(totalNs, wholeNs) : '',
+    heat: hottestNs > 0 ? selfNs / hottestNs : 0,
+    selfNs,
+    totalNs,
+  };
+}
+
+const most = (numbers) => numbers.reduce((a, b) => Math.max(a, b), 0);
+
+/** The rows of an answer to `lines`. Shares are of the function's total. */
+export function sourceRows({ lines, total_ns: wholeNs }) {
+  const hottest = most(lines.self_ns);
+  const rows = [];
+  lines.line.forEach((line, at) => {
+    const before = at ? lines.line[at - 1] : 0;
+    if (before > 0 && line > before + 1) rows.push({ kind: 'gap', key: `gap ${line}` });
+    const row = line
+      ? { kind: 'code', key: `line ${line}`, place: String(line), text: lines.text[at] ?? '', note: '' }
+      : { kind: 'unknown', key: 'line 0', place: '?', text: 'unknown line', note: '' };
+    rows.push(weighed(row, lines.self_ns[at], lines.total_ns[at], wholeNs, hottest));
+  });
+  return rows;
+}
+
+/** The rows of an answer to `instructions`. */
+export function codeRows({ rows: code, files, names, total_ns: wholeNs }) {
+  const hottest = most(code.self_ns);
+  const rows = [];
+  let end = null;
+  code.addr.forEach((addr, at) => {
+    const start = BigInt(`0x${addr}`);
+    if (end !== null && start !== end) rows.push({ kind: 'gap', key: `gap ${addr}` });
+    end = start + BigInt((code.data[at].length + 1) / 3);
+    const target = code.target[at] ? ` <${code.target[at]}>` : '';
+    const file = code.file[at] < 0 ? '' : files[code.file[at]];
+    const inlined = code.inlined[at] < 0 ? '' : names[code.inlined[at]];
+    const row = {
+      kind: 'code',
+      key: addr,
+      place: addr,
+      text: code.text[at] + target,
+      bytes: code.data[at],
+      note: [inlined, formatPlace(file, code.line[at])].filter(Boolean).join(' · '),
+    };
+    rows.push(weighed(row, code.self_ns[at], code.total_ns[at], wholeNs, hottest));
+  });
+  return rows;
+}
+
+/** The row with the most weight of its own, or else through it; -1 if nothing weighs. */
+export function hottestRow(rows) {
+  let best = -1;
+  rows.forEach((row, at) => {
+    const isHotter = (a, b) => a.selfNs > b.selfNs || (a.selfNs === b.selfNs && a.totalNs > b.totalNs);
+    if ((row.selfNs || row.totalNs) && (best < 0 || isHotter(row, rows[best]))) best = at;
+  });
+  return best;
+}
+
+/** The next row with weight of its own in a direction (1 or -1), from row `at`; -1 if none is left. */
+export function nextHot(rows, at, direction) {
+  for (let next = at + direction; next >= 0 && next < rows.length; next += direction) {
+    if (rows[next].selfNs > 0) return next;
+  }
+  return -1;
+}
+
+/** Rows that are in sight, and some more: [first, one past the last]. */
+export function rowsInSight(count, rowHeight, scrollTop, viewHeight, more = 12) {
+  const first = Math.floor(scrollTop / rowHeight) - more;
+  const end = Math.ceil((scrollTop + viewHeight) / rowHeight) + more;
+  return [Math.max(0, Math.min(first, count)), Math.max(0, Math.min(end, count))];
+}
