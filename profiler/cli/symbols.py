@@ -137,10 +137,11 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
     Raises:
         NoSuchProcessError, PermissionRefusedError: its mappings cannot be read.
     """
-    from flametap.symbols.inventory import Inventory, mapped_modules
+    from flametap.symbols.inventory import Inventory
+    from flametap.symbols.processcode import code_of
 
     try:
-        modules = mapped_modules(pid)
+        code = code_of(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise NoSuchProcessError(
             f"there is no process {pid}", "`flametap ps` lists them; ./NAME is a file"
@@ -150,15 +151,16 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
             f"what process {pid} has mapped cannot be read: {error.strerror}",
             "run it as the same user, or with sudo",
         ) from None
-    if not modules:
+    if not code.modules:
         raise InputError(
             f"process {pid} has nothing mapped: it has ended, or belongs to the kernel",
             "`flametap ps` lists processes",
         )
     found = Inventory(files_of(pid, symbol_dirs, asked))
-    for module, ranges in modules:
+    for module, ranges in code.modules:
         found.add(module, ranges=ranges)
-    found.add_generated(pid)
+    if code.generated:
+        found.add_generated(pid, code.generated)
     return found
 
 

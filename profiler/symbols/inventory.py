@@ -7,11 +7,9 @@ keeps to itself is a note on the module.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from flametap.model import Frame, Module
 from flametap.symbols.advice import advice, debug_image, is_too_large
@@ -23,18 +21,15 @@ from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.jit import JitNames
 from flametap.symbols.lines import LinesError
 from flametap.symbols.macho import EM_AARCH64, MachOFile
-from flametap.symbols.mappings import Mapping, Mappings
 from flametap.symbols.memoryimage import VDSO_PATH
 from flametap.symbols.objectfile import ObjectError, ObjectFile
-from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.openfile import Image
+from flametap.symbols.processcode import Range
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.table import JIT_MODULE, SymbolTable
 
-PAGE_BYTES = 4096
 FETCHED_AT_ONCE = 4
 GENERATED_WAIT_S = 10.0  # a perf map of 10^6 lines takes one second
-# Mapped twice by runtimes that make code: no files with symbols.
-SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
 _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "arm64", 3: "i386", 40: "arm", 243: "riscv64"}
 # What each kind of table is called, and whether it has lines.
 _TABLES = {
@@ -44,14 +39,6 @@ _TABLES = {
     "none": "nothing",
 }
 _APPLE_TABLES = {"symtab": "symbol table", "dynsym": "exported names"}
-
-
-class Range(NamedTuple):
-    """Memory of a process."""
-
-    start: int  # runtime_addr
-    end: int
-    load_bias: int  # runtime_addr - file_addr; 0 for code that is in no file
 
 
 @dataclass(frozen=True)
@@ -130,11 +117,12 @@ class Inventory:
         found.ranges = list(ranges)
         self.modules.append(found)
 
-    def add_generated(self, pid: int) -> None:
-        """Adds code that the process makes while it runs, if it has memory for that."""
-        ranges = generated_code(pid)
-        if not ranges:
-            return
+    def add_generated(self, pid: int, ranges: Sequence[Range]) -> None:
+        """Adds code that a process makes while it runs.
+
+        Args:
+            ranges: where it has memory for that, at least one.
+        """
         self._table = SymbolTable()
         self._jit = JitNames(self._table, pid)
         for found in self.modules:
@@ -142,7 +130,7 @@ class Inventory:
         source = self._jit.look(GENERATED_WAIT_S)
         module = Module(0, JIT_MODULE, 0, ranges[0].start, ranges[-1].end, "")
         found = ModuleSymbols(
-            module, missing=source.note, functions=self._jit.name_count, ranges=ranges
+            module, missing=source.note, functions=self._jit.name_count, ranges=list(ranges)
         )
         if source.source != "none":
             found.sources.append(Source(source.source, "", "the process's own account"))
@@ -286,74 +274,3 @@ def machine_name(file: ObjectFile) -> str:
     if isinstance(file, MachOFile):
         return file.arch
     return _MACHINES.get(file.machine, f"machine {file.machine}")
-
-
-def mapped_modules(pid: int) -> list[tuple[Module, list[Range]]]:
-    """The files that a process has mapped executable, and its vDSO, in the order of its memory.
-    One file may be mapped at several places, each with a bias of its own.
-
-    Raises:
-        OSError: there is no such process, or its mappings may not be read.
-    """
-    proc = f"/proc/{pid}"
-    with open(f"{proc}/maps", "rb") as maps:
-        maps.read(1)  # fails for a reason, which Mappings would keep to itself
-    lines = [line for line in Mappings(proc).read() if line.is_executable]
-    files: dict[tuple[str, int, str], list[Mapping]] = {}
-    for line in lines:
-        if line.path == VDSO_PATH or (line.inode and not line.path.startswith(SHARED_MEMORY)):
-            files.setdefault((line.device, line.inode, line.path), []).append(line)
-    modules: list[tuple[Module, list[Range]]] = []
-    for parts in files.values():
-        first = parts[0]
-        own = None if first.path == VDSO_PATH else _mapped_file(proc, first)
-        path = first.path.removesuffix(" (deleted)")
-        build_id = "" if own is None else own.elf.build_id
-        ranges = [
-            Range(part.start, part.end, part.start - _file_addr(own, part.file_offset))
-            for part in parts
-        ]
-        if own is not None:
-            own.close()
-        start, end, bias = ranges[0]
-        modules.append((Module(len(modules) + 1, path, bias, start, end, build_id), ranges))
-    return modules
-
-
-def generated_code(pid: int) -> list[Range]:
-    """Where a process has executable memory that no file with symbols is mapped to.
-
-    Raises:
-        OSError: its mappings cannot be read.
-    """
-    ranges = []
-    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            fields = line.split(maxsplit=5)
-            path = fields[5].rstrip("\n") if len(fields) > 5 else ""
-            is_file = path.startswith(("/", "[v")) and not path.startswith(SHARED_MEMORY)
-            if "x" in fields[1] and not is_file:
-                start, end = (int(part, 16) for part in fields[0].split("-"))
-                ranges.append(Range(start, end, 0))
-    return ranges
-
-
-def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
-    """The mapped file, for its build-id; without rights only where its name still leads to it."""
-    with contextlib.suppress(OSError, ValueError):
-        return open_image(mapping.path, via=f"{proc}/map_files/{mapping.span}")
-    with contextlib.suppress(OSError, ValueError):
-        image = open_image(mapping.path, f"{proc}/root")
-        if image.file is not None and image.file.inode == mapping.inode:
-            return image
-        image.close()
-    return None
-
-
-def _file_addr(image: Image | None, file_offset: int) -> int:
-    for segment in [] if image is None else image.elf.segments:
-        # Mappings begin at the page in which a segment begins.
-        start = segment.offset & -PAGE_BYTES
-        if start <= file_offset < segment.offset + segment.file_size:
-            return segment.vaddr - segment.offset + file_offset
-    return file_offset

@@ -187,6 +187,27 @@ def test_code_made_while_the_process_runs_has_its_row(
 
 
 @pytest.mark.needs("gcc")
+def test_program_that_is_in_no_folder_is_a_module(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shared memory may hold generated code, or a program that was started from there."""
+    memory = os.memfd_create("hidden")
+    os.write(memory, program.read_bytes())
+    with subprocess.Popen(
+        [f"/proc/self/fd/{memory}"], pass_fds=[memory], stdout=subprocess.PIPE, text=True
+    ) as process:
+        os.close(memory)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            row = json_of(capsys, process.pid)[0]
+        finally:
+            process.kill()
+    assert row["module"] == "memfd:hidden"
+    assert (row["build_id"], row["lines"]) == (open_elf(program).build_id, "inlines")
+
+
+@pytest.mark.needs("gcc")
 def test_names_need_no_rights_but_to_read(running: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is attached to: the process is under no tracer, and has the threads it had."""
     out_of(capsys, running)

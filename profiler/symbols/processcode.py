@@ -1,0 +1,108 @@
+"""What code a process has in its memory: the files it has mapped, and what it made itself.
+
+Read from procfs once, so that all answers belong to one moment. A mapping without a file, or of
+shared memory that holds no object file, is taken for generated code: runtimes map what they make
+twice, writable at one place and executable at the other.
+
+Source: proc(5), "/proc/pid/maps", "/proc/pid/map_files".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+from flametap.model import Module
+from flametap.symbols.mappings import Mapping
+from flametap.symbols.memoryimage import VDSO_PATH
+from flametap.symbols.openfile import Image, open_image
+
+PAGE_BYTES = 4096
+# Memory that bears a name; a program run from a memfd is a file all the same.
+_SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
+_DELETED = " (deleted)"
+
+
+class Range(NamedTuple):
+    """Memory of a process."""
+
+    start: int  # runtime_addr
+    end: int
+    load_bias: int  # runtime_addr - file_addr; 0 for code that is in no file
+
+
+class ProcessCode(NamedTuple):
+    """All executable memory of a process."""
+
+    modules: list[
+        tuple[Module, list[Range]]
+    ]  # in the order of its memory; each at one or more places
+    generated: list[Range]
+
+
+def code_of(pid: int) -> ProcessCode:
+    """The files that a process has mapped executable, its vDSO, and the code it made.
+
+    Raises:
+        OSError: there is no such process, or its mappings may not be read.
+    """
+    proc = f"/proc/{pid}"
+    code = ProcessCode([], [])
+    files: dict[tuple[str, int, str], list[Mapping]] = {}
+    for line in _executable_lines(proc):
+        if line.inode or line.path == VDSO_PATH:
+            files.setdefault((line.device, line.inode, line.path), []).append(line)
+        elif not line.path.startswith("[v"):  # the kernel's own pages, vsyscall's among them
+            code.generated.append(Range(line.start, line.end, 0))
+    for parts in files.values():
+        path = parts[0].path
+        own = None if path == VDSO_PATH else _mapped_file(proc, parts[0])
+        if own is None and path.startswith(_SHARED_MEMORY):
+            code.generated.extend(Range(part.start, part.end, 0) for part in parts)
+            continue
+        build_id = "" if own is None else own.elf.build_id
+        ranges = [
+            Range(part.start, part.end, part.start - _file_addr(own, part.file_offset))
+            for part in parts
+        ]
+        if own is not None:
+            own.close()
+        start, end, bias = ranges[0]
+        number = len(code.modules) + 1
+        module = Module(number, path.removesuffix(_DELETED), bias, start, end, build_id)
+        code.modules.append((module, ranges))
+    return code
+
+
+def _executable_lines(proc: str) -> list[Mapping]:
+    found = []
+    with open(f"{proc}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(maxsplit=5)
+            if "x" in fields[1]:
+                start, end = (int(part, 16) for part in fields[0].split("-"))
+                path = fields[5] if len(fields) > 5 else ""
+                offset, device, inode = int(fields[2], 16), fields[3], int(fields[4])
+                found.append(Mapping(start, end, True, offset, device, inode, fields[0], path))
+    return found
+
+
+def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
+    """The mapped file, for its build-id; without rights only where its name still leads to it."""
+    with contextlib.suppress(OSError, ValueError):
+        return open_image(mapping.path, via=f"{proc}/map_files/{mapping.span}")
+    with contextlib.suppress(OSError, ValueError):
+        image = open_image(mapping.path, f"{proc}/root")
+        if image.file is not None and image.file.inode == mapping.inode:
+            return image
+        image.close()
+    return None
+
+
+def _file_addr(image: Image | None, file_offset: int) -> int:
+    for segment in [] if image is None else image.elf.segments:
+        # Mappings begin at the page in which a segment begins.
+        start = segment.offset & -PAGE_BYTES
+        if start <= file_offset < segment.offset + segment.file_size:
+            return segment.vaddr - segment.offset + file_offset
+    return file_offset
