@@ -9,6 +9,7 @@ static program        glibc: killed by the attempt; Go, musl: frozen until we ex
 musl                  the agent does not load
 stopped               the stop is lost: the program runs on after the attempt
 already traced        the attempt fails after 10 s
+no /proc of its own   the agent would look for threads of another process
 seccomp, strict mode  the first system call of the agent kills the process
 seccomp filter        its answer is asked for each call that an attach makes (``seccomp``)
 no spare tasks        GLib aborts the process when a thread cannot be started
@@ -123,6 +124,27 @@ def _check_permission(name: str, target: Target) -> Finding:
             "start the container with --cap-add=SYS_PTRACE or --security-opt seccomp=unconfined",
         )
     return Finding(name, Severity.OK, "the kernel allows us to trace it")
+
+
+def _check_own_procfs(name: str, target: Target) -> Finding:
+    """Does the target's /proc know it under the number that it has for itself?
+
+    In a pid namespace without a /proc of its own it does not: the agent would find the threads of
+    another process there.
+    """
+    own_pid = target.status.own_pid
+    if own_pid != target.pid:
+        with contextlib.suppress(OSError):  # a /proc that is not there is another matter
+            seen_from_within = f"{target.proc}/{target.pid}/root/proc"
+            if procfs.read_start_ticks(own_pid, seen_from_within) != procfs.read_start_ticks(
+                target.pid, target.proc
+            ):
+                raise CannotAttachError(
+                    f"{target.subject} is in a pid namespace without a /proc of its own: its "
+                    "threads could not be found",
+                    "mount /proc in there: unshare --mount-proc instead of unshare --pid",
+                )
+    return Finding(name, Severity.OK, "its /proc is its own")
 
 
 def _check_program(name: str, target: Target) -> Finding:
@@ -339,6 +361,7 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("frozen", _check_frozen, False),
     ("stopped", _check_state, False),
     ("permission", _check_permission, True),
+    ("procfs", _check_own_procfs, False),
     ("program", _check_program, False),
     ("seccomp", _check_seccomp, False),
     ("spare threads", _check_tasks, False),

@@ -114,12 +114,19 @@ def read_task_state(pid: int, tid: int, proc: str = PROC) -> str:
     return _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0]
 
 
+def read_start_ticks(pid: int, proc: str = PROC) -> int:
+    """When the process started, in clock ticks since the machine did; tells processes apart that
+    had the same number.
+    """
+    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[19])  # field 22, starttime
+
+
 def read_start_s(pid: int, proc: str = PROC) -> float:
     """When the process started, on the clock of ``time.time``; right to some hundredths of a
     second unless that clock was set since.
     """
-    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
-    since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22, starttime
+    since_boot_s = read_start_ticks(pid, proc) / os.sysconf("SC_CLK_TCK")
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot_s
 
 

@@ -49,7 +49,7 @@ def test_healthy_process_passes_without_warnings(fake: FakeProc) -> None:
     assert ready.freeze_estimate_s == 0
     found = list(preflight.findings(PID, proc=fake.proc))
     assert {finding.severity for finding in found} == {Severity.OK}
-    assert len(found) == 13
+    assert len(found) == 14
 
 
 @pytest.mark.parametrize("pid", [0, -5])
@@ -184,6 +184,27 @@ def test_task_limit_of_an_outer_control_group(fake: FakeProc, tmp_path: Path, ve
     folder = fake.process(PID, maps=LIBC, program=DYNAMIC)
     (folder / "cgroup").write_text(f"{line}:/outer/inner\n")
     assert f"control group {mount}/outer is 12, 8 in use" in refusal(fake).message
+
+
+@pytest.mark.parametrize(("start_ticks", "is_own"), [(5000, True), (17, False)])
+def test_pid_namespace_with_and_without_its_own_procfs(
+    fake: FakeProc, tmp_path: Path, start_ticks: int, is_own: bool
+) -> None:
+    """Number 1 in the target's /proc is the target, or the machine's first process."""
+    folder = fake.process(PID, maps=LIBC, program=DYNAMIC, NSpid=f"{PID}\t1")
+    within = tmp_path / "root/proc/1"
+    within.mkdir(parents=True)
+    (folder / "root").unlink()
+    (folder / "root").symlink_to(tmp_path / "root")
+    before = " ".join("0" * 18)
+    (folder / "stat").write_text(f"{PID} (demo) S {before} 5000 0\n")
+    (within / "stat").write_text(f"1 (first) S {before} {start_ticks} 0\n")
+    if is_own:
+        preflight.check(PID, proc=fake.proc)
+    else:
+        error = refusal(fake)
+        assert "pid namespace without a /proc of its own" in error.message
+        assert "--mount-proc" in error.hint
 
 
 def test_frozen_control_group(fake: FakeProc, tmp_path: Path) -> None:
