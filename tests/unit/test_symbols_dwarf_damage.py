@@ -63,6 +63,18 @@ def test_a_name_that_refers_to_itself_ends() -> None:
     assert Names().of(unit, values) == b""
 
 
+def test_tables_that_overlap_are_not_parsed_for_ever() -> None:
+    # A thousand units, each with a table that begins a bit further on and goes on to the end.
+    kinds = b"".join(bytes((code, dw.TAG_COMPILE_UNIT, 0, 0, 0)) for code in range(1, 127))
+    unit = struct.pack("<IHIBB", 8, 4, 0, 8, 1)
+    units = b"".join(
+        unit[:6] + struct.pack("<I", 5 * (number % 100)) + unit[10:] for number in range(1000)
+    )
+    file = DwarfFile(info=units, abbrev=kinds + b"\0")
+    with pytest.raises(DwarfError, match="overlap"):
+        sum(len(unit.abbreviations) for unit in file.units)
+
+
 @pytest.mark.needs("dwz")
 def test_damaged_dwz_files_end_in_an_error_of_ours_or_in_fewer_names(
     dwz_pair: tuple[Path, Path, Path],

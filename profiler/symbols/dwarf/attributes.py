@@ -73,8 +73,11 @@ class Abbreviation(NamedTuple):
 Abbreviations = dict[int, Abbreviation]
 
 
-def parse_abbreviations(data: bytes, offset: int, version: int, offset_size: int) -> Abbreviations:
-    """The table at ``offset`` of ``.debug_abbrev``, for units of one version and format.
+def parse_abbreviations(
+    data: bytes, offset: int, version: int, offset_size: int
+) -> tuple[Abbreviations, int]:
+    """The table at ``offset`` of ``.debug_abbrev``, for units of one version and format, and where
+    it ends.
 
     Raises:
         DwarfError, IndexError: damaged.
@@ -83,7 +86,7 @@ def parse_abbreviations(data: bytes, offset: int, version: int, offset_size: int
     while True:
         code, offset = uleb(data, offset)
         if code == 0:
-            return table
+            return table, offset
         tag, offset = uleb(data, offset)
         has_children = data[offset] != 0
         offset += 1

@@ -26,6 +26,8 @@ from flametap.symbols.dwarf.attributes import (
 )
 
 _ADDRESS_SIZE = 8
+# How often .debug_abbrev may be parsed in all: once for each version and format of the units.
+_OVERLAP = 8
 _HIGHEST = 1 << 63  # what lies above marks code that the linker left out
 
 
@@ -46,6 +48,7 @@ class DwarfFile:
     alt: DwarfFile | None = None
     names: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     _tables: dict[tuple[int, int, int], Abbreviations] = field(default_factory=dict)
+    _parsed_bytes: int = 0
 
     @cached_property
     def units(self) -> list[Unit]:
@@ -78,8 +81,11 @@ class DwarfFile:
         key = (offset, version, offset_size)
         table = self._tables.get(key)
         if table is None:
-            table = parse_abbreviations(self.abbrev, offset, version, offset_size)
+            table, end = parse_abbreviations(self.abbrev, offset, version, offset_size)
             self._tables[key] = table
+            self._parsed_bytes += end - offset
+            if self._parsed_bytes > _OVERLAP * len(self.abbrev):
+                raise DwarfError("its tables of abbreviations overlap")
         return table
 
     @cached_property
