@@ -130,7 +130,7 @@ class ElfFile(ObjectFile):
     def fde_table(self) -> FdeTable | None:
         """The sorted function starts of ``.eh_frame_hdr``, if it has its usual encoding."""
         section = self.section(".eh_frame_hdr")
-        if section is None or section.kind == SHT_NOBITS:
+        if section is None or section.kind == SHT_NOBITS or section.addr >= 1 << 62:
             return None
         data = self.data(section)
         # version 1; eh_frame pointer pcrel|sdata4, count udata4, table datarel|sdata4:

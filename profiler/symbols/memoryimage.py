@@ -24,6 +24,9 @@ _MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64
 # Chromium has 180 MB. What is larger than this is not worth the memory here for exported names.
 MAX_COPY_BYTES = 256 << 20
 
+# Five times what the largest libraries export; a damaged hash table promises any number.
+_MAX_SYMBOLS = 1 << 20
+
 _PT_DYNAMIC, _PT_GNU_EH_FRAME = 2, 0x6474E550
 _PF_X = 1
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
@@ -129,6 +132,8 @@ class _Loaded(ElfFile):
                 tags = dict(struct.iter_unpack("<QQ", table[: len(table) // 16 * 16]))
         symbols, strings = self._offset(tags.get(_DT_SYMTAB)), self._offset(tags.get(_DT_STRTAB))
         count = self._symbol_count(tags)
+        if count > _MAX_SYMBOLS:
+            raise ElfError("too many dynamic symbols")
         strings_size = tags.get(_DT_STRSZ, 0)
         size = count * _SYMBOL.size
         if not symbols or not strings or not count:
@@ -161,7 +166,9 @@ class _Loaded(ElfFile):
         if last < first:
             return first
         chains = place + 4 * bucket_count
-        while not self._bytes(chains + 4 * (last - first), 1, "hash chain")[0] & 1:
+        while (
+            last < _MAX_SYMBOLS and not self._bytes(chains + 4 * (last - first), 1, "hash")[0] & 1
+        ):
             last += 1
         return last + 1
 

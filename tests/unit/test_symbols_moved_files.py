@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -15,14 +16,19 @@ from typing import NamedTuple
 import pytest
 
 from flametap.model import Module
+from flametap.symbols import memoryimage
+from flametap.symbols.elf import PT_LOAD
 from flametap.symbols.files import FilesError, TargetFiles
 from flametap.symbols.mappings import Mappings
+from flametap.symbols.memoryimage import copy_module
+from flametap.symbols.objectfile import ObjectError
 from flametap.symbols.openfile import open_image
 from flametap.symbols.symtab import SymbolIndex
 from objects import compile_object, run, symbols
 
 pytestmark = pytest.mark.needs("gcc")
 
+BIAS = 0x10000
 LIBRARY = """
 int VERSION_before(void) { return 1; }
 int VERSION_work(int n) { for (volatile int i = 0; i < n; i++) n ^= i; return n; }
@@ -238,3 +244,42 @@ def test_what_is_no_debug_file_is_told_and_not_waited_for(tmp_path: Path, kind: 
     with pytest.raises(FilesError):
         files.open_module(Module(2, str(place), 0, 0, 1 << 40, own.elf.build_id))
     own.close()
+
+
+def test_damaged_image_in_memory_is_an_error_or_has_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a process has in its memory may be anything: it can write there."""
+    library = compile_object(tmp_path, LIBRARY, "-shared", "-fPIC", name="libwork.so")
+    own = open_image(str(library))
+    loaded = [segment for segment in own.elf.segments if segment.kind == PT_LOAD]
+    memory = bytearray(max(segment.vaddr + segment.file_size for segment in loaded))
+    for segment in loaded:
+        data = own.elf.at_addr(segment.vaddr, segment.file_size)
+        memory[segment.vaddr : segment.vaddr + len(data)] = data
+    own.close()
+    damaged = memory
+
+    def read(proc: str, runtime_addr: int, size: int) -> bytes:
+        return bytes(damaged[runtime_addr - BIAS : runtime_addr - BIAS + size])
+
+    monkeypatch.setattr(memoryimage, "read_memory", read)
+    module = Module(1, "/lib", BIAS, BIAS, BIAS + len(memory), "")
+    outcomes = set()
+    chance = random.Random(4)
+    for attempt in range(400):
+        damaged = bytearray(memory)
+        for _ in range(min(attempt, 3)):
+            place = chance.randrange(chance.choice((64, 1024, len(memory) - 8)))
+            value = chance.choice((0, 2**64 - 1, 2**63, chance.getrandbits(64)))
+            damaged[place : place + 8] = value.to_bytes(8, "little")
+        try:
+            image = copy_module(module, BIAS, "/proc/1")
+            names = len(SymbolIndex([(image, ".dynsym")]))
+            table = image.fde_table()
+            outcomes.add((names > 0, table is not None))
+        except ObjectError:
+            outcomes.add((False, False))
+        if attempt == 0:
+            assert outcomes == {(True, True)}
+    assert len(outcomes) > 1
