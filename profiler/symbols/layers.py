@@ -8,7 +8,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from flametap.symbols.lines import Chain, LinesError, LineSource
+import numpy as np
+
+from flametap.symbols.lines import Chain, Chains, LinesError, LineSource, unpack_chains
 
 _MAGIC = b"FTLAYER1"
 _COUNT = struct.Struct("<8sI")
@@ -27,16 +29,34 @@ class Layers:
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
         """The inline chain at each address."""
-        chains: list[Chain] = [()] * len(file_addrs)
-        open_ones = list(range(len(file_addrs)))
+        return unpack_chains(self.chains(file_addrs))
+
+    def chains(self, file_addrs: Sequence[int]) -> Chains:
+        """The inline chain at each address, in columns."""
+        of = np.full(len(file_addrs), -1, np.int64)
+        parts: list[Chains] = []
+        n_chains = 0
         for source in self._sources:
-            found = source.lookup_many([file_addrs[i] for i in open_ones])
-            for i, chain in zip(open_ones, found, strict=True):
-                chains[i] = chain
-            open_ones = [i for i, chain in zip(open_ones, found, strict=True) if not chain]
-            if not open_ones:
+            left = np.nonzero(of < 0)[0]
+            if parts and not len(left):
                 break
-        return chains
+            part = source.chains([file_addrs[i] for i in left.tolist()])
+            of[left] = np.where(part.of >= 0, part.of + n_chains, -1)
+            n_chains += len(part.first)
+            parts.append(part)
+        rows = np.cumsum([0] + [len(part.line) for part in parts])
+        symbols = np.cumsum([0] + [len(part.symbols) for part in parts])
+        files = np.cumsum([0] + [len(part.files) for part in parts])
+        return Chains(
+            of,
+            np.concatenate([part.first + n for part, n in zip(parts, rows, strict=False)]),
+            np.concatenate([part.count for part in parts]),
+            np.concatenate([part.symbol + n for part, n in zip(parts, symbols, strict=False)]),
+            np.concatenate([part.file + n for part, n in zip(parts, files, strict=False)]),
+            np.concatenate([part.line for part in parts]),
+            [symbol for part in parts for symbol in part.symbols],
+            [file for part in parts for file in part.files],
+        )
 
 
 def pack(parts: Sequence[bytes]) -> bytes:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 # Stands for the function of code that has lines and that no function of the debug information
 # claims.
@@ -25,10 +29,73 @@ class SourceFrame(NamedTuple):
 # Outermost function first; empty where nothing is known.
 Chain = tuple[SourceFrame, ...]
 
+Indexes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The chains at many addresses in columns, each distinct one once.
+
+    The frames of chain ``c``, outermost first, are rows ``first[c] : first[c] + count[c]`` of
+    ``symbol``, ``file`` and ``line``; there is always one row, so that any index may be tried.
+    """
+
+    of: Indexes  # per address: its chain, -1 where nothing is known
+    first: Indexes
+    count: Indexes
+    symbol: Indexes  # per row: index in ``symbols``
+    file: Indexes  # per row: index in ``files``
+    line: Indexes  # per row: 0 if not known, below 2^31
+    symbols: Sequence[str]
+    files: Sequence[str]
+
 
 class LineSource(Protocol):
     """Debug information of one file, ready for look-ups. Used by one thread at a time."""
 
-    def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
-        """The chain at each address. Equal chains may be one object."""
+    def chains(self, file_addrs: Sequence[int]) -> Chains:
+        """The chain at each address."""
         ...
+
+    def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
+        """The same as objects, for who has few. Equal chains may be one object."""
+        ...
+
+
+def pack_chains(chains: Sequence[Chain]) -> Chains:
+    """Columns for the chains of some addresses."""
+    distinct: dict[Chain, int] = {}
+    of = [distinct.setdefault(chain, len(distinct)) for chain in chains]
+    symbols: dict[str, int] = {"": 0}
+    files: dict[str, int] = {"": 0}
+    rows = [
+        (
+            symbols.setdefault(frame.symbol, len(symbols)),
+            files.setdefault(frame.file, len(files)),
+            frame.line if frame.line < 1 << 31 else 0,
+        )
+        for chain in distinct
+        for frame in chain
+    ]
+    symbol, file, line = np.array(rows or [(0, 0, 0)], np.int64).T
+    count = np.array([len(chain) for chain in distinct], np.int64)
+    of_address = np.array(of, np.int64)
+    if () in distinct:
+        of_address[of_address == distinct[()]] = -1
+    first = np.cumsum(count) - count
+    return Chains(of_address, first, count, symbol, file, line, list(symbols), list(files))
+
+
+def unpack_chains(packed: Chains) -> list[Chain]:
+    """The chains of all addresses as objects."""
+    rows = list(
+        zip(packed.symbol.tolist(), packed.file.tolist(), packed.line.tolist(), strict=True)
+    )
+    chains = [
+        tuple(
+            SourceFrame(packed.symbols[symbol], packed.files[file], line)
+            for symbol, file, line in rows[first : first + count]
+        )
+        for first, count in zip(packed.first.tolist(), packed.count.tolist(), strict=True)
+    ]
+    return [chains[number] if number >= 0 else () for number in packed.of.tolist()]

@@ -5,27 +5,32 @@ public name of a function, and the piece that the address is in), the inline cha
 debug information. What neither covers is named after the function start that the unwind tables
 give, ``libfoo.so+0x1234``, so that a stripped program still shows its functions as one box each.
 
-Addresses come by the thousand and share most of their answers: each distinct pair of symbol and
-chain is made into frames once, and all addresses that lead to it share one tuple.
+Addresses come by the thousand, so all of this is done in columns; Python objects are made only for
+distinct functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
 from flametap.symbols.datasymbols import DataSymbols
 from flametap.symbols.demangle import demangle_many
 from flametap.symbols.gonames import go_names
-from flametap.symbols.lines import UNCLAIMED, Chain, LineSource
+from flametap.symbols.lines import UNCLAIMED, Chains, Indexes, LineSource, pack_chains
 from flametap.symbols.macho import MachOFile
 from flametap.symbols.machosymbols import StubNames
 from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.packed import PackedFrames
 from flametap.symbols.plt import PltNames
 from flametap.symbols.symtab import Symbol, SymbolIndex
 from flametap.symbols.table import unnamed_function
 
 Frames = tuple[Frame, ...]
+_Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings
 
 
 class ModuleResolver:
@@ -80,8 +85,6 @@ class ModuleResolver:
         self._functions: dict[tuple[str, str, FrameKind], Function] = {}
         self._entry_files: dict[int, str] = {}
         self._names: dict[str, tuple[str, str]] = {}
-        # By identity of symbol and chain, which the value keeps alive.
-        self._known: dict[tuple[int, int], tuple[Symbol | None, Chain, Frames]] = {}
 
     @property
     def module_name(self) -> str:
@@ -109,30 +112,7 @@ class ModuleResolver:
 
     def resolve_many(self, file_addrs: Sequence[int]) -> list[Frames]:
         """The frames at each address; the same tuple wherever they are the same."""
-        symbols = self._index.lookup_many(file_addrs)
-        chains: list[Chain] = [()] * len(file_addrs)
-        if self.lines is not None:
-            chains = self.lines.lookup_many(file_addrs)
-        keys = list(zip(map(id, symbols), map(id, chains), strict=True))
-        new = {
-            key: pair
-            for key, pair in zip(keys, zip(symbols, chains, strict=True), strict=True)
-            if key not in self._known
-        }
-        if new:
-            self._prepare(new.values())
-            for key, (symbol, chain) in new.items():
-                self._known[key] = (symbol, chain, self._frames(symbol, chain))
-        answers = [self._known[key][2] for key in keys]
-        if self._go is not None:
-            for i, (file_addr, symbol) in enumerate(zip(file_addrs, symbols, strict=True)):
-                answers[i] = self._go.frames(file_addr, symbol) or answers[i]
-        unnamed = [i for i, answer in enumerate(answers) if not answer]
-        if unnamed:
-            functions = self._unnamed([file_addrs[i] for i in unnamed])
-            for i, function in zip(unnamed, functions, strict=True):
-                answers[i] = (Frame(function),)
-        return answers
+        return self.resolve_packed(file_addrs).unpack()
 
     def span(self, file_addr: int) -> tuple[int, int] | None:
         """Start and end (file_addr) of the piece of code around ``file_addr``, ``None`` where
@@ -204,42 +184,121 @@ class ModuleResolver:
                 )
         return names
 
-    def _prepare(self, pairs: Iterable[tuple[Symbol | None, Chain]]) -> None:
-        """Gets what ``_frames`` needs for all pairs at once: names, and files of functions."""
-        names: set[str] = set()
-        starts: set[int] = set()
-        for symbol, chain in pairs:
-            if symbol is not None:
-                names.add(symbol.name)
-                if chain:
-                    starts.add(symbol.start)
-            names.update([frame.symbol for frame in chain])
-        self._names.update(demangle_many(names.difference(self._names)))
-        starts.difference_update(self._entry_files)
-        if self.lines is not None and starts:
-            # The source file at a function's first instruction: one function, one file, one box.
+    def resolve_packed(self, file_addrs: Sequence[int]) -> PackedFrames:
+        """The frames at each address, at least one."""
+        symbol_of, symbols = self._index.find(file_addrs)
+        lines = self.lines
+        chains = pack_chains([()] * len(file_addrs)) if lines is None else lines.chains(file_addrs)
+        # Addresses share most of their answers: each pair of symbol and chain is seen to once.
+        width = len(chains.first) + 1
+        pairs, place = np.unique((symbol_of + 1) * width + chains.of + 1, return_inverse=True)
+        symbol, chain = pairs // width - 1, pairs % width - 1
+        first, count, names, files, line = self._columns(symbol, chain, symbols, chains)
+        is_inlined = np.ones(len(names[0]), bool)
+        is_inlined[first[count > 0]] = False
+        function, functions = self._functions_of(names, files, is_inlined)
+        first, count = first[place], count[place]
+        extra = self._other_frames(file_addrs, count, symbol_of, symbols)
+        rows = len(line)
+        for i, frames in extra.items():
+            first[i], count[i] = rows, len(frames)
+            rows += len(frames)
+        more = [frame for frames in extra.values() for frame in frames]
+        return PackedFrames(
+            first,
+            count,
+            np.concatenate((function, len(functions) + np.arange(len(more)))),
+            np.concatenate((line, np.array([frame.line for frame in more], np.int64))),
+            functions + [frame.function for frame in more],
+        )
+
+    def _columns(
+        self, symbol: Indexes, chain: Indexes, symbols: list[Symbol], chains: Chains
+    ) -> tuple[Indexes, Indexes, _Texts, _Texts, Indexes]:
+        """The frames of pairs of symbol and chain, each -1 for none: where each pair's rows begin,
+        how many they are; and the columns name, file and line.
+        """
+        has_chain, has_symbol = chain >= 0, symbol >= 0
+        count = has_symbol.astype(np.int64)
+        if has_chain.any():
+            in_chain = chain[has_chain]
+            outer_row = chains.first[in_chain]
+            count[has_chain] = chains.count[in_chain] if self._inlines else 1
+            is_claimed = np.array([name != UNCLAIMED for name in chains.symbols], bool)
+            count[has_chain] *= has_symbol[has_chain] | is_claimed[chains.symbol[outer_row]]
+        first = np.cumsum(count) - count
+        pair = np.repeat(np.arange(len(count)), count)
+        depth = np.arange(len(pair)) - first[pair]
+        from_chain = has_chain[pair]
+        row = np.zeros(len(pair), np.int64)
+        row[from_chain] = chains.first[chain[pair[from_chain]]] + depth[from_chain]
+        name = np.where(from_chain, len(symbols) + chains.symbol[row], symbol[pair])
+        paths: dict[str, int] = {"": 0}
+        path_of = np.array([paths.setdefault(path, len(paths)) for path in chains.files], np.int64)
+        file = np.where(from_chain, path_of[chains.file[row]], 0)
+        line = np.where(from_chain, chains.line[row], 0)
+        outer = from_chain & (depth == 0) & has_symbol[pair]
+        name[outer] = symbol[pair[outer]]
+        entry = self._entry_paths(np.unique(symbol[pair[outer]]).tolist(), symbols, paths)
+        at_entry = np.zeros(len(symbols) + 1, np.int64)
+        at_entry[list(entry)] = list(entry.values())
+        at_entry = at_entry[symbol[pair]]
+        moved = outer & (at_entry > 0) & (at_entry != file)
+        # A line of another file (code that a function takes in with #include) would mislead.
+        file[moved], line[moved] = at_entry[moved], 0
+        texts = [each.name for each in symbols] + list(chains.symbols)
+        return first, count, (name, texts), (file, list(paths)), line
+
+    def _entry_paths(
+        self, wanted: list[int], symbols: list[Symbol], paths: dict[str, int]
+    ) -> dict[int, int]:
+        """The source file at the first instruction of functions: one function, one file, one box.
+        By number of the symbol, as number of the path.
+        """
+        starts = {symbols[number].start for number in wanted}.difference(self._entry_files)
+        if starts and self.lines is not None:
             for start, chain in zip(starts, self.lines.lookup_many(list(starts)), strict=True):
                 self._entry_files[start] = chain[0].file if chain else ""
+        files = self._entry_files
+        return {
+            number: paths.setdefault(files.get(symbols[number].start, ""), len(paths))
+            for number in wanted
+        }
 
-    def _frames(self, symbol: Symbol | None, chain: Chain) -> Frames:
-        """The frames of a symbol, a chain, or both; none of neither."""
-        if symbol is None and (not chain or chain[0].symbol == UNCLAIMED):
-            return ()
-        if not chain:
-            assert symbol is not None
-            return (Frame(self._function(symbol.name)),)
-        outer = chain[0]
-        name, file = outer.symbol, outer.file
-        if symbol is not None:
-            name, file = symbol.name, self._entry_files.get(symbol.start) or outer.file
-        # A line of another file (code that a function takes in with #include) would mislead.
-        frames = [Frame(self._function(name, file), outer.line if file == outer.file else 0)]
-        if self._inlines:
-            frames += [
-                Frame(self._function(inner.symbol, inner.file, FrameKind.INLINED), inner.line)
-                for inner in chain[1:]
-            ]
-        return tuple(frames)
+    def _functions_of(
+        self, names: _Texts, files: _Texts, is_inlined: NDArray[np.bool_]
+    ) -> tuple[Indexes, list[Function]]:
+        """The distinct functions of columns of names and files, and the column of functions."""
+        width = len(files[1])
+        code = (names[0] * width + files[0]) * 2 + is_inlined
+        distinct, function = np.unique(code, return_inverse=True)
+        keys = [
+            (names[1][code // 2 // width], files[1][code // 2 % width], code % 2)
+            for code in distinct.tolist()
+        ]
+        new = {name for name, _, _ in keys}.difference(self._names)
+        self._names.update(demangle_many(new))
+        kinds = (FrameKind.NATIVE, FrameKind.INLINED)
+        functions = [self._function(name, file, kinds[kind]) for name, file, kind in keys]
+        return function.astype(np.int64), functions
+
+    def _other_frames(
+        self, file_addrs: Sequence[int], count: Indexes, symbol_of: Indexes, symbols: list[Symbol]
+    ) -> dict[int, Frames]:
+        """Frames by position of an address: from Go's table, and for what has no frames yet."""
+        found: dict[int, Frames] = {}
+        if self._go is not None:
+            for i, (file_addr, number) in enumerate(
+                zip(file_addrs, symbol_of.tolist(), strict=True)
+            ):
+                frames = self._go.frames(file_addr, symbols[number] if number >= 0 else None)
+                if frames:
+                    found[i] = frames
+        unnamed = [i for i in np.nonzero(count == 0)[0].tolist() if i not in found]
+        if unnamed:
+            functions = self._unnamed([file_addrs[i] for i in unnamed])
+            found.update((i, (Frame(f),)) for i, f in zip(unnamed, functions, strict=True))
+        return found
 
     def _function(
         self, symbol: str, file: str = "", kind: FrameKind = FrameKind.NATIVE

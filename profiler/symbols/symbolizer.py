@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # descriptors is 1024.
 MAX_HELD_FILES = 512
 # Addresses resolved before another module may have its turn: about 10 ms.
-BATCH = 1000
+BATCH = 4000
 # The worker's process is kept this long for the next file.
 REST_AFTER_S = 5.0
 # For a thread that reads a file from a server that does not answer; its files stay open.
@@ -314,16 +314,18 @@ class Symbolizer:
             return
         had_lines = resolver is None or resolver.lines is not None
         file_addrs = [file_addr for _, file_addr in asked]
-        frames = None
+        address_ids = [address_id for address_id, _ in asked]
+        packed = None
         if resolver is not None:
             try:
                 with work.resolving:
-                    frames = resolver.resolve_many(file_addrs)
+                    packed = resolver.resolve_packed(file_addrs)
             except Exception as error:  # never raises for a bad file: the note tells
                 work.note = f"symbols cannot be read: {error}"
-        if frames is None:
-            frames = work.stand_ins(file_addrs)
-        self._table.set_many([address_id for address_id, _ in asked], frames)
+        if packed is None:
+            self._table.set_many(address_ids, work.stand_ins(file_addrs))
+        else:
+            self._table.set_packed(address_ids, packed)
         with self._changed:
             if work.provisional is not None:
                 work.provisional += asked

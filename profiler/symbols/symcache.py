@@ -23,7 +23,7 @@ from flametap.symbols.dwarf.split import SplitPlaces
 from flametap.symbols.dwarf.unclaimed import unclaimed
 from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.layers import pack
-from flametap.symbols.lines import Chain, LinesError, SourceFrame
+from flametap.symbols.lines import Chain, Chains, LinesError, SourceFrame, pack_chains
 from flametap.symbols.objectfile import ObjectError, ObjectFile
 from flametap.symbols.openfile import open_image
 from flametap.symbols.symcachetable import VERSIONS, SymcacheTable, tidy_path, version_of
@@ -46,6 +46,10 @@ class Symcache:
         self._cache = cache
         self._base_addr = base_addr
         self._backing = backing
+
+    def chains(self, file_addrs: Sequence[int]) -> Chains:
+        """The inline chain at each address."""
+        return pack_chains(self.lookup_many(file_addrs))
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
         """The inline chain at each address."""

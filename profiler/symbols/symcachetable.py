@@ -3,8 +3,8 @@
 A symcache is the flat table that ``symbolic`` makes from debug information: sorted range starts,
 a source location for each, and for each location its file, line, function and the location that
 it was inlined into. Symbolic's own look-up costs 10-30 µs an address across the language border;
-here an address costs a share of one binary search, and each location is made into objects once
-however many addresses lead to it. No byte of the table can do worse than give a wrong string.
+here an address costs a share of one binary search, and only distinct functions and files are made
+into objects. No byte of the table can do worse than give a wrong string.
 
 Layout (little-endian, every part aligned to 8): ``SYMC`` · u32 version · header of 72 bytes ·
 files · functions · source locations · range starts · strings, each with its length as LEB128.
@@ -22,8 +22,9 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flametap.symbols.lines import Chain, LinesError, SourceFrame
+from flametap.symbols.lines import Chain, Chains, Indexes, LinesError, unpack_chains
 
 VERSIONS = (8, 9)
 
@@ -80,7 +81,6 @@ class SymcacheTable:
         self._first = locations - ranges  # the source location of the first range
         if self._first < 0 or len(self._strings) != string_bytes:
             raise LinesError("damaged symcache: its counts do not fit together")
-        self._chains: dict[int, Chain] = {-1: ()}
         self._names: dict[int, str] = {}
         self._paths: dict[int, str] = {}
 
@@ -90,6 +90,10 @@ class SymcacheTable:
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
         """The inline chain at each address; the same object wherever it is the same place."""
+        return unpack_chains(self.chains(file_addrs))
+
+    def chains(self, file_addrs: Sequence[int]) -> Chains:
+        """The inline chain at each address."""
         base = self._base_addr
         # 2^32 - 1 is no address: the range that it falls into is the last one's end mark.
         relative = np.array(
@@ -97,46 +101,45 @@ class SymcacheTable:
         )
         positions = np.searchsorted(self._starts, relative, side="right").astype(np.int64) - 1
         found = np.where((positions < 0) | (relative == _NONE), -1, positions + self._first)
-        self._make_chains(np.unique(found).tolist())
-        chains = self._chains
-        return [chains[location] for location in found.tolist()]
+        locations, of = np.unique(found, return_inverse=True)
+        of = of.astype(np.int64)
+        if len(locations) and locations[0] < 0:
+            locations, of = locations[1:], of - 1
+        count, rows = self._frames(locations)
+        first = np.cumsum(count) - count
+        file_numbers, file = np.unique(rows[:, 0], return_inverse=True)
+        function_numbers, symbol = np.unique(rows[:, 2], return_inverse=True)
+        files = [self._path(number) for number in file_numbers.tolist()]
+        symbols = [self._name(number) for number in function_numbers.tolist()]
+        line = np.where(rows[:, 1] < 1 << 31, rows[:, 1], 0).astype(np.int64)
+        # A lone frame without a place comes from a symbol table.
+        has_place = (line != 0) | np.array([path != "" for path in files], bool)[file]
+        is_chain = (count > 1) | ((count == 1) & has_place[np.minimum(first, len(rows) - 1)])
+        if len(locations):
+            of[(of >= 0) & ~is_chain[of]] = -1
+        return Chains(of, first, count, symbol, file, line, symbols, files)
 
-    def _make_chains(self, wanted: list[int]) -> None:
-        """Makes the chains of source locations, and those of what they were inlined into first."""
-        chains = self._chains
-        rows: dict[int, list[int]] = {}
-        pending = [location for location in wanted if location not in chains]
-        for _ in range(_MAX_DEPTH):
-            if not pending:
-                break
-            rows.update(zip(pending, self._locations[pending].tolist(), strict=True))
-            outer = {rows[location][3] for location in pending}
-            pending = [
-                location
-                for location in outer
-                if location < len(self._locations)
-                and not (chains.get(location) or location in rows)
-            ]
-        for location in wanted:
-            if location not in chains:
-                chains[location] = self._chain(location, rows)
-
-    def _chain(self, location: int, rows: dict[int, list[int]]) -> Chain:
-        frames: list[SourceFrame] = []
-        outer: Chain = ()
-        while location in rows and len(frames) < _MAX_DEPTH:
-            file, line, function, into = rows[location]
-            if file == line == function == into == _NONE:
-                break  # marks the end of what is known
-            frames.append(SourceFrame(self._name(function), self._path(file), line))
-            location = into
-            outer = self._chains.get(into, ())
-            if outer:
-                break
-        if len(frames) == 1 and not outer and not frames[0].line and not frames[0].file:
-            return ()  # from a symbol table
-        frames.reverse()
-        return (*outer, *frames)
+    def _frames(self, locations: Indexes) -> tuple[Indexes, NDArray[np.uint32]]:
+        """For each source location how many frames its chain has, and the records of all of them,
+        outermost first; at least one record.
+        """
+        count = np.zeros(len(locations), np.int64)
+        # Innermost first: which locations go so deep, and their records there.
+        levels: list[tuple[Indexes, NDArray[np.uint32]]] = []
+        inside, at = np.arange(len(locations)), locations
+        while len(inside) and len(levels) < _MAX_DEPTH:
+            records = self._locations[at]
+            is_known = ~(records == _NONE).all(axis=1)  # else: the end of what is known
+            inside, records = inside[is_known], records[is_known]
+            levels.append((inside, records))
+            count[inside] += 1
+            goes_on = records[:, 3] < len(self._locations)
+            inside, at = inside[goes_on], records[goes_on, 3].astype(np.int64)
+        ends = np.cumsum(count)
+        rows = np.full((max(1, int(ends[-1]) if len(ends) else 0), 4), _NONE, np.uint32)
+        for level, (inside, records) in enumerate(levels):
+            rows[ends[inside] - 1 - level] = records
+        return count, rows
 
     def _name(self, function: int) -> str:
         name = self._names.get(function)

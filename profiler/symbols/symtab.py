@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from flametap.symbols.demangle import strip_clone
 from flametap.symbols.elf import SHF_EXECINSTR, SHT_NOBITS, ElfError
+from flametap.symbols.lines import Indexes
 from flametap.symbols.macho import MachOFile
 from flametap.symbols.machosymbols import function_symbols
 from flametap.symbols.objectfile import ObjectFile, Section
@@ -55,8 +56,6 @@ MAX_TABLE_BYTES = 256 << 20  # ten million symbols; chromium with all of its has
 _STEPS_BACK = 16  # symbols that nest deeper than this are looked for one address at a time
 _MAX_ALIASES = 64  # names for one start that are compared
 _MAX_NAME_BYTES = 1 << 15  # the longest that a C++ program of this world had was 9 KB
-
-_Indexes = NDArray[np.int64]
 
 
 class Symbol(NamedTuple):
@@ -104,7 +103,7 @@ class SymbolIndex:
         # Highest end of this and all earlier symbols: says when looking further back is of no use.
         self._reach = np.maximum.accumulate(self._ends) if len(rows) else self._ends
         # By rows: the first and the last of those that a symbol was chosen from.
-        self._symbols: dict[tuple[int, int], Symbol | None] = {(-1, -1): None}
+        self._symbols: dict[tuple[int, int], Symbol] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -115,8 +114,15 @@ class SymbolIndex:
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Symbol | None]:
         """The symbol at each address; the same object wherever it is the same symbol."""
+        numbers, symbols = self.find(file_addrs)
+        return [symbols[number] if number >= 0 else None for number in numbers.tolist()]
+
+    def find(self, file_addrs: Sequence[int]) -> tuple[Indexes, list[Symbol]]:
+        """The distinct symbols at some addresses, and for each address its own among them; -1 where
+        there is none.
+        """
         if not len(self._rows):
-            return [None] * len(file_addrs)
+            return np.full(len(file_addrs), -1, np.int64), []
         addrs = np.array([a if 0 <= a < _MAX_ADDR else -1 for a in file_addrs], np.int64)
         found = self._covering(addrs)
         known = found >= 0
@@ -126,10 +132,14 @@ class SymbolIndex:
             low, high = int(first[i]), int(found[i])
             reaching = self._ends[low : high + 1] > addrs[i]
             first[i] = low + int(np.argmax(reaching)) if reaching.any() else high
-        keys = list(zip(np.where(known, first, -1).tolist(), found.tolist(), strict=True))
-        symbols = self._symbols
-        self._make_symbols(set(keys).difference(symbols))
-        return [symbols[key] for key in keys]
+        rows = len(self._rows)
+        runs, number = np.unique(np.where(known, first * rows + found, -1), return_inverse=True)
+        number = number.astype(np.int64)
+        if len(runs) and runs[0] < 0:
+            runs, number = runs[1:], number - 1
+        keys = [divmod(run, rows) for run in runs.tolist()]
+        self._make_symbols([key for key in keys if key not in self._symbols])
+        return number, [self._symbols[key] for key in keys]
 
     def span(self, file_addr: int) -> tuple[int, int] | None:
         """Start and end of the symbol that covers ``file_addr``; one without a size ends where the
@@ -166,7 +176,7 @@ class SymbolIndex:
         later = int(np.searchsorted(self._starts, start, side="right"))
         return start, min(end, int(self._starts[later])) if later < len(self._starts) else end
 
-    def _make_symbols(self, keys: set[tuple[int, int]]) -> None:
+    def _make_symbols(self, keys: list[tuple[int, int]]) -> None:
         """Makes the symbols of runs of rows: the best of their names, ``read``, not
         ``__GI___read``.
         """
@@ -185,7 +195,7 @@ class SymbolIndex:
                 name = min(names)[3]
             self._symbols[first, last] = Symbol(name, start)
 
-    def _covering(self, addrs: _Indexes) -> _Indexes:
+    def _covering(self, addrs: Indexes) -> Indexes:
         """Row of the symbol at each address, -1 where there is none."""
         starts, ends, reach = self._starts, self._ends, self._reach
         last = np.searchsorted(starts, addrs, side="right").astype(np.int64) - 1

@@ -20,7 +20,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from flametap.model import Frame, FrameKind, Function, RawFrame
+from flametap.symbols.packed import PackedFrames
 
 JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
 
@@ -172,6 +175,23 @@ class SymbolTable:
         with self._lock:
             return dict(self._kernel)
 
+    def set_packed(self, address_ids: Sequence[int], packed: PackedFrames) -> None:
+        """Give addresses their names, which come in columns."""
+        if not address_ids:
+            return
+        with self._lock:
+            self._reach(max(address_ids) + 1)
+            ids = np.array([self._id_of(function) for function in packed.functions], np.int32)
+            place = len(self._pool_functions)
+            self._pool_functions.frombytes(ids[packed.function].tobytes())
+            self._pool_lines.frombytes(packed.line.astype(np.int32).tobytes())
+            # Views, which end here: an array does not grow while it is looked at.
+            where = np.array(address_ids, np.int64)
+            np.frombuffer(self._first, np.int32)[where] = packed.first + place
+            np.frombuffer(self._count, np.int32)[where] = packed.count
+            np.frombuffer(self._named, np.uint8)[where] = 1
+            self._revision += 1
+
     def named(self, address_id: int) -> bool:
         """True when :meth:`set` was called for this address."""
         with self._lock:
@@ -236,13 +256,15 @@ class SymbolTable:
         # most, as an address gets its names once or twice.
         place = len(self._pool_functions)
         for frame in frames:
-            known = self._by_object.get(id(frame.function))
-            if known is None:
-                known = (self._function_id(frame.function), frame.function)
-                self._by_object[id(frame.function)] = known
-            self._pool_functions.append(known[0])
-            self._pool_lines.append(frame.line)
+            self._pool_functions.append(self._id_of(frame.function))
+            self._pool_lines.append(frame.line if frame.line < 1 << 31 else 0)
         return place
+
+    def _id_of(self, function: Function) -> int:
+        known = self._by_object.get(id(function))
+        if known is None:
+            known = self._by_object[id(function)] = (self._function_id(function), function)
+        return known[0]
 
     def _reach(self, n_addresses: int) -> None:
         """Give all addresses below ``n_addresses`` an entry, empty where there is none yet."""

@@ -45,7 +45,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "profile": COLUMNS,
     # Names and trees.
     "symbols": (*LOW, "procfs", "ownprocess", "symbols"),
-    "symbols.table": LOW,
+    "symbols.lines": (),
+    "symbols.packed": (*LOW, "symbols.lines"),
+    "symbols.table": (*LOW, "symbols.packed"),
     "calltree": (*LOW, "stacks", "profile", "symbols.table"),
     "calltree_view": (*LOW, "calltree"),
     # Weights per module, line and instruction.
