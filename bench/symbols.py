@@ -32,7 +32,7 @@ from stats import MISSING, spread_text
 
 HERE = Path(__file__).resolve().parent
 FILES = ("chromium", "node", "libpython")
-LIMIT_S = 60.0  # of one peer and one file
+LIMIT_S = 30.0  # of one peer and one file
 PEERS: dict[str, Sequence[str]] = {
     "addr2line -fi": ("addr2line", "-f", "-i", "-e"),
     "eu-addr2line -fi": ("eu-addr2line", "-f", "-i", "-e"),

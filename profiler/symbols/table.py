@@ -200,7 +200,7 @@ class SymbolTable:
     def frames(self, address_id: int) -> list[Frame]:
         """The frames of one address, outermost first; a stand-in when it has no names yet."""
         with self._lock:
-            self._stand_in(address_id + 1)
+            self._stand_in(range(address_id, address_id + 1))
             first = self._first[address_id]
             return [
                 Frame(self._functions[self._pool_functions[i]], self._pool_lines[i])
@@ -221,7 +221,9 @@ class SymbolTable:
         touch.
         """
         with self._lock:
-            self._stand_in(n_addresses)
+            self._reach(n_addresses)
+            if self._count.count(0):
+                self._stand_in(range(n_addresses))
             pairs = sorted(self._lost)
             return FramePool(
                 self._first[:n_addresses],
@@ -275,12 +277,11 @@ class SymbolTable:
             self._count += zeros
             self._named += bytes(more)
 
-    def _stand_in(self, n_addresses: int) -> None:
-        """Give all addresses below ``n_addresses`` that have no frames a stand-in."""
-        self._reach(n_addresses)
-        if self._count.count(0):
-            for address_id in range(n_addresses):
-                if not self._count[address_id]:
-                    frame = Frame(unnamed_function(*self._locate(address_id)))
-                    self._first[address_id] = self._store([frame])
-                    self._count[address_id] = 1
+    def _stand_in(self, address_ids: range) -> None:
+        """Give each of these addresses that has no frames a stand-in."""
+        self._reach(address_ids.stop)
+        for address_id in address_ids:
+            if not self._count[address_id]:
+                frame = Frame(unnamed_function(*self._locate(address_id)))
+                self._first[address_id] = self._store([frame])
+                self._count[address_id] = 1
