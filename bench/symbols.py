@@ -34,9 +34,9 @@ HERE = Path(__file__).resolve().parent
 FILES = ("chromium", "node", "libpython")
 LIMIT_S = 30.0  # of one peer and one file
 PEERS: dict[str, Sequence[str]] = {
-    "addr2line -fi": ("addr2line", "-f", "-i", "-e"),
-    "eu-addr2line -fi": ("eu-addr2line", "-f", "-i", "-e"),
-    "llvm-symbolizer --inlines": ("llvm-symbolizer", "--inlines", "--no-demangle", "--obj"),
+    "addr2line -fiC": ("addr2line", "-f", "-i", "-C", "-e"),
+    "eu-addr2line -fiC": ("eu-addr2line", "-f", "-i", "-C", "-e"),
+    "llvm-symbolizer --inlines": ("llvm-symbolizer", "--inlines", "--demangle", "--obj"),
 }
 JAVASCRIPT = "const e = Date.now() + 3000; while (Date.now() < e) JSON.stringify(eval('[1,2,3]'))"
 PYTHON = """
