@@ -22,7 +22,7 @@ from flametap.symbols.dwarf.units import DwarfFile
 from flametap.symbols.elf import from_bytes
 from flametap.symbols.job import DebugJob
 from flametap.symbols.layers import Layers, pack, unpack
-from flametap.symbols.lines import Chain, LinesError, SourceFrame
+from flametap.symbols.lines import Chain, Chains, LinesError, SourceFrame, pack_chains
 from flametap.symbols.objectfile import ObjectError
 from objects import open_elf, symbols
 from scattered import ONE, build, built, chains, inside, outer_names
@@ -194,6 +194,9 @@ class Known:
 
     def __init__(self, **names: int) -> None:
         self._chains = {at: (SourceFrame(name, "/a.c", at),) for name, at in names.items()}
+
+    def chains(self, file_addrs: Sequence[int]) -> Chains:
+        return pack_chains(self.lookup_many(file_addrs))
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
         return [self._chains.get(address, ()) for address in file_addrs]
