@@ -28,8 +28,8 @@ from flametap.model import Clock, Frame, FrameKind, Function, SymbolSource
 from flametap.nodeweights import NodeWeights, node_weights
 from flametap.profile import Profile
 from flametap.symbols import Symbolizer
-from flametap.symbols.disassembly import Instruction, UnknownMachine, disassemble
-from flametap.symbols.objectfile import ObjectError, ObjectFile
+from flametap.symbols.disassembly import Instruction, disassemble
+from flametap.symbols.objectfile import ObjectFile
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.sourcetext import SourceText, read_source
 from flametap.symbols.table import JIT_MODULE, SymbolTable
@@ -201,7 +201,7 @@ class CodeView:
         )
         try:
             listing, left_out = self._listing(function, module_id, here)
-        except (ObjectError, UnknownMachine, LookupError) as error:
+        except Exception as error:  # never raises for a bad file: the note tells
             none.notes.append(f"the machine code cannot be read: {error}")
             return none
         return self._weighed(function, weights, here, listing, notes + left_out)

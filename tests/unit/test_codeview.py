@@ -1,0 +1,172 @@
+"""Lines and instructions of a real program from a made-up profile; and files that spoil it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wire
+from flametap import codeview
+from flametap.codeview import CodeView
+from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
+from flametap.profile import Profile
+from flametap.symbols import Symbolizer, SymbolTable
+from objects import compile_object, module_of, open_elf, symbols
+from profiles import apply
+
+pytestmark = pytest.mark.needs("gcc")
+
+SOURCE = """#include <unistd.h>
+static inline __attribute__((always_inline)) int inner(int x) { volatile int y = x; return y + 1; }
+__attribute__((noinline)) int outer(int x) {
+    return inner(x) * 2;
+}
+int main(int argc, char **argv) {
+    volatile int n = argc + !argv;
+    return outer(n);
+}
+"""
+OUTER_NS, MAIN_NS, JIT_NS = 700, 200, 100
+
+
+class Recorded:
+    """outer() was met at its first instruction and called by main(), which was met itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.program = compile_object(folder, SOURCE, "-O1", "-g", "-fcf-protection=none")
+        places = symbols(self.program)
+        outer, main = places["outer"][0], places["main"][0]
+        code = open_elf(self.program).at_addr(main, places["main"][1])
+        self.call = main + code.index(b"\xe8")
+        self.profile = Profile()
+        apply(
+            self.profile,
+            10**6,
+            modules=[wire.module(1, str(self.program))],
+            threads=[wire.thread(1, 101, "main")],
+            traces=[
+                # A caller's address is the one before where it returns to.
+                wire.trace(1, [wire.frame(1, outer), wire.frame(1, self.call + 4)]),
+                wire.trace(2, [wire.frame(1, main)]),
+                wire.trace(3, [wire.runtime_frame(0x7F0000001000), wire.frame(1, self.call + 4)]),
+            ],
+            intervals=[
+                wire.interval(1, 1, 1_000, OUTER_NS, OUTER_NS),
+                wire.interval(1, 2, 2_000, MAIN_NS, MAIN_NS),
+                wire.interval(1, 3, 3_000, JIT_NS, JIT_NS),
+            ],
+        )
+        self.table = SymbolTable(self.profile.locate)
+        self.symbolizer = Symbolizer(self.table, None, cache_dir=folder / "cache")
+        self.symbolizer.add_module(module_of(self.program))
+        self.symbolizer.submit_many(self.profile.addresses_since(0))
+        assert self.symbolizer.wait_idle(30)
+        self.view = CodeView(self.profile, self.table, self.symbolizer)
+
+    def function(self, name: str) -> Function:
+        return next(f for f in self.table.functions if f.name == name and f.file)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[Recorded]:
+    recorded = Recorded(tmp_path)
+    yield recorded
+    recorded.symbolizer.close()
+
+
+def test_callers_weigh_at_their_call(recorded: Recorded) -> None:
+    code = recorded.view.instructions(recorded.function("main"), Clock.CPU)
+    assert code.notes == []
+    rows = {row.addr: row for row in code.rows if row.total_ns}
+    assert {addr: row.self_ns for addr, row in rows.items() if row.self_ns} == {
+        symbols(recorded.program)["main"][0]: MAIN_NS
+    }
+    call = rows[recorded.call]
+    assert (call.total_ns, call.target) == (OUTER_NS + JIT_NS, "outer")
+    assert (code.self_ns, code.total_ns) == (MAIN_NS, OUTER_NS + MAIN_NS + JIT_NS)
+
+
+def test_an_inlined_function_has_its_own_instructions_only(recorded: Recorded) -> None:
+    inner = recorded.function("inner")
+    assert inner.kind is FrameKind.INLINED
+    code = recorded.view.instructions(inner, Clock.CPU)
+    outer = recorded.view.instructions(recorded.function("outer"), Clock.CPU)
+    assert 0 < len(code.rows) < len(outer.rows)
+    assert {row.inlined for row in code.rows} == {"inner"}
+    assert code.self_ns == outer.self_ns == OUTER_NS
+    lines = recorded.view.lines(recorded.function("outer"), Clock.CPU)
+    assert [(each.line, each.self_ns, each.total_ns) for each in lines.lines if each.total_ns] == [
+        (4, 0, OUTER_NS)
+    ]
+
+
+def test_a_function_shown_before_its_lines_were_read_is_found(recorded: Recorded) -> None:
+    # As the symbol table named it, before debug information said where it is.
+    early = Function("outer", recorded.program.name)
+    lines = recorded.view.lines(early, Clock.CPU)
+    assert (lines.file, lines.total_ns) == (recorded.function("outer").file, OUTER_NS)
+    assert recorded.view.instructions(early, Clock.CPU).self_ns == OUTER_NS
+    gone = Function("gone", "nowhere")
+    assert recorded.view.lines(gone, Clock.CPU).notes == [codeview.NOT_THERE]
+    assert recorded.view.instructions(gone, Clock.CPU).notes == [codeview.NOT_THERE]
+
+
+def test_generated_code_and_tail_calls_have_none(recorded: Recorded) -> None:
+    generated = next(f for f in recorded.table.functions if f.module == "[jit]")
+    assert recorded.view.instructions(generated, Clock.CPU).notes == [codeview.GENERATED]
+    jumped = Function("jumped", recorded.program.name, "a.c", FrameKind.TAIL_CALL)
+    ids = {frame: number for number, frame in recorded.profile.addresses_since(0)}
+    caller = ids[RawFrame(1, recorded.call + 4)]
+    callee = ids[RawFrame(1, symbols(recorded.program)["outer"][0])]
+    recorded.table.set_lost([(caller, callee, [Frame(jumped, 9)])])
+    lines = recorded.view.lines(jumped, Clock.CPU)
+    assert [(each.line, each.self_ns, each.total_ns) for each in lines.lines] == [(9, 0, OUTER_NS)]
+    assert "left no frame" in recorded.view.instructions(jumped, Clock.CPU).notes[0]
+
+
+def test_source_that_is_gone_leaves_the_lines(recorded: Recorded) -> None:
+    path = recorded.program.with_suffix(".c")
+    path.unlink()
+    found = recorded.view.lines(recorded.function("main"), Clock.CPU)
+    assert [each.line for each in found.lines] == [6, 8]
+    assert {each.text for each in found.lines} == {None}
+    assert "no such file" in found.notes[0]
+    assert found.self_ns == MAIN_NS == sum(each.self_ns for each in found.lines)
+    os.mkfifo(path)
+    assert (
+        "not a regular file" in recorded.view.lines(recorded.function("main"), Clock.CPU).notes[0]
+    )
+    path.unlink()
+    path.write_text("one line\n")
+    notes = recorded.view.lines(recorded.function("main"), Clock.CPU).notes
+    assert any("shorter" in note for note in notes)
+
+
+def test_a_program_truncated_meanwhile_is_a_note(recorded: Recorded) -> None:
+    os.truncate(recorded.program, 0)
+    code = recorded.view.instructions(recorded.function("main"), Clock.CPU)
+    assert code.rows == []
+    assert code.notes[0].startswith("the machine code cannot be read")
+
+
+def test_of_a_long_function_only_what_weighs_is_shown(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = recorded.view.instructions(recorded.function("main"), Clock.CPU)
+    monkeypatch.setattr(codeview, "MAX_ROWS", 4)
+    monkeypatch.setattr(codeview, "CONTEXT_ROWS", 0)
+    cut = recorded.view.instructions(recorded.function("main"), Clock.CPU)
+    assert cut.rows == [row for row in whole.rows if row.total_ns]
+    assert "left out" in cut.notes[0]
+    assert (cut.self_ns, cut.total_ns) == (whole.self_ns, whole.total_ns)
+
+
+def test_nothing_attached_yet() -> None:
+    profile = Profile()
+    view = CodeView(profile, SymbolTable(profile.locate), None)
+    assert view.symbols(Clock.CPU).modules == []
+    assert view.lines(Function("f", "m", "f.c"), Clock.CPU).lines == []
+    assert view.instructions(Function("f", "m"), Clock.WALL).rows == []
