@@ -27,6 +27,7 @@ from flametap.symbols.objectfile import ObjectFile
 # there is time left to make a symcache of what was read.
 DEADLINE_S = 12.0
 DEADLINE_S_PER_MB = 0.2
+_LOOKED_AT = 1000  # units of DWARF 4, to see whether there are split ones
 _LOOKED_FOR = 100  # split units, for a quick answer
 
 
@@ -49,9 +50,16 @@ def is_scattered(elf: ObjectFile) -> bool:
     # Every kind of split unit uses this section; so does all DWARF 5 of clang.
     if elf.section(".debug_addr") is None and elf.section(".zdebug_addr") is None:
         return False
-    file = load(elf)
+    file = DwarfFile(
+        info=read_section(elf, ".debug_info"), abbrev=read_section(elf, ".debug_abbrev")
+    )
     try:
-        return any(is_skeleton(unit) for unit in file.units)
+        if any(unit.kind == dw.UT_SKELETON for unit in file.units):
+            return True
+        # DWARF 4 tells it in the root, which costs the parsing of a table; where such units come
+        # with an address table, most of them are skeletons.
+        old = (unit for unit in file.units if unit.version < 5)
+        return any(map(is_skeleton, itertools.islice(old, _LOOKED_AT)))
     except IndexError as error:
         raise DwarfError("truncated debug information") from error
 

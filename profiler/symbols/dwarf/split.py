@@ -139,10 +139,9 @@ class SplitUnits:
 
 def is_skeleton(unit: Unit) -> bool:
     """Whether a unit of a program stands for one that is kept elsewhere."""
-    values = unit.root[1]
-    return dw.AT_GNU_DWO_NAME in values or (
-        unit.kind == dw.UT_SKELETON and dw.AT_DWO_NAME in values
-    )
+    if unit.version >= 5:
+        return unit.kind == dw.UT_SKELETON
+    return dw.AT_GNU_DWO_NAME in unit.root[1]
 
 
 def _unit_of(file: DwarfFile, dwo_id: int) -> Unit | None:
