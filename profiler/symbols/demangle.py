@@ -26,8 +26,9 @@ _CLONE = re.compile(
     r"|cfi|cfi_jt|warm|split|outlined|trunc|specialized|llvm(?:\.[0-9A-F]+)?)(?:\.\d+)*)+$"
 )
 # LLVM numbers private functions of one name; in C and Go such names are the program's own.
-_NUMBER = re.compile(r"(?:\.\d+)+$")
-_NEVER_DOTTED = ("_Z", "_R")
+_NUMBERED = re.compile(r"(_[RZ][^.]*|_ZN.*E)(?:\.\d+)+")
+# What is left then is code of its own: a version for one processor, a loop run by many threads.
+_OTHER_CODE = " [clone ."
 _VERSION = re.compile(r"(?<=.)@{1,3}[\w.]+$")  # memcpy@@GLIBC_2.14
 _EMPTY_PACK = re.compile(r", ?(?:const)?&*(?=[>)])|(?<=\() ?const&(?=\))")
 _LITERAL_CAST = re.compile(r"\((?:unsigned )?(?:char|short|int|long|long long)\)(?=-?\d)")
@@ -47,8 +48,8 @@ def strip_clone(symbol: str) -> str:
         bare = _VERSION.sub("", bare)
     if "." in bare:
         bare = _CLONE.sub("", bare)
-        if bare.startswith(_NEVER_DOTTED):
-            bare = _NUMBER.sub("", bare)
+        if numbered := _NUMBERED.fullmatch(bare):
+            bare = numbered[1]
     return bare or symbol
 
 
@@ -93,6 +94,8 @@ def _readable(symbol: str, short: str, full: str) -> tuple[str, str]:
     if short.endswith(("const", "volatile", "&")):
         short = _QUALIFIERS.sub("", short)
     full = _tidy(full)
+    if _OTHER_CODE in full:
+        short += full[full.index(_OTHER_CODE) :]
     return short, "" if full == short else full
 
 

@@ -91,6 +91,9 @@ from flametap.symbols.demangle import demangle, strip_clone
             "A::C::f()::{lambda(A::K, A::S&)#1}::operator()",
             "A::C::f()::{lambda(A::K, A::S&)#1}::operator() const",
         ),
+        # Code of its own, beside the function.
+        ("_Z4workPv._omp_fn.1", "work [clone ._omp_fn.1]", "work(void*) [clone ._omp_fn.1]"),
+        ("_ZN3foo3barEv.avx2", "foo::bar [clone .avx2]", "foo::bar() [clone .avx2]"),
         ("_ZN1A1fIJEEEvDpRKT_", "A::f<>", "void A::f<>()"),
     ],
 )
@@ -119,6 +122,11 @@ def test_short_and_full_names(symbol: str, short: str, full: str | None) -> None
         (".cold", ".cold"),
         ("_RNvC4mine4main.768", "_RNvC4mine4main"),  # LLVM numbers equal names
         ("_ZN4mine4mainE.12", "_ZN4mine4mainE"),
+        (
+            "_ZN4core3ptr42drop_in_place$LT$alloc..string..String$GT$17h0123456789abcdefE.7",
+            "_ZN4core3ptr42drop_in_place$LT$alloc..string..String$GT$17h0123456789abcdefE",
+        ),
+        ("_Z4workPv._omp_fn.1", "_Z4workPv._omp_fn.1"),
         ("inner.0", "inner.0"),  # a function nested in a C function
         ("_ZN4mine4mainE.llvm.9D1C9369", "_ZN4mine4mainE"),
     ],
