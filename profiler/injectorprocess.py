@@ -21,6 +21,7 @@ import queue
 import signal
 import socket
 import threading
+import time
 from typing import Any
 
 from flametap.errors import AttachFailedError, FlametapError
@@ -31,6 +32,7 @@ CALLS = ("attach", "start", "set_paused", "stop", "detach")
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What an attach takes when nothing is wrong. Whoever wants to leave does not wait for more.
 PATIENCE_S = 2.0
+REASON_TIMEOUT_S = 0.5
 
 
 def main(descriptor: int, pid: int) -> None:
@@ -66,10 +68,8 @@ def _receive(
         while packet := link.recv(MAX_PACKET_BYTES):
             request = json.loads(packet)
             requests.put(request)
-            if request["call"] == "detach":
-                timer = threading.Timer(PATIENCE_S, session.give_up)
-                timer.daemon = True
-                timer.start()
+            if request["call"] == "detach" and not session.ended.wait(PATIENCE_S):
+                session.give_up()
     requests.put(None)
 
 
@@ -88,5 +88,9 @@ def _answer(session: Session, request: dict[str, Any]) -> tuple[dict[str, Any], 
 
 def _tell_end(link: socket.socket, session: Session) -> None:
     session.ended.wait()
+    # Where the target has become another program, Frida takes leave first and then says why.
+    deadline = time.monotonic() + REASON_TIMEOUT_S
+    while not session.end_reason and time.monotonic() < deadline:
+        time.sleep(REASON_TIMEOUT_S / 10)
     with contextlib.suppress(OSError):
         link.send(json.dumps({"ended": session.end_reason}).encode())
