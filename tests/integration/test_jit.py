@@ -30,9 +30,9 @@ Require = Callable[[str], str]
 
 NAMES_S = 20.0
 ENOUGH_S = 60.0
-ENOUGH_CPU_NS = 5e8
-ENOUGH_SAMPLES = 200
-HEAVY_SHARE = (0.6, 0.9)  # of 0.75; a busy machine leaves room for some 100 samples
+ENOUGH_CPU_NS = 8e8
+ENOUGH_SAMPLES = 400
+HEAVY_SHARE = (0.55, 0.95)  # of 0.75: samples of a starved program come in clusters
 # What is inlined has no frame of its own, and no name in a perf map.
 NODE = ["node", "--no-turbo-inlining"]
 JAVA = ["java", "-XX:-Inline", "-cp"]
@@ -85,7 +85,8 @@ def check_ratio(capture: Capture, prefix: str = "") -> None:
     assert complete_share(capture) >= 0.97, seen.heaviest()
     cycle, heavy, light = (f"{prefix}{name}" for name in ("cycle", "heavy", "light"))
     work = seen.where(lambda stack: heavy in stack or light in stack)
-    assert work.total >= 0.8 * seen.total, seen.heaviest()
+    # A runtime starts, compiles and collects garbage as well.
+    assert work.total >= 0.6 * seen.total, seen.heaviest()
     assert HEAVY_SHARE[0] < work.share(heavy) < HEAVY_SHARE[1], seen.heaviest()
     assert work.share(cycle) >= 0.95, seen.heaviest()
 
@@ -149,7 +150,7 @@ def test_node_without_a_map_is_told_how_to_write_one(adopt: Adopt) -> None:
     assert source.source == "none"
     assert "--perf-basic-prof" in source.note
     seen = stacks(capture)
-    assert seen.share("[jit]") > 0.8, seen.heaviest()
+    assert seen.share("[jit]") > 0.6, seen.heaviest()
     assert {name for name in seen.names() if "jit" in name} == {"[jit]"}
     assert target.finish() == ["done"]
 
@@ -174,7 +175,7 @@ def test_java_with_a_perf_map(adopt: Adopt, builder: Builder, maps: list[Path]) 
         wait_until(lambda: "Ratio.heavy" in stacks(capture).names(), "names", NAMES_S)
         capture.stop()
         capture.finish_symbols(NAMES_S)
-        assert stacks(capture).share("Ratio.cycle") > 0.8
+        assert stacks(capture).share("Ratio.cycle") > 0.6
     (frame, *_) = frames_named(capture, "Ratio.heavy")
     assert frame.function.full_name == "long Ratio.heavy(int)"
     again = record_work(target.pid)
