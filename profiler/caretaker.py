@@ -16,8 +16,8 @@ import os
 import time
 from collections.abc import Sequence
 
-from flametap import ownprocess
 from flametap.handshake import Standstill
+from flametap.ownprocess import start as start_process
 
 LOOK_INTERVAL_S = 0.1
 # How many looks in a row must find the target going on. A script is made in less than 0.1 s.
@@ -26,7 +26,7 @@ LOOKS = 20
 
 def start(pid: int, descriptors: Sequence[int]) -> None:
     """Starts a caretaker for a process, with descriptors of ours that it is to hold open."""
-    ownprocess.start("flametap.caretaker", pid, descriptors=descriptors).wait()
+    start_process("flametap.caretaker", pid, descriptors=descriptors).wait()
 
 
 def main(pid: int) -> None:

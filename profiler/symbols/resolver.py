@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
+from flametap.symbols.columns import FrameColumns
 from flametap.symbols.datasymbols import DataSymbols
 from flametap.symbols.demangle import demangle_many
 from flametap.symbols.gonames import go_names
-from flametap.symbols.lines import UNCLAIMED, Chains, Indexes, LineSource, pack_chains
+from flametap.symbols.lines import Indexes, LineSource, pack_chains
 from flametap.symbols.macho import MachOFile
 from flametap.symbols.machosymbols import StubNames
 from flametap.symbols.objectfile import ObjectError, ObjectFile
@@ -30,7 +30,6 @@ from flametap.symbols.symtab import Symbol, SymbolIndex
 from flametap.symbols.table import unnamed_function
 
 Frames = tuple[Frame, ...]
-_Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings
 
 
 class ModuleResolver:
@@ -56,7 +55,6 @@ class ModuleResolver:
     ) -> None:
         self.lines: LineSource | None = None
         self._module = module
-        self._inlines = inlines
         full = next((elf for elf in (own, debug) if elf is not None and elf.has_symtab), None)
         if full is not None:
             tables = [(full, ".symtab")]  # repeats all of .dynsym
@@ -82,9 +80,7 @@ class ModuleResolver:
         self._fdes = own.fde_table()
         self._own = own
         self._data: DataSymbols | None = None
-        self._functions: dict[tuple[str, str, FrameKind], Function] = {}
-        self._entry_files: dict[int, str] = {}
-        self._names: dict[str, tuple[str, str]] = {}
+        self._columns = FrameColumns(module.name, inlines=inlines)
 
     @property
     def module_name(self) -> str:
@@ -192,14 +188,10 @@ class ModuleResolver:
         # Addresses share most of their answers: each pair of symbol and chain is seen to once.
         width = len(chains.first) + 1
         pairs, place = np.unique((symbol_of + 1) * width + chains.of + 1, return_inverse=True)
-        symbol, chain = pairs // width - 1, pairs % width - 1
-        first, count, names, files, line = self._columns(symbol, chain, symbols, chains)
-        is_inlined = np.ones(len(names[0]), bool)
-        is_inlined[first[count > 0]] = False
-        function, functions = self._functions_of(names, files, is_inlined)
-        first, count = first[place], count[place]
+        found = self._columns.of(pairs // width - 1, pairs % width - 1, symbols, chains, lines)
+        first, count = found.first[place], found.count[place]
         extra = self._other_frames(file_addrs, count, symbol_of, symbols)
-        rows = len(line)
+        rows, functions = len(found.line), len(found.functions)
         for i, frames in extra.items():
             first[i], count[i] = rows, len(frames)
             rows += len(frames)
@@ -207,80 +199,10 @@ class ModuleResolver:
         return PackedFrames(
             first,
             count,
-            np.concatenate((function, len(functions) + np.arange(len(more)))),
-            np.concatenate((line, np.array([frame.line for frame in more], np.int64))),
-            functions + [frame.function for frame in more],
+            np.concatenate((found.function, functions + np.arange(len(more)))),
+            np.concatenate((found.line, np.array([frame.line for frame in more], np.int64))),
+            [*found.functions, *(frame.function for frame in more)],
         )
-
-    def _columns(
-        self, symbol: Indexes, chain: Indexes, symbols: list[Symbol], chains: Chains
-    ) -> tuple[Indexes, Indexes, _Texts, _Texts, Indexes]:
-        """The frames of pairs of symbol and chain, each -1 for none: where each pair's rows begin,
-        how many they are; and the columns name, file and line.
-        """
-        has_chain, has_symbol = chain >= 0, symbol >= 0
-        count = has_symbol.astype(np.int64)
-        if has_chain.any():
-            in_chain = chain[has_chain]
-            outer_row = chains.first[in_chain]
-            count[has_chain] = chains.count[in_chain] if self._inlines else 1
-            is_claimed = np.array([name != UNCLAIMED for name in chains.symbols], bool)
-            count[has_chain] *= has_symbol[has_chain] | is_claimed[chains.symbol[outer_row]]
-        first = np.cumsum(count) - count
-        pair = np.repeat(np.arange(len(count)), count)
-        depth = np.arange(len(pair)) - first[pair]
-        from_chain = has_chain[pair]
-        row = np.zeros(len(pair), np.int64)
-        row[from_chain] = chains.first[chain[pair[from_chain]]] + depth[from_chain]
-        name = np.where(from_chain, len(symbols) + chains.symbol[row], symbol[pair])
-        paths: dict[str, int] = {"": 0}
-        path_of = np.array([paths.setdefault(path, len(paths)) for path in chains.files], np.int64)
-        file = np.where(from_chain, path_of[chains.file[row]], 0)
-        line = np.where(from_chain, chains.line[row], 0)
-        outer = from_chain & (depth == 0) & has_symbol[pair]
-        name[outer] = symbol[pair[outer]]
-        entry = self._entry_paths(np.unique(symbol[pair[outer]]).tolist(), symbols, paths)
-        at_entry = np.zeros(len(symbols) + 1, np.int64)
-        at_entry[list(entry)] = list(entry.values())
-        at_entry = at_entry[symbol[pair]]
-        moved = outer & (at_entry > 0) & (at_entry != file)
-        # A line of another file (code that a function takes in with #include) would mislead.
-        file[moved], line[moved] = at_entry[moved], 0
-        texts = [each.name for each in symbols] + list(chains.symbols)
-        return first, count, (name, texts), (file, list(paths)), line
-
-    def _entry_paths(
-        self, wanted: list[int], symbols: list[Symbol], paths: dict[str, int]
-    ) -> dict[int, int]:
-        """The source file at the first instruction of functions: one function, one file, one box.
-        By number of the symbol, as number of the path.
-        """
-        starts = {symbols[number].start for number in wanted}.difference(self._entry_files)
-        if starts and self.lines is not None:
-            for start, chain in zip(starts, self.lines.lookup_many(list(starts)), strict=True):
-                self._entry_files[start] = chain[0].file if chain else ""
-        files = self._entry_files
-        return {
-            number: paths.setdefault(files.get(symbols[number].start, ""), len(paths))
-            for number in wanted
-        }
-
-    def _functions_of(
-        self, names: _Texts, files: _Texts, is_inlined: NDArray[np.bool_]
-    ) -> tuple[Indexes, list[Function]]:
-        """The distinct functions of columns of names and files, and the column of functions."""
-        width = len(files[1])
-        code = (names[0] * width + files[0]) * 2 + is_inlined
-        distinct, function = np.unique(code, return_inverse=True)
-        keys = [
-            (names[1][code // 2 // width], files[1][code // 2 % width], code % 2)
-            for code in distinct.tolist()
-        ]
-        new = {name for name, _, _ in keys}.difference(self._names)
-        self._names.update(demangle_many(new))
-        kinds = (FrameKind.NATIVE, FrameKind.INLINED)
-        functions = [self._function(name, file, kinds[kind]) for name, file, kind in keys]
-        return function.astype(np.int64), functions
 
     def _other_frames(
         self, file_addrs: Sequence[int], count: Indexes, symbol_of: Indexes, symbols: list[Symbol]
@@ -299,16 +221,6 @@ class ModuleResolver:
             functions = self._unnamed([file_addrs[i] for i in unnamed])
             found.update((i, (Frame(f),)) for i, f in zip(unnamed, functions, strict=True))
         return found
-
-    def _function(
-        self, symbol: str, file: str = "", kind: FrameKind = FrameKind.NATIVE
-    ) -> Function:
-        function = self._functions.get((symbol, file, kind))
-        if function is None:
-            name, full_name = self._names[symbol]
-            function = Function(name, self._module.name, file, kind, full_name)
-            self._functions[symbol, file, kind] = function
-        return function
 
     def _unnamed(self, file_addrs: list[int]) -> list[Function]:
         """For code that neither symbols nor debug information cover."""

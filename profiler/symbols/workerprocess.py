@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 
-from flametap import ownprocess
+from flametap.ownprocess import start as start_process
 from flametap.symbols.job import Built, DebugJob
 from flametap.symbols.lines import LinesError
 from flametap.symbols.worker import MAX_MESSAGE_BYTES
@@ -102,7 +102,7 @@ class Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                process = ownprocess.start(
+                process = start_process(
                     "flametap.symbols.worker", theirs.fileno(), descriptors=[theirs.fileno()]
                 )
         except (OSError, ValueError) as error:

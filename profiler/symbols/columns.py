@@ -1,0 +1,124 @@
+"""Frames from the symbol and the chain at an address, for thousands of addresses at once.
+
+The name of the outermost function is the symbol's where there is one, inlined functions and lines
+are the chain's. All of it is done in columns of numbers; Python objects are made for distinct
+functions only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flametap.model import FrameKind, Function
+from flametap.symbols.demangle import demangle_many
+from flametap.symbols.lines import UNCLAIMED, Chains, Indexes, LineSource
+from flametap.symbols.packed import PackedFrames
+from flametap.symbols.symtab import Symbol
+
+_Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings
+_KINDS = (FrameKind.NATIVE, FrameKind.INLINED)
+
+
+class FrameColumns:
+    """Makes frames for one module. Used by one thread at a time.
+
+    Args:
+        module_name: name of the module.
+        inlines: whether inlined functions become frames.
+    """
+
+    def __init__(self, module_name: str, *, inlines: bool) -> None:
+        self._module_name = module_name
+        self._inlines = inlines
+        self._functions: dict[tuple[str, str, FrameKind], Function] = {}
+        self._entry_files: dict[int, str] = {}
+        self._names: dict[str, tuple[str, str]] = {}
+
+    def of(
+        self,
+        symbol: Indexes,
+        chain: Indexes,
+        symbols: list[Symbol],
+        chains: Chains,
+        lines: LineSource | None,
+    ) -> PackedFrames:
+        """The frames of pairs of a symbol and a chain.
+
+        Args:
+            symbol: per pair an index in ``symbols``, -1 for none.
+            chain: per pair one of ``chains``, -1 for none.
+            lines: where the chains come from, for the places where functions begin.
+
+        Returns:
+            for each pair its frames; none for a pair of neither.
+        """
+        has_chain, has_symbol = chain >= 0, symbol >= 0
+        count = has_symbol.astype(np.int64)
+        if has_chain.any():
+            in_chain = chain[has_chain]
+            outer_row = chains.first[in_chain]
+            count[has_chain] = chains.count[in_chain] if self._inlines else 1
+            is_claimed = np.array([name != UNCLAIMED for name in chains.symbols], bool)
+            count[has_chain] *= has_symbol[has_chain] | is_claimed[chains.symbol[outer_row]]
+        first = np.cumsum(count) - count
+        pair = np.repeat(np.arange(len(count)), count)
+        depth = np.arange(len(pair)) - first[pair]
+        from_chain = has_chain[pair]
+        row = np.zeros(len(pair), np.int64)
+        row[from_chain] = chains.first[chain[pair[from_chain]]] + depth[from_chain]
+        name = np.where(from_chain, len(symbols) + chains.symbol[row], symbol[pair])
+        paths: dict[str, int] = {"": 0}
+        path_of = np.array([paths.setdefault(path, len(paths)) for path in chains.files], np.int64)
+        file = np.where(from_chain, path_of[chains.file[row]], 0)
+        line = np.where(from_chain, chains.line[row], 0)
+        outer = from_chain & (depth == 0) & has_symbol[pair]
+        name[outer] = symbol[pair[outer]]
+        named = np.unique(symbol[pair[outer]]).tolist()
+        entry = self._entry_paths([symbols[i] for i in named], paths, lines)
+        at_entry = np.zeros(len(symbols) + 1, np.int64)
+        at_entry[named] = entry
+        at_entry = at_entry[symbol[pair]]
+        moved = outer & (at_entry > 0) & (at_entry != file)
+        # A line of another file (code that a function takes in with #include) would mislead.
+        file[moved], line[moved] = at_entry[moved], 0
+        texts = [each.name for each in symbols] + list(chains.symbols)
+        function, functions = self._functions_of((name, texts), (file, list(paths)), depth > 0)
+        return PackedFrames(first, count, function, line, functions)
+
+    def _entry_paths(
+        self, symbols: list[Symbol], paths: dict[str, int], lines: LineSource | None
+    ) -> list[int]:
+        """The source file at each symbol's first instruction, as a number in ``paths``: one
+        function, one file, one box.
+        """
+        files = self._entry_files
+        starts = {symbol.start for symbol in symbols}.difference(files)
+        if starts and lines is not None:
+            for start, chain in zip(starts, lines.lookup_many(list(starts)), strict=True):
+                files[start] = chain[0].file if chain else ""
+        return [paths.setdefault(files.get(symbol.start, ""), len(paths)) for symbol in symbols]
+
+    def _functions_of(
+        self, names: _Texts, files: _Texts, is_inlined: NDArray[np.bool_]
+    ) -> tuple[Indexes, list[Function]]:
+        """The distinct functions of columns of names and files, and the column of functions."""
+        width = len(files[1])
+        code = (names[0] * width + files[0]) * 2 + is_inlined
+        distinct, function = np.unique(code, return_inverse=True)
+        keys = [
+            (names[1][code // 2 // width], files[1][code // 2 % width], code % 2)
+            for code in distinct.tolist()
+        ]
+        new = {name for name, _, _ in keys}.difference(self._names)
+        self._names.update(demangle_many(new))
+        functions = [self._function(name, file, _KINDS[kind]) for name, file, kind in keys]
+        return function.astype(np.int64), functions
+
+    def _function(self, symbol: str, file: str, kind: FrameKind) -> Function:
+        function = self._functions.get((symbol, file, kind))
+        if function is None:
+            name, full_name = self._names[symbol]
+            function = Function(name, self._module_name, file, kind, full_name)
+            self._functions[symbol, file, kind] = function
+        return function
