@@ -41,6 +41,8 @@ class DataSymbols:
     def name(self, file_addr: int) -> str:
         """``table+0x8``; ``""`` where no variable is known."""
         rows = self._rows
+        if not 0 <= file_addr < 1 << 64:  # the vDSO's data lie below it
+            return ""
         at = int(np.searchsorted(rows["value"], np.uint64(file_addr), side="right")) - 1
         if at < 0:
             return ""

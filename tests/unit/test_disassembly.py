@@ -123,6 +123,12 @@ def test_same_addresses_and_targets_as_objdump(program: Path, resolver: ModuleRe
 
 
 @pytest.mark.needs("gcc")
+def test_addresses_that_no_file_has_are_nameless(resolver: ModuleResolver) -> None:
+    # The vDSO reads data that lie below its first byte.
+    assert resolver.target_names([-0x6000, -1, 0, 1 << 63, (1 << 64) + 5]) == [""] * 5
+
+
+@pytest.mark.needs("gcc")
 def test_a_private_function_of_the_same_name_is_another(tmp_path: Path) -> None:
     one = "__attribute__((noinline)) static int same(int x) { return x * 3; }\n"
     (tmp_path / "other.c").write_text(f"{one}int other(int x) {{ return same(x) - 1; }}\n")

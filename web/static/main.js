@@ -268,18 +268,25 @@ async function fetchStatus() {
   header.update(status);
   usePalette();
   quality.update(status, palette);
-  fetchModules();
+  fetchModules({ isLive: true });
 }
 
+let modulesAt = -Infinity; // not before that, unless something else is asked for
+
 /** Fetches the parts of the profile that modules hold, while somebody looks at them. */
-async function fetchModules() {
-  if (!quality.isOpen || !status) return;
-  const { clock } = state;
+async function fetchModules({ isLive = false } = {}) {
+  const began = performance.now();
+  if (!quality.isOpen || !status || (isLive && began < modulesAt)) return;
+  modulesAt = Infinity; // one at a time
+  const query = weightQuery(state);
   try {
-    const report = await fetchJson(`symbols?${weightQuery(state)}`);
-    if (clock === state.clock) quality.showModules(report, CLOCK_NAMES[clock]);
+    const report = await fetchJson(`symbols?${query}`);
+    if (query === weightQuery(state)) quality.showModules(report, CLOCK_NAMES[state.clock]);
   } catch {
     return; // as above
+  } finally {
+    // Never for more than a third of the time.
+    modulesAt = performance.now() + 2 * (performance.now() - began);
   }
 }
 
