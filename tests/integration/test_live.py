@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,45 @@ def test_live_serves_the_page_until_ctrl_c(
         run.interrupt()
         run.result(15).assert_saved()
     assert receipt.harm_after_settling(target.pid, before) == []
+    target.finish()
+
+
+def test_live_serves_lines_and_instructions_while_it_records(start: Start, tmp_path: Path) -> None:
+    target = start("lines", variant="lines")
+    often = ("-r", "1000", "--budget", "0")
+    with cli.Running(str(tmp_path), target.pid, "--no-open", *often) as run:
+        api = run.wait_for(URL) + "api/"
+
+        def ask(request: str) -> dict[str, Any]:
+            with urllib.request.urlopen(api + request, timeout=20) as response:
+                answer: dict[str, Any] = json.load(response)
+                return answer
+
+        def number() -> int | None:
+            """The page's number for uneven() once its lines are known."""
+            functions = ask(f"view?width=1000&revision={2**52}")["functions"]
+            for name, file, number in zip(
+                functions["name"], functions["file"], functions["id"], strict=True
+            ):
+                if (name, Path(file).name) == ("uneven", "lines.c"):
+                    return int(number)
+            return None
+
+        wait_until(lambda: number() is not None, "uneven with its file", 20)
+        # Enough for the heaviest of its lines to be told from the others.
+        wait_until(
+            lambda: ask(f"lines?function={number()}")["self_ns"] > 2 * 10**8, "0.2 s of it", 30
+        )
+        lines = ask(f"lines?function={number()}")
+        assert sum(lines["lines"]["self_ns"]) == lines["self_ns"] > 0
+        hottest = lines["lines"]["self_ns"].index(max(lines["lines"]["self_ns"]))
+        assert "HEAVY" in lines["lines"]["text"][hottest]
+        code = ask(f"instructions?function={number()}")
+        assert sum(code["rows"]["self_ns"]) == code["self_ns"] >= lines["self_ns"]
+        modules = {each["module"]: each for each in ask("symbols")["modules"]}
+        assert modules["lines-lines"]["lined_ns"] > 0
+        run.interrupt()
+        run.result(15).assert_saved()
     target.finish()
 
 
