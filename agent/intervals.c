@@ -83,14 +83,21 @@ static void interval_observe(struct agent *a, struct thread_slot *slot, u64 now_
     slot->accounted_ns += wall_ns;
 }
 
-/* Before a flush: tell the host of open intervals that changed since it was told last. */
+/*
+ * Before a flush: tell the host of open intervals that changed since it was told last. CPU time that waits for an on-CPU
+ * observation is told with them: should this be the last the host hears of the target, it is not lost. The record that
+ * follows says what it really was.
+ */
 static void intervals_send_open(struct agent *a)
 {
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         if (slot->tid && slot->open.state && slot->open.dirty && slot->owner != OWNER_INJECTED) {
+            u64 carried_ns = slot->open.state == STATE_RUNNING ? slot->cpu_carry_ns : 0;
+            slot->open.cpu_ns += carried_ns;
             interval_send(a, slot, INTERVAL_OPEN);
+            slot->open.cpu_ns -= carried_ns;
             slot->open.dirty = 0;
         }
     }
