@@ -23,12 +23,12 @@ from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES
 from flametap.symbols.cache import DiskCache
 from flametap.symbols.debuginfo import DebugInfo
 from flametap.symbols.errands import Errands
-from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.files import TargetFiles
 from flametap.symbols.jit import JitNames
+from flametap.symbols.linereader import LineReader
 from flametap.symbols.lines import LineSource
-from flametap.symbols.openfile import Image
+from flametap.symbols.loader import Loader
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.runtimes import precompiled_hint
 from flametap.symbols.table import SymbolTable
 from flametap.symbols.tailcalls import Column, TailCalls
 from flametap.symbols.work import Address, ModuleWork
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 MAX_HELD_FILES = 512
 # Addresses resolved before another module may have its turn: about 10 ms.
 BATCH = 4000
-# The worker's process is kept this long for the next file.
-REST_AFTER_S = 5.0
 # For a thread that reads a file from a server that does not answer; its files stay open.
 CLOSE_TIMEOUT_S = 2.0
 
@@ -76,19 +74,19 @@ class Symbolizer:
         self._cache = DiskCache(cache_dir)
         self._debug_info = DebugInfo(self._files, self._cache)
         self._jit = JitNames(table, pid, inlines=inlines)
-        self._inlines = inlines
+        self._loader = Loader(self._files, self._debug_info, inlines=inlines)
         self._works: dict[int, ModuleWork] = {}
         self._orphans: dict[int, list[Address]] = {}  # module not announced yet
-        self._to_build: list[ModuleWork] = []
         self._held = 0
         self._pending = 0
         self._remedies_sought = 0
         self._closing = False
         self._changed = threading.Condition()
+        self._line_reader = LineReader(self._changed, self._debug_info, self._finish_lines)
         self._tail_calls = TailCalls(table, self._changed, self._debug_info)
         self._threads = [
             threading.Thread(target=self._name_loop, name="flametap-names", daemon=True),
-            threading.Thread(target=self._lines_loop, name="flametap-lines", daemon=True),
+            threading.Thread(target=self._line_reader.run, name="flametap-lines", daemon=True),
             threading.Thread(target=self._tail_calls.run, name="flametap-calls", daemon=True),
         ]
         for thread in self._threads:
@@ -104,7 +102,7 @@ class Symbolizer:
         self._jit.see_module(module)
         work = ModuleWork(module, is_main=self._files.is_main_executable(module.path))
         if hold:
-            self._open(work)
+            self._loader.open(work)
         with self._changed:
             self._works[module.module_id] = work
             self._enqueue(work, self._orphans.pop(module.module_id, []))
@@ -184,17 +182,8 @@ class Symbolizer:
     def sources(self) -> list[SymbolSource]:
         """Where names come from, for each module that was seen on a stack."""
         with self._changed:
-            return [
-                SymbolSource(
-                    work.module.module_id,
-                    work.module.name,
-                    work.source,
-                    work.note,
-                    has_lines=work.source in ("symcache", "gopclntab"),
-                )
-                for work in self._works.values()
-                if work.seen
-            ] + self._jit.sources()
+            seen = [work.told() for work in self._works.values() if work.seen]
+            return seen + self._jit.sources()
 
     def work_on(self, module_id: int) -> ModuleWork | None:
         """What is known of a module."""
@@ -211,7 +200,7 @@ class Symbolizer:
             self._closing = True
             self._changed.notify_all()
         self._tail_calls.close()
-        self._debug_info.close()
+        self._line_reader.close()
         self._jit.close()
         self._files.stop_fetching()
         has_stopped = self._errands.close(CLOSE_TIMEOUT_S)
@@ -248,30 +237,13 @@ class Symbolizer:
         ready = (work for work in self._works.values() if work.has_work)
         return min(ready, key=ModuleWork.name_cost, default=None)
 
-    def _open(self, work: ModuleWork) -> None:
-        try:
-            work.image = self._files.open_module(work.module)
-        except FilesError as error:
-            work.note = f"{error}{precompiled_hint(work.module.name)}"
-        except Exception as error:  # never raises for a bad file: the note tells
-            work.note = f"cannot be read: {error}"
-
     def _load(self, work: ModuleWork, *, was_fetched: bool = False) -> None:
         """Opens the symbol tables of a module, and queues its debug information.
 
         Args:
             was_fetched: the servers have been asked for what it lacked.
         """
-        if work.image is None and (was_fetched or not work.note):
-            self._open(work)
-        source, resolver, note = "none", None, work.note
-        if work.image is not None:
-            try:
-                resolver = self._load_tables(work, work.image)
-                source = resolver.tables
-                note = work.lacks(resolver, self._files)
-            except Exception as error:  # never raises for a bad file: the note tells
-                note = f"symbols cannot be read: {error}"
+        source, resolver, note = self._loader.load(work, was_fetched=was_fetched)
         asks_servers = not was_fetched and self._files.can_fetch(
             work.module, work.image, work.debug
         )
@@ -287,7 +259,7 @@ class Symbolizer:
                 self._errands.add(lambda: self._fetch(work))
             elif resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
                 work.provisional = named
-                self._to_build.append(work)
+                self._line_reader.add(work)
             else:
                 work.again += named
                 work.close_debug()
@@ -296,36 +268,13 @@ class Symbolizer:
                 self._errands.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
 
-    def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:
-        if not image.elf.debug_info_bytes:
-            work.close_debug()
-            work.debug = self._files.open_debug_file(work.module, image.elf)
-        debug = None if work.debug is None else work.debug.elf
-        resolver = ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
-        with_dwarf = work.debug_image()
-        if with_dwarf is not None:
-            resolver.lines = self._debug_info.cached(with_dwarf)
-        return resolver
-
     def _name(self, work: ModuleWork, asked: list[Address]) -> None:
         resolver = work.resolver
         if resolver is None and JitNames.is_generated(work.module):
             self._name_generated(work, asked)
             return
         had_lines = resolver is None or resolver.lines is not None
-        file_addrs = [file_addr for _, file_addr in asked]
-        address_ids = [address_id for address_id, _ in asked]
-        packed = None
-        if resolver is not None:
-            try:
-                with work.resolving:
-                    packed = resolver.resolve_packed(file_addrs)
-            except Exception as error:  # never raises for a bad file: the note tells
-                work.note = f"symbols cannot be read: {error}"
-        if packed is None:
-            self._table.set_many(address_ids, work.stand_ins(file_addrs))
-        else:
-            self._table.set_packed(address_ids, packed)
+        work.name(asked, self._table)
         with self._changed:
             if work.provisional is not None:
                 work.provisional += asked
@@ -367,32 +316,6 @@ class Symbolizer:
             self._changed.notify_all()
 
     # -- lines thread ---------------------------------------------------------------------------
-
-    def _lines_loop(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(self._has_lines_to_read, REST_AFTER_S)
-            if not self._has_lines_to_read():
-                self._debug_info.rest()
-            with self._changed:
-                self._changed.wait_for(self._has_lines_to_read)
-                if self._closing:
-                    break
-                work = min(self._to_build, key=ModuleWork.debug_cost)
-                self._to_build.remove(work)
-            lines, note = None, ""
-            try:
-                image = work.debug_image()
-                assert image is not None
-                lines, note = self._debug_info.read(work.module, image)
-            except Exception as error:  # never raises for a bad file: the note tells
-                note = str(error)
-            with self._changed:
-                self._finish_lines(work, lines, note)
-        self._debug_info.rest()
-
-    def _has_lines_to_read(self) -> bool:
-        return self._closing or bool(self._to_build)
 
     def _finish_lines(self, work: ModuleWork, lines: LineSource | None, note: str) -> None:
         named, work.provisional = work.provisional or [], None

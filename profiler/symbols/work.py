@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from flametap.model import Frame, Module, RawFrame
+from flametap.model import Frame, Module, RawFrame, SymbolSource
 from flametap.symbols.advice import advice, debug_image
 from flametap.symbols.callgoal import CALL_BYTES, UNKNOWN_GOAL, call_goal
 from flametap.symbols.elf import EM_X86_64
@@ -18,7 +18,7 @@ from flametap.symbols.kernelentry import BEFORE_BYTES, CODE_BYTES, call_number
 from flametap.symbols.objectfile import ObjectError
 from flametap.symbols.openfile import Image
 from flametap.symbols.resolver import Frames, ModuleResolver
-from flametap.symbols.table import unnamed_function
+from flametap.symbols.table import SymbolTable, unnamed_function
 
 # A main executable up to this size of its symbol tables goes first whatever the other sizes.
 MAIN_FIRST_BYTES = 16 << 20
@@ -97,6 +97,28 @@ class ModuleWork:
             return call_number(self.image.elf.at_addr(file_addr - BEFORE_BYTES, CODE_BYTES))
         except ObjectError:  # the file was truncated meanwhile
             return None
+
+    def name(self, asked: Sequence[Address], table: SymbolTable) -> None:
+        """Puts names into the table, stand-ins where there is no resolver or it fails."""
+        address_ids = [address_id for address_id, _ in asked]
+        file_addrs = [file_addr for _, file_addr in asked]
+        packed = None
+        if self.resolver is not None:
+            try:
+                with self.resolving:
+                    packed = self.resolver.resolve_packed(file_addrs)
+            except Exception as error:  # never raises for a bad file: the note tells
+                self.note = f"symbols cannot be read: {error}"
+        if packed is None:
+            table.set_many(address_ids, self.stand_ins(file_addrs))
+        else:
+            table.set_packed(address_ids, packed)
+
+    def told(self) -> SymbolSource:
+        """Where its names come from, for people."""
+        has_lines = self.source in ("symcache", "gopclntab")
+        module = self.module
+        return SymbolSource(module.module_id, module.name, self.source, self.note, has_lines)
 
     def resolve(self, file_addrs: Sequence[int]) -> list[Frames]:
         """What the resolver says; there must be one. May be called from any thread."""

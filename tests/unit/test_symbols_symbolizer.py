@@ -191,7 +191,7 @@ def test_small_modules_go_first(
         order.append(module.name)
         return ModuleResolver(module, *rest, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("flametap.symbols.symbolizer.ModuleResolver", loading)
+    monkeypatch.setattr("flametap.symbols.loader.ModuleResolver", loading)
     worker = make()
     # Asked for before they are announced, the large one first: nothing may start in between.
     with worker._changed:

@@ -1,0 +1,64 @@
+"""Opens a module's files and their symbol tables. No file can make it raise: a note tells."""
+
+from __future__ import annotations
+
+from flametap.symbols.debuginfo import DebugInfo
+from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.openfile import Image
+from flametap.symbols.resolver import ModuleResolver
+from flametap.symbols.runtimes import precompiled_hint
+from flametap.symbols.work import ModuleWork
+
+
+class Loader:
+    """See the module docstring.
+
+    Args:
+        files: finds them.
+        debug_info: has the lines that were read in an earlier session.
+        inlines: whether inlined functions become frames.
+    """
+
+    def __init__(self, files: TargetFiles, debug_info: DebugInfo, *, inlines: bool) -> None:
+        self._files = files
+        self._debug_info = debug_info
+        self._inlines = inlines
+
+    def open(self, work: ModuleWork) -> None:
+        """Opens the module's own file, or leaves a note."""
+        try:
+            work.image = self._files.open_module(work.module)
+        except FilesError as error:
+            work.note = f"{error}{precompiled_hint(work.module.name)}"
+        except Exception as error:  # never raises for a bad file: the note tells
+            work.note = f"cannot be read: {error}"
+
+    def load(
+        self, work: ModuleWork, *, was_fetched: bool
+    ) -> tuple[str, ModuleResolver | None, str]:
+        """Reads the symbol tables of a module: what they are, what they say, and a note.
+
+        Args:
+            work: the module.
+            was_fetched: servers have been asked for what it lacked.
+        """
+        if work.image is None and (was_fetched or not work.note):
+            self.open(work)
+        if work.image is None:
+            return "none", None, work.note
+        try:
+            resolver = self._load_tables(work, work.image)
+            return resolver.tables, resolver, work.lacks(resolver, self._files)
+        except Exception as error:  # never raises for a bad file: the note tells
+            return "none", None, f"symbols cannot be read: {error}"
+
+    def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:
+        if not image.elf.debug_info_bytes:
+            work.close_debug()
+            work.debug = self._files.open_debug_file(work.module, image.elf)
+        debug = None if work.debug is None else work.debug.elf
+        resolver = ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
+        with_dwarf = work.debug_image()
+        if with_dwarf is not None:
+            resolver.lines = self._debug_info.cached(with_dwarf)
+        return resolver
