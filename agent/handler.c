@@ -44,13 +44,15 @@ static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
 /* Stack, wait and repair: the answer to the sampler's question. Context: signal. */
 static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
-    slot->near_fork = is_fork_sigsafe(gregs);
+    u32 is_filtered = a->walks_ask && is_filtered_sigsafe();
+    slot->near_fork = !is_filtered && is_fork_sigsafe(gregs);
     slot->woken = 0;
     slot->waited_in = NOT_WAITING;
-    if (slot->near_fork) {
+    if (slot->near_fork || is_filtered) {
         slot->verdict = VERDICT_RETRY;
         slot->frame_count = 0;
         slot->fault_pc = 0;
+        slot->eintr_unrepairable += is_filtered && (i64)gregs[GREG_RAX] == -ERR_EINTR;
         return;
     }
     if ((i64)gregs[GREG_RAX] == -ERR_EINTR) {

@@ -18,6 +18,8 @@ enum {
     NR_SCHED_SETATTR = 314, NR_SCHED_GETATTR = 315, NR_CLOSE_RANGE = 436,
 };
 
+enum { PR_GET_SECCOMP_OPTION = 21 };
+
 enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_EACCES = 13, ERR_EINVAL = 22 };
 
 static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
@@ -84,6 +86,12 @@ static void sleep_until_ns(u64 deadline_ns)
     until.nsec = (i64)(deadline_ns % 1000000000ULL);
     while (sys_call6(NR_CLOCK_NANOSLEEP, CLOCK_MONOTONIC_ID, 1, (u64)&until, 0, 0, 0) == -ERR_EINTR) {
     }
+}
+
+/* Is this thread under a seccomp filter? prctl(2). Context: signal. */
+static u32 is_filtered_sigsafe(void)
+{
+    return sys_call6(NR_PRCTL, PR_GET_SECCOMP_OPTION, 0, 0, 0, 0, 0) != 0;
 }
 
 /* Copy from our own address space; an unmapped address is an error and not a fault. Bytes copied, or -errno. */

@@ -2,14 +2,13 @@
  * A target that puts itself under a seccomp filter while it is sampled (seccomp(2)). With SECCOMP_FILTER_FLAG_TSYNC the
  * filter holds for all its threads, ours too, and a call that it does not know may kill the process: procfs and signals
  * are no calls that a sandbox expects. So from then on the agent makes none but those that every program needs, ends
- * sampling, and says why. Sampler thread only.
+ * sampling, and says why. Sampler thread only, but for the handler's question.
  *
- * It is asked before each look at a thread and each signal: 0.1 us, by the one call that programs which know filters
- * let pass. What remains: a filter that comes between the question and the next call, and a handler of ours at work in
- * that very moment.
+ * It is asked before each look at a thread and each signal, in the handler before it reads, and before each copy in a
+ * walk: 0.1 us, by the one call that programs which know filters let pass. What remains: a filter that comes between the
+ * question and the next call.
  */
 
-#define PR_GET_SECCOMP_OPTION 21
 #define FILTERS_REREAD_NS 100000000ULL
 
 /* A number of this thread's status file: Seccomp (0 none, 2 filters), Seccomp_filters (how many; since Linux 5.9).
@@ -33,6 +32,7 @@ static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
 static void sandbox_prepare(struct agent *a)
 {
     a->was_filtered = status_number(a, "Seccomp", 7) != 0;
+    a->walks_ask = !a->was_filtered;
     a->filters = a->was_filtered ? status_number(a, "Seccomp_filters", 15) : 0;
 }
 
@@ -43,7 +43,7 @@ static u32 is_sandboxed(struct agent *a)
     if (a->is_sandboxed)
         return 1;
     if (!a->was_filtered)
-        return a->is_sandboxed = sys_call6(NR_PRCTL, PR_GET_SECCOMP_OPTION, 0, 0, 0, 0, 0) != 0;
+        return a->is_sandboxed = is_filtered_sigsafe();
     now_ns = now_ns_sigsafe();
     if (now_ns - a->filters_read_ns < FILTERS_REREAD_NS)
         return 0;
