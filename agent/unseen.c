@@ -8,26 +8,30 @@
 /* Clocks are read one after another, and busy threads go on meanwhile: less than this means nothing. */
 #define UNSEEN_SKEW_NS 5000000ULL
 
-/* The process's CPU time since the start that is neither the target's known threads' nor Frida's nor ours. */
+/* The process's CPU time since the start that is neither the target's known threads' nor Frida's nor ours. Its clock is
+ * read first: what threads use while theirs are read must not look like that of threads nobody knows. */
 static u64 unseen_measure(struct agent *a)
 {
-    u64 process_ns, known_ns;
+    u64 process_ns = (u64)clock_ns_sigsafe(2 /* CLOCK_PROCESS_CPUTIME_ID */), known_ns = 0;
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
-        i64 cpu_ns = slot->tid && slot->owner == OWNER_INJECTED ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
-        if (cpu_ns > (i64)slot->cpu_seen_ns) {
+        i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
+        if (cpu_ns <= (i64)slot->cpu_seen_ns)
+            continue;
+        if (slot->owner == OWNER_INJECTED) {
             a->injected_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
             slot->cpu_seen_ns = (u64)cpu_ns;
+        } else {
+            known_ns += (u64)cpu_ns - slot->cpu_seen_ns; /* the next look will take it */
         }
     }
-    known_ns = a->target_cpu_ns + a->injected_cpu_ns;
+    known_ns += a->target_cpu_ns + a->injected_cpu_ns;
     if (a->sampler_tid) {
         i64 own_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->sampler_tid));
         a->ring->counters[COUNTER_SAMPLER_CPU_NS] = own_ns > 0 ? (u64)own_ns : a->ring->counters[COUNTER_SAMPLER_CPU_NS];
     }
     known_ns += a->ring->counters[COUNTER_SAMPLER_CPU_NS] + a->process_cpu_start_ns;
-    process_ns = (u64)clock_ns_sigsafe(2 /* CLOCK_PROCESS_CPUTIME_ID */);
     return process_ns > known_ns ? process_ns - known_ns : 0;
 }
 

@@ -56,7 +56,8 @@ def _check_kernel_thread(name: str, target: Target) -> Finding:
     return Finding(name, Severity.OK, "a user process")
 
 
-def _check_zombie(name: str, target: Target) -> Finding:
+def check_zombie(name: str, target: Target) -> Finding:
+    """Has it exited, or its main thread?"""
     status = target.status
     if status.state in "ZX":
         if status.threads > 1:
@@ -326,13 +327,30 @@ def _check_other_agent(name: str, target: Target) -> Finding:
                 f"wait for its end, or end it: kill -INT {first}",
             )
     if any(AGENT_NAME in mapping.path for mapping in target.mappings()):
-        return Finding(
-            name,
-            Severity.WARNING,
-            f"{target.subject} already holds a Frida agent: another flametap or Frida tool",
-            "results are cleaner with one tool at a time",
-        )
+        message = f"{target.subject} already holds a Frida agent: another flametap or Frida tool"
+        hint = "end that one first: of two, the first to leave takes the process along"
+        if _runs_scripts(target):
+            return Finding(
+                name,
+                Severity.REFUSAL,
+                message,
+                f"{hint}; if it never leaves: --force",
+                CannotAttachError(message, f"{hint}; if it never leaves: --force"),
+                can_be_forced=True,
+            )
+        return Finding(name, Severity.WARNING, message, hint)
     return Finding(name, Severity.OK, "no other Frida agent")
+
+
+def _runs_scripts(target: Target) -> bool:
+    """Has it a thread of Frida's that runs scripts? A forked child has its parent's mappings, but
+    not its threads.
+    """
+    for tid in procfs.list_tasks(target.pid, target.proc):
+        with contextlib.suppress(*procfs.GONE):
+            if procfs.read_task_name(target.pid, tid, target.proc) == "gum-js-loop":
+                return True
+    return False
 
 
 def _users_of_ring(target: Target) -> Iterator[int]:
@@ -356,7 +374,7 @@ def _users_of_ring(target: Target) -> Iterator[int]:
 CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("process", _check_self, True),
     ("kernel thread", _check_kernel_thread, True),
-    ("zombie", _check_zombie, True),
+    ("zombie", check_zombie, True),
     ("debugger", _check_tracer, False),
     ("frozen", _check_frozen, False),
     ("stopped", _check_state, False),

@@ -68,8 +68,10 @@ class Handshake:
             when called again.
         """
         taken: list[int] = []
-        for fd, _ in sorted(_unix_sockets() - self._sockets_before):
+        for fd, inode in sorted(_unix_sockets() - self._sockets_before):
             with contextlib.suppress(OSError):
+                if os.fstat(fd).st_ino != inode:
+                    continue
                 taken.append(os.dup(fd))
                 nobody, ended = socket.socketpair()
                 with nobody, ended:

@@ -7,6 +7,7 @@ One ``Injector`` is one attach: ``attach``, ``start``, ``stop``, ``detach``, ``c
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -23,6 +24,10 @@ from flametap.ring import Ring
 MAX_PACKET_BYTES = 1 << 16
 # It ends when Frida does, which takes some milliseconds, and 5 s at the most.
 EXIT_TIMEOUT_S = 6.0
+# Longer than any call takes. Then it was stopped, or a thread of the target is frozen in the middle
+# of a call: it lets go when it can, without us.
+ANSWER_TIMEOUT_S = 120.0
+FIRST_OWN_DESCRIPTOR = 3
 
 
 def spawn(link: socket.socket, pid: int) -> subprocess.Popen[bytes] | None:
@@ -65,14 +70,18 @@ class Injector:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
         try:
-            self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._link, theirs = (_above_standard(end) for end in pair)
             with theirs:
                 self._process = spawn(theirs, self.pid)
-        except OSError as error:
+            threading.Thread(target=self._receive, daemon=True, name="flametap-injector").start()
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread
+            if self._link is not None:
+                self._link.close()
+                self._link = None
             raise AttachFailedError(
-                f"no process to attach from: {error.strerror}", "free memory or raise ulimit -u"
+                f"no process to attach from: {error}", "free memory or raise ulimit -u"
             ) from error
-        threading.Thread(target=self._receive, daemon=True, name="flametap-injector").start()
         self._ask("attach", rate_hz)
         try:
             size_bytes = os.fstat(self._ring_descriptor).st_size
@@ -144,7 +153,9 @@ class Injector:
                 self._link.send(json.dumps(request).encode())
             except OSError as error:
                 raise _lost() from error
-            self._changed.wait_for(lambda: number in self._answers or self._is_lost)
+            self._changed.wait_for(
+                lambda: number in self._answers or self._is_lost, ANSWER_TIMEOUT_S
+            )
             said = self._answers.pop(number, None)
         if said is None:
             raise _lost()
@@ -162,8 +173,9 @@ class Injector:
                     break
                 said = json.loads(packet)
                 with self._changed:
-                    if descriptors:
-                        self._ring_descriptor = descriptors[0]
+                    for descriptor in descriptors:
+                        os.set_inheritable(descriptor, False)
+                        self._ring_descriptor = descriptor
                     if "id" in said:
                         self._answers[said["id"]] = said
                         self._changed.notify_all()
@@ -179,6 +191,14 @@ class Injector:
         if not self.ended.is_set() and not self.end_reason:
             self.end_reason = reason
         self.ended.set()
+
+
+def _above_standard(end: socket.socket) -> socket.socket:
+    """The same where no standard stream belongs: those may be closed, and are opened for others."""
+    with end:
+        return socket.socket(
+            fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_OWN_DESCRIPTOR)
+        )
 
 
 def _lost() -> AttachFailedError:

@@ -16,7 +16,9 @@ Packets with one JSON object each (unix(7), SOCK_SEQPACKET):
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import queue
 import signal
 import socket
@@ -24,7 +26,8 @@ import threading
 import time
 from typing import Any
 
-from flametap.errors import AttachFailedError, FlametapError
+from flametap import procfs
+from flametap.errors import AttachFailedError, CannotAttachError, FlametapError
 from flametap.session import Session
 
 MAX_PACKET_BYTES = 1 << 16
@@ -33,6 +36,8 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What an attach takes when nothing is wrong. Whoever wants to leave does not wait for more.
 PATIENCE_S = 2.0
 REASON_TIMEOUT_S = 0.5
+# Another one may just be leaving.
+CLAIM_TIMEOUT_S = 2.0
 
 
 def main(descriptor: int, pid: int) -> None:
@@ -46,11 +51,12 @@ def main(descriptor: int, pid: int) -> None:
 def serve(link: socket.socket, pid: int) -> None:
     """See the module."""
     session = Session(pid)
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(link, session, requests), daemon=True).start()
     try:
         while (request := requests.get()) is not None:
-            answer, descriptors = _answer(session, request)
+            answer, descriptors = _answer(session, request, claim)
             with contextlib.suppress(OSError):
                 socket.send_fds(link, [json.dumps(answer).encode()], descriptors)
             if descriptors:
@@ -59,27 +65,66 @@ def serve(link: socket.socket, pid: int) -> None:
         if not session.ended.is_set():
             session.stop()
         session.close()
+        claim.close()
 
 
 def _receive(
     link: socket.socket, session: Session, requests: queue.SimpleQueue[dict[str, Any] | None]
 ) -> None:
-    with contextlib.suppress(OSError):
+    try:
         while packet := link.recv(MAX_PACKET_BYTES):
             request = json.loads(packet)
             requests.put(request)
             if request["call"] == "detach" and not session.ended.wait(PATIENCE_S):
                 session.give_up()
-    requests.put(None)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # nobody we know is at the other end
+    finally:
+        requests.put(None)
 
 
-def _answer(session: Session, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+def _claim(claim: socket.socket, pid: int) -> None:
+    """Takes a process for us alone: a name that goes with its owner (unix(7), abstract).
+
+    Two of Frida's agents with scripts in one process do not bear each other: when the older one
+    leaves, the process aborts.
+
+    Raises:
+        CannotAttachError: somebody else has it, and keeps it.
+    """
+    space = os.stat(f"/proc/{pid}/ns/pid").st_ino
+    own_pid = procfs.read_status(pid).own_pid
+    name = f"\0flametap-{space}-{own_pid}-{procfs.read_start_ticks(pid)}"
+    deadline = time.monotonic() + CLAIM_TIMEOUT_S
+    while True:
+        try:
+            claim.bind(name)
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                raise CannotAttachError(
+                    f"process {pid} is already recorded by flametap", "wait for its end"
+                ) from error
+        time.sleep(CLAIM_TIMEOUT_S / 100)
+
+
+def _answer(
+    session: Session, request: dict[str, Any], claim: socket.socket
+) -> tuple[dict[str, Any], list[int]]:
     try:
         if request["call"] not in CALLS:
             raise AttachFailedError(f"no such call: {request['call']}")
+        if request["call"] == "attach":
+            _claim(claim, session.pid)
         answer = getattr(session, request["call"])(*request["arguments"])
     except FlametapError as error:
         said = [type(error).__name__, error.message, error.hint]
+        return {"id": request["id"], "error": said}, []
+    except procfs.GONE:
+        said = ["NoSuchProcessError", f"process {session.pid} has exited", ""]
+        return {"id": request["id"], "error": said}, []
+    except Exception as error:  # whatever it is, the one who asked must hear of it
+        said = ["AttachFailedError", f"{type(error).__name__}: {error}", "the target goes on"]
         return {"id": request["id"], "error": said}, []
     if request["call"] == "attach":
         return {"id": request["id"], "answer": None}, [answer]

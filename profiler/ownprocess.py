@@ -1,9 +1,9 @@
 """Processes of our own for work that must not be done, or must not end, with this one: a module of
 flametap in a fresh interpreter.
 
-They see nothing of the environment and the current folder; what we import is what they import,
-however flametap was installed. Each is a session of its own, so that Ctrl-C in the terminal does
-not reach it.
+They see nothing of Python's environment variables and the current folder; what we import is what
+they import, however flametap was installed. Each is a session of its own, so that Ctrl-C in the
+terminal does not reach it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def start(
     """
     return subprocess.Popen(
         [
-            *(sys.executable or "python3", "-I", "-c", BOOT),
+            # Not -I: where we were installed for one user, that user's site is where things are.
+            *(sys.executable or "python3", "-E", "-c", BOOT),
             json.dumps([_PACKAGE, sys.path, module, arguments]),
         ],
         stdin=subprocess.DEVNULL,

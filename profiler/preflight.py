@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def findings(pid: int, *, proc: str = procfs.PROC, quick: bool = False) -> Itera
             if is_final and finding.severity is Severity.REFUSAL:
                 return
     except procfs.GONE:
-        yield _final(_gone(pid))
+        yield _final(_ended(pid, proc))
     except PermissionError:
         # The process changed its user between two checks.
         yield _final(PermissionRefusedError(f"cannot attach to process {pid}: access denied"))
@@ -134,6 +135,18 @@ def _missing(pid: int, proc: str) -> FlametapError:
     return NoSuchProcessError(
         f"there is no process {pid}", "`flametap ps` lists the processes that can be attached to"
     )
+
+
+def _ended(pid: int, proc: str) -> FlametapError:
+    """Why a process that was there a moment ago has no files any more: it may be its main thread
+    alone that has exited since.
+    """
+    with contextlib.suppress(*procfs.GONE, NoSuchProcessError):
+        try:
+            checks.check_zombie("zombie", _find(pid, proc))
+        except CannotAttachError as error:
+            return error
+    return _gone(pid)
 
 
 def _gone(pid: int) -> NoSuchProcessError:

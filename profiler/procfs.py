@@ -147,6 +147,11 @@ def is_kernel_thread(pid: int, proc: str = PROC) -> bool:
     return bool(int(fields[6]) & PF_KTHREAD)
 
 
+def read_task_name(pid: int, tid: int, proc: str = PROC) -> str:
+    """What a thread is called: up to 15 bytes."""
+    return _read(f"{proc}/{pid}/task/{tid}/comm").rstrip("\n")
+
+
 def read_command(pid: int, proc: str = PROC) -> str:
     """The command line as one printable line, or ``[name]`` for a process without one."""
     command = _read(f"{proc}/{pid}/cmdline").replace("\0", " ").strip()

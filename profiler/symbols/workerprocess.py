@@ -86,11 +86,7 @@ class Worker:
         """Ends the process for good, also in the middle of a file."""
         with self._lock:
             self._closed = True
-            process = self._process
-        if process is not None:
-            process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_EXIT_TIMEOUT_S)
+        self._end()
 
     def _connect(self) -> socket.socket:
         with self._lock:

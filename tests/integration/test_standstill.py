@@ -156,3 +156,13 @@ def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path:
         run.interrupt()
         run.result(END_S).assert_saved()
     assert_goes_on(target, before)
+
+
+def test_of_two_recordings_begun_at_once_one_is_refused(start: Start, tmp_path: Path) -> None:
+    target = start("ratio")
+    before = receipt.take(target.pid)
+    with recording(target, tmp_path, 3) as one, recording(target, tmp_path, 3) as other:
+        results = [one.result(END_S), other.result(END_S)]
+    assert sorted(result.exit_code for result in results) == [0, 5], results
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=15) == []
+    target.finish()

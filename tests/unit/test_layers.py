@@ -95,7 +95,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
         *("caretaker", "ends"),
     ),
-    "injectorprocess": (*LOW, "session"),
+    "injectorprocess": (*LOW, "procfs", "session"),
     "injector": (*WIRE, "ends", "ownprocess"),
     "heartbeat": ("abi", "ring"),
     "capture": (*STORE, *TARGET, "symbols", "injector", "ends", "heartbeat", "launch", *CODE),
