@@ -186,7 +186,7 @@ class Session:
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
             try:
-                self._session = self._inject(self._is_hopeless)
+                self._session = self._inject()
                 self._session.on("detached", self._on_detached)
                 threading.Thread(target=leftovers.remove, daemon=True).start()
                 load = functools.partial(self._load, rate_hz)
@@ -211,7 +211,7 @@ class Session:
         assert self._handshake is not None
         return self._handshake.is_stuck() or self._is_given_up.is_set()
 
-    def _inject(self, is_stuck: Callable[[], bool]) -> Any:
+    def _inject(self) -> Any:
         """Have Frida inject its agent; returns Frida's session."""
         cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
 
@@ -220,7 +220,7 @@ class Session:
                 return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
 
         try:
-            return bounded(attach, ATTACH_TIMEOUT_S, "attach", is_stuck)
+            return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless)
         except BaseException:
             self._leave_standing()
             cancellable.cancel()
