@@ -25,8 +25,13 @@ LOOKS = 20
 
 
 def start(pid: int, descriptors: Sequence[int]) -> None:
-    """Starts a caretaker for a process, with descriptors of ours that it is to hold open."""
-    start_process("flametap.caretaker", pid, descriptors=descriptors).wait()
+    """Starts a caretaker for a process, with descriptors of ours that it is to hold open.
+
+    Raises:
+        OSError: no process can be had.
+    """
+    if start_process("flametap.caretaker", pid, descriptors=descriptors).wait():
+        raise OSError("the caretaker could not start")
 
 
 def main(pid: int) -> None:

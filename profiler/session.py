@@ -222,8 +222,10 @@ class Session:
         try:
             return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless)
         except BaseException:
-            self._leave_standing()
-            cancellable.cancel()
+            try:
+                self._leave_standing()
+            finally:
+                cancellable.cancel()
             raise
 
     def start(self) -> None:
@@ -304,10 +306,14 @@ class Session:
         """
         if self._handshake is not None and Standstill(self.pid, patience=1).lasts():
             descriptors = self._handshake.take_over()
-            if descriptors:
-                caretaker.start(self.pid, descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
+            try:
+                if descriptors:
+                    caretaker.start(self.pid, descriptors)
+            except OSError:  # no process to be had: this one stays instead
+                caretaker.wait_until_it_goes_on(self.pid)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
 
     def close(self) -> None:
         """Detach if that has not happened, and close the ring's descriptor."""

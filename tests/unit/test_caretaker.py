@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
 
+import pytest
+
 from flametap import caretaker
 from flametap.handshake import Handshake
+from flametap.session import Session
 from running import wait_until
 
 
@@ -44,6 +48,36 @@ def test_line_is_kept_until_a_stopped_process_has_gone_on_for_a_while() -> None:
                 _assert_open(theirs)
                 process.send_signal(signal.SIGCONT)
                 theirs.settimeout(30)
+                assert theirs.recv(1) == b""
+        finally:
+            process.kill()
+
+
+def test_session_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(pid: int, descriptors: list[int]) -> None:
+        raise BlockingIOError(errno.EAGAIN, "no process")
+
+    opened: list[bool] = []
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            process.send_signal(signal.SIGSTOP)
+            wait_until(lambda: _state(process.pid) == "T", "the stop")
+            session = Session(process.pid)
+            early, theirs = socket.socketpair()
+            session._handshake = Handshake(process.pid)
+            with early.dup(), theirs:
+                early.close()
+                theirs.settimeout(0.1)
+                monkeypatch.setattr(caretaker, "start", refuse)
+                monkeypatch.setattr(
+                    caretaker,
+                    "wait_until_it_goes_on",
+                    lambda pid: opened.append(_assert_open(theirs) is None),
+                )
+                session._leave_standing()
+                assert opened == [True]
                 assert theirs.recv(1) == b""
         finally:
             process.kill()
