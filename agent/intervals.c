@@ -103,6 +103,14 @@ static void intervals_send_open(struct agent *a)
     }
 }
 
+/* The thread runs, and no stack of it is to be had. */
+static void interval_observe_unattributed(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, slot->cpu_carry_ns);
+    interval_observe(a, slot, now_ns, slot->cpu_carry_ns, 0, STATE_RUNNING, -1, 0);
+    slot->cpu_carry_ns = 0;
+}
+
 /* CPU time without wall time, on a thread that has no open interval; on trace 0 it counts as unattributed. */
 static void interval_send_cpu(struct agent *a, struct thread_slot *slot, u64 t0_ns, u64 cpu_ns, u32 trace_id)
 {

@@ -126,6 +126,8 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
         if (slot->signals_blocked != BLOCKED_FOR_GOOD && ++slot->late_ticks % BLOCKED_RECHECK_TICKS == 0)
             slot->signals_blocked = thread_blocks_signal(a, slot->tid);
+        if (!slot->last_run_trace)
+            interval_observe_unattributed(a, slot, now_ns);
         return;
     }
     /* A thread that waits for signals (sigwait, ppoll with a mask) is shown with the mask it waits with: what it blocks
@@ -237,6 +239,8 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
     slot->ran_since_name |= ran;
+    if (ran && slot->open.state == STATE_RUNNING)
+        slot->open.dirty = 1;             /* it may be a while until a stack comes for this time, or never */
     if (signal_is_under_way(slot)) {
         signal_overdue(a, slot, ran);
     } else if (ran || !slot->open.state) {

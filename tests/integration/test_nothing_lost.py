@@ -44,6 +44,18 @@ def test_what_was_sampled_before_the_end_is_there(start: Start, end: str) -> Non
         assert capture.profile.total_ns(Clock.CPU) > 0.85 * used_ns
 
 
+@pytest.mark.parametrize("blocks_from_percent", ["0", "25"])
+def test_cpu_time_that_meets_no_stack_is_told_all_along(
+    start: Start, blocks_from_percent: str
+) -> None:
+    target = start("ending", "400", "kill", blocks_from_percent)
+    with capturing(target.pid, rate_hz=100) as capture:
+        target.say("go", 30)
+        used_ns = _used_ns(target.lines)
+        assert capture.wait(30)
+        assert capture.profile.total_ns(Clock.CPU) > 0.85 * used_ns
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_command_that_lives_for_50_ms(builder: Builder, tmp_path: Path, end: str) -> None:
     out = tmp_path / "out.folded"
