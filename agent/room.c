@@ -19,6 +19,9 @@
 #define ROOM_MARGIN_BYTES 4096            /* what the thread may use on top of what it was seen to use */
 #define ALTERNATE_REREAD_NS 250000000ULL
 #define QUIET_LOOKS 100                   /* at a thread that was never seen in a handler on an alternate stack */
+/* SIGHUP 1, SIGINT 2, SIGQUIT 3, SIGTERM 15: somebody asks the program to end or to begin anew. Every Python
+ * program has such a handler: for SIGINT, and CPython lets all of them run on alternate stacks. */
+#define SELDOM_SIGNALS (1ULL << 0 | 1ULL << 1 | 1ULL << 2 | 1ULL << 14)
 #define AUXV_MINSIGSTKSZ 51
 
 enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO_SMALL = 3 };
@@ -124,7 +127,8 @@ static u64 alternate_bytes_needed(const struct agent *a)
 /*
  * The target has handlers that run on alternate stacks, and how large this thread's is only its first signal will tell.
  * Its mask tells when such a handler is at work: a thread that is ever seen so gets no signal, and one that is not only
- * after a while, unless other threads had large ones. Then to be met in a handler is as good as impossible.
+ * after a while, unless other threads had large ones. Then to be met in a handler is as good as impossible. Where the
+ * handlers are for signals that hardly ever come, it is so from the first look on.
  */
 static void room_watch(struct agent *a, struct thread_slot *slot)
 {
@@ -135,6 +139,11 @@ static void room_watch(struct agent *a, struct thread_slot *slot)
     slot->quiet_looks++;
     if (signals.blocked & a->alternate_handlers)
         slot->room = ROOM_TOO_SMALL;
+}
+
+static u32 is_unlikely_in_handler(const struct agent *a, const struct thread_slot *slot)
+{
+    return slot->quiet_looks > (a->alternate_handlers & ~SELDOM_SIGNALS ? QUIET_LOOKS : 0);
 }
 
 /* May the thread get a signal now, as far as its stacks are known? */
@@ -155,6 +164,6 @@ static u32 has_room(struct agent *a, struct thread_slot *slot)
     if (!a->alternate_handlers)
         return 1;
     if (!slot->sp_seen)
-        return slot->quiet_looks > QUIET_LOOKS || a->alternate_smallest >= alternate_bytes_needed(a);
+        return is_unlikely_in_handler(a, slot) || a->alternate_smallest >= alternate_bytes_needed(a);
     return !slot->alternate_bytes || slot->alternate_bytes >= alternate_bytes_needed(a);
 }

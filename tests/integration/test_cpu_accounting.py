@@ -12,7 +12,7 @@ from flametap.capture import Capture
 from flametap.model import Clock
 from kernel import CpuLog, cpu_with_ended_ns
 from recording import capturing, doubts, record, stacks
-from running import Start, Target
+from running import Start, Target, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -86,6 +86,24 @@ def test_thread_that_blocks_all_signals_says_so_and_loses_no_cpu(start: Start) -
     assert seen.share("[unattributed]") >= 0.99, seen.heaviest()
     assert capture.status().counters["signal_blocked"] > 0
     target.finish()
+
+
+# CPython sets SA_ONSTACK on each handler, and almost no thread of it has an alternate stack.
+WITH_HANDLER = """
+import signal
+signal.signal(signal.SIGINT, lambda number, frame: None)
+print("ready", flush=True)
+while True: sum(range(10000))
+"""
+
+
+def test_handler_for_a_signal_that_hardly_ever_comes_keeps_none_of_ours_off(
+    adopt: Callable[[Target], Target],
+) -> None:
+    target = adopt(Target([sys.executable, "-c", WITH_HANDLER]))
+    with capturing(target.pid, rate_hz=100) as capture:
+        wait_until(lambda: capture.status().counters.get("signals_handled", 0) > 0, "a signal")
+        assert capture.status().counters["small_stack"] == 0
 
 
 # One thread after another, each gone before it can be met twice.
