@@ -153,9 +153,13 @@ class Injector:
                 self._link.send(json.dumps(request).encode())
             except OSError as error:
                 raise _lost() from error
-            self._changed.wait_for(
+            if not self._changed.wait_for(
                 lambda: number in self._answers or self._is_lost, ANSWER_TIMEOUT_S
-            )
+            ):
+                raise AttachFailedError(
+                    f"the process that attaches did not answer within {ANSWER_TIMEOUT_S:g} s",
+                    "it lets go when it can: is it, or a thread of the target, stopped or frozen?",
+                )
             said = self._answers.pop(number, None)
         if said is None:
             raise _lost()

@@ -68,10 +68,14 @@ class Launched:
         self._child.returncode = code
         return 128 - code if code < 0 else code
 
+    def kill(self) -> None:
+        """Kill the program. Nothing happens once it was waited for."""
+        with contextlib.suppress(ProcessLookupError):
+            self._child.send_signal(signal.SIGKILL)
+
     def terminate(self) -> None:
         """Kill the program and reap it."""
-        with contextlib.suppress(ProcessLookupError):
-            self._child.kill()
+        self.kill()
         self._child.wait()
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from flametap.capture import Capture
 
 # Half an attach would leave code in the target that waits for us for ever.
-ATTACHING_REPLY = "waiting for the attach to end, so that the process is left clean\n"
+ATTACHING_REPLY = (
+    "waiting for the attach to end, so that the process is left clean; a third one does not wait\n"
+)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -27,7 +28,7 @@ from flametap.cli.options import (
 from flametap.cli.outputs import Output, plan
 from flametap.cli.progress import Progress
 from flametap.cli.recording import POLL_S, What, finish, watch
-from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts, leave
 from flametap.cli.verify import verified
 from flametap.errors import FlametapError, NoSamplesError, UsageError
 from flametap.model import Clock
@@ -198,6 +199,7 @@ def _record_command(
         is_taken = any(output.path == "-" for output in outputs)
         launched = launch(command, stdout=sys.stderr.fileno() if is_taken else None)
         until_released.callback(launched.terminate)
+        interrupts.last_resort = functools.partial(_leave_with, launched)
         try:
             with (
                 verified(launched.pid, progress, how) as verification,
@@ -223,12 +225,18 @@ def _record_command(
     return exit_code
 
 
+def _leave_with(launched: Launched) -> None:
+    launched.kill()
+    leave()
+
+
 def _outlive(launched: Launched, interrupts: Interrupts, progress: Progress) -> int:
     """Waits for the program to end and returns its exit code.
 
     Signals to us are passed on to it, also the one that ended the recording. Ctrl-C in a terminal
     has reached it without us; at the third one it is killed.
     """
+    interrupts.last_resort = launched.kill
     exit_codes: list[int] = []
     waiter = threading.Thread(target=lambda: exit_codes.append(launched.wait()), daemon=True)
     waiter.start()
@@ -236,9 +244,7 @@ def _outlive(launched: Launched, interrupts: Interrupts, progress: Progress) -> 
     while waiter.is_alive():
         if interrupts.count > passed_on:
             passed_on = interrupts.count
-            if passed_on >= 3:
-                launched.terminate()
-            elif interrupts.last is not signal.SIGINT:
+            if interrupts.last is not signal.SIGINT:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(launched.pid, interrupts.last)
         waiter.join(POLL_S)

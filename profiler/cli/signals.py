@@ -1,8 +1,11 @@
-"""SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for a quick one.
+"""SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for a quick one,
+and the third ends us on the spot.
 
-Handlers only count and wake: what to do is decided by the command, at a place where it is safe for
-the target. Python runs handlers on the main thread, between two of its instructions, so the main
-thread must not stay in C code for long.
+Before the third, handlers only count and wake: what to do is decided by the command. Whenever we
+vanish, it is safe for the target (``flametap.injectorprocess``).
+
+Python runs handlers on the main thread, between two of its instructions, so the main thread must
+not stay in C code for long.
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_CODE = 130  # what shells give for a command that Ctrl-C ended
+LEAVE_AT = 3
+LEFT = b"\nleft without saving; the process is let go behind us\n"
 
 
 @contextlib.contextmanager
@@ -40,10 +45,22 @@ class Interrupted(Exception):
     """The user ended the command before there was anything to save."""
 
 
+def leave() -> None:
+    """Ends this process now, whatever it waits for."""
+    with contextlib.suppress(OSError):
+        os.write(2, LEFT)
+    os._exit(EXIT_CODE)
+
+
 class Interrupts:
-    """Counts the signals while the block runs; afterwards the former handlers are back."""
+    """Counts the signals while the block runs; afterwards the former handlers are back.
+
+    Attributes:
+        last_resort: called in the handler of the third signal, and of each one after it.
+    """
 
     def __init__(self) -> None:
+        self.last_resort: Callable[[], None] = leave
         self.count = 0
         self.last = signal.SIGINT  # the latest one
         self._reply = ""
@@ -94,3 +111,5 @@ class Interrupts:
             # Past Python's buffers, which are not reentrant.
             with contextlib.suppress(OSError):
                 os.write(2, self._reply.encode())
+        if self.count >= LEAVE_AT:
+            self.last_resort()

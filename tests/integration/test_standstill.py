@@ -166,3 +166,36 @@ def test_of_two_recordings_begun_at_once_one_is_refused(start: Start, tmp_path: 
     assert sorted(result.exit_code for result in results) == [0, 5], results
     assert receipt.harm_after_settling(target.pid, before, timeout_s=15) == []
     target.finish()
+
+
+def injectors_of(pid: int) -> list[int]:
+    """The processes that attach for a profiler."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(child)
+        for child in children
+        if "injectorprocess" in Path(f"/proc/{child}/cmdline").read_text()
+    ]
+
+
+def test_third_ctrl_c_waits_for_nobody(start: Start, tmp_path: Path) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    with recording(target, tmp_path, duration_s=60) as run:
+        wait_until(lambda: is_sampled(target.pid), "the agent in the target", 30)
+        (injector,) = injectors_of(run.process.pid)
+        os.kill(injector, signal.SIGSTOP)
+        try:
+
+            def has_left() -> bool:
+                if run.process.poll() is None:
+                    run.interrupt()
+                return run.process.poll() is not None
+
+            wait_until(has_left, "the end after three signals", 20)
+        finally:
+            os.kill(injector, signal.SIGCONT)
+        result = run.result()
+        assert (result.exit_code, result.stdout) == (130, ""), result.stderr
+        assert "left without saving" in result.stderr
+    assert_goes_on(target, before)

@@ -1,10 +1,10 @@
-"""Ctrl-Z while the target waits for us."""
+"""Ctrl-C, counted; Ctrl-Z while the target waits for us."""
 
 from __future__ import annotations
 
 import signal
 
-from flametap.cli.signals import not_suspended
+from flametap.cli.signals import Interrupts, not_suspended
 
 
 def test_ctrl_z_waits_for_the_end_of_the_block() -> None:
@@ -20,3 +20,15 @@ def test_ctrl_z_waits_for_the_end_of_the_block() -> None:
         assert stops == [signal.SIGTSTP]
     finally:
         signal.signal(signal.SIGTSTP, former)
+
+
+def test_third_ctrl_c_does_not_wait_for_the_command() -> None:
+    left: list[int] = []
+    with Interrupts() as interrupts:
+        interrupts.last_resort = lambda: left.append(interrupts.count)
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts.stop
+        assert left == []
+        signal.raise_signal(signal.SIGTERM)
+        assert left == [3]
