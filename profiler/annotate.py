@@ -21,11 +21,14 @@ from flametap.symbols.table import FramePool, SymbolTable
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]
 
+_LINE_BITS = 31  # the table's lines are below 2^31
+
 
 @dataclass(frozen=True, eq=False)
 class LineWeights:
-    """The lines of one function that weigh anything, ascending, in columns."""
+    """The lines of one function that weigh anything, by file and line, in columns."""
 
+    line_file: Int64s  # number of SymbolTable.line_files; 0, the function's own, comes first
     line: Int64s  # 0: not known
     self_ns: Int64s
     total_ns: Int64s
@@ -54,23 +57,24 @@ def line_weights(
         function_ids: the table's ids of the function.
     """
     pool = table.pool(weights.trie.n_addresses)
-    address, line, is_last = _occurrences(pool, function_ids)
+    address, place, is_last = _occurrences(pool, function_ids)
     order = np.argsort(address, kind="stable")
     nodes, row = _nodes_at(weights, address[order])
-    lost_nodes, lost_lines = _lost(pool, weights, function_ids)
+    lost_nodes, lost_places = _lost(pool, weights, function_ids)
     nodes = np.concatenate((nodes, lost_nodes))
-    lines, key = np.unique(np.concatenate((line[order][row], lost_lines)), return_inverse=True)
+    found, key = np.unique(np.concatenate((place[order][row], lost_places)), return_inverse=True)
     # A function may be inlined into itself.
-    pairs = np.unique(nodes * (len(lines) + 1) + key)
-    totals = weights.sum_outermost(pairs % (len(lines) + 1), pairs // (len(lines) + 1), len(lines))
+    pairs = np.unique(nodes * (len(found) + 1) + key)
+    totals = weights.sum_outermost(pairs % (len(found) + 1), pairs // (len(found) + 1), len(found))
     whole = np.unique(nodes)
     total = weights.sum_outermost(np.zeros(len(whole), np.int64), whole, 1)
 
-    own = np.zeros(len(lines), np.int64)
+    own = np.zeros(len(found), np.int64)
     own_of = _by_address(weights, weights.self_ns)[address[is_last]]
     weighs = own_of > 0
-    np.add.at(own, np.searchsorted(lines, line[is_last][weighs]), own_of[weighs])
-    return LineWeights(lines.astype(np.int64), own, totals, int(own.sum()), int(total[0]))
+    np.add.at(own, np.searchsorted(found, place[is_last][weighs]), own_of[weighs])
+    file, line = found >> _LINE_BITS, found & ((1 << _LINE_BITS) - 1)
+    return LineWeights(file, line, own, totals, int(own.sum()), int(total[0]))
 
 
 def places(
@@ -112,8 +116,8 @@ def address_weights(
 def _occurrences(
     pool: FramePool, function_ids: Sequence[int]
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Where a function is among the frames of addresses: address id, line, and whether it is the
-    innermost frame there.
+    """Where a function is among the frames of addresses: address id, place in the source (see
+    :func:`_places_of`), and whether it is the innermost frame there.
     """
     count = np.array(pool.count, np.int64)
     address = np.repeat(np.arange(len(count)), count)
@@ -122,8 +126,13 @@ def _occurrences(
     at = np.array(pool.first, np.int64)[address] + step
     found = np.isin(np.array(pool.functions), np.array(function_ids, np.int64))[at]
     address, step = address[found], step[found]
-    line = np.array(pool.lines, np.int64)[at[found]]
-    return address, line, step == count[address] - 1
+    return address, _places_of(pool, at[found]), step == count[address] - 1
+
+
+def _places_of(pool: FramePool, at: Int64s) -> Int64s:
+    """File and line of frames of the pool as one number."""
+    files, lines = np.array(pool.line_files, np.int64)[at], np.array(pool.lines, np.int64)[at]
+    return files << _LINE_BITS | lines
 
 
 def _by_address(weights: NodeWeights, weight: Int64s) -> Int64s:
@@ -145,21 +154,21 @@ def _nodes_at(weights: NodeWeights, address: Int64s) -> tuple[Int64s, Int64s]:
 def _lost(
     pool: FramePool, weights: NodeWeights, function_ids: Sequence[int]
 ) -> tuple[Int64s, Int64s]:
-    """Where a function left no frame above a node with weight: nodes and lines."""
+    """Where a function left no frame above a node with weight: nodes and places in the source."""
     count = np.array(pool.lost_count, np.int64)
     which = np.repeat(np.arange(len(count)), count)
     step = np.arange(len(which)) - (np.cumsum(count) - count)[which]
     at = np.array(pool.lost_first, np.int64)[which] + step
     found = np.isin(np.array(pool.functions)[at], np.array(function_ids, np.int64))
-    line = np.array(pool.lines, np.int64)[at[found]]
-    if not len(line):
-        return line, line
+    place = _places_of(pool, at[found])
+    if not len(place):
+        return place, place
     trie = weights.trie
     address = trie.address.astype(np.int64)
     above = address[trie.parent]  # of the root: of the last node, with -1 below it
     pair = np.where((above >= 0) & (address >= 0), above << 32 | address, -1)
     nodes, row = _nodes_where(weights, pair, np.array(pool.lost_pairs, np.int64)[which[found]])
-    return nodes, line[row]
+    return nodes, place[row]
 
 
 def _nodes_where(weights: NodeWeights, of_node: Int64s, wanted: Int64s) -> tuple[Int64s, Int64s]:

@@ -29,6 +29,7 @@ class SymbolReport:
 class SourceLine:
     """A line of a source file."""
 
+    file: str  # "" if not known
     line: int  # 0: weight whose line is not known
     self_ns: int
     total_ns: int
@@ -37,9 +38,11 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class AnnotatedSource:
-    """The lines of one function, ascending; where numbers leave a gap, lines were left out."""
+    """The lines of one function, by file, ascending; where numbers leave a gap, lines were left
+    out. The function's own file comes first; code taken in by #include is in others.
+    """
 
-    file: str
+    file: str  # the function's own
     self_ns: int  # the function's: the sum over its lines
     total_ns: int
     whole_ns: int  # the whole profile

@@ -58,8 +58,10 @@ class CallTree:
     self_ns: Int64s  # [n]; weight that ends here, nanoseconds of the clock (or samples, see build)
     total_ns: Int64s  # [n]; self_ns plus the children's total_ns
     line: Int32s  # [n]; line of the heaviest address merged into the node, 0 if not known
+    line_file: Int32s  # [n]; index into line_files: where that line is; 0 for the function's file
     depth: Int32s  # [n]; 0 for the root
     functions: Sequence[Function]  # the symbol table's: ids stay, and not all occur in the tree
+    line_files: Sequence[str]  # the symbol table's, too; the first is ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class _Frames:
     parent: Int32s
     function: Int32s
     line: Int32s
+    line_file: Int32s
     depth: Int32s
     self_ns: Int64s
 
@@ -196,6 +199,7 @@ def _expand(
     n, n_pool = trie.n_addresses, len(pool.functions)
     pool_function = np.concatenate((pool.functions, np.array(extra, np.int32)))
     pool_line = np.concatenate((pool.lines, np.zeros(len(extra), np.int32)))
+    pool_file = np.concatenate((pool.line_files, np.zeros(len(extra), np.int32)))
     first_of = np.concatenate((pool.first, n_pool + np.arange(len(extra_counts), dtype=np.int32)))
     count_of = np.concatenate((pool.count, extra_counts))
     address = trie.address[places.node]
@@ -244,6 +248,7 @@ def _expand(
         parent=column(-1, above, last[call_place]),
         function=column(-1, pool_function[in_pool], call_function),
         line=column(0, pool_line[in_pool], np.zeros(len(call_at))),
+        line_file=column(0, pool_file[in_pool], np.zeros(len(call_at))),
         depth=column(
             0, depth_of_last[place] - count[place] + 1 + step, depth_of_last[call_place] + 1
         ),
@@ -293,10 +298,12 @@ def _merge(frames: _Frames, table: SymbolTable) -> CallTree:
     np.add.at(self_ns, merged, frames.self_ns)
     np.add.at(total_ns, merged, total_of_frame)
     heaviest, line, depth = np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.int32)
+    line_file = np.zeros(n, np.int32)
     has_line = frames.line > 0
     np.maximum.at(heaviest, merged[has_line], total_of_frame[has_line])
     is_heaviest = has_line & (total_of_frame == heaviest[merged])
     line[merged[is_heaviest]] = frames.line[is_heaviest]
+    line_file[merged[is_heaviest]] = frames.line_file[is_heaviest]
     depth[merged] = frames.depth
     return CallTree(
         parent=np.concatenate(parent).astype(np.int32),
@@ -304,8 +311,10 @@ def _merge(frames: _Frames, table: SymbolTable) -> CallTree:
         self_ns=self_ns,
         total_ns=total_ns,
         line=line,
+        line_file=line_file,
         depth=depth,
         functions=functions,
+        line_files=table.line_files,
     )
 
 

@@ -38,6 +38,7 @@ class Boxes:
     node: Ints  # index into the tree, -1 for a run of narrow ones
     function: Ints  # index into the tree's functions, -1 for the root and for runs
     line: Ints  # 0 if not known
+    line_file: Ints  # index into the tree's line_files, 0 for the function's own file
     parent: Ints  # index of another box, -1 for the root's
     row: Ints  # depth in the tree, 0 for the root
     x_ns: Ints  # left edge
@@ -204,6 +205,7 @@ def visible_boxes(
         node=node,
         function=np.where(is_run, -1, tree.function[node]),
         line=np.where(is_run, 0, tree.line[node]),
+        line_file=np.where(is_run, 0, tree.line_file[node]),
         self_ns=np.where(is_run, 0, tree.self_ns[node]),
         parent=np.concatenate([row.parent for row in rows]),
         row=np.concatenate(depths),

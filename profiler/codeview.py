@@ -20,13 +20,13 @@ from flametap.annotated import (
     AnnotatedSource,
     CodeRow,
     ModuleSymbols,
-    SourceLine,
     SymbolReport,
 )
 from flametap.coverage import ModuleShare, module_shares
 from flametap.model import Clock, Frame, FrameKind, Function, SymbolSource
 from flametap.nodeweights import NodeWeights, node_weights
 from flametap.profile import Profile
+from flametap.sourcelines import source_lines
 from flametap.symbols import Symbolizer
 from flametap.symbols.disassembly import Instruction, disassemble
 from flametap.symbols.objectfile import ObjectFile
@@ -34,8 +34,6 @@ from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.sourcetext import SourceText, read_source
 from flametap.symbols.table import JIT_MODULE, SymbolTable
 
-CONTEXT_LINES = 20  # shown around each line with weight
-MAX_LINES = 20_000
 # Decoded of one function: the interpreter loop of CPython has 60 kB, V8's largest builtins 100 kB.
 MAX_CODE_BYTES = 1 << 20
 MAX_ROWS = 20_000  # above it, only what lies around instructions with weight is shown
@@ -118,37 +116,22 @@ class CodeView:
         function, function_id = self._now(function, weights)
         found = line_weights(self._table, weights, [function_id])
         notes = [] if len(found.line) else [NOT_THERE]
-        text = self._text(function) if len(found.line) else SourceText(None)
-        own = dict(zip(found.line.tolist(), found.self_ns.tolist(), strict=True))
-        total = dict(zip(found.line.tolist(), found.total_ns.tolist(), strict=True))
-        wanted = set(own)
-        if text.lines is not None:
-            for line in own:
-                last = min(line + CONTEXT_LINES, len(text.lines))
-                wanted.update(range(max(1, line - CONTEXT_LINES), last + 1) if line else ())
-            if max(own) > len(text.lines):
-                notes.append("the file is shorter than when the program was built")
-        if len(wanted) > MAX_LINES:
-            notes.append(f"only the {MAX_LINES:,} heaviest lines are shown")
-            wanted = set(sorted(own, key=lambda line: -total[line])[:MAX_LINES])
-        notes += [text.note] if text.note else []
+        files = [function.file, *self._table.line_files[1:]]
+        rows, about = source_lines(found, files, lambda file: self._text(function, file))
         return AnnotatedSource(
             function.file,
             found.function_self_ns,
             found.function_total_ns,
             weights.sum_ns,
-            [
-                SourceLine(line, own.get(line, 0), total.get(line, 0), _line_of(text.lines, line))
-                for line in sorted(wanted)
-            ],
-            notes,
+            rows,
+            notes + about,
         )
 
-    def _text(self, function: Function) -> SourceText:
-        if not function.file:
+    def _text(self, function: Function, file: str) -> SourceText:
+        if not file:
             return SourceText(None, self._why_no_lines(function))
         roots = self._symbolizer.roots if self._symbolizer else ("",)
-        return read_source(function.file, roots, self._built_ns(function))
+        return read_source(file, roots, self._built_ns(function))
 
     def _why_no_lines(self, function: Function) -> str:
         sources = self._symbolizer.sources() if self._symbolizer else []
@@ -324,11 +307,7 @@ def _code_row(
         instruction.target,
         self_ns,
         total_ns,
-        innermost.function.file,
+        innermost.file,
         innermost.line,
         innermost.function.name if len(frames) > 1 else "",
     )
-
-
-def _line_of(lines: list[str] | None, line: int) -> str | None:
-    return lines[line - 1] if lines is not None and 0 < line <= len(lines) else None

@@ -103,7 +103,7 @@ class FrameKind(str, Enum):
 
 @dataclass(frozen=True)
 class Function:
-    """What boxes are merged by: everything but the line."""
+    """What boxes are merged by: everything but the line and the file that this is in."""
 
     name: str  # short, demangled: no parameters, no return type
     module: str  # file name of the module, "[jit]" for code outside any, "" for synthetic frames
@@ -118,6 +118,13 @@ class Frame:
 
     function: Function
     line: int = 0
+    # The line's file where it is not the function's (code taken in by #include, #line), else "".
+    other_file: str = ""
+
+    @property
+    def file(self) -> str:
+        """The source file that the line is in, "" if not known."""
+        return self.other_file or self.function.file
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ The answer to a view request (weights and positions in nanoseconds of the clock 
     boxes           columns of equal length, rows ascending, left to right within a row;
                     the ancestors of the zoom come first (see calltree_view.Boxes)
         row x_ns total_ns self_ns line parent hidden
+        line_file           index into line_files below: where the line is if not in the function's
+                            file; else 0
         function            index into functions below, -1 for the root and runs of narrow boxes
     functions       columns: id (the same for the whole session) name module file kind full_name
                     matches (0 or 1, only with a search)
+    line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
     table           null, or {rows: {id name module file kind self_ns total_ns}, function_count}
@@ -26,6 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flametap.calltree import CallTree
 from flametap.calltree_view import (
     Boxes,
     TreeIndex,
@@ -105,7 +109,7 @@ def encode_view(
         },
         "deepest_row": boxes.deepest_row,
         "last_row": query.last_row,
-        **_encode_boxes(boxes, tree.functions, matching, ids),
+        **_encode_boxes(boxes, tree, matching, ids),
         "search": search,
         "table": _encode_table(index, zoom, query.table, matching, ids) if query.table else None,
     }
@@ -118,10 +122,11 @@ def _path_ids(index: TreeIndex, node: int, ids: FunctionIds) -> list[int]:
 
 def _encode_boxes(
     boxes: Boxes,
-    functions: Sequence[Function],
+    tree: CallTree,
     matching: Sequence[bool] | None,
     ids: FunctionIds,
 ) -> dict[str, Any]:
+    functions = tree.functions
     local: dict[int, int] = {-1: -1}
     column = [local.setdefault(function, len(local) - 1) for function in boxes.function.tolist()]
     del local[-1]
@@ -129,6 +134,8 @@ def _encode_boxes(
     columns["full_name"] = [functions[function].full_name for function in local]
     if matching is not None:
         columns["matches"] = [int(matching[function]) for function in local]
+    files: dict[int, int] = {0: 0}
+    line_file = [files.setdefault(file, len(files)) for file in boxes.line_file.tolist()]
     return {
         "boxes": {
             "row": boxes.row,
@@ -136,11 +143,13 @@ def _encode_boxes(
             "total_ns": boxes.total_ns,
             "self_ns": boxes.self_ns,
             "line": boxes.line,
+            "line_file": line_file,
             "parent": boxes.parent,
             "hidden": boxes.hidden,
             "function": column,
         },
         "functions": columns,
+        "line_files": [tree.line_files[file] for file in files],
     }
 
 

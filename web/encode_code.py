@@ -9,10 +9,12 @@ symbols::
 
 lines::
 
-    file            str     "" if not known
+    file            str     the function's own, "" if not known
     self_ns total_ns whole_ns    of the function, of the profile
     notes           [str]
-    lines           columns: line (0: not known) self_ns total_ns text (null: not to be had)
+    files           [str]   that the lines are in: code taken in by #include is in others
+    lines           columns, by file: file (index) line (0: not known) self_ns total_ns text (null:
+                    not to be had)
 
 instructions::
 
@@ -53,13 +55,17 @@ def encode_symbols(report: SymbolReport) -> dict[str, Any]:
 
 def encode_lines(found: AnnotatedSource) -> dict[str, Any]:
     """The answer to a lines request."""
+    files: dict[str, int] = {}
+    file = [files.setdefault(each.file, len(files)) for each in found.lines]
     return {
         "file": found.file,
         "self_ns": found.self_ns,
         "total_ns": found.total_ns,
         "whole_ns": found.whole_ns,
         "notes": found.notes,
+        "files": list(files),
         "lines": {
+            "file": file,
             "line": [each.line for each in found.lines],
             "self_ns": [each.self_ns for each in found.lines],
             "total_ns": [each.total_ns for each in found.lines],

@@ -132,7 +132,7 @@ def frame_text(frame: Frame, full: bool) -> str:
     """One line of an answer, as `flametap dump` prints it."""
     function = frame.function
     name = (full and function.full_name) or function.name
-    place = f" at {function.file}:{frame.line}" if function.file and frame.line else ""
+    place = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
     inlined = " [inlined]" if function.kind is FrameKind.INLINED else ""
     return f"{name}{place}{inlined}"
 
@@ -149,8 +149,9 @@ def answer(addr: int, place: Place | None, stack: Sequence[Frame]) -> dict[str, 
             {
                 "name": frame.function.name,
                 "full_name": frame.function.full_name or frame.function.name,
-                "file": frame.function.file,
+                "file": frame.file,
                 "line": frame.line,
+                "function_file": frame.function.file,
                 "kind": frame.function.kind.value,
             }
             for frame in reversed(stack)

@@ -181,7 +181,7 @@ def as_plain_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
 
 def _frame_text(frame: Frame) -> str:
     function = frame.function
-    place = f" at {function.file}:{frame.line}" if function.file and frame.line else ""
+    place = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
     module = f" ({function.module})" if function.module else ""
     if function.kind is FrameKind.UNKNOWN:
         module = ""  # the name says it already
@@ -194,7 +194,8 @@ def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
     """For programs: pid, command, threads; of each its frames, leaf first.
 
     ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel; a frame
-    is ``{name, module, file, line, kind}`` with line 0 and file "" if not known.
+    is ``{name, module, file, line, function_file, kind}`` with line 0 and files "" if not known.
+    A line may be in another file than its function: code taken in by #include.
     """
     threads: list[dict[str, Any]] = [
         {
@@ -207,8 +208,9 @@ def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
                 {
                     "name": frame.function.name,
                     "module": frame.function.module,
-                    "file": frame.function.file,
+                    "file": frame.file,
                     "line": frame.line,
+                    "function_file": frame.function.file,
                     "kind": frame.function.kind.value,
                 }
                 for frame in stack.frames

@@ -130,7 +130,7 @@ class _Frames:
         self._parent, self._address = trie.parent.tolist(), trie.address.tolist()
         self._kernel = request.table.kernel()
         self._numbers: dict[int, int] = {}  # function id → frame number
-        self._lines = _heaviest_lines(request)
+        self._places = _heaviest_places(request)
         # Stacks come again and again; each is put together and encoded once, or nearly so.
         self.stack = lru_cache(1 << 16)(self._stack)
 
@@ -164,18 +164,25 @@ class _Frames:
         for function_id in self._numbers:
             function = self._table.functions[function_id]
             frame: dict[str, str | int] = {"name": _text(function.name)}
-            if function.file or function.module:
-                frame["file"] = _text(function.file or function.module)
-            if function_id in self._lines:
-                frame["line"] = self._lines[function_id]
+            file, line = self._places.get(function_id, ("", 0))
+            file = file or function.file or function.module
+            if file:
+                frame["file"] = _text(file)
+            if line:
+                frame["line"] = line
             yield frame
 
 
-def _heaviest_lines(request: ExportRequest) -> dict[int, int]:
-    """Function id → the line of its heaviest node. One each, as frames are merged by function."""
+def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
+    """Function id → the line of its heaviest node, and its file ("" for the function's own). One
+    each, as frames are merged by function.
+    """
     tree = build(request.profile, request.table, request.clock, request.thread_ids)
-    rows = zip(tree.total_ns.tolist(), tree.function.tolist(), tree.line.tolist(), strict=True)
-    return {function: line for _, function, line in sorted(rows) if line}
+    columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {
+        function: (tree.line_files[file], line) for _, function, line, file in sorted(rows) if line
+    }
 
 
 def _text(text: str) -> str:

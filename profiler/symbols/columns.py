@@ -80,11 +80,12 @@ class FrameColumns:
         at_entry[named] = entry
         at_entry = at_entry[symbol[pair]]
         moved = outer & (at_entry > 0) & (at_entry != file)
-        # A line of another file (code that a function takes in with #include) would mislead.
-        file[moved], line[moved] = at_entry[moved], 0
+        # Code that a function takes in with #include has lines of another file.
+        line_files, line_file = _compact(np.where(moved, file, 0), list(paths))
+        file[moved] = at_entry[moved]
         texts = [each.name for each in symbols] + list(chains.symbols)
         function, functions = self._functions_of((name, texts), (file, list(paths)), depth > 0)
-        return PackedFrames(first, count, function, line, functions)
+        return PackedFrames(first, count, function, line, line_file, functions, line_files)
 
     def _entry_paths(
         self, symbols: list[Symbol], paths: dict[str, int], lines: LineSource | None
@@ -122,3 +123,9 @@ class FrameColumns:
             function = Function(name, self._module_name, file, kind, full_name)
             self._functions[symbol, file, kind] = function
         return function
+
+
+def _compact(column: Indexes, texts: list[str]) -> tuple[list[str], Indexes]:
+    """The texts that a column of indexes needs, the first in any case, and the column for these."""
+    used = np.unique(np.append(column, 0))
+    return [texts[i] for i in used.tolist()], np.searchsorted(used, column)

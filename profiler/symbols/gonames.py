@@ -59,13 +59,8 @@ class GoNames:
         name, file, line = found.chain[0]
         if symbol is not None and symbol.start == found.start and "[" in symbol.name:
             name = symbol.name
-        # A line of another file (//line) would mislead.
-        frames = [
-            Frame(
-                self._function(name, found.file, FrameKind.NATIVE),
-                line if file == found.file else 0,
-            )
-        ]
+        function = self._function(name, found.file, FrameKind.NATIVE)
+        frames = [Frame(function, line, file if file != found.file else "")]  # //line
         if self._inlines:
             frames += [
                 Frame(self._function(name, file, FrameKind.INLINED), line)

@@ -293,5 +293,6 @@ def _with_line(frame: Frame, dump: JitDump, key: int, start: int, runtime_addr: 
         entry = dump.source_line(key, start, start)
         file = entry.file if entry is not None else found.file
         function = Function(function.name, function.module, file, function.kind, function.full_name)
-    # A line of another file (of an inlined function) would mislead.
+    # A line of another file is an inlined function's, whose name no dump has; and V8's file names
+    # may be torn.
     return Frame(function, found.line if found.file in ("", function.file) else 0)

@@ -12,25 +12,28 @@ from flametap.symbols.lines import Indexes
 @dataclass(frozen=True)
 class PackedFrames:
     """Of address ``a``, outermost first, rows ``first[a] : first[a] + count[a]`` of the columns
-    ``function`` (an index in ``functions``) and ``line``; at least one. Addresses share rows.
+    ``function``, ``line`` and ``file`` (indexes in ``functions`` and ``files``); at least one.
+    Addresses share rows.
     """
 
     first: Indexes
     count: Indexes
     function: Indexes
     line: Indexes  # 0 if not known, below 2^31
+    file: Indexes  # of the line; 0 for the function's own
     functions: Sequence[Function]
+    files: Sequence[str]  # the first is ""
 
     def unpack(self) -> list[tuple[Frame, ...]]:
         """The frames of each address; the same tuple wherever the rows are the same."""
-        functions, lines = self.function.tolist(), self.line.tolist()
+        functions, lines, files = self.function.tolist(), self.line.tolist(), self.file.tolist()
         known: dict[tuple[int, int], tuple[Frame, ...]] = {}
         answers = []
         for first, count in zip(self.first.tolist(), self.count.tolist(), strict=True):
             frames = known.get((first, count))
             if frames is None:
                 frames = known[first, count] = tuple(
-                    Frame(self.functions[functions[i]], lines[i])
+                    Frame(self.functions[functions[i]], lines[i], self.files[files[i]])
                     for i in range(first, first + count)
                 )
             answers.append(frames)

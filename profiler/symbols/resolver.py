@@ -196,12 +196,16 @@ class ModuleResolver:
             first[i], count[i] = rows, len(frames)
             rows += len(frames)
         more = [frame for frames in extra.values() for frame in frames]
+        numbers = {file: number for number, file in enumerate(found.files)}
+        file = [numbers.setdefault(frame.other_file, len(numbers)) for frame in more]
         return PackedFrames(
             first,
             count,
             np.concatenate((found.function, functions + np.arange(len(more)))),
             np.concatenate((found.line, np.array([frame.line for frame in more], np.int64))),
+            np.concatenate((found.file, np.array(file, np.int64))),
             [*found.functions, *(frame.function for frame in more)],
+            list(numbers),
         )
 
     def _other_frames(

@@ -33,7 +33,7 @@ class FramePool:
     """The frames of many addresses in arrays of C ints.
 
     The frames of address ``a`` are ``functions[first[a] : first[a] + count[a]]``, outermost first,
-    and the same range of ``lines``. Every address has at least one.
+    and the same range of ``lines`` and ``line_files``. Every address has at least one.
 
     Pairs of addresses with frames between them are ``lost_pairs``, ``caller << 32 | callee``, in
     order; ``lost_first`` and ``lost_count`` are to each pair what ``first`` and ``count`` are to an
@@ -44,6 +44,7 @@ class FramePool:
     count: array[int]
     functions: array[int]
     lines: array[int]
+    line_files: array[int]  # a number of ``SymbolTable.line_files``, 0 for the function's own file
     lost_pairs: array[int]
     lost_first: array[int]
     lost_count: array[int]
@@ -89,6 +90,9 @@ class SymbolTable:
         self._by_object: dict[int, tuple[int, Function]] = {}
         self._pool_functions = array("i")
         self._pool_lines = array("i")
+        self._pool_files = array("i")
+        self._line_files = [""]
+        self._line_file_ids = {"": 0}
         # Per address: position in the pool, number of frames, and whether these are names or a
         # stand-in.
         self._first = array("i")
@@ -103,6 +107,13 @@ class SymbolTable:
     def functions(self) -> Sequence[Function]:
         """All functions by id. Grows at its end and never changes otherwise."""
         return self._functions
+
+    @property
+    def line_files(self) -> Sequence[str]:
+        """The source files of lines that are in another file than their function, by number; the
+        first is "". Grows like ``functions``.
+        """
+        return self._line_files
 
     @property
     def revision(self) -> int:
@@ -182,9 +193,11 @@ class SymbolTable:
         with self._lock:
             self._reach(max(address_ids) + 1)
             ids = np.array([self._id_of(function) for function in packed.functions], np.int32)
+            files = np.array([self._file_id(file) for file in packed.files], np.int32)
             place = len(self._pool_functions)
             self._pool_functions.frombytes(ids[packed.function].tobytes())
             self._pool_lines.frombytes(packed.line.astype(np.int32).tobytes())
+            self._pool_files.frombytes(files[packed.file].tobytes())
             # Views, which end here: an array does not grow while it is looked at.
             where = np.array(address_ids, np.int64)
             np.frombuffer(self._first, np.int32)[where] = packed.first + place
@@ -201,20 +214,12 @@ class SymbolTable:
         """The frames of one address, outermost first; a stand-in when it has no names yet."""
         with self._lock:
             self._stand_in(range(address_id, address_id + 1))
-            first = self._first[address_id]
-            return [
-                Frame(self._functions[self._pool_functions[i]], self._pool_lines[i])
-                for i in range(first, first + self._count[address_id])
-            ]
+            return self._frames(self._first[address_id], self._count[address_id])
 
     def lost(self, caller: int, callee: int) -> list[Frame]:
         """The frames between two addresses, outermost first; mostly none."""
         with self._lock:
-            first, count = self._lost.get(caller << 32 | callee, (0, 0))
-            return [
-                Frame(self._functions[self._pool_functions[i]], self._pool_lines[i])
-                for i in range(first, first + count)
-            ]
+            return self._frames(*self._lost.get(caller << 32 | callee, (0, 0)))
 
     def pool(self, n_addresses: int) -> FramePool:
         """The frames of addresses 0 … ``n_addresses`` - 1, as copies that later changes do not
@@ -230,6 +235,7 @@ class SymbolTable:
                 self._count[:n_addresses],
                 self._pool_functions[:],
                 self._pool_lines[:],
+                self._pool_files[:],
                 array("q", pairs),
                 array("i", (self._lost[pair][0] for pair in pairs)),
                 array("i", (self._lost[pair][1] for pair in pairs)),
@@ -260,7 +266,24 @@ class SymbolTable:
         for frame in frames:
             self._pool_functions.append(self._id_of(frame.function))
             self._pool_lines.append(frame.line if frame.line < 1 << 31 else 0)
+            self._pool_files.append(self._file_id(frame.other_file))
         return place
+
+    def _frames(self, first: int, count: int) -> list[Frame]:
+        return [
+            Frame(
+                self._functions[self._pool_functions[i]],
+                self._pool_lines[i],
+                self._line_files[self._pool_files[i]],
+            )
+            for i in range(first, first + count)
+        ]
+
+    def _file_id(self, file: str) -> int:
+        number = self._line_file_ids.setdefault(file, len(self._line_files))
+        if number == len(self._line_files):
+            self._line_files.append(file)
+        return number
 
     def _id_of(self, function: Function) -> int:
         known = self._by_object.get(id(function))

@@ -153,7 +153,7 @@ def _frames(chains: list[tuple[TailCall, ...]], work: ModuleWork) -> list[list[F
     for call, (outer, *inlined) in zip(calls, found, strict=True):
         function = replace(outer.function, kind=FrameKind.TAIL_CALL)
         if call.jump_addr:
-            frames_of[call] = [Frame(function, outer.line), *inlined]
+            frames_of[call] = [Frame(function, outer.line, outer.other_file), *inlined]
         else:
             frames_of[call] = [Frame(function)]
     return [[frame for call in chain for frame in frames_of[call]] for chain in chains]

@@ -98,7 +98,8 @@ class DeepSource(FakeSource):
         self_ns[-1] = 10**9
         functions = [Function(f"frame_{at}", "deep") for at in range(count)]
         total_ns = np.full(count, 10**9)
-        return CallTree(nodes - 1, nodes - 1, self_ns, total_ns, nodes * 0, nodes, functions)
+        none = nodes * 0
+        return CallTree(nodes - 1, nodes - 1, self_ns, total_ns, none, none, nodes, functions, [""])
 
 
 class TestDeepStack:

@@ -145,6 +145,10 @@ def function(word: str) -> Function:
     return Function(name, module, source, kind, full_name)
 
 
+TAKES_IN = "/ceval.c"  # most lines of its functions are in another file
+TAKEN_IN = "/build/orderd-2.4/src/generated_cases.c.h"
+
+
 class FakeSource:
     """A ProfileSource. ``advance`` adds time by hand, ``running`` lets it grow by itself.
 
@@ -235,6 +239,8 @@ class FakeSource:
         self._leaf_birth_s = stops.exponential(0.8, len(rates)) * (stops.random(len(rates)) < 0.5)
         self._leaf_wave = stops.random(len(rates)) * 6.28
         self._line = 10 + (self._function * 37 + self._depth) % 900
+        takes_in = [each.file.endswith(TAKES_IN) for each in self._functions]
+        self._line_file = np.array(takes_in, np.int32)[np.maximum(self._function, 0)]
 
     def advance(self, seconds: float) -> None:
         """Let the profile grow and tell whoever waits."""
@@ -289,16 +295,18 @@ class FakeSource:
         kept[0] = True
         place = np.cumsum(kept) - 1
         parent = np.where(self._parent < 0, -1, place[self._parent])[kept]
-        columns = (self._function, self_ns, total_ns, self._line, self._depth)
-        function_, self_, total, line, depth = (column[kept] for column in columns)
+        columns = (self._function, self_ns, total_ns, self._line, self._line_file, self._depth)
+        function_, self_, total, line, line_file, depth = (column[kept] for column in columns)
         return CallTree(
             parent.astype(np.int32),
             function_.astype(np.int32),
             self_,
             total,
             line.astype(np.int32),
+            line_file,
             depth.astype(np.int32),
             self._functions,
+            ["", TAKEN_IN],
         )
 
     def threads(self) -> list[ThreadInfo]:
@@ -423,7 +431,9 @@ class FakeSource:
             self_ns = shares.get(line, 0)
             text = f"    {'  ' * (line % 4)}item[{line}] = price[{line}] * amount; // <b>{line}</b>"
             calls = total - own if line == 131 else 0
-            rows.append(SourceLine(line, self_ns, self_ns + calls, text if line else None))
+            is_taken_in = function.file.endswith(TAKES_IN) and line >= 120
+            file = TAKEN_IN if is_taken_in else function.file
+            rows.append(SourceLine(file, line, self_ns, self_ns + calls, text if line else None))
         return AnnotatedSource(function.file, own, total, whole, rows, [])
 
     last_line = 900  # of the made-up source files

@@ -142,11 +142,9 @@ class Comparison:
             self.examples.setdefault(kind, []).append((address, mine, theirs))
 
 
-# Meant differences: not counted against us.
-# "other file": code that a function takes in with #include; we give the function's own file and no
-# line, one box for one function. "alias": the symbol table has both names for one address, for
+# Meant difference, not counted against us: the symbol table has both names for one address, for
 # example a public name and an internal one, or functions that were folded into one.
-AGREED = ("", "other file", "alias")
+AGREED = ("", "alias")
 
 
 def difference(mine: Chain, theirs: Chain, names: Names) -> str:
@@ -172,9 +170,7 @@ def difference(mine: Chain, theirs: Chain, names: Names) -> str:
             if depth or not names.get(a.name, set()) & names.get(b.name, set()):
                 return "name"
             kind = "alias"
-        if depth == 0 and a.line == 0 and a.file and a.file != b.file:
-            kind = kind or "other file"
-        elif a.line != b.line:
+        if a.line != b.line:
             return "line"
         elif a.line and a.file != b.file:
             return "file"
@@ -229,7 +225,7 @@ def _resolver(module: Module, symbol_dirs: Sequence[str]) -> tuple[ModuleResolve
 
 def _of_frame(frame: Frame) -> Place:
     function = frame.function
-    return Place(function.name, function.full_name, function.file, frame.line)
+    return Place(function.name, function.full_name, frame.file, frame.line)
 
 
 def _place(symbol: str, file: str, line: int) -> Place:

@@ -25,7 +25,7 @@ MAIN_ADDR, WORK_ADDR, WORK_ADDR_2, WAIT_ADDR, UNNAMED_ADDR = (
 NAMES: dict[int, list[Frame]] = {
     MAIN_ADDR: [Frame(MAIN, 10)],
     WORK_ADDR: [Frame(WORK, 20), Frame(INLINED, 3)],
-    WORK_ADDR_2: [Frame(WORK, 25)],
+    WORK_ADDR_2: [Frame(WORK, 25, "work.inc")],
     WAIT_ADDR: [Frame(WAIT, 0)],
 }
 EPOLL_WAIT = 232
@@ -51,7 +51,7 @@ def small_profile() -> tuple[Profile, SymbolTable]:
     CPU, in nanoseconds::
 
         main (101)  main → work → clamp          1 500
-                    main → work (line 25)        2 300
+                    main → work (work.inc:25)    2 300
                     main → prog+0x1040             700
                     [unattributed]                 400
                     [truncated] → work           1 100
@@ -119,14 +119,19 @@ def random_profile(rng: random.Random, traces: int = 100) -> tuple[Profile, Symb
     for address_id, _ in profile.addresses_since(0):
         if rng.random() < 0.5:
             chain = rng.choices(functions, k=rng.randint(1, 3))
-            table.set(address_id, [Frame(f, rng.randint(0, 50)) for f in chain])
+            table.set(address_id, [random_frame(f, rng) for f in chain])
     table.set_kernel((rng.randrange(profile.n_addresses), call) for call in (0, EPOLL_WAIT, KERNEL))
     lost = [Function(f"f{i}", "prog", kind=FrameKind.TAIL_CALL) for i in range(3)]
     n = profile.n_addresses
     for _ in range(n * n // 8):
-        frames = [Frame(f, rng.randint(0, 50)) for f in rng.choices(lost, k=rng.randint(1, 2))]
+        frames = [random_frame(f, rng) for f in rng.choices(lost, k=rng.randint(1, 2))]
         table.set_lost([(rng.randrange(n), rng.randrange(n), frames)])
     return profile, table
+
+
+def random_frame(function: Function, rng: random.Random) -> Frame:
+    """A frame somewhere in a function, which may take in lines of another file."""
+    return Frame(function, rng.randint(0, 50), rng.choice(("", "a.inc", "b.inc")))
 
 
 def stacks_of_tree(tree: CallTree) -> dict[tuple[Function, ...], int]:

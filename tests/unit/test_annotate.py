@@ -38,11 +38,14 @@ def stacks(profile: Profile, table: SymbolTable, clock: Clock) -> list[tuple[lis
     return found
 
 
+Place = tuple[str, int]
+
+
 def naive_lines(
     profile: Profile, table: SymbolTable, clock: Clock, function: Function
-) -> tuple[dict[int, list[int]], int, int]:
-    """Line → [self, total]; and self and total of the function."""
-    lines: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+) -> tuple[dict[Place, list[int]], int, int]:
+    """Other file and line → [self, total]; and self and total of the function."""
+    lines: defaultdict[Place, list[int]] = defaultdict(lambda: [0, 0])
     own = total = 0
     frames_of = {a: table.frames(a) for a in range(profile.n_addresses)}
     for path, is_in_call, weight in stacks(profile, table, clock):
@@ -50,16 +53,16 @@ def naive_lines(
             continue
         last = frames_of[path[0]][-1]
         if last.function == function and not is_in_call:
-            lines[last.line][0] += weight
+            lines[last.other_file, last.line][0] += weight
             own += weight
         frames = [frame for address in path for frame in frames_of[address]]
         for callee, caller in pairwise(path):
             frames += table.lost(caller, callee)
-        seen = {frame.line for frame in frames if frame.function == function}
-        for line in seen:
-            lines[line][1] += weight
+        seen = {(f.other_file, f.line) for f in frames if f.function == function}
+        for place in seen:
+            lines[place][1] += weight
         total += weight * bool(seen)
-    return {line: sums for line, sums in lines.items() if sums[1]}, own, total
+    return {place: sums for place, sums in lines.items() if sums[1]}, own, total
 
 
 @pytest.mark.parametrize("clock", Clock)
@@ -75,8 +78,10 @@ def test_lines_equal_a_count_stack_by_stack(seed: int, clock: Clock) -> None:
         expected, own, total = naive_lines(profile, table, clock, function)
         found = line_weights(table, weights, [table.function_id(function)])
         columns = zip(found.self_ns.tolist(), found.total_ns.tolist(), strict=True)
-        assert dict(zip(found.line.tolist(), map(list, columns), strict=True)) == expected
-        assert found.line.tolist() == sorted(expected)
+        numbers = list(zip(found.line_file.tolist(), found.line.tolist(), strict=True))
+        at = [(table.line_files[file], line) for file, line in numbers]
+        assert dict(zip(at, map(list, columns), strict=True)) == expected
+        assert numbers == sorted(numbers)
         assert (found.function_self_ns, found.function_total_ns) == (own, total)
         assert sum(found.self_ns.tolist()) == own
 
@@ -110,6 +115,7 @@ def test_lines_of_the_small_profile() -> None:
     weights = node_weights(profile, table, Clock.CPU)
     found = line_weights(table, weights, [table.function_id(WORK)])
     assert found.line.tolist() == [20, 25]
+    assert [table.line_files[file] for file in found.line_file.tolist()] == ["", "work.inc"]
     assert found.self_ns.tolist() == [0, 2_300 + 1_100]  # at line 20 it is in clamp
     assert found.total_ns.tolist() == [11_500, 3_400]
     inlined = line_weights(table, weights, [table.function_id(INLINED)])

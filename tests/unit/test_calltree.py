@@ -94,7 +94,7 @@ def test_by_thread_each_thread_has_a_root_frame() -> None:
 
 def test_line_is_that_of_the_heaviest_address() -> None:
     profile, table = small_profile()
-    for threads, line in ((None, 20), (frozenset({1}), 25)):
+    for threads, file, line in ((None, "", 20), (frozenset({1}), "work.inc", 25)):
         tree = calltree.build(profile, table, Clock.CPU, threads)
         (work,) = (
             i
@@ -102,7 +102,7 @@ def test_line_is_that_of_the_heaviest_address() -> None:
             if tree.functions[int(tree.function[i])] == WORK
             and tree.functions[int(tree.function[tree.parent[i]])] == MAIN
         )
-        assert tree.line[work] == line
+        assert (tree.line_files[int(tree.line_file[work])], tree.line[work]) == (file, line)
 
 
 def test_span_of_time() -> None:

@@ -33,7 +33,9 @@ def tree_of(rows: list[tuple[int, str, int]]) -> CallTree:
         total_ns[parent[node]] += total_ns[node]
     function = np.array([-1, *(names.index(row[1]) for row in rows)], np.int32)
     functions = [Function(name, "app") for name in names]
-    return CallTree(parent, function, self_ns, total_ns, parent + 10, depth, functions)
+    return CallTree(
+        parent, function, self_ns, total_ns, parent + 10, parent * 0, depth, functions, [""]
+    )
 
 
 # all ─ main ─┬─ a ─ a ─ b

@@ -359,7 +359,7 @@ STACKS = [
         [
             Frame(Function("read", "libc.so.6")),
             Frame(Function("copy", "demo", "demo.c", FrameKind.TAIL_CALL), 9),
-            Frame(MAIN, 41),
+            Frame(MAIN, 41, "main.inc"),
         ],
         "read",
     ),
@@ -386,7 +386,7 @@ thread 9 "new" was not seen
 thread 10 "copy" runs in read
     read (libc.so.6)
     copy (demo) at demo.c:9 [tail call]
-    main (demo) at demo.c:41"""
+    main (demo) at main.inc:41"""
     )
 
 
@@ -399,8 +399,11 @@ def test_dump_as_json() -> None:
         "module": "demo",
         "file": "demo.c",
         "line": 12,
+        "function_file": "demo.c",
         "kind": "inlined",
     }
+    main = document["threads"][3]["frames_leaf_first"][2]
+    assert (main["file"], main["line"], main["function_file"]) == ("main.inc", 41, "demo.c")
 
 
 def test_cut_reasons_cover_every_verdict_that_is_not_whole() -> None:

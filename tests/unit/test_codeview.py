@@ -15,7 +15,7 @@ from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile import Profile
 from flametap.symbols import Symbolizer, SymbolTable
 from objects import compile_object, module_of, open_elf, symbols
-from profiles import apply
+from profiles import WORK_ADDR, WORK_ADDR_2, apply, small_profile
 
 pytestmark = pytest.mark.needs("gcc")
 
@@ -170,3 +170,24 @@ def test_nothing_attached_yet() -> None:
     assert view.symbols(Clock.CPU).modules == []
     assert view.lines(Function("f", "m", "f.c"), Clock.CPU).lines == []
     assert view.instructions(Function("f", "m"), Clock.WALL).rows == []
+
+
+def test_lines_of_a_function_that_takes_in_a_file(tmp_path: Path) -> None:
+    profile, table = small_profile()
+    own, other = tmp_path / "own.c", tmp_path / "other.inc"
+    own.write_text("".join(f"own {line}\n" for line in range(1, 100)))
+    other.write_text("".join(f"other {line}\n" for line in range(1, 100)))
+    work = Function("work", "prog", str(own))
+    ids = {wire.frame(1, frame.addr): number for number, frame in profile.addresses_since(0)}
+    table.set(ids[WORK_ADDR], [Frame(work, 20)])
+    table.set(ids[WORK_ADDR_2], [Frame(work, 20, str(other))])
+    view = CodeView(profile, table, None)
+    found = view.lines(work, Clock.CPU)
+    assert found.file == str(own)
+    heavy = [(each.file, each.line, each.text) for each in found.lines if each.total_ns]
+    assert heavy == [(str(own), 20, "own 20"), (str(other), 20, "other 20")]
+    assert sum(each.self_ns for each in found.lines) == found.self_ns
+    other.unlink()
+    found = view.lines(work, Clock.CPU)
+    assert {each.text for each in found.lines if each.file == str(other)} == {None}
+    assert [note.partition(":")[0] for note in found.notes] == ["other.inc"]

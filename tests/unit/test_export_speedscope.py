@@ -89,6 +89,13 @@ def test_frames_have_file_and_line() -> None:
     assert frames["[truncated]"] == {"name": "[truncated]"}
 
 
+def test_a_line_in_another_file_than_its_function_comes_with_that_file() -> None:
+    file = export(ExportRequest(*small_profile(), thread_ids=frozenset({1})))
+    frames = {frame["name"]: frame for frame in file["shared"]["frames"]}
+    assert frames["work"] == {"name": "work", "file": "work.inc", "line": 25}
+    assert len(frames) == len(file["shared"]["frames"]), "one function, one frame"
+
+
 def test_wall_shows_system_calls_and_some_threads_only() -> None:
     file = export(ExportRequest(*small_profile(), Clock.WALL, frozenset({2})))
     (pool,) = file["profiles"]

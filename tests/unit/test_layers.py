@@ -55,7 +55,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "coverage": (*LOW, "profile", "nodeweights", "symbols.table"),
     "annotate": (*LOW, "profile", "nodeweights", "symbols.table"),
     "annotated": ("model", "coverage"),
-    "codeview": (*STORE, "nodeweights", "coverage", "annotate", "annotated", "symbols"),
+    "sourcelines": ("annotate", "annotated", "symbols.sourcetext"),
+    "codeview": (
+        *STORE,
+        *("nodeweights", "coverage", "annotate", "annotated", "sourcelines", "symbols"),
+    ),
     "export": (*STORE, "export", ""),
     # The target, and attaching to it.
     "procfs": LOW,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from flametap.model import Frame, FrameKind, Function, RawFrame
+from flametap.symbols.packed import PackedFrames
 from flametap.symbols.table import SymbolTable, unnamed_function
 
 MAIN = Function("main", "prog")
@@ -35,6 +37,22 @@ def test_frames_come_back_outermost_first() -> None:
     first, count = pool.first[2], pool.count[2]
     assert [table.functions[i] for i in pool.functions[first : first + count]] == [MAIN, INNER]
     assert list(pool.lines[first : first + count]) == [10, 3]
+
+
+def test_a_line_may_be_in_another_file_than_its_function() -> None:
+    table = SymbolTable(locate)
+    elsewhere, here = Frame(MAIN, 7, "body.inc"), Frame(MAIN, 8)
+    assert (elsewhere.file, here.file, Frame(INNER, 3).file) == ("body.inc", "", "a.h")
+    table.set(0, [elsewhere, Frame(INNER, 3)])
+    table.set_lost([(0, 1, [elsewhere])])
+    first, one, line = np.array([0, 1]), np.array([1, 1]), np.array([8, 7])
+    packed = PackedFrames(first, one, one * 0, line, first, [MAIN], ["", "body.inc"])
+    table.set_packed([1, 2], packed)
+    assert table.frames(0) == [elsewhere, Frame(INNER, 3)]
+    assert table.lost(0, 1) == [elsewhere]
+    assert [table.frames(1), table.frames(2)] == [[here], [elsewhere]]
+    assert list(table.functions) == [MAIN, INNER]
+    assert list(table.line_files) == ["", "body.inc"]
 
 
 def test_frames_between_two_addresses() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import FakeSource
+from fake_source import TAKEN_IN, FakeSource
 from flametap.model import Clock
 from flametap.web.app import create_app
 
@@ -58,6 +58,14 @@ def test_lines_have_equal_columns_and_the_weight_of_the_function(client: FlaskCl
     assert sum(answer["lines"]["self_ns"]) == answer["self_ns"] > 0
     assert answer["lines"]["line"] == sorted(answer["lines"]["line"])
     assert answer["lines"]["line"][0] == 0
+    assert answer["files"] == [answer["file"]]
+
+
+def test_lines_say_which_file_they_are_in(client: FlaskClient) -> None:
+    answer = ask(client, "lines", function=function_id(client, "_PyEval_EvalFrameDefault"))
+    lines = dict(zip(answer["lines"]["line"], answer["lines"]["file"], strict=True))
+    assert answer["files"] == [answer["file"], TAKEN_IN]
+    assert (lines[119], lines[120]) == (0, 1)
     assert answer["lines"]["text"][0] is None
 
 

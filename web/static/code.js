@@ -174,7 +174,8 @@ export class Code {
     this.draw();
     const row = this.rows[this.current];
     if (row.kind === 'gap') return;
-    setText(byId('announcement'), `${row.place}: ${row.text.trim()}, self ${row.self || '0 %'}`);
+    const what = [row.place, row.text.trim()].filter(Boolean).join(': ');
+    setText(byId('announcement'), `${what}, self ${row.self || '0 %'}`);
   }
 
   key(event) {

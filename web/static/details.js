@@ -45,7 +45,8 @@ function about(view, box, palette) {
   }
   if (f === null) return [h('p', { class: 'name' }, 'all'), h('p', { class: 'place' }, 'Everything recorded')];
   const kind = explainKind(f);
-  const place = formatPlace(f.file, view.boxes.line[box]);
+  const file = view.lineFileOf(box);
+  const place = formatPlace(file, view.boxes.line[box]);
   const swatch = h('span', { class: 'swatch' });
   swatch.style.background = palette.module(f.module);
   return [
@@ -56,7 +57,7 @@ function about(view, box, palette) {
         { class: 'place' },
         swatch,
         h('span', {}, f.module),
-        place && h('span', { class: 'file', title: f.file }, place),
+        place && h('span', { class: 'file', title: file }, place),
       ),
     kind?.text && h('p', { class: 'place' }, kind.text),
   ];

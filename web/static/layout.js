@@ -50,6 +50,11 @@ export class BoxView {
     };
   }
 
+  /** The source file that the line of a box is in; "" if not known. */
+  lineFileOf(box) {
+    return this.line_files[this.boxes.line_file[box]] || (this.functionOf(box)?.file ?? '');
+  }
+
   isRun(box) {
     return this.boxes.hidden[box] > 0;
   }

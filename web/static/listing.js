@@ -2,7 +2,7 @@
 
 import { formatPlace, formatShare } from './format.js';
 
-/** A row: {kind: "code" | "gap" | "unknown", key, self, total, heat (0 … 1), place, text, note}. */
+/** A row: {kind: "code" | "gap" | "file" | "unknown", key, self, total, heat (0 … 1), place, text, note}. */
 function weighed(row, selfNs, totalNs, wholeNs, hottestNs) {
   return {
     ...row,
@@ -16,16 +16,31 @@ function weighed(row, selfNs, totalNs, wholeNs, hottestNs) {
 
 const most = (numbers) => numbers.reduce((a, b) => Math.max(a, b), 0);
 
-/** The rows of an answer to `lines`. Shares are of the function's total. */
-export function sourceRows({ lines, total_ns: wholeNs }) {
+/** The heading of the lines of a file. It has a share to be read and no weight to be stepped to. */
+function fileRow(lines, number, path, wholeNs) {
+  const selfNs = lines.self_ns.reduce((sum, ns, at) => sum + (lines.file[at] === number ? ns : 0), 0);
+  const self = selfNs > 0 ? formatShare(selfNs, wholeNs) : '';
+  const row = { kind: 'file', key: `file ${number}`, place: '', text: path || 'unknown file', note: '' };
+  return { ...weighed(row, 0, 0, wholeNs, 0), self };
+}
+
+/**
+ * The rows of an answer to `lines`. Shares are of the function's total. If there are lines in other
+ * files than the function's own, each file has a heading.
+ */
+export function sourceRows({ file: ownFile, files, lines, total_ns: wholeNs }) {
   const hottest = most(lines.self_ns);
+  const hasHeadings = files.some((file) => file !== ownFile);
   const rows = [];
   lines.line.forEach((line, at) => {
-    const before = at ? lines.line[at - 1] : 0;
-    if (before > 0 && line > before + 1) rows.push({ kind: 'gap', key: `gap ${line}` });
+    const number = lines.file[at];
+    const isFirst = at === 0 || lines.file[at - 1] !== number;
+    if (isFirst && hasHeadings) rows.push(fileRow(lines, number, files[number], wholeNs));
+    const before = isFirst ? 0 : lines.line[at - 1];
+    if (before > 0 && line > before + 1) rows.push({ kind: 'gap', key: `gap ${number} ${line}` });
     const row = line
-      ? { kind: 'code', key: `line ${line}`, place: String(line), text: lines.text[at] ?? '', note: '' }
-      : { kind: 'unknown', key: 'line 0', place: '?', text: 'unknown line', note: '' };
+      ? { kind: 'code', key: `line ${number} ${line}`, place: String(line), text: lines.text[at] ?? '', note: '' }
+      : { kind: 'unknown', key: `line ${number} 0`, place: '?', text: 'unknown line', note: '' };
     rows.push(weighed(row, lines.self_ns[at], lines.total_ns[at], wholeNs, hottest));
   });
   return rows;

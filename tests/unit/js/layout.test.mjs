@@ -20,6 +20,7 @@ function small() {
       total_ns: [100, 50, 40, 25, 25, 25],
       self_ns: [10, 25, 15, 25, 0, 0],
       line: [0, 1, 2, 3, 4, 0],
+      line_file: [0, 0, 0, 1, 0, 0],
       parent: [-1, 0, 0, 1, 2, 4],
       hidden: [0, 0, 0, 0, 0, 7],
       function: [-1, 0, 1, 2, 3, -1],
@@ -28,14 +29,20 @@ function small() {
       id: [10, 11, 12, 13],
       name: ['main', 'main2', 'b', 'a'],
       module: ['m', 'm', 'm', 'm'],
-      file: ['', '', '', ''],
+      file: ['', 'main2.c', 'b.c', ''],
       kind: ['native', 'native', 'native', 'inlined'],
       full_name: ['', '', '', ''],
     },
+    line_files: ['', 'b.inc'],
     search: null,
     table: null,
   });
 }
+
+test('a line is in the file of its function or in one that this takes in', () => {
+  const view = small();
+  assert.deepEqual([0, 1, 2, 3, 5].map((box) => view.lineFileOf(box)), ['', '', 'main2.c', 'b.inc', '']);
+});
 
 test('a point finds its box, empty stretches and missing rows find none', () => {
   const view = small();

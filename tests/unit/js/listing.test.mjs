@@ -6,8 +6,11 @@ import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from '../../..
 import { DEFAULTS, codeQuery } from '../../../web/static/state.js';
 
 const SOURCE = {
+  file: '/src/a.c',
+  files: ['/src/a.c'],
   total_ns: 1000,
   lines: {
+    file: [0, 0, 0, 0],
     line: [0, 10, 11, 40],
     self_ns: [10, 0, 500, 90],
     total_ns: [10, 0, 500, 990],
@@ -21,6 +24,20 @@ test('lines become rows, with gaps where lines were left out', () => {
   assert.deepEqual(rows.map(({ place }) => place), ['?', '10', '11', undefined, '40']);
   assert.deepEqual(rows.map(({ self }) => self), ['1.0 %', '', '50.0 %', undefined, '9.0 %']);
   assert.deepEqual([rows[2].heat, rows[4].total, rows[4].text], [1, '99.0 %', '']);
+});
+
+test('lines in several files stand below the names of these', () => {
+  const { lines } = SOURCE;
+  const files = ['/src/a.c', '/src/b.inc'];
+  const rows = sourceRows({ ...SOURCE, files, lines: { ...lines, file: [0, 0, 1, 1] } });
+  assert.deepEqual(rows.map(({ kind }) => kind), ['file', 'unknown', 'code', 'file', 'code', 'gap', 'code']);
+  assert.deepEqual([rows[0].text, rows[0].self], ['/src/a.c', '1.0 %']);
+  assert.deepEqual([rows[3].text, rows[3].self, rows[3].heat], ['/src/b.inc', '59.0 %', 0]);
+  assert.equal(hottestRow(rows), 4);
+  assert.equal(nextHot(rows, 2, 1), 4); // not the heading
+  assert.equal(new Set(rows.map(({ key }) => key)).size, rows.length);
+  const elsewhere = sourceRows({ ...SOURCE, files: ['/src/b.inc'] });
+  assert.equal(elsewhere[0].text, '/src/b.inc');
 });
 
 test('instructions become rows, with gaps between pieces', () => {
