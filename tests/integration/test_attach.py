@@ -4,11 +4,15 @@ about on purpose: the target goes on as if nothing had been."""
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import frida
 import pytest
@@ -95,6 +99,31 @@ def test_call_that_never_returns_is_taken_back(
     assert looks
     record(target.pid, 0.2)  # and it can be attached to as ever
     assert_unharmed(target, before, attaches=2)
+
+
+# --- what the agent prints
+
+# The agent comes up, finds that nobody is at the other end of its connection, and leaves.
+LONELY = """
+import ctypes, os, socket, sys
+agent = ctypes.CDLL(f"/proc/self/fd/{sys.argv[1]}")
+here, there = socket.socketpair()
+there.close()
+policy = ctypes.byref(ctypes.c_int())
+agent.frida_agent_main(b"socket:%d|exceptor:off" % here.detach(), policy, None)
+os._exit(7)
+"""
+
+
+def test_agent_that_is_left_alone_prints_nothing(start: Start) -> None:
+    record(start("ratio").pid, 0.1)
+    held = Path("/proc/self/fd").iterdir()
+    agents = [each.name for each in held if "frida-agent" in os.path.realpath(each)]
+    command = [sys.executable, "-c", LONELY, agents[0]]
+    done = subprocess.run(
+        command, capture_output=True, timeout=30, pass_fds=[int(agents[0])], check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 7)
 
 
 # --- a message lost between Frida's two halves
