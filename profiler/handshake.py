@@ -40,14 +40,14 @@ class Handshake:
         self._threads_before = set(self._states(pid))
         self._idle_looks = 0
 
+    def is_at_work(self) -> bool:
+        """True when a thread that has come since runs there, or waits for a CPU."""
+        return "R" in self._their_states()
+
     def is_stuck(self) -> bool:
         """True when both sides have been idle for ``IDLE_LOOKS`` calls in a row."""
         caller = threading.get_native_id()
-        theirs = [
-            state
-            for tid, state in self._states(self._pid).items()
-            if tid not in self._threads_before
-        ]
+        theirs = self._their_states()
         ours = [state for tid, state in self._states(os.getpid()).items() if tid != caller]
         is_idle = bool(theirs) and not set(theirs + ours) & set(RUNNING)
         self._idle_looks = self._idle_looks + 1 if is_idle else 0
@@ -78,6 +78,13 @@ class Handshake:
                     os.dup2(ended.fileno(), fd, inheritable=False)
         self._sockets_before = _unix_sockets()
         return taken
+
+    def _their_states(self) -> list[str]:
+        return [
+            state
+            for tid, state in self._states(self._pid).items()
+            if tid not in self._threads_before
+        ]
 
     def _states(self, pid: int) -> dict[int, str]:
         """Thread → its state, a letter."""

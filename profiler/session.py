@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import frida
 
@@ -28,6 +28,7 @@ from flametap.errors import (
     PermissionRefusedError,
 )
 from flametap.handshake import Handshake, Standstill
+from flametap.patience import LOOK_INTERVAL_S, NoAnswerError, bounded
 from flametap.presence import Presence, is_traced
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
@@ -47,15 +48,6 @@ LEAVE_TIMEOUT_S = 5.0
 # How long the end of another session may still have the target traced.
 UNTRACED_TIMEOUT_S = 5.0
 POLL_S = 0.02
-LOOK_INTERVAL_S = 0.1
-
-_Result = TypeVar("_Result")
-
-
-class NoAnswerError(AttachFailedError):
-    """A call into the target did not come back in time."""
-
-
 # What an attach ends with when a message was lost between Frida's two halves: it is tried again.
 LOST_MESSAGE = (
     NoAnswerError,
@@ -77,55 +69,6 @@ def _shut_down() -> None:
         closing.start()
         closing.join(UNLOAD_TIMEOUT_S)
     injection.release()
-
-
-def bounded(
-    call: Callable[[], _Result],
-    timeout_s: float,
-    what: str,
-    is_hopeless: Callable[[], bool] = lambda: False,
-) -> _Result:
-    """Run ``call`` on a thread of its own and give up waiting after ``timeout_s``.
-
-    The caller stays interruptible by signals meanwhile, which it is not inside Frida's C code. The
-    time is counted in looks, not taken from a clock: while the machine stood still, or we did
-    (SIGSTOP), nobody could answer. Nor does it count while the target runs a function for Frida.
-
-    Args:
-        call: what to run.
-        timeout_s: how long it may take.
-        what: a word for the error.
-        is_hopeless: asked at every look; True ends the wait at once.
-
-    Raises:
-        NoAnswerError: no answer in time.
-        Exception: whatever ``call`` raised.
-    """
-    outcome: list[_Result] = []
-    failure: list[BaseException] = []
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            outcome.append(call())
-        except BaseException as error:
-            failure.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=run, daemon=True, name="flametap-frida").start()
-    waited_s = 0.0
-    while not done.wait(LOOK_INTERVAL_S):
-        if not injection.is_calling():
-            waited_s += LOOK_INTERVAL_S
-        if waited_s > timeout_s or is_hopeless():
-            raise NoAnswerError(
-                f"the target did not answer within {max(waited_s, 1):.0f} s ({what})",
-                "look whether it is stopped or out of memory: flametap doctor PID",
-            )
-    if failure:
-        raise failure[0]
-    return outcome[0]
 
 
 def explain(error: Exception, pid: int) -> FlametapError:
@@ -163,6 +106,7 @@ class Session:
         self.ended = threading.Event()
         self._ring_descriptor = -1
         self._is_given_up = threading.Event()
+        self._is_leaving = False
         self._session: Any = None
         self._handshake: Handshake | None = None
         self._script: Any = None
@@ -190,7 +134,7 @@ class Session:
                 self._session.on("detached", self._on_detached)
                 threading.Thread(target=leftovers.remove, daemon=True).start()
                 load = functools.partial(self._load, rate_hz)
-                return bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless)
+                return bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
             except BaseException as error:
                 self.detach()
                 if not isinstance(error, Exception):
@@ -200,7 +144,7 @@ class Session:
                 if is_over or not may_repeat or injection.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
-            self.end_reason = ""
+            self.end_reason, self._is_leaving = "", False
         raise AssertionError("unreachable")
 
     def give_up(self) -> None:
@@ -211,6 +155,9 @@ class Session:
         assert self._handshake is not None
         return self._handshake.is_stuck() or self._is_given_up.is_set()
 
+    def _is_at_work(self) -> bool:
+        return self._handshake is not None and self._handshake.is_at_work()
+
     def _inject(self) -> Any:
         """Have Frida inject its agent; returns Frida's session."""
         cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
@@ -220,7 +167,7 @@ class Session:
                 return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
 
         try:
-            return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless)
+            return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless, self._is_at_work)
         except BaseException:
             try:
                 self._leave_standing()
@@ -236,7 +183,9 @@ class Session:
         """
         try:
             start = self._script.exports_sync.start
-            error = bounded(start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts)
+            error = bounded(
+                start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts, self._is_at_work
+            )
         except Exception as failure:
             raise explain(failure, self.pid) from failure
         if error:
@@ -258,7 +207,9 @@ class Session:
             return ""
         try:
             stop = self._script.exports_sync.stop
-            unanswered = bounded(stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts)
+            unanswered = bounded(
+                stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts, self._is_at_work
+            )
         except Exception:
             return (
                 ""
@@ -281,17 +232,21 @@ class Session:
             self._leave_standing()
         self._script = self._session = self._handshake = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
+        self._is_leaving = True
         standstill = Standstill(self.pid)
 
         def is_hopeless() -> bool:
             return standstill.lasts() or (handshake is not None and handshake.is_stuck())
 
+        def is_at_work() -> bool:
+            return handshake is not None and handshake.is_at_work()
+
         if script is not None and not was_ended:
             with contextlib.suppress(Exception):
-                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless)
+                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, is_at_work)
         if session is not None:
             with contextlib.suppress(Exception):
-                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless)
+                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless, is_at_work)
         if handshake is not None:
             if session is not None:
                 self._wait_until_left(is_hopeless)
@@ -356,7 +311,8 @@ class Session:
             ) from error
 
     def _on_detached(self, reason: str, crash: object) -> None:
-        if not self.end_reason and reason != "application-requested":
+        # To Frida a connection that we hang up looks like a target that has exited.
+        if not self.end_reason and not self._is_leaving and reason != "application-requested":
             self.end_reason = END_REASONS.get(reason, reason)
         self.ended.set()
 

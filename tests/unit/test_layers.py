@@ -98,8 +98,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "session": (
         *WIRE,
         *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
-        *("caretaker", "ends"),
+        *("caretaker", "ends", "patience"),
     ),
+    "patience": ("errors", "injection"),
     "injectorprocess": (*LOW, "procfs", "session"),
     "injector": (*WIRE, "ends", "ownprocess"),
     "heartbeat": ("abi", "ring"),
