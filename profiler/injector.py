@@ -61,6 +61,7 @@ class Injector:
         self._answers: dict[int, dict[str, Any]] = {}
         self._ring_descriptor = -1
         self._is_lost = False
+        self._is_leaving = False
         self._changed = threading.Condition()
 
     def attach(self, rate_hz: float) -> Ring:
@@ -111,6 +112,7 @@ class Injector:
         """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is
         well.
         """
+        self._is_leaving = True
         try:
             return str(self._ask("stop"))
         except FlametapError:
@@ -118,6 +120,7 @@ class Injector:
 
     def detach(self) -> None:
         """Unload the agent and let the target go; returns when it has."""
+        self._is_leaving = True
         with contextlib.suppress(FlametapError):
             self._ask("detach")
         self.ended.set()
@@ -192,7 +195,8 @@ class Injector:
         self._link.close()
 
     def _end(self, reason: str) -> None:
-        if not self.ended.is_set() and not self.end_reason:
+        # To Frida a connection that is hung up looks like a target that has exited.
+        if not self.ended.is_set() and not self.end_reason and not self._is_leaving:
             self.end_reason = reason
         self.ended.set()
 

@@ -106,7 +106,6 @@ class Session:
         self.ended = threading.Event()
         self._ring_descriptor = -1
         self._is_given_up = threading.Event()
-        self._is_leaving = False
         self._session: Any = None
         self._handshake: Handshake | None = None
         self._script: Any = None
@@ -144,7 +143,7 @@ class Session:
                 if is_over or not may_repeat or injection.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
-            self.end_reason, self._is_leaving = "", False
+            self.end_reason = ""
         raise AssertionError("unreachable")
 
     def give_up(self) -> None:
@@ -232,7 +231,6 @@ class Session:
             self._leave_standing()
         self._script = self._session = self._handshake = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
-        self._is_leaving = True
         standstill = Standstill(self.pid)
 
         def is_hopeless() -> bool:
@@ -311,8 +309,7 @@ class Session:
             ) from error
 
     def _on_detached(self, reason: str, crash: object) -> None:
-        # To Frida a connection that we hang up looks like a target that has exited.
-        if not self.end_reason and not self._is_leaving and reason != "application-requested":
+        if not self.end_reason and reason != "application-requested":
             self.end_reason = END_REASONS.get(reason, reason)
         self.ended.set()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import threading
 
 import pytest
 
@@ -31,3 +33,24 @@ def test_end_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AttachFailedError, match="has ended"):
         attaching.attach(100.0)
     attaching.close()
+
+
+def test_end_that_we_asked_for_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spawn(link: socket.socket, pid: int) -> None:
+        threading.Thread(target=answer, args=(link.dup(),), daemon=True).start()
+
+    def answer(link: socket.socket) -> None:
+        with link:
+            number = json.loads(link.recv(1 << 16))["id"]
+            link.send(json.dumps({"id": number, "error": ["AttachFailedError", "no", ""]}).encode())
+            link.recv(1 << 16)  # "stop", which is not answered: the connection breaks meanwhile
+            link.send(json.dumps({"ended": "the target exited"}).encode())
+
+    monkeypatch.setattr(injector, "spawn", spawn)
+    attaching = Injector(os.getpid())
+    with pytest.raises(AttachFailedError, match="no"):
+        attaching.attach(100.0)
+    attaching.stop()
+    assert attaching.ended.wait(5)
+    attaching.close()
+    assert attaching.end_reason == ""
