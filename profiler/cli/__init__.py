@@ -14,6 +14,11 @@ def main() -> None:
     # Until a command takes care of Ctrl-C itself, it ends us as it ends any program: silently.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from flametap.cli.streams import flush_or_give_up, open_missing
+
+    open_missing()
     from flametap.cli.group import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    flush_or_give_up(sys.stdout)
+    sys.exit(code)

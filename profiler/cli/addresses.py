@@ -13,8 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
+from flametap.cli.streams import print_data
 from flametap.errors import UsageError
 from flametap.model import Frame, FrameKind
 
@@ -78,12 +77,12 @@ def show_names(
         for (name, addr), place in zip(addresses, places, strict=True):
             stack = frames.get(place, ()) if place is not None else ()
             if as_json:
-                click.echo(json.dumps(answer(addr, place, stack)))
+                print_data(json.dumps(answer(addr, place, stack)))
                 continue
             asked = f"{name}+{addr:#x}" if name else f"{addr:#x}"
-            click.echo(asked if stack else f"{asked}  (nothing is known there)")
+            print_data(asked if stack else f"{asked}  (nothing is known there)")
             for frame in reversed(stack):
-                click.echo(f"    {frame_text(frame, full)}")
+                print_data(f"    {frame_text(frame, full)}")
         sys.stdout.flush()
 
 

@@ -8,6 +8,7 @@ import click
 
 from flametap import preflight, procfs
 from flametap.cli.options import pick_pid, pid_arguments
+from flametap.cli.streams import print_data
 from flametap.finding import Severity
 
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
@@ -35,20 +36,20 @@ def doctor(pid: int | None, pid_option: int | None, as_json: bool) -> int:
             }
             for finding in found
         ]
-        click.echo(
+        print_data(
             json.dumps({"pid": target, "attachable": first is None, "checks": rows}, indent=1)
         )
         return first.exit_code if first else 0
     for finding in found:
-        click.echo(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
+        print_data(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
         if finding.hint:
-            click.echo(f"{'':<20}remedy: {finding.hint}")
+            print_data(f"{'':<20}remedy: {finding.hint}")
     try:
         name = procfs.read_status(target).name
     except OSError:
         name = "gone"
     if first is None:
-        click.echo(f"\nprocess {target} ({name}) can be attached to: flametap {target}")
+        print_data(f"\nprocess {target} ({name}) can be attached to: flametap {target}")
     else:
-        click.echo(f"\nprocess {target} ({name}) cannot be attached to")
+        print_data(f"\nprocess {target} ({name}) cannot be attached to")
     return first.exit_code if first else 0

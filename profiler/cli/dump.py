@@ -13,6 +13,7 @@ from flametap.cli import attach
 from flametap.cli.options import pick_pid, pid_arguments, sampling_options, servers, talk_options
 from flametap.cli.progress import Progress
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+from flametap.cli.streams import print_data
 from flametap.errors import NoSamplesError
 from flametap.model import Clock, Frame, FrameKind
 
@@ -91,7 +92,7 @@ def dump(
     if not any(stack.frames for stack in stacks):
         raise NoSamplesError(f"no stack of process {target} could be taken", "try again")
     text = as_json_text if as_json else as_plain_text
-    click.echo(text(target, capture.status().command, stacks))
+    print_data(text(target, capture.status().command, stacks))
     return 0
 
 

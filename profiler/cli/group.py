@@ -14,6 +14,7 @@ from flametap.cli.dump import dump
 from flametap.cli.live import live
 from flametap.cli.ps import ps
 from flametap.cli.record import record
+from flametap.cli.streams import give_up, print_data
 from flametap.cli.symbols import symbols
 from flametap.errors import FlametapError, UsageError
 
@@ -49,7 +50,7 @@ def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from flametap import __version__
 
-        click.echo(f"flametap {__version__}")
+        print_data(f"flametap {__version__}")
         ctx.exit()
 
 
@@ -116,14 +117,16 @@ def run(arguments: Sequence[str]) -> int:
 
 def leave_closed_stdout() -> int:
     """The reader of our output has left (`flametap ps | head`): not worth a word."""
-    # What Python itself still wants to flush at exit must not fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    give_up(sys.stdout)
     return 1
 
 
 def fail(message: str, hint: str, exit_code: int) -> int:
     """Prints an error as one line, with its hint on the next."""
-    click.echo(f"flametap: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
+    try:
+        click.echo(f"flametap: {message}", err=True)
+        if hint:
+            click.echo(f"hint: {hint}", err=True)
+    except OSError:
+        give_up(sys.stderr)  # the exit code says it, too
     return exit_code

@@ -24,6 +24,7 @@ from flametap.cli.outputs import plan
 from flametap.cli.progress import Progress
 from flametap.cli.recording import What, finish, watch
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
+from flametap.cli.streams import print_data
 from flametap.cli.verify import verified
 
 # 128 bits: nobody on this machine guesses it.
@@ -113,7 +114,7 @@ def live(
                     attach.start(capture, interrupts, progress)
                     verification.note_attached()
                     progress.clear()
-                    click.echo(server.url)
+                    print_data(server.url)
                     if not no_open:
                         open_browser(server.url)
                     progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")

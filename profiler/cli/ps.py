@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from flametap import preflight, procfs, rights
+from flametap.cli.streams import print_data
 from flametap.finding import Finding, Severity
 
 
@@ -39,11 +40,11 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     """
     rows = [row for row in look(show_all) if text is None or text.lower() in row.command.lower()]
     if as_json:
-        click.echo(json.dumps([asdict(row) for row in rows], indent=1))
+        print_data(json.dumps([asdict(row) for row in rows], indent=1))
         return 0
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     user_width = max([4, *(len(row.user) for row in rows)])
-    click.echo(f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  COMMAND")
+    print_data(f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  COMMAND")
     for row in rows:
         answer = "yes" if row.attachable else "no"
         line = f"{row.pid:>7}  {row.user:<{user_width}}  {row.threads:>7}  {answer:<6}  "
@@ -54,7 +55,7 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
             line = (line + shorten(row.command, left) + reason)[:width]
         else:
             line += row.command + reason
-        click.echo(line)
+        print_data(line)
     return 0
 
 

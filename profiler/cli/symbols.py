@@ -12,6 +12,7 @@ import click
 
 from flametap.cli.addresses import parse_address, read_addresses, show_names
 from flametap.cli.options import debuginfod_options, parse_pid, servers, symbol_dir_option
+from flametap.cli.streams import print_data
 from flametap.errors import (
     InputError,
     NoSuchProcessError,
@@ -81,9 +82,9 @@ def symbols(
             chunks = read_addresses(sys.stdin.fileno()) if wanted is None else iter([wanted])
             show_names(found, is_pid, chunks, full, as_json)
         elif as_json:
-            click.echo(as_json_text(found.modules))
+            print_data(as_json_text(found.modules))
         else:
-            click.echo(as_table(found.modules) if is_pid else as_sheets(found.modules))
+            print_data(as_table(found.modules) if is_pid else as_sheets(found.modules))
     finally:
         found.close()
     return 0
