@@ -37,6 +37,13 @@ static u32 ends_in_call_sigsafe(const u8 *code)
     return code[0] == 0xff && (code[1] == 0x94 || code[1] == 0x14); /* call [sib+32] */
 }
 
+/* Frida's agent? It has borrowed the main thread while it came, and such words lie on that stack since; while we sample
+ * it runs on threads of its own, whose stacks nobody wants. Context: signal. */
+static u32 is_injected_sigsafe(const struct unwinder *u, const struct code_range *range)
+{
+    return range->module && u->agent->modules[range->module].injected;
+}
+
 /*
  * Does a call instruction end just before `return_address`? Of code that belongs to no file only the calls are kept: a
  * JIT may write one where there was none. Context: signal.
@@ -51,7 +58,7 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
     if ((entry & ~0xfULL) == key)
         return entry & 1;
     range = return_address < 4096 ? (const struct code_range *)0 : code_range_sigsafe(u->map, return_address - 8);
-    if (!range || !code_before_sigsafe(u, range, return_address, code))
+    if (!range || is_injected_sigsafe(u, range) || !code_before_sigsafe(u, range, return_address, code))
         return 0;
     is_call = ends_in_call_sigsafe(code);
     if (is_call || range->module)

@@ -165,6 +165,7 @@ static void sampler_end(struct agent *a)
     a->unanswered = is_sandboxed(a) ? handlers_drain_blind(a) : handlers_drain(a);
     now_ns = now_ns_sigsafe();
     threads_settle(a, now_ns);
+    modules_announce_again(a);
     a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     ring_flush(a, now_ns);
     ring_close(a, a->stop_reason);

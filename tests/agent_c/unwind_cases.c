@@ -324,6 +324,29 @@ static void case_return_address_found_by_scanning(void)
     expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, (u64)page + 0x24, RETURN_TO(1) - 1});
 }
 
+/* Frida's agent has borrowed the thread when it came: words of its calls lie on the stack and mean nothing. */
+static void case_return_address_into_the_agent_left_over(void)
+{
+    u8 *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    world_new(16);
+    page[0x20] = page[4096 + 0x20] = 0xe8;
+    for (u32 i = 2; i < 4; i++) {
+        agent.map->code[i].start = (u64)page + (i - 2) * 4096;
+        agent.map->code[i].end = agent.map->code[i].start + 4096;
+    }
+    agent.map->code[2].module = 2;
+    agent.map->code[3].module = 0;
+    agent.modules[2].injected = 1;
+    stack[2] = (u64)page + 0x25;
+    stack[4] = (u64)(stack + 9);
+    stack[5] = (u64)page + 4096 + 0x25;
+    stack[9] = 0;
+    stack[10] = RETURN_TO(1);
+    root(1);
+    walk((u64)page + 4096 + 0x10, 0, 0x77, 1, NULL);
+    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 4096 + 0x10, (u64)page + 4096 + 0x24, RETURN_TO(1) - 1});
+}
+
 /* Code that was never called, only returned to: there is no call before it, and it may have no CFI. */
 static u8 *code_page(const void *code, size_t bytes)
 {
@@ -811,6 +834,7 @@ static const struct {
     CASE(signal_frame),
     CASE(frame_pointers_where_there_is_no_cfi),
     CASE(return_address_found_by_scanning),
+    CASE(return_address_into_the_agent_left_over),
     CASE(signal_restorer_without_cfi),
     CASE(root_of_a_coroutine),
     CASE(code_with_frame_pointers_has_no_other_frames),

@@ -197,8 +197,8 @@ def _timelines(capture: Capture) -> dict[int, Callable[[int], Stack | None]]:
             addresses, at = [], node
             while at > 0:
                 frame, _ = profile.locate(int(trie.address[at]))
-                bias = modules[frame.module_id].load_bias if frame.module_id else 0
-                addresses.append(bias + frame.addr)
+                module = modules.get(frame.module_id)  # none outside files; Frida's agent has none
+                addresses.append((module.load_bias if module else 0) + frame.addr)
                 at = int(trie.parent[at])
             known[node] = tuple(addresses)
         return known[node]
