@@ -34,6 +34,7 @@ ENOUGH_CPU_NS = 8e8
 ENOUGH_SAMPLES = 400
 HEAVY_SHARE = (0.55, 0.95)  # of 0.75: samples of a starved program come in clusters
 # What is inlined has no frame of its own, and no name in a perf map.
+# V8 leaves an empty log of its own in its working directory as well: that is the test's folder.
 NODE = ["node", "--no-turbo-inlining"]
 JAVA = ["java", "-XX:-Inline", "-cp"]
 JAVA_THREADS = r"(GC Thread|G1|C1 Comp|C2 Comp|VM |Attach|Signal|Common).*"
@@ -99,8 +100,11 @@ def frames_named(capture: Capture, name: str) -> list[Frame]:
 
 @pytest.mark.needs("node")
 @pytest.mark.parametrize("flags", [[], ["--interpreted-frames-native-stack"]])
-def test_node_with_a_perf_map(adopt: Adopt, maps: list[Path], flags: list[str]) -> None:
-    target = adopt(Target([*NODE, "--perf-basic-prof", *flags, SOURCES / "ratio.js"]))
+def test_node_with_a_perf_map(
+    adopt: Adopt, maps: list[Path], flags: list[str], tmp_path: Path
+) -> None:
+    options = ["--perf-basic-prof", *flags]
+    target = adopt(Target([*NODE, *options, SOURCES / "ratio.js"], cwd=tmp_path))
     maps.append(Path(f"/tmp/perf-{target.pid}.map"))
     with unharmed(target.pid):
         capture = record_work(target.pid)
@@ -128,11 +132,12 @@ def test_node_with_a_jitdump(adopt: Adopt, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("node", "unshare")
-def test_node_in_namespaces_of_its_own(adopt: Adopt) -> None:
+def test_node_in_namespaces_of_its_own(adopt: Adopt, tmp_path: Path) -> None:
     """Its pid and its /tmp are not ours, as in a container."""
     shell = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c"]
     command = 'mount -t tmpfs none /tmp && exec node --no-turbo-inlining --perf-basic-prof -e "$0"'
-    target = adopt(Target([*shell, command, (SOURCES / "ratio.js").read_text()]))
+    script = (SOURCES / "ratio.js").read_text()
+    target = adopt(Target([*shell, command, script], cwd=tmp_path))
     (pid,) = Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text().split()
     with unharmed(int(pid)):
         capture = record_work(int(pid))
@@ -221,7 +226,7 @@ def test_cpython_with_trampolines(
 @pytest.mark.needs("node")
 def test_live_page_is_sent_the_names(adopt: Adopt, maps: list[Path], tmp_path: Path) -> None:
     """Over HTTP, as the browser gets them."""
-    target = adopt(Target([*NODE, "--perf-basic-prof", SOURCES / "ratio.js"]))
+    target = adopt(Target([*NODE, "--perf-basic-prof", SOURCES / "ratio.js"], cwd=tmp_path))
     maps.append(Path(f"/tmp/perf-{target.pid}.map"))
     with cli.Running(str(tmp_path), "live", target.pid, "--no-open") as run:
         url = run.wait_for(URL).rstrip("/")
