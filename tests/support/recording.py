@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 from flametap.capture import Capture, CaptureOptions
 from flametap.model import Clock, Verdict
+from running import wait_until
 from stacks import Stacks, of_tree
 
-ATTACHED_S = 15.0
 SYMBOLS_S = 60.0
+ENOUGH_S = 60.0
 
 
 @contextmanager
@@ -27,10 +28,20 @@ def capturing(pid: int, *, rate_hz: float = 1000.0, budget_ppm: int = 0) -> Iter
         capture.close()
 
 
-def record(pid: int, seconds: float, *, rate_hz: float = 1000.0) -> Capture:
-    """Records for some seconds and detaches. The result holds the profile and all names."""
+def record(pid: int, seconds: float, *, rate_hz: float = 1000.0, cpu_s: float = 0.0) -> Capture:
+    """Records for some seconds and detaches. The result holds the profile and all names.
+
+    Where the machine is busy otherwise it goes on until the target has used ``cpu_s`` of CPU time:
+    what takes one part in a hundred is missed by 800 samples in one of 3 000 recordings, by 300 in
+    one of 20.
+    """
     with capturing(pid, rate_hz=rate_hz) as capture:
         assert not capture.wait(seconds), f"the target has gone: {capture.status().reason}"
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) >= cpu_s * 1e9,
+            f"{cpu_s:g} s of CPU time",
+            ENOUGH_S,
+        )
         capture.stop()
         capture.finish_symbols(SYMBOLS_S)
         return capture
