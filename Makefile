@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.flametap-dev
 # Arguments for pytest: make test ARGS="-k layers -x"
 ARGS ?=
+# All tests run two at a time, but for those that need a quiet machine: tests/support/parallel.py.
+TWO := -n 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -68,13 +70,13 @@ types: $(STAMP) ## mypy: strict on the package, lenient on tests
 
 .PHONY: test
 test: $(STAMP) ## all tests; a part of them: make test ARGS="tests/unit -k layers"
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(or $(ARGS),$(TWO))
 
 .PHONY: test-unit test-c test-attach test-page
-test-unit: ; @$(MAKE) test ARGS="tests/unit $(ARGS)" ## without targets or browser, in seconds
-test-c: ; @$(MAKE) test ARGS="tests/agent_c $(ARGS)" ## the agent's C under gcc and sanitizers
-test-attach: ; @$(MAKE) test ARGS="tests/integration $(ARGS)" ## attach to real programs
-test-page: ; @$(MAKE) test ARGS="tests/browser $(ARGS)" ## the page in headless Chromium
+test-unit: ; @$(MAKE) test ARGS="tests/unit $(TWO) $(ARGS)" ## without targets or browser, in seconds
+test-c: ; @$(MAKE) test ARGS="tests/agent_c $(TWO) $(ARGS)" ## the agent's C under gcc and sanitizers
+test-attach: ; @$(MAKE) test ARGS="tests/integration $(TWO) $(ARGS)" ## attach to real programs
+test-page: ; @$(MAKE) test ARGS="tests/browser $(TWO) $(ARGS)" ## the page in headless Chromium
 
 # Minutes; an hour of sampled target time, in pieces: make stress ARGS="--until 3600 --results hour.jsonl"
 SECONDS ?= 5

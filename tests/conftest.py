@@ -24,6 +24,10 @@ Leaks
     waits for two seconds, then fails the test. What session and module fixtures started before the
     test is theirs to end.
 
+Workers
+    ``pytest -n 2`` runs two tests at a time, but for those that need a quiet machine:
+    ``support/parallel.py`` says which.
+
 Shared helpers
     Modules in ``tests/support`` import by their plain names (``from capabilities import find``).
 """
@@ -34,15 +38,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+import parallel
 from capabilities import CAPABILITIES, find
 
 # A shell that starts us in the background has SIGINT ignored, nohup SIGHUP; what we start would
@@ -100,6 +105,30 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("needs"):
         for name in marker.args:
             _require(name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts what is dealt out to workers last at the end, with workers and without."""
+    items.sort(key=lambda item: parallel.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)  # the plugin is not there where only the wheel is tested
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deals tests out to workers in the units that ``parallel`` says."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
+    scheduling = LoadScopeScheduling(config, log)
+    # The way to units of one's own that pytest-xdist's documentation shows, by a subclass there.
+    scheduling._split_scope = parallel.unit_of_work
+    return scheduling
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test and its fixtures wait for their turn."""
+    with parallel.turn(item.nodeid):
+        return (yield)
 
 
 def _children() -> dict[int, str]:
