@@ -2,7 +2,7 @@
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
-of its library, in which ``guard`` puts functions of ours. They repair six things:
+of its library, in which ``guard`` puts functions of ours. They repair seven things:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
 those functions use. A thread that was computing with them goes on with other numbers. Of ten
@@ -29,13 +29,13 @@ the call had opened or mapped until then stays. A thread that is frozen in the m
 control group) cannot be helped before it is thawed: until then we wait.
 
 **The loader's memory.** When its agent does not answer in time, Frida unmaps the code that the
-thread it has started is running in. We let it do so only when that thread has left it. At the end
-of a session Frida itself waits for that thread, but asks for it by the number that it told: in a
-process with a pid namespace of its own that is a number of that namespace, and Frida comes at once,
-was refused, and 72 KiB stayed for good (2 of 40 attaches on a busy machine). So we wait before the
-main thread is stopped.
+thread it has started is running in. We let it do so only when that thread has left it, and wait for
+that before the main thread is stopped (``loader``). An agent that was late leaves when it sees that
+nobody wants it any more; ``unmap_loader`` is for the memory that Frida has given up by then.
 
 **What Frida prints.** See ``quiet``.
+
+**A main thread that holds a lock.** It is let go when the loader waits for it. See ``loader``.
 
 **Another program.** When the target becomes another program (exec) in the middle of the attach,
 Frida would clean up in it by functions at the addresses of the one before. It may not.
@@ -52,13 +52,12 @@ import errno
 import functools
 import os
 import signal
-import struct
 import threading
 import time
 from dataclasses import dataclass, field
 
 from flametap import interpose, quiet
-from flametap.presence import LOADER_BYTES
+from flametap.loader import Loader, tasks
 
 PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
@@ -72,8 +71,6 @@ XSTATE_BYTES_MAX = 16384
 # struct user_regs_struct: 27 words, of which these are looked at.
 REGISTERS_BYTES = 27 * 8
 RSI, RDI, RIP = 13, 14, 16
-# How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
-STACK_BYTES = 65536
 # Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
 UNBLOCKED = (
     signal.SIGILL,
@@ -89,9 +86,6 @@ FRIDA_MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in UNBLOCKED)
 
 # How long a function may run in the target; it is mostly a few milliseconds.
 CALL_LIMIT_S = 15.0
-# How long Frida's first thread in the target may take to end once it has said good-bye.
-LEAVE_LIMIT_S = 5.0
-LEAVE_INTERVAL_S = 0.001
 # How long a thread may take to stop when told to: for ever in uninterruptible sleep, or frozen.
 STOP_LIMIT_S = 5.0
 # Between two looks. It adds to the time that the target's main thread stands still.
@@ -122,12 +116,15 @@ class _Tracee:
     mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
     called: int = 0  # runtime_addr of the function that it is to call
     is_calling: bool = False
+    loader: Loader | None = None  # what the last call has started
+    is_released: bool = False  # by us: Frida believes that it has it
     tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
 
 
 _tracees: dict[int, _Tracee] = {}
-# (pid, runtime_addr of code of Frida's) → the threads that were born while the main thread ran it
-_born: dict[tuple[int, int], frozenset[int]] = {}
+# (pid, runtime_addr of code of Frida's that the main thread has run) → what it started
+_loaders: dict[tuple[int, int], Loader] = {}
+_unmapped: set[tuple[int, int]] = set()  # of these by us
 # pid → its auxiliary vector when the attach began: an exec lays out memory anew and changes it.
 _images: dict[int, bytes] = {}
 _must_end = threading.Event()
@@ -157,21 +154,21 @@ def _block(tid: int, blocked: int) -> None:
     _ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(mask), ctypes.addressof(mask))
 
 
-def _tasks(pid: int) -> frozenset[int]:
-    try:
-        return frozenset(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return frozenset()
-
-
 def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None) -> int:
     tracee = _tracees.get(tid)
     if request in (PTRACE_ATTACH, PTRACE_SEIZE):
         quiet.silence()
-        _wait_until_loader_is_left(tid)
+        for loader in _loaders_of(tid):
+            loader.wait_until_left()
         _tracees[tid] = _Tracee()
     elif tracee is None:
         pass
+    elif tracee.is_released:
+        if request == PTRACE_DETACH:
+            _tracees.pop(tid, None)
+            return 0
+        ctypes.set_errno(errno.ESRCH)
+        return -1
     elif request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tracee.registers is None:
         tracee.registers = _saved(tid, NT_PRSTATUS, REGISTERS_BYTES)
         tracee.vector_registers = _saved(tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
@@ -183,12 +180,15 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
             ctypes.set_errno(errno.ESRCH)  # the one error that Frida takes as it is
             return -1
     elif request == PTRACE_CONT and tracee.called:
-        tracee.tasks_before = _tasks(tid)
+        tracee.tasks_before = tasks(tid)
         tracee.is_calling = True
     elif request == PTRACE_DETACH:
         _restore(tid, tracee)
     ctypes.set_errno(0)
     result = int(_ptrace(request, tid, where, data))
+    if result == 0 and tracee is not None and request in (PTRACE_SETREGS, PTRACE_SETREGSET):
+        _wait_for_loader(tid, tracee)
+        ctypes.set_errno(0)
     if result == 0 and request == PTRACE_DETACH:
         failure = ctypes.get_errno()
         _tracees.pop(tid, None)
@@ -219,48 +219,22 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
     is_own = tracee.registers is not None and bytes(registers) == tracee.registers.raw
     tracee.called = 0 if is_own else int(registers[RIP])
     start, size_bytes = int(registers[RDI]), int(registers[RSI])
-    born = _born.get((tid, start), frozenset())
+    loader = _loaders.get((tid, start))
     return is_own or not (
         is_replaced(tid)
-        or any(_is_inside(tid, other, start, start + size_bytes) for other in born & _tasks(tid))
+        or (tid, start) in _unmapped
+        or (loader is not None and bool(loader.threads_inside(size_bytes)))
     )
 
 
-def _wait_until_loader_is_left(pid: int) -> None:
-    """Waits for the threads that Frida has started in a process, if they are about to end."""
-    waited_s = 0.0
-    while waited_s < LEAVE_LIMIT_S and any(
-        _is_inside(pid, tid, start, start + LOADER_BYTES)
-        for (of, start), born in list(_born.items())
-        if of == pid
-        for tid in born & _tasks(pid)
-    ):
-        time.sleep(LEAVE_INTERVAL_S)
-        waited_s += LEAVE_INTERVAL_S
+def _wait_for_loader(tid: int, tracee: _Tracee) -> None:
+    def let_go() -> None:
+        _restore(tid, tracee)
+        tracee.is_released = not _ptrace(PTRACE_DETACH, tid, None, None)
 
-
-def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
-    """True if a thread may come back to code at ``start`` … ``end``: it runs, or an address in
-    there is on its stack.
-
-    Not every thread that was born meanwhile is Frida's: jemalloc starts its own with the first one
-    of a process. proc(5), ``syscall``.
-    """
-    try:
-        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-            fields = file.read().split()
-        if len(fields) < 3:  # "running"
-            return True
-        sp, pc = (int(field, 16) for field in fields[-2:])
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(sp)
-            stack = memory.read(STACK_BYTES)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return os.path.exists(f"/proc/{pid}/task/{tid}")
-    words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
-    return any(start <= word < end for word in (pc, *words))
+    if tracee.loader is not None and not tracee.called:
+        tracee.loader.wait_until_loaded(let_go, _must_end.is_set)
+        tracee.loader = None
 
 
 def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
@@ -291,7 +265,11 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
         if found != 0:
             if tracee.is_calling:
                 tracee.is_calling = False
-                _born[tid, tracee.called] = _tasks(tid) - tracee.tasks_before
+                born = tasks(tid) - tracee.tasks_before
+                loader = Loader(tid, tracee.called, born)
+                _loaders[tid, tracee.called] = loader
+                tracee.loader = loader if born else None
+                _unmapped.discard((tid, tracee.called))
                 tracee.called = 0
             return found
         if waited_s > limit_s or (_must_end.is_set() and tracee.is_calling):
@@ -387,6 +365,19 @@ def _image(pid: int) -> bytes:
             return file.read()
     except OSError:
         return b""
+
+
+def unmap_loader(pid: int) -> None:
+    """Has a process unmap what Frida's loader ran in, where that is still there and no thread is
+    in it any more. Frida may not do so afterwards: something else may be there.
+    """
+    for loader in _loaders_of(pid):
+        if not is_replaced(pid) and loader.born and loader.unmap():
+            _unmapped.add((pid, loader.start))
+
+
+def _loaders_of(pid: int) -> list[Loader]:
+    return [loader for (of, _), loader in list(_loaders.items()) if of == pid]
 
 
 def is_calling() -> bool:

@@ -34,6 +34,14 @@ class Presence:
             return True
         return agents <= self._before[0] and loaders <= self._before[1] and not is_traced(self._pid)
 
+    def is_loader_left(self) -> bool:
+        """True when nothing of it is at work any more, but the memory of a loader is left."""
+        try:
+            agents, loaders = _count(self._pid)
+        except procfs.GONE:
+            return False
+        return agents <= self._before[0] and loaders > self._before[1] and not is_traced(self._pid)
+
 
 def is_traced(pid: int) -> bool:
     """Has the process a tracer (ptrace(2))? False when it has gone."""
@@ -43,14 +51,26 @@ def is_traced(pid: int) -> bool:
         return False
 
 
+def loaders(pid: int) -> list[int]:
+    """Where anonymous mappings begin that look like those of Frida's loader."""
+    return _look(pid)[1]
+
+
 def _count(pid: int) -> tuple[int, int]:
     """Mappings of Frida's agent, and anonymous ones that look like its loader's."""
-    agents = loaders = 0
+    agents, starts = _look(pid)
+    return agents, len(starts)
+
+
+def _look(pid: int) -> tuple[int, list[int]]:
+    agents = 0
+    starts = []
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
             fields = line.split(maxsplit=5)
             if len(fields) == 5 and fields[1] == "rwxp":
                 start, end = (int(part, 16) for part in fields[0].split("-"))
-                loaders += end - start == LOADER_BYTES
+                if end - start == LOADER_BYTES:
+                    starts.append(start)
             agents += len(fields) == 6 and AGENT_NAME in fields[5]
-    return agents, loaders
+    return agents, starts

@@ -45,6 +45,8 @@ CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 5.0
+# When Frida has not had its loader unmapped by then it will not: mostly it does within 0.1 s.
+LOADER_LEFT_S = 1.0
 # How long the end of another session may still have the target traced.
 UNTRACED_TIMEOUT_S = 5.0
 POLL_S = 0.02
@@ -338,8 +340,13 @@ class Session:
         to have it unmap the loader: a target that exits in that moment, or a helper that does
         because we exit, is a target that crashes (tried: half of them).
         """
+        loader_looks = 0
         for look in range(round(LEAVE_TIMEOUT_S / POLL_S)):
             is_time_to_ask = look % round(LOOK_INTERVAL_S / POLL_S) == 0
             if self._presence.has_left() or (is_time_to_ask and is_hopeless()):
                 return
+            loader_looks = loader_looks + 1 if self._presence.is_loader_left() else 0
+            if loader_looks >= LOADER_LEFT_S / POLL_S:
+                injection.unmap_loader(self.pid)
+                loader_looks = 0
             time.sleep(POLL_S)

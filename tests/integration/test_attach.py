@@ -44,10 +44,12 @@ def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(injector, "spawn", spawn)
 
 
-def assert_unharmed(target: Target, before: receipt.Receipt, *, attaches: int = 1) -> None:
+def assert_unharmed(
+    target: Target, before: receipt.Receipt, *, attaches: int = 1, was_killed: bool = False
+) -> None:
     """Looks at the target from outside, then has it report."""
     found = receipt.harm_after_settling(
-        target.pid, before, timeout_s=10, attaches=attaches, was_killed=True
+        target.pid, before, timeout_s=10, attaches=attaches, was_killed=was_killed
     )
     assert found == []
     for line in target.finish():
@@ -98,7 +100,39 @@ def test_call_that_never_returns_is_taken_back(
     monkeypatch.undo()
     assert looks
     record(target.pid, 0.2)  # and it can be attached to as ever
-    assert_unharmed(target, before, attaches=2)
+    # What the call had mapped stays: nobody knows where.
+    assert_unharmed(target, before, attaches=2, was_killed=True)
+
+
+# --- the loader: its wait for a lock, its memory
+
+
+def test_main_thread_that_holds_a_lock_is_let_go(start: Start) -> None:
+    target = start("locked")
+    before = receipt.take(target.pid)
+    record(target.pid, 0.2)
+    # One attach: a second one would have left a second mapping.
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    assert target.finish() == []
+
+
+def test_memory_that_frida_has_given_up_is_unmapped(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+
+    class Refused(set[tuple[int, int]]):
+        def __contains__(self, key: object) -> bool:
+            assert isinstance(key, tuple)
+            return key in injection._loaders and bool(injection._loaders[key].born)
+
+    monkeypatch.setattr(injection, "_unmapped", refused := Refused())
+    record(target.pid, 0.2)
+    assert len(refused) == 1
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    for line in target.finish():
+        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
 
 
 # --- what the agent prints

@@ -1,0 +1,134 @@
+"""Frida's loader in the target, seen from outside: a thread that the main thread starts, which
+loads the agent, runs it, and says good-bye; and the memory that it runs in.
+
+**A lock that the main thread holds.** Frida lets the main thread stand until the loader has loaded
+the agent. If it was stopped while it held the dynamic loader's lock (in dlopen, dl_iterate_phdr,
+the unwinding of an exception) both wait for ever, which looks as if a message had been lost; and a
+busy machine may not come to the loader in the 5 s that Frida gives it. So ``injection`` does that
+waiting, too, before Frida does, and as soon as the loader waits for a lock it lets the main thread
+go. Otherwise it does not: a program that forks while another thread is in dlopen has a child that
+cannot.
+
+**Its memory** may go only when the thread has left it. At the end of a session Frida waits for that
+thread, but asks for it by the number that it told: in a process with a pid namespace of its own
+that is a number of that namespace, so Frida came at once, was refused, and 72 KiB stayed for good
+(2 of 40 attaches on a busy machine).
+
+proc(5), ``syscall``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flametap import unmapping
+from flametap.presence import LOADER_BYTES, loaders
+
+# How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
+STACK_BYTES = 65536
+# What the thread waits in for a message, and for a lock; <asm/unistd_64.h>.
+SYS_RECVMSG, SYS_FUTEX = 47, 202
+# How long it may take to load the agent: some hundredths of a second, but for a starved machine.
+# The main thread stands still for that long, but not longer than …
+LOAD_LIMIT_S = 10.0
+STANDING_LIMIT_S = 3.0
+# … and not when the loader has been waiting for a lock for so long.
+LOCKED_S = 0.05
+LOAD_INTERVAL_S = 0.002
+# How long it may take to end once it has said good-bye.
+LEAVE_LIMIT_S = 2.0
+LEAVE_INTERVAL_S = 0.001
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A function that was called in a process, and the threads that have begun meanwhile: not each
+    of them is Frida's, since jemalloc starts its own with the first one of a process.
+    """
+
+    pid: int
+    start: int  # runtime_addr of the function, and of its memory
+    born: frozenset[int]
+
+    def threads_inside(self, size_bytes: int = LOADER_BYTES) -> list[int]:
+        """Those threads that may come back to its memory."""
+        end = self.start + size_bytes
+        alive = self.born & tasks(self.pid)
+        return [tid for tid in alive if _is_inside(self.pid, tid, self.start, end)]
+
+    def wait_until_loaded(self, let_go: Callable[[], None], must_end: Callable[[], bool]) -> None:
+        """Waits until it wants a message of Frida, or has gone.
+
+        Args:
+            let_go: called when the main thread must not stand still any longer.
+            must_end: asked all the time; True ends the wait.
+        """
+        waited_s = locked_s = 0.0
+        is_standing = True
+        while waited_s < LOAD_LIMIT_S and not must_end():
+            calls = {_system_call(self.pid, tid) for tid in self.threads_inside()}
+            if not calls or SYS_RECVMSG in calls:
+                break
+            locked_s = locked_s + LOAD_INTERVAL_S if calls == {SYS_FUTEX} else 0.0
+            if is_standing and (locked_s > LOCKED_S or waited_s > STANDING_LIMIT_S):
+                let_go()
+                is_standing = False
+            time.sleep(LOAD_INTERVAL_S)
+            waited_s += LOAD_INTERVAL_S
+
+    def wait_until_left(self) -> None:
+        """Waits until no thread is in its memory, for a while."""
+        waited_s = 0.0
+        while waited_s < LEAVE_LIMIT_S and self.threads_inside():
+            time.sleep(LEAVE_INTERVAL_S)
+            waited_s += LEAVE_INTERVAL_S
+
+    def unmap(self) -> bool:
+        """Has the process unmap its memory; False where nothing of the kind is there, or somebody
+        is in it.
+        """
+        if self.start not in loaders(self.pid) or self.threads_inside():
+            return False
+        return unmapping.unmap(self.pid, self.start, LOADER_BYTES)
+
+
+def tasks(pid: int) -> frozenset[int]:
+    """The threads of a process; none when it is gone."""
+    try:
+        return frozenset(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return frozenset()
+
+
+def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
+    """True if a thread may come back to code at ``start`` … ``end``: it runs, or an address in
+    there is on its stack.
+    """
+    try:
+        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
+            fields = file.read().split()
+        if len(fields) < 3:  # "running"
+            return True
+        sp, pc = (int(field, 16) for field in fields[-2:])
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(sp)
+            stack = memory.read(STACK_BYTES)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return os.path.exists(f"/proc/{pid}/task/{tid}")
+    words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
+    return any(start <= word < end for word in (pc, *words))
+
+
+def _system_call(pid: int, tid: int) -> int:
+    """The number of the call that a thread waits in; -1 if it does not."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError):
+        return -1
