@@ -117,7 +117,7 @@ def _check_frozen(name: str, target: Target) -> Finding:
 
 
 def _check_permission(name: str, target: Target) -> Finding:
-    if not procfs.may_trace(target.pid, target.proc):
+    if not rights.may_attach(target.status, target.proc):
         raise rights.explain(rights.gather(target.status, target.proc), target.subject)
     if procfs.read_status(os.getpid(), target.proc).seccomp and rights.ptrace_is_filtered():
         raise PermissionRefusedError(

@@ -2,7 +2,7 @@
 
 The kernel says only "permission denied". ``explain`` goes through its reasons in the kernel's own
 order, on facts that were read before; it never decides by itself that an attach would work: that is
-``procfs.may_trace``.
+``may_attach``.
 
 Source: ptrace(2) "Ptrace access mode checking", kernel/ptrace.c, security/yama/yama_lsm.c,
 security/commoncap.c.
@@ -13,11 +13,22 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import subprocess
+import sys
 from dataclasses import dataclass
 
 from flametap import procfs
 from flametap.errors import PermissionRefusedError
 from flametap.procfs import CAP_SYS_PTRACE, ProcessStatus
+
+# As procfs.may_trace does.
+TRY_TO_TRACE = """
+import os, sys
+try:
+    os.open(sys.argv[1], os.O_RDONLY)
+except PermissionError:
+    sys.exit(1)
+"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,21 @@ def gather(target: ProcessStatus, proc: str = procfs.PROC) -> Facts:
         same_user_namespace=procfs.same_namespace(target.pid, "user", proc),
         is_descendant=_is_descendant(target, ours.pid, proc),
     )
+
+
+def may_attach(target: ProcessStatus, proc: str = procfs.PROC) -> bool:
+    """True if the kernel lets the process that attaches, a child of ours, trace the target now.
+
+    It may what we may, but for one thing: under Yama's ptrace_scope 1 a child of ours is ours to
+    trace, and not its sibling's, unless it has named one of us (PR_SET_PTRACER(2const)).
+    """
+    if not procfs.may_trace(target.pid, proc):
+        return False
+    ours = procfs.read_status(os.getpid(), proc)
+    if procfs.read_yama_scope(proc) != 1 or ours.capabilities_effective & (1 << CAP_SYS_PTRACE):
+        return True
+    command = [sys.executable or "python3", "-I", "-S", "-c", TRY_TO_TRACE]
+    return subprocess.run([*command, f"{proc}/{target.pid}/mem"], check=False).returncode == 0
 
 
 def user_name(uid: int) -> str:
@@ -95,7 +121,14 @@ def explain(facts: Facts, subject: str) -> PermissionRefusedError:
             return PermissionRefusedError(
                 f"cannot attach to {subject}: it lives in another user namespace", root_hint
             )
-        if facts.yama_scope == 1 and not facts.is_descendant:
+        if facts.yama_scope == 1 and facts.is_descendant:
+            return PermissionRefusedError(
+                f"cannot attach to {subject}: kernel.yama.ptrace_scope is 1: only parents may, and "
+                "the attach is done by a process that we start",
+                f"have it call prctl(PR_SET_PTRACER, {ours.pid}), start it with `flametap record "
+                "-- CMD`, or run as root",
+            )
+        if facts.yama_scope == 1:
             return PermissionRefusedError(
                 f"cannot attach to {subject}: kernel.yama.ptrace_scope is 1: only parents may",
                 f"run as root (sudo flametap {target.pid}), or allow it until the next boot: "

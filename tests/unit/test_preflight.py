@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -331,9 +333,29 @@ def test_right_that_yama_takes(tmp_path: Path, scope: int, hint: str) -> None:
     assert hint in error.hint
 
 
-def test_right_over_a_child_despite_yama(tmp_path: Path) -> None:
+def test_right_over_a_child_that_its_sibling_has_not(tmp_path: Path) -> None:
     child = replace(facts(tmp_path), yama_scope=1, is_descendant=True)
-    assert "security module" in explained(child).message
+    assert "a process that we start" in explained(child).message
+    assert "PR_SET_PTRACER" in explained(child).hint
+
+
+@pytest.mark.parametrize(
+    ("scope", "sibling", "expected"), [(1, "true", True), (1, "false", False), (0, "false", True)]
+)
+def test_child_of_ours_is_asked_under_yama(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: int, sibling: str, expected: bool
+) -> None:
+    fake = FakeProc(tmp_path / "proc", own_uid=1000)
+    fake.process(PID, uid=1000)
+    monkeypatch.setattr(procfs, "may_trace", lambda pid, proc: True)
+    monkeypatch.setattr(procfs, "read_yama_scope", lambda proc: scope)
+    monkeypatch.setattr(sys, "executable", f"/bin/{sibling}")
+    assert rights.may_attach(procfs.read_status(PID, fake.proc), fake.proc) is expected
+
+
+def test_what_a_child_of_ours_tries_is_harmless() -> None:
+    command = [sys.executable, "-I", "-S", "-c", rights.TRY_TO_TRACE]
+    assert subprocess.run([*command, "/proc/self/mem"], check=False).returncode == 0
 
 
 def test_root_in_a_container(tmp_path: Path) -> None:
