@@ -24,7 +24,6 @@ const FUNCTIONS = {
   agent_close_ring_fd: ['void', []],
   agent_next_unknown: ['uint', []],
   agent_set_owner: ['void', ['uint', 'int']],
-  agent_signal_number: ['uint', []],
   agent_is_orphaned: ['int', []],
   agent_hang_up: ['void', ['uint64']],
 };
@@ -109,7 +108,7 @@ rpc.exports = {
     }
     sortThreads();
     tendTimer = setInterval(tend, TEND_INTERVAL_MS);
-    return { error: 0, fd: agent.agent_ring_fd(), signal: agent.agent_signal_number() };
+    return { error: 0, fd: agent.agent_ring_fd() };
   },
 
   /* The host has the ring: give the descriptor back, begin to sample. Returns 0 or an errno. */

@@ -173,11 +173,6 @@ void agent_set_owner(unsigned int tid, int injected)
         owner_set(agent_cell, tid, injected ? OWNER_INJECTED : OWNER_TARGET);
 }
 
-unsigned int agent_signal_number(void)
-{
-    return (unsigned int)agent_cell->signo;
-}
-
 /*
  * End sampling, if the sampler has not done so by itself: wait for it, free everything. Returns the number of threads
  * that never took their last signal (and never will), or -1 if nothing was there. May be called again.
