@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import mmap
 import os
 import socket
@@ -19,9 +18,9 @@ from typing import Any
 from flametap import errors, ownprocess
 from flametap.ends import END_REASONS
 from flametap.errors import AttachFailedError, FlametapError
+from flametap.packets import MAX_PACKET_BYTES, decode, encode
 from flametap.ring import Ring
 
-MAX_PACKET_BYTES = 1 << 16
 # It ends when Frida does, which takes some milliseconds, and 5 s at the most.
 EXIT_TIMEOUT_S = 6.0
 # Longer than any call takes. Then it was stopped, or a thread of the target is frozen in the middle
@@ -153,7 +152,7 @@ class Injector:
             if self._link is None or self._is_lost:
                 raise _lost()
             try:
-                self._link.send(json.dumps(request).encode())
+                self._link.send(encode(request))
             except OSError as error:
                 raise _lost() from error
             if not self._changed.wait_for(
@@ -178,7 +177,7 @@ class Injector:
                 packet, descriptors, _, _ = socket.recv_fds(self._link, MAX_PACKET_BYTES, 1)
                 if not packet:
                     break
-                said = json.loads(packet)
+                said = decode(packet)
                 with self._changed:
                     for descriptor in descriptors:
                         os.set_inheritable(descriptor, False)

@@ -3,21 +3,13 @@
 While Frida has the target's main thread run its functions, nobody may die: a thread that is let go
 in the middle of a call does not come back to what it was doing. A profiler can be killed at any
 moment. So this is a process of its own that nobody kills, and that ends when it has detached: soon
-after the other end of its connection has closed.
-
-Packets with one JSON object each (unix(7), SOCK_SEQPACKET):
-
-    {"id": 1, "call": "attach", "arguments": [100.0]}
-    {"id": 1, "answer": null}         with the descriptor of the ring
-    {"id": 1, "error": ["NoSuchProcessError", MESSAGE, HINT]}
-    {"ended": "the target exited"}    once, unasked
+after the other end of its connection has closed. What is said there: ``packets``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import queue
 import signal
@@ -28,9 +20,9 @@ from typing import Any
 
 from flametap import procfs
 from flametap.errors import AttachFailedError, CannotAttachError, FlametapError
+from flametap.packets import MAX_PACKET_BYTES, decode, encode
 from flametap.session import Session
 
-MAX_PACKET_BYTES = 1 << 16
 CALLS = ("attach", "start", "set_paused", "stop", "detach")
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What an attach takes when nothing is wrong. Whoever wants to leave does not wait for more.
@@ -58,7 +50,7 @@ def serve(link: socket.socket, pid: int) -> None:
         while (request := requests.get()) is not None:
             answer, descriptors = _answer(session, request, claim)
             with contextlib.suppress(OSError):
-                socket.send_fds(link, [json.dumps(answer).encode()], descriptors)
+                socket.send_fds(link, [encode(answer)], descriptors)
             if descriptors:
                 threading.Thread(target=_tell_end, args=(link, session), daemon=True).start()
     finally:
@@ -73,7 +65,7 @@ def _receive(
 ) -> None:
     try:
         while packet := link.recv(MAX_PACKET_BYTES):
-            request = json.loads(packet)
+            request = decode(packet)
             requests.put(request)
             if request["call"] == "detach" and not session.ended.wait(PATIENCE_S):
                 session.give_up()
@@ -138,4 +130,4 @@ def _tell_end(link: socket.socket, session: Session) -> None:
     while not session.end_reason and time.monotonic() < deadline:
         time.sleep(REASON_TIMEOUT_S / 10)
     with contextlib.suppress(OSError):
-        link.send(json.dumps({"ended": session.end_reason}).encode())
+        link.send(encode({"ended": session.end_reason}))

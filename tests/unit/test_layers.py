@@ -103,8 +103,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("caretaker", "ends", "patience"),
     ),
     "patience": ("errors", "injection"),
-    "injectorprocess": (*LOW, "procfs", "session"),
-    "injector": (*WIRE, "ends", "ownprocess"),
+    "packets": (),
+    "injectorprocess": (*LOW, "procfs", "packets", "session"),
+    "injector": (*WIRE, "ends", "ownprocess", "packets"),
     "heartbeat": ("abi", "ring"),
     "capture": (*STORE, *TARGET, "symbols", "injector", "ends", "heartbeat", "launch", *CODE),
     # What people see.
