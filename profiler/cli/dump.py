@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flametap.cli import attach
-from flametap.cli.options import pick_pid, pid_arguments, sampling_options, servers, talk_options
+from flametap.cli.options import pick_pid, pid_arguments, sampling_options, talk_options
 from flametap.cli.progress import Progress
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
 from flametap.cli.streams import print_data
@@ -49,32 +49,16 @@ def dump(
     pid: int | None,
     pid_option: int | None,
     as_json: bool,
-    rate: float,
-    budget_ppm: int,
-    no_inlines: bool,
-    symbol_dirs: tuple[str, ...],
-    debuginfod: bool,
-    debuginfod_urls: tuple[str, ...],
-    force: bool,
+    how: attach.How,
     quiet: bool,
-    verbose: bool,
 ) -> int:
     """Print what every thread of a process is doing: its stack, innermost function first, its name,
     and the system call it waits in.
     """
     target = pick_pid(pid, pid_option)
-    how = attach.How(
-        rate,
-        budget_ppm,
-        not no_inlines,
-        symbol_dirs,
-        servers(debuginfod, debuginfod_urls),
-        force,
-        verbose,
-    )
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
-        if verbose:
+        if how.verbose:
             attach.tell_findings(target, progress)
         try:
             with attach.prepared(target, how, progress) as capture:

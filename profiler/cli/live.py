@@ -16,7 +16,6 @@ from flametap.cli.options import (
     pick_pid,
     pid_arguments,
     sampling_options,
-    servers,
     talk_options,
     verify_option,
 )
@@ -69,16 +68,8 @@ def live(
     host: str,
     port: int,
     no_open: bool,
-    rate: float,
-    budget_ppm: int,
-    no_inlines: bool,
-    symbol_dirs: tuple[str, ...],
-    debuginfod: bool,
-    debuginfod_urls: tuple[str, ...],
-    force: bool,
-    verify_detach: bool,
+    how: attach.How,
     quiet: bool,
-    verbose: bool,
 ) -> int:
     """Sample a running process and show a live flame graph in the browser.
 
@@ -87,19 +78,9 @@ def live(
     """
     target = pick_pid(pid, pid_option)
     planned = plan(outputs, formats)
-    how = attach.How(
-        rate,
-        budget_ppm,
-        not no_inlines,
-        symbol_dirs,
-        servers(debuginfod, debuginfod_urls),
-        force,
-        verbose,
-        verify_detach,
-    )
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
-        if verbose:
+        if how.verbose:
             attach.tell_findings(target, progress)
         try:
             with (
@@ -119,7 +100,9 @@ def live(
                         open_browser(server.url)
                     progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
                     watch(capture, interrupts, progress, duration)
-                    code = finish(capture, planned, What(), interrupts, progress, verbose=verbose)
+                    code = finish(
+                        capture, planned, What(), interrupts, progress, verbose=how.verbose
+                    )
                     if not interrupts.stop:
                         progress.say("the page stays until Ctrl-C")
                         while not interrupts.wait(1.0):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from flametap.cli.attach import How
 from flametap.errors import UsageError
 
 RATE_MIN_HZ = 1.0
@@ -148,8 +150,41 @@ def servers(debuginfod: bool, debuginfod_urls: tuple[str, ...]) -> tuple[str, ..
     return (*debuginfod_urls, *known_servers())
 
 
-def sampling_options(command: _Command) -> _Command:
-    """How to sample and to name, the same for every command that attaches."""
+def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
+    """How to sample and to name, the same for every command that attaches: it gets a ``how``. To be
+    put above ``verify_option`` and ``talk_options``, of which that takes what concerns it.
+    """
+
+    @functools.wraps(command)
+    def with_how(
+        *,
+        rate: float,
+        budget_ppm: int,
+        no_inlines: bool,
+        symbol_dirs: tuple[str, ...],
+        debuginfod: bool,
+        debuginfod_urls: tuple[str, ...],
+        force: bool,
+        verbose: bool,
+        verify_detach: bool = False,
+        **others: object,
+    ) -> int:
+        how = How(
+            rate_hz=rate,
+            budget_ppm=budget_ppm,
+            inlines=not no_inlines,
+            symbol_dirs=symbol_dirs,
+            debuginfod_urls=servers(debuginfod, debuginfod_urls),
+            force=force,
+            verbose=verbose,
+            verify_detach=verify_detach,
+        )
+        return command(how=how, **others)
+
+    return _with_sampling_options(with_how)
+
+
+def _with_sampling_options(command: _Command) -> _Command:
     for option in reversed(
         [
             click.option(

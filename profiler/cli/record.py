@@ -21,7 +21,6 @@ from flametap.cli.options import (
     parse_regex,
     pick_pid,
     sampling_options,
-    servers,
     talk_options,
     verify_option,
 )
@@ -108,16 +107,8 @@ def record(
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
     unit: str,
-    rate: float,
-    budget_ppm: int,
-    no_inlines: bool,
-    symbol_dirs: tuple[str, ...],
-    debuginfod: bool,
-    debuginfod_urls: tuple[str, ...],
-    force: bool,
-    verify_detach: bool,
+    how: attach.How,
     quiet: bool,
-    verbose: bool,
 ) -> int:
     """Sample a running process, or start CMD and sample it from its first instruction.
 
@@ -137,16 +128,6 @@ def record(
         unit=unit,
         tids=tids,
         thread_name=thread_name,
-    )
-    how = attach.How(
-        rate,
-        budget_ppm,
-        not no_inlines,
-        symbol_dirs,
-        servers(debuginfod, debuginfod_urls),
-        force,
-        verbose,
-        verify_detach,
     )
     progress = Progress(quiet=quiet)
     if pid is None and len(command) == 1 and command[0].isdigit():
