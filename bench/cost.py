@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     program = programs.build("twin", folder)
+    programs.go_first()
     if options.quick:
         options.firsts, options.seconds, options.threads = 1, 1.0, options.threads[:1]
     firsts = [seconds_to_first_graph(program) for _ in range(options.firsts)]

@@ -24,7 +24,7 @@ import usage
 from programs import Program
 
 HERE = Path(__file__).resolve().parent
-READY_TIMEOUT_S = 40.0  # an attach that hangs is given up by flametap itself after 30 s
+READY_TIMEOUT_S = 120.0  # with 300 busy threads on two CPUs an attach takes a minute
 STOP_TIMEOUT_S = 60.0
 
 

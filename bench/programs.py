@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import subprocess
 import sys
@@ -29,6 +30,20 @@ def build(name: str, folder: Path, *flags: str, source: Path | None = None) -> P
     return program
 
 
+def step_aside() -> None:
+    """Run before a program: its threads do not inherit the priority of ``go_first``."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+
+
+def go_first() -> None:
+    """This process and the profilers it starts go before the programs, where that is allowed: with
+    300 busy threads on two CPUs a profiler is started in minutes, and that is not measured.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+
+
 class Program:
     """A running program that printed "ready" and answers lines with lines.
 
@@ -49,6 +64,7 @@ class Program:
             stdout=subprocess.PIPE,
             bufsize=0,
             cwd=folder,
+            preexec_fn=step_aside,
         )
         self.pid = self.process.pid
         self._pending = b""
