@@ -1,6 +1,6 @@
 """What flametap costs a busy program, next to perf: its speed, and the time to the first graph.
 
-    python bench/cost.py [--quick] [--minutes 4] [--threads 2 159] [--rates 100 1000]
+    python bench/cost.py [--quick] [--minutes 4] [--threads 2 16] [--rates 100 1000]
 
 Slowdown is measured on twins: two copies of ``twin.c`` run side by side, both alone, then one of
 them profiled, then both alone again. Compared is the work each did per second of its own CPU time,
@@ -31,7 +31,7 @@ NOBODY = "no profiler"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--threads", type=int, nargs="+", default=[2, 159], help="of each twin")
+    parser.add_argument("--threads", type=int, nargs="+", default=[2, 16], help="of each twin")
     parser.add_argument("--rates", type=float, nargs="+", default=[100.0, 1000.0], help="Hz")
     parser.add_argument("--seconds", type=float, default=2.5, help="length of a window")
     parser.add_argument("--firsts", type=int, default=5, help="how many first graphs")
