@@ -17,6 +17,7 @@ from load import READY_S
 from running import wait_until
 
 FED_S = 300.0
+ATTACH_S = 6
 PIPE_BYTES = 1 << 17
 # Words in an order that compresses, but not too well: a compressor has work to do.
 WORDS = hashlib.shake_256(b"flametap").digest(1 << 16)
@@ -152,7 +153,7 @@ def ffmpeg(run: Run) -> None:
 def openssl(run: Run) -> None:
     """openssl speed, hand-written assembly with an alarm of its own, to its end."""
     algorithm = run.random.choice(["aes-256-gcm", "sha256", "chacha20-poly1305"])
-    seconds = math.ceil(run.seconds) + 2
+    seconds = math.ceil(run.seconds) + ATTACH_S  # it ends by the clock, however busy the machine is
     command = ["openssl", "speed", "-seconds", str(seconds), "-bytes", "8192", "-evp", algorithm]
     target = run.start(command)
     wait_until(lambda: kernel.process_cpu_ns(target.pid) > 50e6, "openssl at work", READY_S)
@@ -168,7 +169,7 @@ def make(run: Run) -> None:
     """make -j2 with a compiler for each of many files: vfork, exec and SIGCHLD all the time."""
     sources = run.folder / "sources"
     sources.mkdir()
-    count = round(40 * (run.seconds + 1))
+    count = round(40 * (run.seconds + 3))  # half of them before it is attached to
     for number in range(count):
         (sources / f"f{number}.c").write_text(f"int f{number}(int x) {{ return x * {number}; }}\n")
     (sources / "main.c").write_text("int main(void) { return 0; }\n")
