@@ -279,8 +279,9 @@ def test_type_arguments_and_closures_have_a_short_and_a_full_name(
     resolver = ModuleResolver(module_of(built), parsed, None)
     table = find_go_table(parsed)
     assert table is not None
-    functions = [resolver.resolve(addr)[0].function for addr in range(table.first, table.end, 16)]
-    of_main = {f.full_name or f.name: f.name for f in functions if f.name.startswith("main.")}
+    own = [index for index in range(len(table)) if table.name(index).startswith("main.")]
+    functions = [resolver.resolve(table._starts[index])[0].function for index in own]
+    of_main = {f.full_name or f.name: f.name for f in functions}
     assert of_main["main.Sum[go.shape.int_0]"] == "main.Sum[...]"
     assert of_main["main.Sum[go.shape.float64_0]"] == "main.Sum[...]"
     assert of_main["main.main.func1"] == "main.main.func1"
