@@ -12,7 +12,7 @@ right in the tree's order (by name), a node's own time is the empty stretch at i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -269,11 +269,18 @@ def _row_below(index: TreeIndex, row: _Row, box: Ints, least_ns: float) -> _Row 
 
 
 def match_functions(tree: CallTree, matches: Callable[[Function], bool]) -> Bools:
-    """Ask a predicate about each function the tree uses; per function of the tree."""
+    """Ask a predicate about each function the tree uses; per function of the tree. One with lines
+    in other files matches also if it would with such a file for its own.
+    """
     used = np.zeros(len(tree.functions), np.bool_)
     used[tree.function[tree.function >= 0]] = True
     for function in np.flatnonzero(used).tolist():
         used[function] = matches(tree.functions[function])
+    elsewhere = np.flatnonzero(tree.line_file)
+    pairs = np.stack((tree.function[elsewhere], tree.line_file[elsewhere]), axis=1)
+    for function, file in np.unique(pairs, axis=0).tolist():
+        if not used[function]:
+            used[function] = matches(replace(tree.functions[function], file=tree.line_files[file]))
     return used
 
 

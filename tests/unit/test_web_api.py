@@ -8,7 +8,7 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import FakeSource
+from fake_source import TAKEN_IN, FakeSource
 from flametap.model import Clock, Function
 from flametap.web.app import create_app
 from flametap.web.encode import FunctionIds
@@ -111,6 +111,17 @@ def test_search_marks_functions_and_adds_up(client: FlaskClient) -> None:
     assert sum(weights) <= search["total_ns"]
     heaviest = view(client, zoom=".".join(map(str, search["top"][0]["path"])))
     assert heaviest["boxes"]["total_ns"][heaviest["zoom"]["box"]] == weights[0]
+
+
+def test_search_for_a_file_finds_functions_that_take_it_in(client: FlaskClient) -> None:
+    answer = view(client, q="file:generated_cases")
+    matching = zip(answer["functions"]["name"], answer["functions"]["matches"], strict=True)
+    assert {name for name, matches in matching if matches} == {"_PyEval_EvalFrameDefault"}
+    assert answer["search"]["total_ns"] > 0
+    places = zip(names(answer), answer["boxes"]["line_file"], strict=True)
+    files = {name: answer["line_files"][file] for name, file in places}
+    assert files["_PyEval_EvalFrameDefault"] == TAKEN_IN
+    assert files["Worker::step"] == ""
 
 
 def test_bad_pattern_is_a_message_and_the_boxes_still_come(client: FlaskClient) -> None:
