@@ -7,6 +7,8 @@ functions only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,14 +27,18 @@ class FrameColumns:
 
     Args:
         module_name: name of the module.
+        bodies_of: where the functions begin that a split-off part may belong to.
         inlines: whether inlined functions become frames.
     """
 
-    def __init__(self, module_name: str, *, inlines: bool) -> None:
+    def __init__(
+        self, module_name: str, bodies_of: Callable[[Symbol], list[int]], *, inlines: bool
+    ) -> None:
         self._module_name = module_name
+        self._bodies_of = bodies_of
         self._inlines = inlines
         self._functions: dict[tuple[str, str, FrameKind], Function] = {}
-        self._entry_files: dict[int, str] = {}
+        self._files: dict[Symbol, str] = {}
         self._names: dict[str, tuple[str, str]] = {}
 
     def of(
@@ -72,13 +78,11 @@ class FrameColumns:
         path_of = np.array([paths.setdefault(path, len(paths)) for path in chains.files], np.int64)
         file = np.where(from_chain, path_of[chains.file[row]], 0)
         line = np.where(from_chain, chains.line[row], 0)
-        outer = from_chain & (depth == 0) & has_symbol[pair]
+        outer = (depth == 0) & has_symbol[pair]
         name[outer] = symbol[pair[outer]]
-        named = np.unique(symbol[pair[outer]]).tolist()
-        entry = self._entry_paths([symbols[i] for i in named], paths, lines)
-        at_entry = np.zeros(len(symbols) + 1, np.int64)
-        at_entry[named] = entry
-        at_entry = at_entry[symbol[pair]]
+        entry_files = self._entry_files(symbols, lines)
+        numbers = [paths.setdefault(path, len(paths)) for path in entry_files]
+        at_entry = np.array([*numbers, 0], np.int64)[symbol[pair]]
         moved = outer & (at_entry > 0) & (at_entry != file)
         # Code that a function takes in with #include has lines of another file.
         line_files, line_file = _compact(np.where(moved, file, 0), list(paths))
@@ -87,18 +91,26 @@ class FrameColumns:
         function, functions = self._functions_of((name, texts), (file, list(paths)), depth > 0)
         return PackedFrames(first, count, function, line, line_file, functions, line_files)
 
-    def _entry_paths(
-        self, symbols: list[Symbol], paths: dict[str, int], lines: LineSource | None
-    ) -> list[int]:
-        """The source file at each symbol's first instruction, as a number in ``paths``: one
-        function, one file, one box.
+    def _entry_files(self, symbols: list[Symbol], lines: LineSource | None) -> list[str]:
+        """The source file at the first instruction of the function that each symbol belongs to:
+        one function, one file, one box.
         """
-        files = self._entry_files
-        starts = {symbol.start for symbol in symbols}.difference(files)
-        if starts and lines is not None:
-            for start, chain in zip(starts, lines.lookup_many(list(starts)), strict=True):
-                files[start] = chain[0].file if chain else ""
-        return [paths.setdefault(files.get(symbol.start, ""), len(paths)) for symbol in symbols]
+        files = self._files
+        new = [symbol for symbol in symbols if symbol not in files]
+        if lines is None or not new:
+            return [files.get(symbol, "") for symbol in symbols]
+        bodies = {symbol: self._bodies_of(symbol) for symbol in new}
+        starts = list({symbol.start for symbol in new}.union(*bodies.values()))
+        chains = lines.lookup_many(starts)
+        file_at = {
+            start: chain[0].file if chain else ""
+            for start, chain in zip(starts, chains, strict=True)
+        }
+        for symbol in new:
+            # Several files may have a private function of that name.
+            found = {file_at[start] for start in bodies[symbol]}
+            files[symbol] = found.pop() if len(found) == 1 else file_at[symbol.start]
+        return [files[symbol] for symbol in symbols]
 
     def _functions_of(
         self, names: _Texts, files: _Texts, is_inlined: NDArray[np.bool_]

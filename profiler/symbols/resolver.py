@@ -80,7 +80,7 @@ class ModuleResolver:
         self._fdes = own.fde_table()
         self._own = own
         self._data: DataSymbols | None = None
-        self._columns = FrameColumns(module.name, inlines=inlines)
+        self._columns = FrameColumns(module.name, self._index.bodies_of, inlines=inlines)
 
     @property
     def module_name(self) -> str:

@@ -55,6 +55,8 @@ _MAX_ADDR = 1 << 61
 MAX_TABLE_BYTES = 256 << 20  # ten million symbols; chromium with all of its has two
 _STEPS_BACK = 16  # symbols that nest deeper than this are looked for one address at a time
 _MAX_ALIASES = 64  # names for one start that are compared
+_MAX_SEARCHED_BYTES = 1 << 28  # a tenth of a second
+_COLD = re.compile(r"\.cold(?:\.\d+)?$")  # GCC; clang
 _MAX_NAME_BYTES = 1 << 15  # the longest that a C++ program of this world had was 9 KB
 
 
@@ -104,6 +106,9 @@ class SymbolIndex:
         self._reach = np.maximum.accumulate(self._ends) if len(rows) else self._ends
         # By rows: the first and the last of those that a symbol was chosen from.
         self._symbols: dict[tuple[int, int], Symbol] = {}
+        # Of parts that were split off as unlikely: the full name of what they were split off from.
+        self._bodies: dict[Symbol, str] = {}
+        self._searched_bytes = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -169,6 +174,26 @@ class SymbolIndex:
                     starts.add(start)
         return sorted(starts)
 
+    def bodies_of(self, symbol: Symbol) -> list[int]:
+        """Where the functions begin that a part may have been split off from; none for other
+        symbols, and none after long searching.
+        """
+        body = self._bodies.get(symbol)
+        if body is None or self._searched_bytes > _MAX_SEARCHED_BYTES:
+            return []
+        starts: set[int] = set()
+        wanted = body.encode() + b"\0"
+        for number, strings in enumerate(self._strings):
+            self._searched_bytes += len(strings)
+            place = -1
+            for _ in range(_MAX_ALIASES):  # the end of a longer name may serve as a name, too
+                place = strings.find(wanted, place + 1)
+                if place < 0:
+                    break
+                here = (self._rows["name"] == place) & (self._rows["table"] == number)
+                starts.update(self._starts[here].tolist())
+        return sorted(starts)
+
     def _span(self, row: int) -> tuple[int, int]:
         start, size, end = (int(self._rows[name][row]) for name in ("start", "size", "end"))
         if size:
@@ -186,14 +211,20 @@ class SymbolIndex:
         alone = columns[lasts].tolist()
         for (first, last), start, (_, table, place) in zip(keys, starts, alone, strict=True):
             if first == last:
-                name = strip_clone(string_at(self._strings[table], place))
+                full = string_at(self._strings[table], place)
+                name = strip_clone(full)
             else:
                 names = []
                 for rank, table, place in columns[max(first, last + 1 - _MAX_ALIASES) : last + 1]:
-                    name = strip_clone(string_at(self._strings[table], int(place)))
-                    names.append((int(rank), len(name) - len(name.lstrip("_")), len(name), name))
-                name = min(names)[3]
-            self._symbols[first, last] = Symbol(name, start)
+                    full = string_at(self._strings[table], int(place))
+                    name = strip_clone(full)
+                    underscores = len(name) - len(name.lstrip("_"))
+                    names.append((int(rank), underscores, len(name), name, full))
+                *_, name, full = min(names)
+            self._symbols[first, last] = symbol = Symbol(name, start)
+            cold = _COLD.search(full)
+            if cold is not None and cold.start():
+                self._bodies[symbol] = full[: cold.start()]
 
     def _covering(self, addrs: Indexes) -> Indexes:
         """Row of the symbol at each address, -1 where there is none."""

@@ -155,6 +155,32 @@ def test_cold_part_is_its_function(program: Path) -> None:
     assert functions.pop().name == "app::often"
 
 
+def test_lines_of_other_files_are_of_one_function(tmp_path: Path) -> None:
+    source = """
+    extern void rare(long);
+    __attribute__((noinline)) long often(long n) {
+        if (n > 1000000) {
+#line 500 "rare.inc"
+            rare(n);
+            rare(n + 1);
+#line 9 "own.c"
+        }
+        return n * 3;
+    }
+    __attribute__((noinline, cold)) void rare(long n) { volatile long m = n; (void)m; }
+    int main(int argc, char **argv) { return often(argc + !argv); }
+    """
+    built = compile_object(tmp_path, source, "-O2", "-g", "-fno-ipa-icf")
+    found = symbols(built)
+    resolver = resolver_of(built)
+    (whole,) = resolver.resolve(found["often"][0])
+    start, size = found["often.cold"]
+    cold = [frame for at in range(start, start + size) for frame in resolver.resolve(at)]
+    assert {frame.function for frame in cold} == {whole.function}
+    elsewhere = {(os.path.basename(f.file), f.line) for f in cold if f.other_file}
+    assert elsewhere == {("rare.inc", 500), ("rare.inc", 501)}
+
+
 def test_space_between_functions_has_no_name(program: Path) -> None:
     resolver = resolver_of(program)
     found = sorted(symbols(program).values())
