@@ -21,7 +21,7 @@ import receipt
 from flametap.capture import Capture
 from flametap.model import Verdict
 from nginx import NGINX_CONF
-from recording import complete_share, doubts, record, stacks
+from recording import ENOUGH_CPU_S, complete_share, doubts, record, stacks
 from running import Target, wait_until
 from targetbuild import SOURCES, Builder
 
@@ -31,7 +31,6 @@ Adopt = Callable[[Target], Target]
 Require = Callable[[str], str]
 
 BAR = 0.99
-CPU_S = 0.8  # what shows every function that is asked for
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def test_redis_under_benchmark(adopt: Adopt, tmp_path: Path, seconds: float) -> 
             "8",
         ]
         benchmark = adopt(Target(load, announces=False))
-        capture = record(target.pid, seconds, cpu_s=CPU_S)
+        capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
         assert benchmark.alive, benchmark.errors
         benchmark.close()
     check(capture, expected)
@@ -146,7 +145,7 @@ def _check_python(adopt: Adopt, python: str, seconds: float) -> None:
     target = adopt(Target([python, SOURCES / "busy.py"]))
     expected = Expectation(names=("_PyEval_EvalFrameDefault", "Py_RunMain", "start_thread"))
     with unharmed(target.pid, expected):
-        capture = record(target.pid, seconds, cpu_s=CPU_S)
+        capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     check(capture, expected)
     assert len([info for info in capture.threads() if info.cpu_ns > 0]) >= 2
     assert target.finish() == ["done busy"]
@@ -157,7 +156,7 @@ def test_node(adopt: Adopt, seconds: float) -> None:
     target = adopt(Target(["node", SOURCES / "busy.js"]))
     expected = Expectation(names=("node::Start", "uv_run"), has_jit=True)
     with unharmed(target.pid, expected):
-        capture = record(target.pid, seconds, cpu_s=CPU_S)
+        capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     check(capture, expected)
     assert target.finish() == ["done busy"]
 
@@ -173,7 +172,7 @@ def test_java(adopt: Adopt, builder: Builder, seconds: float) -> None:
         own_threads=r"(GC Thread|G1|C1 Comp|C2 Comp|VM ).*",
     )
     with unharmed(target.pid, expected):
-        capture = record(target.pid, seconds, cpu_s=CPU_S)
+        capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     check(capture, expected)
     assert target.finish() == ["done busy"]
 
@@ -195,7 +194,7 @@ def test_openssl_speed(adopt: Adopt, algorithm: str, function: str, seconds: flo
     wait_until(lambda: kernel.process_cpu_ns(target.pid) > 50e6, "openssl at work", 10)
     expected = Expectation(names=(function,), modules=("openssl", "libcrypto.so.3"))
     with unharmed(target.pid, expected):
-        capture = record(target.pid, seconds, cpu_s=CPU_S)
+        capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     check(capture, expected)
     assert target.alive
 
@@ -210,7 +209,7 @@ def test_rust_program(adopt: Adopt, seconds: float) -> None:
         wait_until(lambda: kernel.process_cpu_ns(target.pid) > 20e6, "rg at work", 10)
         expected = Expectation(names=(), modules=("rg", "libc.so.6"))
         with unharmed(target.pid, expected):
-            capture = record(target.pid, seconds, cpu_s=CPU_S)
+            capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
         check(capture, expected)
         assert target.alive
         target.close()
@@ -236,7 +235,7 @@ def test_go_program(adopt: Adopt, seconds: float) -> None:
     )
     expected = Expectation(names=("runtime.goexit", "main.main"), modules=("age",))
     with unharmed(target.pid, expected):
-        capture = record(target.pid, seconds, cpu_s=CPU_S)
+        capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     check(capture, expected)
     # Assembly that uses rbp for something else, too: by Go's own table, nothing is guessed.
     weights = capture.status().verdict_cpu_ns

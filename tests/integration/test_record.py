@@ -16,7 +16,7 @@ import pytest
 
 import cli
 from flametap.model import Clock, FrameKind, Verdict
-from recording import complete_share, doubts, record, stacks
+from recording import ENOUGH_CPU_S, complete_share, doubts, record, stacks
 from running import Start, wait_until
 from stacks import read_folded
 
@@ -52,7 +52,7 @@ def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
 
 def test_omitted_frame_pointers_cost_no_stack(start: Start, seconds: float) -> None:
     target = start("ratio")
-    capture = record(target.pid, seconds, rate_hz=100)
+    capture = record(target.pid, seconds, rate_hz=100, cpu_s=ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     target.finish()
 
@@ -60,7 +60,7 @@ def test_omitted_frame_pointers_cost_no_stack(start: Start, seconds: float) -> N
 @pytest.mark.needs("g++")
 def test_inlined_functions_and_threads_have_names(start: Start, seconds: float) -> None:
     target = start("inlines")
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     seen = stacks(capture)
     for size in (3, 5):
@@ -221,7 +221,7 @@ def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path)
 
 def test_functions_that_left_no_frame(start: Start, seconds: float) -> None:
     target = start("tailcalls", variant="debug")
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     seen = stacks(capture)
     # A quarter of the time each: by the only way, by one of two, perhaps by a pointer, called.
@@ -238,7 +238,7 @@ def test_time_in_the_kernel_has_the_name_of_the_system_call(seconds: float) -> N
         ["dd", "if=/dev/zero", "of=/dev/null", "bs=256K"], stderr=subprocess.DEVNULL
     )
     try:
-        seen = stacks(record(copying.pid, seconds))
+        seen = stacks(record(copying.pid, seconds, cpu_s=ENOUGH_CPU_S))
     finally:
         copying.kill()
         copying.wait()

@@ -7,7 +7,7 @@ import pytest
 
 from flametap.capture import Capture
 from flametap.model import Clock, Verdict
-from recording import doubts, record, stacks
+from recording import ENOUGH_CPU_S, doubts, record, stacks
 from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -42,7 +42,7 @@ def test_unwind_information_is_found_wherever_it_is(
 ) -> None:
     """Without .eh_frame_hdr, and where only debug information tells of frames."""
     target = start("frames", "busy", variant=variant)
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
     assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
     assert has_chain(heaviest_stack(capture), "compute"), stacks(capture).heaviest()
@@ -50,7 +50,7 @@ def test_unwind_information_is_found_wherever_it_is(
 
 def test_a_module_without_any_is_named(start: Start, seconds: float) -> None:
     target = start("frames", "busy", variant="no-frames-at-all")
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
     status = capture.status()
     assert share(capture, Verdict.COMPLETE) <= 1 - BAR, doubts(capture)
@@ -69,7 +69,7 @@ def test_a_parked_thread_without_eh_frame(start: Start) -> None:
 
 def test_recursion_deeper_than_the_limit_says_so(start: Start, seconds: float) -> None:
     target = start("deep", "100000")
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
     assert share(capture, Verdict.TRUNCATED_DEPTH) >= BAR, doubts(capture)
     assert capture.status().verdict_modules == {}, "too deep is no module's fault"
@@ -90,7 +90,7 @@ def test_deep_recursion_asleep(start: Start) -> None:
 def test_handler_on_an_alternate_stack(start: Start, seconds: float) -> None:
     """Through the signal's frame, back into the stack that it interrupted."""
     target = start("frames", "handler")
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
     assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
     seen = stacks(capture)
@@ -111,7 +111,7 @@ def test_handler_asleep_on_an_alternate_stack(start: Start) -> None:
 def test_coroutines(start: Start, kind: str, seconds: float) -> None:
     """Stacks that come and go, of the C library's making and of nobody's."""
     target = start("coroutines", kind, "65536")
-    capture = record(target.pid, seconds)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert target.finish() == ["coroutines ran wrong 0"]
     assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
     root = "__start_context" if kind == "ucontext" else "coroutine_main"
