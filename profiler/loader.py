@@ -65,18 +65,21 @@ class Loader:
 
         Args:
             let_go: called when the main thread must not stand still any longer.
-            must_end: asked all the time; True ends the wait.
+            must_end: asked all the time; True ends the wait, and lets go.
         """
         waited_s = locked_s = 0.0
         is_standing = True
-        while waited_s < LOAD_LIMIT_S and not must_end():
+        while waited_s < LOAD_LIMIT_S:
             calls = {_system_call(self.pid, tid) for tid in self.threads_inside()}
             if not calls or SYS_RECVMSG in calls:
                 break
             locked_s = locked_s + LOAD_INTERVAL_S if calls == {SYS_FUTEX} else 0.0
-            if is_standing and (locked_s > LOCKED_S or waited_s > STANDING_LIMIT_S):
+            is_over = must_end()
+            if is_standing and (is_over or locked_s > LOCKED_S or waited_s > STANDING_LIMIT_S):
                 let_go()
                 is_standing = False
+            if is_over:
+                break
             time.sleep(LOAD_INTERVAL_S)
             waited_s += LOAD_INTERVAL_S
 
