@@ -99,17 +99,12 @@ class FrameColumns:
         new = [symbol for symbol in symbols if symbol not in files]
         if lines is None or not new:
             return [files.get(symbol, "") for symbol in symbols]
-        bodies = {symbol: self._bodies_of(symbol) for symbol in new}
-        starts = list({symbol.start for symbol in new}.union(*bodies.values()))
-        chains = lines.lookup_many(starts)
-        file_at = {
-            start: chain[0].file if chain else ""
-            for start, chain in zip(starts, chains, strict=True)
-        }
+        files.update(zip(new, _files_at([symbol.start for symbol in new], lines), strict=True))
         for symbol in new:
-            # Several files may have a private function of that name.
-            found = {file_at[start] for start in bodies[symbol]}
-            files[symbol] = found.pop() if len(found) == 1 else file_at[symbol.start]
+            bodies = self._bodies_of(symbol)
+            found = set(_files_at(bodies, lines)) if bodies else set()
+            if len(found) == 1:  # else: several files have a private function of that name
+                files[symbol] = found.pop()
         return [files[symbol] for symbol in symbols]
 
     def _functions_of(
@@ -135,6 +130,14 @@ class FrameColumns:
             function = Function(name, self._module_name, file, kind, full_name)
             self._functions[symbol, file, kind] = function
         return function
+
+
+def _files_at(starts: list[int], lines: LineSource) -> list[str]:
+    """The source file of the outermost function at each address, "" where nothing is known."""
+    chains = lines.chains(starts)
+    row = np.where(chains.of >= 0, chains.first[chains.of] if len(chains.first) else 0, 0)
+    numbers = np.where(chains.of >= 0, chains.file[row], -1).tolist()
+    return [chains.files[number] if number >= 0 else "" for number in numbers]
 
 
 def _compact(column: Indexes, texts: list[str]) -> tuple[list[str], Indexes]:

@@ -55,7 +55,7 @@ _MAX_ADDR = 1 << 61
 MAX_TABLE_BYTES = 256 << 20  # ten million symbols; chromium with all of its has two
 _STEPS_BACK = 16  # symbols that nest deeper than this are looked for one address at a time
 _MAX_ALIASES = 64  # names for one start that are compared
-_MAX_SEARCHED_BYTES = 1 << 28  # a tenth of a second
+_MAX_SEARCHED_BYTES = 1 << 26  # some hundredths of a second
 _COLD = re.compile(r"\.cold(?:\.\d+)?$")  # GCC; clang
 _MAX_NAME_BYTES = 1 << 15  # the longest that a C++ program of this world had was 9 KB
 
