@@ -233,6 +233,7 @@ struct agent {
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;
     u64 alternate_smallest;               /* of all alternate stacks that threads were seen to have; 0: none */
+    u64 own_code;                         /* some address in our own code */
     u64 libc_start;                       /* libc's code, runtime_addr */
     u64 libc_end;
     u64 fd_limit;                         /* RLIMIT_NOFILE */

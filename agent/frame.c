@@ -85,6 +85,8 @@ static u32 is_plausible_caller_sigsafe(struct unwinder *u, u64 return_address, u
         cfa = sp + (u64)(i64)rule->cfa_off;
     else if (rule->cfa_kind == CFA_RBP && bp >= sp)
         cfa = bp + (u64)(i64)rule->cfa_off;
+    else if (rule->cfa_kind == CFA_DEREF_RBP && bp >= sp && stack_word_sigsafe(u, bp + (u64)(i64)rule->cfa_off, &cfa))
+        cfa += (u64)(i64)rule->extra;     /* a frame whose stack was realigned */
     else
         return 0;
     return stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra) && (ra == 0 || is_code_sigsafe(u, ra - 1));

@@ -37,11 +37,13 @@ static u32 ends_in_call_sigsafe(const u8 *code)
     return code[0] == 0xff && (code[1] == 0x94 || code[1] == 0x14); /* call [sib+32] */
 }
 
-/* Frida's agent? It has borrowed the main thread while it came, and such words lie on that stack since; while we sample
- * it runs on threads of its own, whose stacks nobody wants. Context: signal. */
+/* Frida's agent, which has borrowed the main thread while it came, or ourselves, who have handled a signal there: such
+ * words lie on the target's stacks since. While we sample, Frida runs on threads of its own, whose stacks nobody wants,
+ * and we walk from what our handler has interrupted. Context: signal. */
 static u32 is_injected_sigsafe(const struct unwinder *u, const struct code_range *range)
 {
-    return range->module && u->agent->modules[range->module].injected;
+    return range->module ? u->agent->modules[range->module].injected
+                         : u->agent->own_code >= range->start && u->agent->own_code < range->end;
 }
 
 /*
@@ -148,11 +150,13 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
                       stack_word_sigsafe(u, u->bp + 8, &ra) && (ra == 0 ? saved == 0 : is_code_sigsafe(u, ra - 1));
     u32 bp_is_ours = bp_is_frame && !(in_jit && leaves_rbp_alone_sigsafe(u, u->pc));
     u->guessed = 1;
+    limit = u->sp + SCAN_WORDS * 8;
     if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use it */
+        if (step_by_scan_sigsafe(u, limit))
+            return 1;                     /* and so may assembly, or who called it */
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
         return 0;
     }
-    limit = u->sp + SCAN_WORDS * 8;
     if (u->bp_known && !bp_is_ours) {
         for (slot = u->sp & ~7ULL; slot < limit && slot < u->bp; slot += 8) {
             u64 word, above;

@@ -66,10 +66,11 @@ static int agent_allocate(struct agent *a)
                    a->parked_frames && a->text ? outboxes_new(a) : -1;
 }
 
-/* Where libc's code is: the handler may treat registers there as libc does. */
-static void libc_find(struct agent *a)
+/* Where libc's code is: the handler may treat registers there as libc does. And ours. */
+static void code_find(struct agent *a)
 {
     const struct code_range *range = code_range_sigsafe(a->map, LIBC_CODE);
+    a->own_code = (u64)sampler_main;
     if (range) {
         a->libc_start = range->start;
         a->libc_end = range->end;
@@ -110,7 +111,7 @@ int agent_prepare(unsigned int rate_hz)
         agent_free(a);
         return (int)error;
     }
-    libc_find(a);
+    code_find(a);
     threads_list(a, now_ns_sigsafe());
     agent_cell = a;
     return 0;

@@ -324,19 +324,24 @@ static void case_return_address_found_by_scanning(void)
     expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, (u64)page + 0x24, RETURN_TO(1) - 1});
 }
 
-/* Frida's agent has borrowed the thread when it came: words of its calls lie on the stack and mean nothing. */
-static void case_return_address_into_the_agent_left_over(void)
+/* Two pages of code, both with a call that ends at 0x25: one of module `first`, and one of no file. */
+static u8 *world_of_two_pages(u32 first)
 {
     u8 *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    world_new(16);
+    world_new(20);
     page[0x20] = page[4096 + 0x20] = 0xe8;
     for (u32 i = 2; i < 4; i++) {
         agent.map->code[i].start = (u64)page + (i - 2) * 4096;
         agent.map->code[i].end = agent.map->code[i].start + 4096;
+        agent.map->code[i].module = i == 2 ? first : 0;
     }
-    agent.map->code[2].module = 2;
-    agent.map->code[3].module = 0;
-    agent.modules[2].injected = 1;
+    return page;
+}
+
+/* Frida's agent has borrowed the thread when it came, and our handler has been there: words of their calls lie on the
+ * stack and mean nothing. */
+static void walk_over_words_of_ours(u8 *page)
+{
     stack[2] = (u64)page + 0x25;
     stack[4] = (u64)(stack + 9);
     stack[5] = (u64)page + 4096 + 0x25;
@@ -345,6 +350,36 @@ static void case_return_address_into_the_agent_left_over(void)
     root(1);
     walk((u64)page + 4096 + 0x10, 0, 0x77, 1, NULL);
     expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 4096 + 0x10, (u64)page + 4096 + 0x24, RETURN_TO(1) - 1});
+}
+
+static void case_return_address_into_the_agent_left_over(void)
+{
+    u8 *page = world_of_two_pages(2);
+    agent.modules[2].injected = 1;
+    walk_over_words_of_ours(page);
+    page = world_of_two_pages(0);
+    agent.own_code = (u64)page + 0x800;
+    walk_over_words_of_ours(page);
+}
+
+/* Assembly of a file, without CFI, that rbp means nothing to, called by a function that has realigned its stack. */
+static void case_assembly_called_from_a_realigned_frame(void)
+{
+    u8 *page = world_of_two_pages(2);
+    struct unwind_rule *r = rule(3, CFA_DEREF_RBP, -8);
+    void *code = mmap((void *)CODE, 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    require(code == (void *)CODE, "mmap");
+    *(u8 *)(RETURN_TO(3) - 5) = 0xe8;
+    r->rbp_kind = RBP_SAVED;
+    r->rbp_off = -16;
+    stack[1] = (u64)(stack + 8);          /* rbp, kept by the assembly */
+    stack[2] = RETURN_TO(3);
+    stack[7] = (u64)(stack + 14);         /* CFA of the realigned frame */
+    stack[13] = RETURN_TO(1);
+    root(1);
+    walk((u64)page + 0x10, 0, 0, 1, NULL);
+    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, RETURN_TO(3) - 1, RETURN_TO(1) - 1});
 }
 
 /* Code that was never called, only returned to: there is no call before it, and it may have no CFI. */
@@ -835,6 +870,7 @@ static const struct {
     CASE(frame_pointers_where_there_is_no_cfi),
     CASE(return_address_found_by_scanning),
     CASE(return_address_into_the_agent_left_over),
+    CASE(assembly_called_from_a_realigned_frame),
     CASE(signal_restorer_without_cfi),
     CASE(root_of_a_coroutine),
     CASE(code_with_frame_pointers_has_no_other_frames),
