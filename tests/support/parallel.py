@@ -17,6 +17,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 FOLDER = "tests/integration"
 QUIET = (
+    "tests/agent_c/test_eintr.py",  # a signal that has to come within a wait of 600 ms
     f"{FOLDER}/test_cpu_accounting.py",  # CPU time by the kernel's clocks and ours, within ticks
     f"{FOLDER}/test_governor.py",  # what sampling costs at high rates
     f"{FOLDER}/test_nothing_lost.py",  # 50 and 400 ms of work; stopped time
