@@ -45,6 +45,9 @@ CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 5.0
+# Now and then (1 of 100, busy machine) Frida's agent, on its way out, waits for the idle threads of
+# its thread pool, which miss being told and end by themselves after 15 s.
+STUBBORN_TIMEOUT_S = 20.0
 # When Frida has not had its loader unmapped by then it will not: mostly it does within 0.1 s.
 LOADER_LEFT_S = 1.0
 # How long the end of another session may still have the target traced.
@@ -252,7 +255,7 @@ class Session:
                 self._wait_until_left(is_hopeless)
             if not self._presence.has_left():
                 handshake.hang_up()
-                self._wait_until_left(standstill.lasts)
+                self._wait_until_left(standstill.lasts, STUBBORN_TIMEOUT_S)
         self.ended.set()
 
     def _leave_standing(self) -> None:
@@ -333,7 +336,9 @@ class Session:
                 )
             time.sleep(POLL_S)
 
-    def _wait_until_left(self, is_hopeless: Callable[[], bool]) -> None:
+    def _wait_until_left(
+        self, is_hopeless: Callable[[], bool], timeout_s: float = LEAVE_TIMEOUT_S
+    ) -> None:
         """Wait until nothing of Frida moves in the target any more.
 
         Its agent unloads itself after the detach. Then its helper traces the main thread once more,
@@ -341,7 +346,7 @@ class Session:
         because we exit, is a target that crashes (tried: half of them).
         """
         loader_looks = 0
-        for look in range(round(LEAVE_TIMEOUT_S / POLL_S)):
+        for look in range(round(timeout_s / POLL_S)):
             is_time_to_ask = look % round(LOOK_INTERVAL_S / POLL_S) == 0
             if self._presence.has_left() or (is_time_to_ask and is_hopeless()):
                 return
