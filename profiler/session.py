@@ -45,8 +45,8 @@ CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 5.0
-# Now and then (1 of 100, busy machine) Frida's agent, on its way out, waits for the idle threads of
-# its thread pool, which miss being told and end by themselves after 15 s.
+# Now and then (1 of 100, busy machine) Frida's agent is long on its way out: all its threads sleep,
+# those of its thread pool with a limit of 15 s, which is perhaps what they all wait for.
 STUBBORN_TIMEOUT_S = 20.0
 # When Frida has not had its loader unmapped by then it will not: mostly it does within 0.1 s.
 LOADER_LEFT_S = 1.0
