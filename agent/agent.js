@@ -14,6 +14,10 @@ const ETIMEDOUT = 110;
 /* How long a host may take from stop to unload, before it counts as silent, too. */
 const UNLOAD_WAIT_MS = 3000;
 
+/* First bytes of x86-64 instructions. */
+const JMP = 0xe9;
+const RET = 0xc3;
+
 /* C functions that agent.js may call: name -> [return type, argument types]. */
 const FUNCTIONS = {
   agent_prepare: ['int', ['uint']],
@@ -45,6 +49,20 @@ let agent = null;
 let tendTimer = null;
 /* Inode numbers of the sockets that lead to the host. */
 let hostSockets = [];
+
+/*
+ * Frida has the loader tell it of each library that comes and goes: over the first byte of a function that does nothing
+ * (r_brk, <link.h>) stands a jump into Frida's code. A child of fork takes that, too, and waits for ever when a thread
+ * of Frida's held one of Frida's locks in that moment. Nobody here asks for libraries, so the function does nothing
+ * again; when Frida leaves it puts back what was there.
+ */
+function releaseLoader() {
+  const loader = Module.findGlobalExportByName('_r_debug');
+  if (loader === null) return;
+  const hook = loader.add(2 * Process.pointerSize).readPointer();
+  if (hook.isNull() || hook.readU8() !== JMP) return;
+  Memory.patchCode(hook, 1, code => code.writeU8(RET));
+}
 
 function libcSymbols() {
   const symbols = { agent_cell: cell };
@@ -134,3 +152,5 @@ rpc.exports = {
     stop();
   },
 };
+
+releaseLoader();
