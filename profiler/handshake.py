@@ -31,6 +31,9 @@ class Handshake:
     Args:
         pid: the target.
         proc: where procfs is mounted.
+
+    Attributes:
+        idle_looks: how many calls of ``is_stuck`` in a row have found both sides idle.
     """
 
     def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
@@ -38,7 +41,7 @@ class Handshake:
         self._proc = proc
         self._sockets_before = _unix_sockets()
         self._threads_before = set(self._states(pid))
-        self._idle_looks = 0
+        self.idle_looks = 0
 
     def is_at_work(self) -> bool:
         """True when a thread that has come since runs there, or waits for a CPU."""
@@ -50,8 +53,8 @@ class Handshake:
         theirs = self._their_states()
         ours = [state for tid, state in self._states(os.getpid()).items() if tid != caller]
         is_idle = bool(theirs) and not set(theirs + ours) & set(RUNNING)
-        self._idle_looks = self._idle_looks + 1 if is_idle else 0
-        return self._idle_looks >= IDLE_LOOKS
+        self.idle_looks = self.idle_looks + 1 if is_idle else 0
+        return self.idle_looks >= IDLE_LOOKS
 
     def hang_up(self) -> None:
         """Closes, in both directions, every connection that the attach has made."""

@@ -40,8 +40,9 @@ nobody wants it any more; ``unmap_loader`` is for the memory that Frida has give
 **Another program.** When the target becomes another program (exec) in the middle of the attach,
 Frida would clean up in it by functions at the addresses of the one before. It may not.
 
-All of this runs on Frida's one thread that traces; ``ctypes`` takes the GIL, which the caller of an
-attach has released. ptrace(2), <sys/ptrace.h>, <sys/user.h>, <elf.h>.
+All of this runs on one thread (``tracer``), which can keep the main thread longer than Frida knows
+(``hold``); ``ctypes`` takes the GIL, which the caller of an attach has released.
+ptrace(2), <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 """
 
 from __future__ import annotations
@@ -56,20 +57,28 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from flametap import interpose, quiet
+from flametap import hold, interpose, midfork, ptrace, quiet
 from flametap.loader import Loader, tasks
+from flametap.ptrace import (
+    NT_PRSTATUS,
+    NT_X86_XSTATE,
+    PTRACE_ATTACH,
+    PTRACE_CONT,
+    PTRACE_DETACH,
+    PTRACE_EVENT_STOP,
+    PTRACE_GETREGS,
+    PTRACE_GETREGSET,
+    PTRACE_INTERRUPT,
+    PTRACE_SEIZE,
+    PTRACE_SETREGS,
+    PTRACE_SETREGSET,
+    REGISTERS_BYTES,
+    XSTATE_BYTES_MAX,
+)
 
-PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
-PTRACE_ATTACH, PTRACE_DETACH = 16, 17
-PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
-PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
-PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
-NT_PRSTATUS = 1
-NT_X86_XSTATE = 0x202
-# The whole state with AMX is 11 KiB; the kernel says how much of it there is.
-XSTATE_BYTES_MAX = 16384
-# struct user_regs_struct: 27 words, of which these are looked at.
-REGISTERS_BYTES = 27 * 8
+_ptrace, _waitpid = ptrace.ptrace, ptrace.waitpid
+
+# Words of struct user_regs_struct that are looked at.
 RSI, RDI, RIP = 13, 14, 16
 # Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
 UNBLOCKED = (
@@ -91,28 +100,15 @@ STOP_LIMIT_S = 5.0
 # Between two looks. It adds to the time that the target's main thread stands still.
 LOOK_INTERVAL_S = 0.0002
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_ptrace = _libc.ptrace
-_ptrace.restype = ctypes.c_long
-_ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-
-_waitpid = _libc.waitpid
-_waitpid.restype = ctypes.c_int
-_waitpid.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
-
-_Bytes = ctypes.Array[ctypes.c_char]
-
-
-class _Vector(ctypes.Structure):  # struct iovec
-    _fields_ = (("base", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t))
-
 
 @dataclass
 class _Tracee:
     """A thread while Frida traces it."""
 
-    registers: _Bytes | None = None  # as it came: general …
-    vector_registers: _Bytes | None = None  # … and all others
+    is_seized: bool = True  # or attached to, with a signal
+    options: int = 0
+    registers: ptrace.Bytes | None = None  # as it came: general …
+    vector_registers: ptrace.Bytes | None = None  # … and all others
     mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
     called: int = 0  # runtime_addr of the function that it is to call
     is_calling: bool = False
@@ -130,37 +126,14 @@ _images: dict[int, bytes] = {}
 _must_end = threading.Event()
 
 
-def _transfer(request: int, tid: int, kind: int, registers: _Bytes) -> int:
-    """PTRACE_GETREGSET or PTRACE_SETREGSET; returns the size of the state, 0 on failure."""
-    vector = _Vector(ctypes.addressof(registers), len(registers))
-    failed = _ptrace(request, tid, kind, ctypes.addressof(vector))
-    return 0 if failed else int(vector.size_bytes)
-
-
-def _saved(tid: int, kind: int, size_bytes: int) -> _Bytes | None:
-    registers = ctypes.create_string_buffer(size_bytes)
-    found_bytes = _transfer(PTRACE_GETREGSET, tid, kind, registers)
-    return ctypes.create_string_buffer(registers.raw[:found_bytes], found_bytes) or None
-
-
-def _blocked(tid: int) -> int | None:
-    mask = ctypes.c_uint64()
-    failed = _ptrace(PTRACE_GETSIGMASK, tid, ctypes.sizeof(mask), ctypes.addressof(mask))
-    return None if failed else mask.value
-
-
-def _block(tid: int, blocked: int) -> None:
-    mask = ctypes.c_uint64(blocked)
-    _ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(mask), ctypes.addressof(mask))
-
-
 def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None) -> int:
     tracee = _tracees.get(tid)
     if request in (PTRACE_ATTACH, PTRACE_SEIZE):
+        hold.release(tid)
         quiet.silence()
         for loader in _loaders_of(tid):
             loader.wait_until_left()
-        _tracees[tid] = _Tracee()
+        _tracees[tid] = _Tracee(request == PTRACE_SEIZE, data or 0)
     elif tracee is None:
         pass
     elif tracee.is_released:
@@ -170,11 +143,11 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
         ctypes.set_errno(errno.ESRCH)
         return -1
     elif request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tracee.registers is None:
-        tracee.registers = _saved(tid, NT_PRSTATUS, REGISTERS_BYTES)
-        tracee.vector_registers = _saved(tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
-        tracee.mask = _blocked(tid)
+        tracee.registers = ptrace.saved(tid, NT_PRSTATUS, REGISTERS_BYTES)
+        tracee.vector_registers = ptrace.saved(tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
+        tracee.mask = ptrace.blocked(tid)
         if tracee.mask is not None:
-            _block(tid, tracee.mask | FRIDA_MASK)
+            ptrace.block(tid, tracee.mask | FRIDA_MASK)
     elif request in (PTRACE_SETREGS, PTRACE_SETREGSET) and data:
         if not _prepare_call(tid, tracee, request, data):
             ctypes.set_errno(errno.ESRCH)  # the one error that Frida takes as it is
@@ -184,6 +157,9 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
         tracee.is_calling = True
     elif request == PTRACE_DETACH:
         _restore(tid, tracee)
+        if hold.keeps(tid, data or 0):
+            _tracees.pop(tid, None)
+            return 0
     ctypes.set_errno(0)
     result = int(_ptrace(request, tid, where, data))
     if result == 0 and tracee is not None and request in (PTRACE_SETREGS, PTRACE_SETREGSET):
@@ -199,9 +175,9 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
 def _restore(tid: int, tracee: _Tracee) -> None:
     """Gives back what Frida does not, right before the thread is let go."""
     if tracee.vector_registers is not None:
-        _transfer(PTRACE_SETREGSET, tid, NT_X86_XSTATE, tracee.vector_registers)
+        ptrace.transfer(PTRACE_SETREGSET, tid, NT_X86_XSTATE, tracee.vector_registers)
     if tracee.mask is not None:
-        _block(tid, tracee.mask)
+        ptrace.block(tid, tracee.mask)
 
 
 def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
@@ -211,7 +187,7 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
     argument. Whoever passes the address of code that has run here wants to unmap that.
     """
     if request == PTRACE_SETREGSET:
-        vector = _Vector.from_address(data)
+        vector = ptrace.Vector.from_address(data)
         if vector.size_bytes < REGISTERS_BYTES or not vector.base:
             return True
         data = vector.base
@@ -271,6 +247,13 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
                 tracee.loader = loader if born else None
                 _unmapped.discard((tid, tracee.called))
                 tracee.called = 0
+            elif tracee.is_seized and tracee.registers is None and os.WIFSTOPPED(status.value):
+                is_event = status.value >> 16 == PTRACE_EVENT_STOP
+                number = 0 if is_event else os.WSTOPSIG(status.value)
+                given = midfork.finish(tid, number, tracee.options)
+                if given is None:
+                    return 0
+                status.value = (given or PTRACE_EVENT_STOP << 8 | signal.SIGTRAP) << 8 | 0x7F
             return found
         if waited_s > limit_s or (_must_end.is_set() and tracee.is_calling):
             if not tracee.is_calling:
@@ -294,7 +277,7 @@ def _give_back(tid: int, tracee: _Tracee) -> None:
         status = _next_stop(tid)
     if status is not None and os.WIFSTOPPED(status):
         if tracee.registers is not None:
-            _transfer(PTRACE_SETREGSET, tid, NT_PRSTATUS, tracee.registers)
+            ptrace.transfer(PTRACE_SETREGSET, tid, NT_PRSTATUS, tracee.registers)
         _restore(tid, tracee)
         _ptrace(PTRACE_DETACH, tid, None, None)
     _tracees.pop(tid, None)
@@ -320,16 +303,24 @@ def _is_fault_pending(tid: int) -> bool:
     return False
 
 
+def _ptrace_on_tracer(request: int, tid: int, where: int | None, data: int | None) -> int:
+    return hold.tracer.run(lambda: _ptrace_for_frida(request, tid, where, data))
+
+
+def _waitpid_on_tracer(pid: int, status: int | None, options: int) -> int:
+    return hold.tracer.run(lambda: _waitpid_for_frida(pid, status, options))
+
+
 # Frida calls them for as long as the process lives.
 _REPLACEMENTS = {
     b"ptrace": ctypes.CFUNCTYPE(
         ctypes.c_long,
         *(ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p),
         use_errno=True,
-    )(_ptrace_for_frida),
+    )(_ptrace_on_tracer),
     b"waitpid": ctypes.CFUNCTYPE(
         ctypes.c_int, *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int), use_errno=True
-    )(_waitpid_for_frida),
+    )(_waitpid_on_tracer),
 }
 
 
@@ -388,6 +379,7 @@ def is_calling() -> bool:
 def end() -> None:
     """Has the thread that runs a function for Frida, if there is one, given back at once."""
     _must_end.set()
+    hold.let_all_go()
 
 
 def release() -> None:

@@ -42,6 +42,13 @@ class Presence:
             return False
         return agents <= self._before[0] and loaders > self._before[1] and not is_traced(self._pid)
 
+    def has_agent(self) -> bool:
+        """True while Frida's agent is mapped once more than before."""
+        try:
+            return _count(self._pid)[0] > self._before[0]
+        except procfs.GONE:
+            return False
+
 
 def is_traced(pid: int) -> bool:
     """Has the process a tracer (ptrace(2))? False when it has gone."""

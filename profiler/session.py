@@ -18,7 +18,7 @@ from typing import Any
 
 import frida
 
-from flametap import agent, caretaker, connection, injection, leftovers
+from flametap import agent, caretaker, connection, hold, injection, leftovers
 from flametap.ends import END_REASONS
 from flametap.errors import (
     AttachFailedError,
@@ -53,6 +53,12 @@ LOADER_LEFT_S = 1.0
 # How long the end of another session may still have the target traced.
 UNTRACED_TIMEOUT_S = 5.0
 POLL_S = 0.02
+# The same where the target's main thread stands still meanwhile.
+HELD_POLL_S = 0.002
+# So many looks find nobody at work: the agent waits for a lock that the main thread holds.
+HELD_IDLE_LOOKS = 2
+# How many looks must find the target stopped before that is not our own doing: ``hold.LIMIT_S``.
+START_PATIENCE = 40
 # What an attach ends with when a message was lost between Frida's two halves: it is tried again.
 LOST_MESSAGE = (
     NoAnswerError,
@@ -120,6 +126,8 @@ class Session:
     def attach(self, rate_hz: float) -> int:
         """Attach, load the agent and have it prepare everything but sampling.
 
+        The target's main thread stands still until ``start`` or ``detach`` (``hold.LIMIT_S``).
+
         Returns:
             a descriptor of the ring that the agent writes, open until ``close``.
 
@@ -133,6 +141,7 @@ class Session:
         injection.expect(self.pid)
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
+            hold.ask(self.pid)
             try:
                 self._session = self._inject()
                 self._session.on("detached", self._on_detached)
@@ -140,6 +149,7 @@ class Session:
                 load = functools.partial(self._load, rate_hz)
                 return bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
             except BaseException as error:
+                hold.let_go(self.pid)
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
@@ -157,7 +167,10 @@ class Session:
 
     def _is_hopeless(self) -> bool:
         assert self._handshake is not None
-        return self._handshake.is_stuck() or self._is_given_up.is_set()
+        is_stuck = self._handshake.is_stuck()
+        if self._handshake.idle_looks >= HELD_IDLE_LOOKS:
+            hold.let_go(self.pid)
+        return is_stuck or self._is_given_up.is_set()
 
     def _is_at_work(self) -> bool:
         return self._handshake is not None and self._handshake.is_at_work()
@@ -173,6 +186,7 @@ class Session:
         try:
             return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless, self._is_at_work)
         except BaseException:
+            hold.let_go(self.pid)
             try:
                 self._leave_standing()
             finally:
@@ -187,11 +201,12 @@ class Session:
         """
         try:
             start = self._script.exports_sync.start
-            error = bounded(
-                start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts, self._is_at_work
-            )
+            standstill = Standstill(self.pid, patience=START_PATIENCE)
+            error = bounded(start, CALL_TIMEOUT_S, "start", standstill.lasts, self._is_at_work)
         except Exception as failure:
             raise explain(failure, self.pid) from failure
+        finally:
+            hold.let_go(self.pid)
         if error:
             raise AttachFailedError(f"the agent could not start: {os.strerror(abs(error))}")
 
@@ -234,6 +249,7 @@ class Session:
         script, session, handshake = self._script, self._session, self._handshake
         if script is None:
             self._leave_standing()
+        self.stop()  # if nobody has: a thread that is held answers no signal
         self._script = self._session = self._handshake = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
@@ -245,11 +261,13 @@ class Session:
             return handshake is not None and handshake.is_at_work()
 
         if script is not None and not was_ended:
+            hold.stop(self.pid)
             with contextlib.suppress(Exception):
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, is_at_work)
         if session is not None:
             with contextlib.suppress(Exception):
                 bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless, is_at_work)
+        self._wait_until_unloaded()
         if handshake is not None:
             if session is not None:
                 self._wait_until_left(is_hopeless)
@@ -335,6 +353,12 @@ class Session:
                     "end that one first: grep TracerPid /proc/PID/status names it",
                 )
             time.sleep(POLL_S)
+
+    def _wait_until_unloaded(self) -> None:
+        """Keep the main thread until the agent is gone, and let it go."""
+        while hold.is_held(self.pid) and self._presence.has_agent():
+            time.sleep(HELD_POLL_S)
+        hold.let_go(self.pid)
 
     def _wait_until_left(
         self, is_hopeless: Callable[[], bool], timeout_s: float = LEAVE_TIMEOUT_S

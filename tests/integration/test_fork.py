@@ -89,3 +89,14 @@ def test_exec_ends_the_session_and_keeps_what_was_sampled(
     assert not names & {"heavy", "light"}, names
     assert target.alive
     assert target.finish()[-1].startswith("cycles ")
+
+
+def test_children_made_amid_an_attach_find_no_lock_taken(start: Start) -> None:
+    target = start("heirs", "main")
+    for _ in range(2):
+        record(target.pid, 0.2, rate_hz=1000)
+    *lost, summary = target.finish()
+    found = re.fullmatch(r"children (\d+) hung (\d+) crashed (\d+)", summary)
+    assert found, summary
+    assert int(found[1]) > 100, summary
+    assert found[2] == found[3] == "0", (summary, lost)

@@ -58,6 +58,19 @@ def fork_2_gib(run: Run) -> None:
 
 
 @scenario("gcc")
+def fork_heirs(run: Run) -> None:
+    """Children that need the C library's locks, made without end; recorded again and again."""
+    target = run.target("heirs", "main")
+    for _ in range(max(2, round(run.seconds))):
+        run.collect(run.begin(target.pid, 0.5))
+    *lost, summary = target.finish()
+    found = re.fullmatch(r"children (\d+) hung (\d+) crashed (\d+)", summary)
+    assert found, summary
+    run.expect(found[2] == found[3] == "0", f"{summary} {lost}")
+    run.fact("children", int(found[1]))
+
+
+@scenario("gcc")
 def fork_vfork(run: Run) -> None:
     """Children by vfork: the parent stands still until they exit."""
     _children(run, "vfork")

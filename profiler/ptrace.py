@@ -1,0 +1,66 @@
+"""ptrace(2) and waitpid(2), and registers and signal masks by them.
+
+All but ``waitpid`` only from the thread that traces. Failures are in ``ctypes.get_errno()``.
+Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
+PTRACE_SYSCALL, PTRACE_SETOPTIONS, PTRACE_O_TRACESYSGOOD = 24, 0x4200, 1
+PTRACE_ATTACH, PTRACE_DETACH = 16, 17
+PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
+PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
+PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
+NT_PRSTATUS = 1
+NT_X86_XSTATE = 0x202
+# The whole state with AMX is 11 KiB; the kernel says how much of it there is.
+XSTATE_BYTES_MAX = 16384
+PTRACE_EVENT_STOP = 128
+WALL = 0x40000000  # waitpid for threads, too: <linux/wait.h>
+# struct user_regs_struct: 27 words, of which these are looked at.
+REGISTERS_BYTES = 27 * 8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+ptrace = _libc.ptrace
+ptrace.restype = ctypes.c_long
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+waitpid = _libc.waitpid
+waitpid.restype = ctypes.c_int
+waitpid.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+
+Bytes = ctypes.Array[ctypes.c_char]
+
+
+class Vector(ctypes.Structure):  # struct iovec
+    _fields_ = (("base", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t))
+
+
+def transfer(request: int, tid: int, kind: int, registers: Bytes) -> int:
+    """PTRACE_GETREGSET or PTRACE_SETREGSET; returns the size of the state, 0 on failure."""
+    vector = Vector(ctypes.addressof(registers), len(registers))
+    failed = ptrace(request, tid, kind, ctypes.addressof(vector))
+    return 0 if failed else int(vector.size_bytes)
+
+
+def saved(tid: int, kind: int, size_bytes: int) -> Bytes | None:
+    """A set of a thread's registers as it is, None on failure."""
+    registers = ctypes.create_string_buffer(size_bytes)
+    found_bytes = transfer(PTRACE_GETREGSET, tid, kind, registers)
+    return ctypes.create_string_buffer(registers.raw[:found_bytes], found_bytes) or None
+
+
+def blocked(tid: int) -> int | None:
+    """The signals that a thread blocks (bit n - 1 is signal n), None on failure."""
+    mask = ctypes.c_uint64()
+    failed = ptrace(PTRACE_GETSIGMASK, tid, ctypes.sizeof(mask), ctypes.addressof(mask))
+    return None if failed else mask.value
+
+
+def block(tid: int, mask: int) -> None:
+    """Has a thread block these signals."""
+    signals = ctypes.c_uint64(mask)
+    ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(signals), ctypes.addressof(signals))

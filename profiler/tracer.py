@@ -1,0 +1,64 @@
+"""The one thread of ours that traces: only the thread that has stopped another one can let it go.
+
+Frida traces from a thread of its own, which we cannot have do anything. So its calls are done here,
+and a thread of the target can be kept for longer than Frida thinks. When our process ends, the
+kernel lets go of all that it traces (ptrace(2)).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import threading
+from collections.abc import Callable
+
+
+class Tracer:
+    """Runs calls one after another on its own thread, which starts with the first.
+
+    Args:
+        look: called between two calls, and every ``look_interval_s`` while it returns True.
+        look_interval_s: see ``look``.
+    """
+
+    def __init__(self, look: Callable[[], bool], look_interval_s: float) -> None:
+        self._look = look
+        self._look_interval_s = look_interval_s
+        self._calls: queue.SimpleQueue[tuple[Callable[[], int], queue.SimpleQueue[object]]]
+        self._calls = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def run(self, call: Callable[[], int]) -> int:
+        """Has the thread run ``call``; returns its result and sets ctypes' errno as it did.
+
+        Raises:
+            Exception: whatever ``call`` raised.
+        """
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, daemon=True, name="tracer")
+                self._thread.start()
+        answer: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._calls.put((call, answer))
+        outcome = answer.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        assert isinstance(outcome, tuple)
+        result, failure = outcome
+        ctypes.set_errno(failure)
+        return int(result)
+
+    def _serve(self) -> None:
+        must_look = False
+        while True:
+            try:
+                call, answer = self._calls.get(timeout=self._look_interval_s if must_look else None)
+            except queue.Empty:
+                pass
+            else:
+                try:
+                    answer.put((call(), ctypes.get_errno()))
+                except BaseException as error:
+                    answer.put(error)
+            must_look = self._look()
