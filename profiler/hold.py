@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import threading
 import time
 
 from flametap import midfork, ptrace
@@ -118,7 +119,7 @@ def _has_ended(tid: int) -> bool:
     """Whether there is nothing to let go; a thread that has only just stopped is not that."""
     _has_stopped(tid)
     with contextlib.suppress(OSError), open(f"/proc/{tid}/status") as file:
-        return f"\nTracerPid:\t{os.getpid()}\n" not in file.read()
+        return f"\nTracerPid:\t{threading.get_native_id()}\n" not in file.read()
     return True
 
 
