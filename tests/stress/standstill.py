@@ -155,5 +155,7 @@ def target_frozen_by_its_group(run: Run) -> None:
 
 def _removed(group: Path) -> bool:
     with contextlib.suppress(OSError):
+        for pid in (group / "cgroup.procs").read_text().split():
+            (FREEZER / "cgroup.procs").write_text(pid)  # where the scenario was cut short
         group.rmdir()
     return not group.exists()
