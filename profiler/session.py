@@ -57,8 +57,6 @@ POLL_S = 0.02
 HELD_POLL_S = 0.002
 # So many looks find nobody at work: the agent waits for a lock that the main thread holds.
 HELD_IDLE_LOOKS = 2
-# How many looks must find the target stopped before that is not our own doing: ``hold.LIMIT_S``.
-START_PATIENCE = 40
 # What an attach ends with when a message was lost between Frida's two halves: it is tried again.
 LOST_MESSAGE = (
     NoAnswerError,
@@ -126,7 +124,7 @@ class Session:
     def attach(self, rate_hz: float) -> int:
         """Attach, load the agent and have it prepare everything but sampling.
 
-        The target's main thread stands still until ``start`` or ``detach`` (``hold.LIMIT_S``).
+        The target's main thread stands still meanwhile, but for no longer than ``hold.LIMIT_S``.
 
         Returns:
             a descriptor of the ring that the agent writes, open until ``close``.
@@ -147,7 +145,9 @@ class Session:
                 self._session.on("detached", self._on_detached)
                 threading.Thread(target=leftovers.remove, daemon=True).start()
                 load = functools.partial(self._load, rate_hz)
-                return bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
+                ring = bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
+                hold.let_go(self.pid)
+                return ring
             except BaseException as error:
                 hold.let_go(self.pid)
                 self.detach()
@@ -201,12 +201,11 @@ class Session:
         """
         try:
             start = self._script.exports_sync.start
-            standstill = Standstill(self.pid, patience=START_PATIENCE)
-            error = bounded(start, CALL_TIMEOUT_S, "start", standstill.lasts, self._is_at_work)
+            error = bounded(
+                start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts, self._is_at_work
+            )
         except Exception as failure:
             raise explain(failure, self.pid) from failure
-        finally:
-            hold.let_go(self.pid)
         if error:
             raise AttachFailedError(f"the agent could not start: {os.strerror(abs(error))}")
 
@@ -261,7 +260,8 @@ class Session:
             return handshake is not None and handshake.is_at_work()
 
         if script is not None and not was_ended:
-            hold.stop(self.pid)
+            if not Standstill(self.pid, patience=1).lasts():
+                hold.stop(self.pid)
             with contextlib.suppress(Exception):
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, is_at_work)
         if session is not None:
@@ -355,8 +355,12 @@ class Session:
             time.sleep(POLL_S)
 
     def _wait_until_unloaded(self) -> None:
-        """Keep the main thread until the agent is gone, and let it go."""
-        while hold.is_held(self.pid) and self._presence.has_agent():
+        """Keep the main thread until the agent is gone, and let it go. One that was frozen before
+        it had stopped is let go when it goes on: the kernel does that when we have ended.
+        """
+        for _ in range(round(2 * hold.LEAVE_LIMIT_S / HELD_POLL_S)):
+            if not hold.is_held(self.pid) or not self._presence.has_agent():
+                break
             time.sleep(HELD_POLL_S)
         hold.let_go(self.pid)
 
