@@ -53,15 +53,19 @@ let hostSockets = [];
 /*
  * Frida has the loader tell it of each library that comes and goes: over the first byte of a function that does nothing
  * (r_brk, <link.h>) stands a jump into Frida's code. A child of fork takes that, too, and waits for ever when a thread
- * of Frida's held one of Frida's locks in that moment. Nobody here asks for libraries, so the function does nothing
- * again; when Frida leaves it puts back what was there.
+ * of Frida's held one of Frida's locks in that moment; and a thread that takes it while Frida leaves crashes. Nobody
+ * here asks for libraries, so the function does nothing again; when Frida leaves it puts back what was there. The jump
+ * may come a moment after this script, so it is looked for again.
  */
-function releaseLoader() {
+const loaderHook = findLoaderHook();
+
+function findLoaderHook() {
   const loader = Module.findGlobalExportByName('_r_debug');
-  if (loader === null) return;
-  const hook = loader.add(2 * Process.pointerSize).readPointer();
-  if (hook.isNull() || hook.readU8() !== JMP) return;
-  Memory.patchCode(hook, 1, code => code.writeU8(RET));
+  return loader === null ? NULL : loader.add(2 * Process.pointerSize).readPointer();
+}
+
+function releaseLoader() {
+  if (!loaderHook.isNull() && loaderHook.readU8() === JMP) Memory.patchCode(loaderHook, 1, code => code.writeU8(RET));
 }
 
 function libcSymbols() {
@@ -98,6 +102,7 @@ function stop() {
  * we close ours.
  */
 function tend() {
+  releaseLoader();
   if (!agent.agent_is_orphaned()) {
     sortThreads();
     return;
@@ -132,6 +137,7 @@ rpc.exports = {
   /* The host has the ring: give the descriptor back, begin to sample. Returns 0 or an errno. */
   start() {
     if (tendTimer === null) return ETIMEDOUT;
+    releaseLoader();
     agent.agent_close_ring_fd();
     return agent.agent_start();
   },

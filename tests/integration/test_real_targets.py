@@ -60,7 +60,7 @@ def check(capture: Capture, expected: Expectation) -> None:
     seen = stacks(capture)
     assert seen.total > 0, "the target did not run"
     assert complete_share(capture) >= BAR, f"{doubts(capture)}\n{seen.heaviest()}"
-    missing = [name for name in expected.names if name not in seen.names()]
+    missing = [name for name in expected.names if seen.names().isdisjoint(name.split("|"))]
     assert not missing, f"no {missing} in\n{seen.heaviest(20)}"
     modules = {module.name for module in capture.profile.modules.values()}
     assert set(expected.modules) <= modules, modules
@@ -183,7 +183,8 @@ def test_java(adopt: Adopt, builder: Builder, seconds: float) -> None:
     [
         ("sha256", "EVP_DigestUpdate"),
         ("aes-256-gcm", "EVP_EncryptUpdate"),
-        ("rsa2048", "BN_mod_exp_mont_consttime"),
+        # The second on CPUs with AVX-512 IFMA.
+        ("rsa2048", "BN_mod_exp_mont_consttime|BN_mod_exp_mont_consttime_x2"),
     ],
 )
 def test_openssl_speed(adopt: Adopt, algorithm: str, function: str, seconds: float) -> None:
