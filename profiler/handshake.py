@@ -43,6 +43,10 @@ class Handshake:
         self._threads_before = set(self._states(pid))
         self.idle_looks = 0
 
+    def their_threads(self) -> list[int]:
+        """The threads that have come since."""
+        return [tid for tid in self._states(self._pid) if tid not in self._threads_before]
+
     def is_at_work(self) -> bool:
         """True when a thread that has come since runs there, or waits for a CPU."""
         return "R" in self._their_states()

@@ -70,7 +70,7 @@ class Loader:
         waited_s = locked_s = 0.0
         is_standing = True
         while waited_s < LOAD_LIMIT_S:
-            calls = {_system_call(self.pid, tid) for tid in self.threads_inside()}
+            calls = {system_call(self.pid, tid) for tid in self.threads_inside()}
             if not calls or SYS_RECVMSG in calls:
                 break
             locked_s = locked_s + LOAD_INTERVAL_S if calls == {SYS_FUTEX} else 0.0
@@ -128,7 +128,7 @@ def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
     return any(start <= word < end for word in (pc, *words))
 
 
-def _system_call(pid: int, tid: int) -> int:
+def system_call(pid: int, tid: int) -> int:
     """The number of the call that a thread waits in; -1 if it does not."""
     try:
         with open(f"/proc/{pid}/task/{tid}/syscall") as file:

@@ -28,6 +28,7 @@ from flametap.errors import (
     PermissionRefusedError,
 )
 from flametap.handshake import Handshake, Standstill
+from flametap.nudge import Nudge
 from flametap.patience import LOOK_INTERVAL_S, NoAnswerError, bounded
 from flametap.presence import Presence, is_traced
 
@@ -117,6 +118,7 @@ class Session:
         self._is_given_up = threading.Event()
         self._session: Any = None
         self._handshake: Handshake | None = None
+        self._nudge = Nudge(pid, list)
         self._script: Any = None
         self._presence = Presence(pid)
         self._own_sockets_before: frozenset[int] = frozenset()
@@ -139,6 +141,7 @@ class Session:
         injection.expect(self.pid)
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
+            self._nudge = Nudge(self.pid, self._handshake.their_threads)
             hold.ask(self.pid)
             try:
                 self._session = self._inject()
@@ -168,6 +171,7 @@ class Session:
     def _is_hopeless(self) -> bool:
         assert self._handshake is not None
         is_stuck = self._handshake.is_stuck()
+        self._nudge.look()
         if self._handshake.idle_looks >= HELD_IDLE_LOOKS:
             hold.let_go(self.pid)
         return is_stuck or self._is_given_up.is_set()
@@ -253,8 +257,14 @@ class Session:
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
 
+        def stands_still() -> bool:
+            if standstill.lasts():
+                return True
+            self._nudge.look()
+            return False
+
         def is_hopeless() -> bool:
-            return standstill.lasts() or (handshake is not None and handshake.is_stuck())
+            return stands_still() or (handshake is not None and handshake.is_stuck())
 
         def is_at_work() -> bool:
             return handshake is not None and handshake.is_at_work()
@@ -273,7 +283,7 @@ class Session:
                 self._wait_until_left(is_hopeless)
             if not self._presence.has_left():
                 handshake.hang_up()
-                self._wait_until_left(standstill.lasts, STUBBORN_TIMEOUT_S)
+                self._wait_until_left(stands_still, STUBBORN_TIMEOUT_S)
         self.ended.set()
 
     def _leave_standing(self) -> None:

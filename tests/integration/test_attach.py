@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -18,10 +19,10 @@ import frida
 import pytest
 
 import receipt
-from flametap import handshake, injection, injector, injectorprocess, interpose
+from flametap import handshake, injection, injector, injectorprocess, interpose, nudge, presence
 from flametap.errors import FlametapError
 from flametap.session import Session
-from recording import record
+from recording import capturing, record
 from running import Start, Target
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -205,3 +206,69 @@ def test_lost_message_is_noticed_and_the_attach_repeated(
     lose(nth)
     record(target.pid, 0.2)
     assert_unharmed(target, before, attaches=2)
+
+
+SLEEPER = """
+import ctypes, threading
+FUTEX, WAIT = 202, 0
+word = ctypes.c_int(0)
+libc = ctypes.CDLL(None)
+started = threading.Event()
+
+def sleep():
+    started.set()
+    libc.syscall(FUTEX, ctypes.byref(word), WAIT, 0, None)
+
+thread = threading.Thread(target=sleep)
+thread.start()
+started.wait()
+while open(f"/proc/self/task/{thread.native_id}/syscall").read().split()[0] != str(FUTEX):
+    pass
+word.value = 1
+print(thread.native_id, flush=True)
+thread.join()
+print("awake", flush=True)
+"""
+
+
+def test_thread_that_sleeps_over_its_wake_up_is_woken() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            sleeper = int(process.stdout.readline())
+            assert process.poll() is None
+            nudge.touch(process.pid, [sleeper])
+            assert select.select([process.stdout], [], [], 10)[0], "it sleeps on"
+            assert process.stdout.readline() == "awake\n"
+            assert not presence.is_traced(process.pid)
+        finally:
+            process.kill()
+
+
+def loader_hook(pid: int) -> bytes:
+    """First byte of the function that the dynamic loader calls for debuggers (r_brk, <link.h>)."""
+
+    def loader_base(of: int | str) -> int:
+        return min(
+            int(line.partition("-")[0], 16)
+            for line in Path(f"/proc/{of}/maps").read_text().splitlines()
+            if "ld-linux" in line
+        )
+
+    ours = ctypes.c_uint64.in_dll(ctypes.CDLL(None), "_r_debug")
+    brk = ctypes.c_uint64.from_address(ctypes.addressof(ours) + 16).value
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(brk - loader_base("self") + loader_base(pid))
+        return memory.read(1)
+
+
+def test_loader_calls_nothing_of_fridas_while_sampling(start: Start) -> None:
+    """Threads that load libraries would run Frida's code, also while it leaves."""
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    for _ in range(3):
+        with capturing(target.pid):
+            assert loader_hook(target.pid) != b"\xe9"
+    assert_unharmed(target, before, attaches=3)

@@ -94,6 +94,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tracer": (),
     "midfork": ("ptrace",),
     "hold": ("midfork", "ptrace", "tracer"),
+    "nudge": ("hold", "loader"),
     "injection": ("interpose", "quiet", "loader", "ptrace", "midfork", "hold"),
     "connection": (),
     "handshake": (*LOW, "procfs"),
@@ -104,7 +105,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "session": (
         *WIRE,
         *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
-        *("caretaker", "ends", "patience", "hold"),
+        *("caretaker", "ends", "patience", "hold", "nudge"),
     ),
     "patience": ("errors", "injection"),
     "packets": (),
