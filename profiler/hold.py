@@ -78,11 +78,11 @@ def let_all_go() -> None:
         let_go(pid)
 
 
-def release(tid: int) -> int:
+def release(tid: int, limit_s: float = STOP_LIMIT_S) -> int:
     """``let_go`` on the thread that traces. Returns 0 if we trace it no longer."""
     if tid not in _until:
         return 0
-    for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):
+    for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
         if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, _signals[tid]) == 0 or _has_ended(tid):
             del _until[tid], _signals[tid]
             return 0
@@ -128,7 +128,7 @@ def _look() -> bool:
     now = time.monotonic()
     for tid in list(_until):
         if now > _until[tid] or _is_dead(tid):
-            release(tid)
+            release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
     return bool(_until)
 
 

@@ -4,7 +4,8 @@ Of a hundred attaches on a busy machine one did not come to its end: all of Frid
 target slept, the first of them in a futex(2) without a time limit, and went on as soon as a
 debugger had touched them. So do we touch them: a thread that was stopped for a moment (ptrace(2))
 begins its call anew, and finds that the word it waits for has changed. For one that waits rightly
-nothing changes; threads of the target's own that were started meanwhile are touched, too.
+nothing changes; threads of the target's own that were started meanwhile are touched, too. None is
+where the target stands still: it could not be let go again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from flametap import hold
+from flametap.handshake import Standstill
 from flametap.loader import SYS_FUTEX, system_call
 
 # How many looks must find the end of an attach still to come. At ten a second.
@@ -34,7 +36,7 @@ class Nudge:
     def look(self) -> None:
         """See the class."""
         self._looks += 1
-        if self._looks % LOOKS == 0:
+        if self._looks % LOOKS == 0 and not Standstill(self._pid, patience=1).lasts():
             touch(self._pid, self._threads())
 
 

@@ -94,7 +94,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tracer": (),
     "midfork": ("ptrace",),
     "hold": ("midfork", "ptrace", "tracer"),
-    "nudge": ("hold", "loader"),
+    "nudge": ("handshake", "hold", "loader"),
     "injection": ("interpose", "quiet", "loader", "ptrace", "midfork", "hold"),
     "connection": (),
     "handshake": (*LOW, "procfs"),
