@@ -1,9 +1,9 @@
-"""How the suite is dealt out to pytest-xdist's workers (``pytest -n 2``), which halves its time.
+"""How the suite is dealt out to pytest-xdist's workers (``pytest -n 2``).
 
-A file stays with one worker, as its fixtures are made once; only the scenarios of the stress tests,
-which are long and share nothing, are dealt out one by one. What compares times with times, or
-counts on most of a CPU, is ``QUIET``: one worker runs all of it, last, and no other test runs
-meanwhile. Nothing is left out; without workers only the order is another.
+A file stays with one worker, as its fixtures are made once. What attaches to processes, or compares
+times with times, is ``QUIET``: one worker runs all of it, last, and no other test runs meanwhile,
+since on a busy machine now and then an attach or a detach takes too long. Nothing is left out;
+without workers only the order is another.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-FOLDER = "tests/integration"
 QUIET = (
     "tests/agent_c/test_eintr.py",  # a signal that has to come within a wait of 600 ms
-    f"{FOLDER}/test_cpu_accounting.py",  # CPU time by the kernel's clocks and ours, within ticks
-    f"{FOLDER}/test_governor.py",  # what sampling costs at high rates
-    f"{FOLDER}/test_real_targets.py",  # completeness: each thread that runs has to be met
-    f"{FOLDER}/test_nothing_lost.py",  # 50 and 400 ms of work; stopped time
-    f"{FOLDER}/test_record.py::test_two_functions_with_three_to_one_work_get_three_to_one_cpu",
-    f"{FOLDER}/test_fork.py::test_a_big_process_forks_as_fast_as_ever",
+    "tests/integration/",
+    "tests/stress/",
 )
 
 
@@ -31,15 +26,12 @@ def unit_of_work(node_id: str) -> str:
     """What a test belongs to: tests of one unit run in one worker, one after the other."""
     if node_id.startswith(QUIET):
         return "quiet"
-    path = node_id.partition("::")[0]
-    return node_id if path.startswith("tests/stress/") else path
+    return node_id.partition("::")[0]
 
 
 def rank(node_id: str) -> int:
-    """The order in which units are dealt out: single tests behind whole files, so that no worker
-    is left with much at the end; quiet ones last."""
-    unit = unit_of_work(node_id)
-    return 2 if unit == "quiet" else int(unit == node_id)
+    """The order in which units are dealt out: quiet ones last."""
+    return int(unit_of_work(node_id) == "quiet")
 
 
 @contextmanager
