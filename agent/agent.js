@@ -131,6 +131,7 @@ rpc.exports = {
     }
     sortThreads();
     tendTimer = setInterval(tend, TEND_INTERVAL_MS);
+    releaseLoader();
     return { error: 0, fd: agent.agent_ring_fd() };
   },
 
