@@ -7,7 +7,9 @@ Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
+PTRACE_SINGLESTEP = 9
 PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
 PTRACE_SYSCALL, PTRACE_SETOPTIONS, PTRACE_O_TRACESYSGOOD = 24, 0x4200, 1
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
@@ -39,9 +41,9 @@ class Vector(ctypes.Structure):  # struct iovec
     _fields_ = (("base", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t))
 
 
-def transfer(request: int, tid: int, kind: int, registers: Bytes) -> int:
+def transfer(request: int, tid: int, kind: int, registers: ctypes.Array[Any]) -> int:
     """PTRACE_GETREGSET or PTRACE_SETREGSET; returns the size of the state, 0 on failure."""
-    vector = Vector(ctypes.addressof(registers), len(registers))
+    vector = Vector(ctypes.addressof(registers), ctypes.sizeof(registers))
     failed = ptrace(request, tid, kind, ctypes.addressof(vector))
     return 0 if failed else int(vector.size_bytes)
 

@@ -16,30 +16,28 @@ import signal
 import threading
 import time
 
-PTRACE_SINGLESTEP, PTRACE_DETACH = 9, 17
-PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
-PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
-PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
-PTRACE_EVENT_STOP = 128
-NT_PRSTATUS = 1
+from flametap import ptrace
+from flametap.ptrace import (
+    NT_PRSTATUS,
+    PTRACE_DETACH,
+    PTRACE_EVENT_STOP,
+    PTRACE_GETREGSET,
+    PTRACE_INTERRUPT,
+    PTRACE_SEIZE,
+    PTRACE_SETREGSET,
+    PTRACE_SINGLESTEP,
+)
+
 # struct user_regs_struct
 REGISTERS = 27
 RAX, RSI, RDI, ORIG_RAX, RIP = 10, 13, 14, 15, 16
 SYSCALL = b"\x0f\x05"
 SYS_MUNMAP = 11
+EVERY_SIGNAL = (1 << 64) - 1
 NO_CALL = (1 << 64) - 1  # in orig_rax: the thread is in no system call that could go on
 # A thread that has not stopped by then sleeps uninterruptibly, or is frozen.
 STOP_LIMIT_S = 3.0
 LOOK_INTERVAL_S = 0.0005
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_ptrace = _libc.ptrace
-_ptrace.restype = ctypes.c_long
-_ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-
-
-class _Vector(ctypes.Structure):  # struct iovec
-    _fields_ = (("base", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t))
 
 
 def unmap(pid: int, start: int, size_bytes: int) -> bool:
@@ -60,46 +58,42 @@ def unmap(pid: int, start: int, size_bytes: int) -> bool:
 
 def _unmap(pid: int, start: int, size_bytes: int) -> bool:
     call = _find_syscall(pid)
-    if not call or _ptrace(PTRACE_SEIZE, pid, None, None):
+    if not call or ptrace.ptrace(PTRACE_SEIZE, pid, None, None):
         return False
-    _ptrace(PTRACE_INTERRUPT, pid, None, None)
+    ptrace.ptrace(PTRACE_INTERRUPT, pid, None, None)
     status = _next_stop(pid)
     if status is None:
         return False
     if status != signal.SIGTRAP << 8 | PTRACE_EVENT_STOP << 16 | 0x7F:
         # A signal of its own, which it gets; or it is stopped, and stays so.
         is_signal = os.WIFSTOPPED(status) and status >> 16 == 0
-        _ptrace(PTRACE_DETACH, pid, None, os.WSTOPSIG(status) if is_signal else None)
+        ptrace.ptrace(PTRACE_DETACH, pid, None, os.WSTOPSIG(status) if is_signal else None)
         return False
-    mask = ctypes.c_uint64()
+    mask = ptrace.blocked(pid)
     registers = (ctypes.c_uint64 * REGISTERS)()
-    if _ptrace(
-        PTRACE_GETSIGMASK, pid, ctypes.sizeof(mask), ctypes.addressof(mask)
-    ) or not _transfer(PTRACE_GETREGSET, pid, registers):
-        _ptrace(PTRACE_DETACH, pid, None, None)
+    if mask is None or not _transfer(PTRACE_GETREGSET, pid, registers):
+        ptrace.ptrace(PTRACE_DETACH, pid, None, None)
         return False
-    everything = ctypes.c_uint64((1 << 64) - 1)
-    _ptrace(PTRACE_SETSIGMASK, pid, ctypes.sizeof(mask), ctypes.addressof(everything))
+    ptrace.block(pid, EVERY_SIGNAL)
     ours = type(registers)(*registers)
     ours[RIP], ours[RAX], ours[ORIG_RAX] = call, SYS_MUNMAP, NO_CALL
     ours[RDI], ours[RSI] = start, size_bytes
     is_unmapped = False
     if _transfer(PTRACE_SETREGSET, pid, ours):
-        _ptrace(PTRACE_SINGLESTEP, pid, None, None)
+        ptrace.ptrace(PTRACE_SINGLESTEP, pid, None, None)
         # Without an end: let go now it would go on in the vDSO. It ends when a frozen one thaws.
         status = _next_stop(pid, math.inf)
         if status is not None and _transfer(PTRACE_GETREGSET, pid, ours):
             is_unmapped = ours[RIP] == call + len(SYSCALL) and ours[RAX] == 0
         _transfer(PTRACE_SETREGSET, pid, registers)
-    _ptrace(PTRACE_SETSIGMASK, pid, ctypes.sizeof(mask), ctypes.addressof(mask))
+    ptrace.block(pid, mask)
     is_stopped = status is not None and status >> 16 == 0 and os.WSTOPSIG(status) == signal.SIGSTOP
-    _ptrace(PTRACE_DETACH, pid, None, signal.SIGSTOP if is_stopped else None)
+    ptrace.ptrace(PTRACE_DETACH, pid, None, signal.SIGSTOP if is_stopped else None)
     return is_unmapped
 
 
 def _transfer(request: int, tid: int, registers: ctypes.Array[ctypes.c_uint64]) -> bool:
-    vector = _Vector(ctypes.addressof(registers), ctypes.sizeof(registers))
-    return not _ptrace(request, tid, NT_PRSTATUS, ctypes.addressof(vector))
+    return bool(ptrace.transfer(request, tid, NT_PRSTATUS, registers))
 
 
 def _next_stop(tid: int, limit_s: float = STOP_LIMIT_S) -> int | None:

@@ -88,7 +88,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "leftovers": (*LOW, "procfs"),
     "interpose": (),
     "quiet": (),
-    "unmapping": (),
+    "unmapping": ("ptrace",),
     "loader": ("presence", "unmapping"),
     "ptrace": (),
     "tracer": (),
