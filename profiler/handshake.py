@@ -15,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import threading
+from collections.abc import Callable
 
 from flametap import procfs
 
@@ -23,6 +25,7 @@ from flametap import procfs
 # second: on an overloaded machine threads wait for a CPU, and that is not idleness.
 IDLE_LOOKS = 30
 RUNNING = "RD"  # states of proc(5): running or waiting for a CPU; waiting for a disk
+_CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7): pid, uid, gid
 
 
 class Handshake:
@@ -43,10 +46,6 @@ class Handshake:
         self._threads_before = set(self._states(pid))
         self.idle_looks = 0
 
-    def their_threads(self) -> list[int]:
-        """The threads that have come since."""
-        return [tid for tid in self._states(self._pid) if tid not in self._threads_before]
-
     def is_at_work(self) -> bool:
         """True when a thread that has come since runs there, or waits for a CPU."""
         return "R" in self._their_states()
@@ -62,10 +61,15 @@ class Handshake:
 
     def hang_up(self) -> None:
         """Closes, in both directions, every connection that the attach has made."""
-        for fd, inode in _unix_sockets() - self._sockets_before:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
-                if os.fstat(connection.fileno()).st_ino == inode:
-                    connection.shutdown(socket.SHUT_RDWR)
+        self._shut_down(lambda connection: True)
+
+    def hang_up_on_agent(self) -> None:
+        """The same for the connection to Frida's agent alone; the one to its loader stays.
+
+        The loader has connected to us. The agent was sent one end of a pair that we had made, and
+        for such a pair the kernel names its maker as the peer: unix(7), SO_PEERCRED.
+        """
+        self._shut_down(lambda connection: _peer(connection) == os.getpid())
 
     def take_over(self) -> list[int]:
         """Takes every connection that the attach has made away from Frida, which finds it ended.
@@ -85,6 +89,12 @@ class Handshake:
                     os.dup2(ended.fileno(), fd, inheritable=False)
         self._sockets_before = _unix_sockets()
         return taken
+
+    def _shut_down(self, is_meant: Callable[[socket.socket], bool]) -> None:
+        for fd, inode in _unix_sockets() - self._sockets_before:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+                if os.fstat(connection.fileno()).st_ino == inode and is_meant(connection):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _their_states(self) -> list[str]:
         return [
@@ -127,6 +137,15 @@ class Standstill:
             is_still = False
         self._still_looks = self._still_looks + 1 if is_still else 0
         return self._still_looks >= self._patience
+
+
+def _peer(connection: socket.socket) -> int:
+    """The process at the other end of a unix socket, as it was when they were connected."""
+    size = _CREDENTIALS.size
+    pid, _, _ = _CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    )
+    return int(pid)
 
 
 def _unix_sockets() -> set[tuple[int, int]]:

@@ -28,7 +28,6 @@ from flametap.errors import (
     PermissionRefusedError,
 )
 from flametap.handshake import Handshake, Standstill
-from flametap.nudge import Nudge
 from flametap.patience import LOOK_INTERVAL_S, NoAnswerError, bounded
 from flametap.presence import Presence, is_traced
 
@@ -46,8 +45,7 @@ CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 5.0
-# Now and then (1 of 100, busy machine) Frida's agent is long on its way out: all its threads sleep,
-# those of its thread pool with a limit of 15 s, which is perhaps what they all wait for.
+# What they get when even then some have not, and all connections are closed.
 STUBBORN_TIMEOUT_S = 20.0
 # When Frida has not had its loader unmapped by then it will not: mostly it does within 0.1 s.
 LOADER_LEFT_S = 1.0
@@ -118,7 +116,6 @@ class Session:
         self._is_given_up = threading.Event()
         self._session: Any = None
         self._handshake: Handshake | None = None
-        self._nudge = Nudge(pid, list)
         self._script: Any = None
         self._presence = Presence(pid)
         self._own_sockets_before: frozenset[int] = frozenset()
@@ -141,7 +138,6 @@ class Session:
         injection.expect(self.pid)
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
-            self._nudge = Nudge(self.pid, self._handshake.their_threads)
             hold.ask(self.pid)
             try:
                 self._session = self._inject()
@@ -171,7 +167,6 @@ class Session:
     def _is_hopeless(self) -> bool:
         assert self._handshake is not None
         is_stuck = self._handshake.is_stuck()
-        self._nudge.look()
         if self._handshake.idle_looks >= HELD_IDLE_LOOKS:
             hold.let_go(self.pid)
         return is_stuck or self._is_given_up.is_set()
@@ -246,8 +241,11 @@ class Session:
     def detach(self) -> None:
         """Unload the agent and let the target go; waits until Frida's threads have left it.
 
-        When they do not, the connection to them is closed: a target that stands still lets them go
-        as soon as it goes on.
+        Our agent is unloaded by request, Frida's by hanging up on it. Asked to unload, Frida's
+        would hang up by itself; and when the news of that comes after its main loop has ended (1 of
+        1 000), the news keeps the connection, and the agent waits for it for ever. When its threads
+        do not leave, the connection to its loader is closed, too: a target that stands still lets
+        them go as soon as it goes on.
         """
         script, session, handshake = self._script, self._session, self._handshake
         if script is None:
@@ -257,14 +255,8 @@ class Session:
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
 
-        def stands_still() -> bool:
-            if standstill.lasts():
-                return True
-            self._nudge.look()
-            return False
-
         def is_hopeless() -> bool:
-            return stands_still() or (handshake is not None and handshake.is_stuck())
+            return standstill.lasts() or (handshake is not None and handshake.is_stuck())
 
         def is_at_work() -> bool:
             return handshake is not None and handshake.is_at_work()
@@ -276,6 +268,10 @@ class Session:
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, is_at_work)
         if session is not None:
             with contextlib.suppress(Exception):
+                session.off("detached", self._on_detached)
+            if handshake is not None:
+                handshake.hang_up_on_agent()
+            with contextlib.suppress(Exception):
                 bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless, is_at_work)
         self._wait_until_unloaded()
         if handshake is not None:
@@ -283,7 +279,7 @@ class Session:
                 self._wait_until_left(is_hopeless)
             if not self._presence.has_left():
                 handshake.hang_up()
-                self._wait_until_left(stands_still, STUBBORN_TIMEOUT_S)
+                self._wait_until_left(standstill.lasts, STUBBORN_TIMEOUT_S)
         self.ended.set()
 
     def _leave_standing(self) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import select
 import socket
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import frida
 import pytest
 
 import receipt
-from flametap import handshake, injection, injector, injectorprocess, interpose, nudge, presence
+from flametap import handshake, injection, injector, injectorprocess, interpose
 from flametap.errors import FlametapError
 from flametap.session import Session
 from recording import capturing, record
@@ -206,45 +205,6 @@ def test_lost_message_is_noticed_and_the_attach_repeated(
     lose(nth)
     record(target.pid, 0.2)
     assert_unharmed(target, before, attaches=2)
-
-
-SLEEPER = """
-import ctypes, threading
-FUTEX, WAIT = 202, 0
-word = ctypes.c_int(0)
-libc = ctypes.CDLL(None)
-started = threading.Event()
-
-def sleep():
-    started.set()
-    libc.syscall(FUTEX, ctypes.byref(word), WAIT, 0, None)
-
-thread = threading.Thread(target=sleep)
-thread.start()
-started.wait()
-while open(f"/proc/self/task/{thread.native_id}/syscall").read().split()[0] != str(FUTEX):
-    pass
-word.value = 1
-print(thread.native_id, flush=True)
-thread.join()
-print("awake", flush=True)
-"""
-
-
-def test_thread_that_sleeps_over_its_wake_up_is_woken() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            sleeper = int(process.stdout.readline())
-            assert process.poll() is None
-            nudge.touch(process.pid, [sleeper])
-            assert select.select([process.stdout], [], [], 10)[0], "it sleeps on"
-            assert process.stdout.readline() == "awake\n"
-            assert not presence.is_traced(process.pid)
-        finally:
-            process.kill()
 
 
 def loader_hook(pid: int) -> bytes:

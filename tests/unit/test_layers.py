@@ -94,7 +94,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tracer": (),
     "midfork": ("ptrace",),
     "hold": ("midfork", "ptrace", "tracer"),
-    "nudge": ("handshake", "hold", "loader"),
     "injection": ("interpose", "quiet", "loader", "ptrace", "midfork", "hold"),
     "connection": (),
     "handshake": (*LOW, "procfs"),
@@ -105,7 +104,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "session": (
         *WIRE,
         *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
-        *("caretaker", "ends", "patience", "hold", "nudge"),
+        *("caretaker", "ends", "patience", "hold"),
     ),
     "patience": ("errors", "injection"),
     "packets": (),
