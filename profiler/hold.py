@@ -9,7 +9,7 @@ came with: whatever becomes of us, the kernel then lets it go on as if nothing h
 
 - ``ask`` before an attach: when Frida lets go of the thread, it is kept (``keeps``).
 - ``stop`` before the agent leaves.
-- ``let_go`` in both cases; without it the thread goes on after ``LIMIT_S`` or ``LEAVE_LIMIT_S``.
+- ``let_go`` in both cases; without it the thread goes on after ``LIMIT_S``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import time
 from flametap import midfork, ptrace
 from flametap.tracer import Tracer
 
-# How long the thread is kept at the most. Loading takes 0.05 s, on an overloaded machine 1 s.
+# How long the thread is kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
+# overloaded machine either takes a second.
 LIMIT_S = 3.0
-# The same for ``stop``: the agent leaves within 0.01 s.
-LEAVE_LIMIT_S = 0.5
 # How long it may take to stop: it does not in uninterruptible sleep, and forks nothing there.
 STOP_LIMIT_S = 0.2
 LOOK_INTERVAL_S = 0.02
@@ -93,7 +92,7 @@ def release(tid: int, limit_s: float = STOP_LIMIT_S) -> int:
 def _stop(tid: int) -> int:
     if tid in _until or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None) != 0:
         return 0
-    _until[tid] = time.monotonic() + LEAVE_LIMIT_S
+    _until[tid] = time.monotonic() + LIMIT_S
     _signals[tid] = 0
     ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
     for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):

@@ -165,11 +165,16 @@ class Session:
         self._is_given_up.set()
 
     def _is_hopeless(self) -> bool:
-        assert self._handshake is not None
+        return self._is_stuck() or self._is_given_up.is_set()
+
+    def _is_stuck(self) -> bool:
+        """Also lets the main thread go when nobody is at work, and so somebody may wait for it."""
+        if self._handshake is None:
+            return False
         is_stuck = self._handshake.is_stuck()
         if self._handshake.idle_looks >= HELD_IDLE_LOOKS:
             hold.let_go(self.pid)
-        return is_stuck or self._is_given_up.is_set()
+        return is_stuck
 
     def _is_at_work(self) -> bool:
         return self._handshake is not None and self._handshake.is_at_work()
@@ -247,39 +252,37 @@ class Session:
         do not leave, the connection to its loader is closed, too: a target that stands still lets
         them go as soon as it goes on.
         """
-        script, session, handshake = self._script, self._session, self._handshake
+        script, session = self._script, self._session
         if script is None:
             self._leave_standing()
         self.stop()  # if nobody has: a thread that is held answers no signal
-        self._script = self._session = self._handshake = None
+        self._script = self._session = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
 
         def is_hopeless() -> bool:
-            return standstill.lasts() or (handshake is not None and handshake.is_stuck())
-
-        def is_at_work() -> bool:
-            return handshake is not None and handshake.is_at_work()
+            return self._is_stuck() or (not hold.is_held(self.pid) and standstill.lasts())
 
         if script is not None and not was_ended:
             if not Standstill(self.pid, patience=1).lasts():
                 hold.stop(self.pid)
             with contextlib.suppress(Exception):
-                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, is_at_work)
+                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, self._is_at_work)
         if session is not None:
             with contextlib.suppress(Exception):
                 session.off("detached", self._on_detached)
-            if handshake is not None:
-                handshake.hang_up_on_agent()
+            if self._handshake is not None:
+                self._handshake.hang_up_on_agent()
             with contextlib.suppress(Exception):
-                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless, is_at_work)
-        self._wait_until_unloaded()
-        if handshake is not None:
+                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless, self._is_at_work)
+        self._wait_until_unloaded(is_hopeless)
+        if self._handshake is not None:
             if session is not None:
                 self._wait_until_left(is_hopeless)
             if not self._presence.has_left():
-                handshake.hang_up()
+                self._handshake.hang_up()
                 self._wait_until_left(standstill.lasts, STUBBORN_TIMEOUT_S)
+            self._handshake = None
         self.ended.set()
 
     def _leave_standing(self) -> None:
@@ -360,12 +363,15 @@ class Session:
                 )
             time.sleep(POLL_S)
 
-    def _wait_until_unloaded(self) -> None:
+    def _wait_until_unloaded(self, is_hopeless: Callable[[], bool]) -> None:
         """Keep the main thread until the agent is gone, and let it go. One that was frozen before
         it had stopped is let go when it goes on: the kernel does that when we have ended.
         """
-        for _ in range(round(2 * hold.LEAVE_LIMIT_S / HELD_POLL_S)):
+        for look in range(round(2 * hold.LIMIT_S / HELD_POLL_S)):
+            is_time_to_ask = look % round(LOOK_INTERVAL_S / HELD_POLL_S) == 0
             if not hold.is_held(self.pid) or not self._presence.has_agent():
+                break
+            if is_time_to_ask and is_hopeless():
                 break
             time.sleep(HELD_POLL_S)
         hold.let_go(self.pid)
