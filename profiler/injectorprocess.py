@@ -45,9 +45,10 @@ def serve(link: socket.socket, pid: int) -> None:
     session = Session(pid)
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(link, session, requests), daemon=True).start()
+    is_alone = threading.Event()
+    threading.Thread(target=_receive, args=(link, session, requests, is_alone), daemon=True).start()
     try:
-        while (request := requests.get()) is not None:
+        while (request := requests.get()) is not None and not is_alone.is_set():
             answer, descriptors = _answer(session, request, claim)
             with contextlib.suppress(OSError):
                 socket.send_fds(link, [encode(answer)], descriptors)
@@ -61,7 +62,10 @@ def serve(link: socket.socket, pid: int) -> None:
 
 
 def _receive(
-    link: socket.socket, session: Session, requests: queue.SimpleQueue[dict[str, Any] | None]
+    link: socket.socket,
+    session: Session,
+    requests: queue.SimpleQueue[dict[str, Any] | None],
+    is_alone: threading.Event,
 ) -> None:
     try:
         while packet := link.recv(MAX_PACKET_BYTES):
@@ -72,6 +76,7 @@ def _receive(
     except (OSError, ValueError, KeyError, TypeError):
         pass  # nobody we know is at the other end
     finally:
+        is_alone.set()
         requests.put(None)
 
 

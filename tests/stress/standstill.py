@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -35,6 +36,21 @@ def _is_at_rest(pid: int, threads: int) -> bool:
     return len(os.listdir(f"/proc/{pid}/task")) == threads and not _has_agent(pid)
 
 
+def _children(pid: int) -> list[str]:
+    """What a process has started, in any of its threads; none when it has gone."""
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+    return found
+
+
+def _has_ended(pid: str) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    return True
+
+
 def _host_ends(run: Run, end: Callable[[int], None], *, moments: int) -> None:
     """Ends the profiler at random moments from its start on; the target must not care."""
     target = run.target("parked", "short")
@@ -43,7 +59,10 @@ def _host_ends(run: Run, end: Callable[[int], None], *, moments: int) -> None:
         with run.unharmed(target.pid, was_killed=True):
             recording = run.begin(target.pid, 1.0)
             time.sleep(run.random.uniform(0.1, START_S))
+            helpers = _children(recording.process.pid)
             end(recording.process.pid)
+            for helper in helpers:
+                wait_until(functools.partial(_has_ended, helper), "what attaches to end", GONE_S)
             wait_until(lambda: _is_at_rest(target.pid, threads), "the agent to leave", GONE_S)
             recording.kill()
             recording.process.wait()
