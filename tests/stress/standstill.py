@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from flametap import procfs
 from harness import Run, scenario
 from running import wait_until
 
@@ -46,8 +47,8 @@ def _children(pid: int) -> list[str]:
 
 
 def _has_ended(pid: str) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    with contextlib.suppress(*procfs.GONE):
+        return procfs.read_task_state(int(pid), int(pid)) in "ZX"
     return True
 
 
