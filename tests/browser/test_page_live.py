@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 from fake_source import FakeSource
 from flametap.calltree import CallTree
@@ -154,6 +154,21 @@ def test_stopped_server_leaves_a_page_that_still_zooms(
     page.keyboard.press("0")
     page.wait_for_function("() => !flametap.graph.animation && flametap.graph.zoomBox === 0")
     assert at(page, "worker_main")["width"] == pytest.approx(width, abs=2)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(page: Page, source: FakeSource) -> None:
+    broken: list[str] = []
+
+    def break_off(route: Route) -> None:
+        broken.append(route.request.url)
+        route.fulfill(status=200, content_type="application/json", body='{"boxes": {"row": [0,')
+
+    page.route("**/api/view?*", break_off, times=1)
+    with page.expect_response("**/api/view?*"):
+        source.advance(0.5)
+    source.advance(0.5)
+    wait_for_revision(page, source.revision)
+    assert len(broken) == 1
 
 
 @pytest.fixture

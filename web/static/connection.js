@@ -9,12 +9,15 @@ export class HttpError extends Error {
   }
 }
 
-/** Fetches JSON below api/. Throws HttpError for an answer that is an error, TypeError for none. */
+/**
+ * Fetches JSON below api/. Throws HttpError for an answer that is an error, whatever else for none,
+ * and for one that breaks off.
+ */
 export async function fetchJson(path, options = {}) {
   const response = await fetch(`api/${path}`, options);
+  if (response.ok) return await response.json();
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new HttpError(response.status, body.error ?? response.statusText);
-  return body;
+  throw new HttpError(response.status, body.error ?? response.statusText);
 }
 
 export function setPaused(paused) {
