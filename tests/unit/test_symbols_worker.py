@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -67,11 +68,11 @@ def build(worker: Worker, program: Path) -> bytes:
 
 def processes_of(parent: int) -> set[int]:
     """The children of a process."""
-    text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-    others = Path(f"/proc/{parent}/task").iterdir()
-    return {int(pid) for task in others for pid in (task / "children").read_text().split()} | {
-        int(pid) for pid in text.split()
-    }
+    found = set()
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
