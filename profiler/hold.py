@@ -26,8 +26,9 @@ from flametap.tracer import Tracer
 # How long the thread is kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
 # overloaded machine either takes a second.
 LIMIT_S = 3.0
-# How long it may take to stop: it does not in uninterruptible sleep, and forks nothing there.
-STOP_LIMIT_S = 0.2
+# How long it may take to stop: it waits for a CPU, or for the end of a big fork. In uninterruptible
+# sleep (vfork, too) it does not stop at all, and forks nothing.
+STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.02
 STOP_LOOK_INTERVAL_S = 0.0005
 

@@ -1,10 +1,10 @@
 """Has a thread that was stopped in the middle of fork finish it first.
 
 A fork that is interrupted begins anew when the thread goes on (it never returns EINTR), or ends
-first: a program that forks a lot is mostly stopped in one. glibc holds the locks of malloc and
-stdio then, and threads that need them wait for a thread that stands still; and it must not go on
-with that fork while others hold locks. Only on the thread that traces. ptrace(2), fork(2),
-<asm/unistd_64.h>.
+first: a program that forks a lot is mostly stopped in one, in the system call or in what glibc does
+around it (``forkcode``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
+that need them wait for a thread that stands still; and it must not go on with that fork while
+others hold locks. Only on the thread that traces. ptrace(2), fork(2), <asm/unistd_64.h>.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import os
 import struct
 import time
 
-from flametap import ptrace
+from flametap import forkcode, ptrace
 
-RAX, RDI, ORIG_RAX = 10, 14, 15  # words of struct user_regs_struct
+RAX, RDI, ORIG_RAX, RIP, RSP = 10, 14, 15, 16, 19  # words of struct user_regs_struct
 CLONE, FORK, FUTEX = 56, 57, 202
 CLONE_VM = 0x100  # threads and vfork: <linux/sched.h>
 ENOSYS = 38  # what rax holds when a system call begins
@@ -26,8 +26,10 @@ ROUNDS = 300
 # How long the fork may take: a process of many GB needs a second.
 FORK_LIMIT_S = 5.0
 # What is left to do then until the next system call takes microseconds. One that makes no call in
-# this time computes, and is out of fork.
+# this time computes, or waits for a CPU: then its stack tells whether it is out of fork.
 RUN_LIMIT_S = 0.005
+# How often that is asked. The stack may say so for ever, by a word that nobody has overwritten.
+TRIES = 20
 LOOK_INTERVAL_S = 0.0001
 
 
@@ -45,19 +47,30 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
     """
     if number == 0 and not _is_in_fork(tid):
         return 0
+    given: int | None = number
+    for _ in range(TRIES):
+        given = _go_on(tid, given, options)
+        if given is None or not _is_in_fork(tid):
+            break
+    return given
+
+
+def _go_on(tid: int, number: int | None, options: int) -> int | None:
+    """Lets it run until it has come to a system call that is none of fork's, or for a while; see
+    ``finish``."""
     with_stops = options | ptrace.PTRACE_O_TRACESYSGOOD
     ptrace.ptrace(ptrace.PTRACE_SETOPTIONS, tid, None, with_stops)
-    stop: int | None = number
+    stop = number
     for _ in range(ROUNDS):
-        limit_s = FORK_LIMIT_S if _is_in_fork(tid, is_beginning=True) else RUN_LIMIT_S
+        limit_s = FORK_LIMIT_S if _begins_fork(tid) else RUN_LIMIT_S
         ptrace.ptrace(ptrace.PTRACE_SYSCALL, tid, None, stop)
         stop = _next_stop(tid, limit_s)
         if stop is None:
             break
         if stop == SYSCALL_STOP:
             stop = 0
-            call, result, _ = _registers(tid)
-            if result == -ENOSYS and call != FUTEX and not _is_in_fork(tid):
+            call, result, *_ = _registers(tid)
+            if result == -ENOSYS and call != FUTEX and not _begins_fork(tid):
                 break
     ptrace.ptrace(ptrace.PTRACE_SETOPTIONS, tid, None, options)
     ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
@@ -70,21 +83,32 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
     return stop
 
 
-def _registers(tid: int) -> tuple[int, int, int]:
-    """Number, result and first argument of the system call that a thread begins or comes back from;
-    (-1, 0, 0) if there is none."""
+def _registers(tid: int) -> tuple[int, int, int, int, int]:
+    """Number, result and first argument of the system call that a thread begins or comes back from
+    (-1, 0 and 0 if there is none); its sp and pc."""
     registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
     if registers is None:
-        return -1, 0, 0
-    words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
-    return words[ORIG_RAX], words[RAX], words[RDI]
+        return -1, 0, 0, 0, 0
+    signed = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
+    sp, pc = (signed[word] & (1 << 64) - 1 for word in (RSP, RIP))
+    return signed[ORIG_RAX], signed[RAX], signed[RDI], sp, pc
 
 
-def _is_in_fork(tid: int, *, is_beginning: bool = False) -> bool:
-    call, result, flags = _registers(tid)
-    if is_beginning and result != -ENOSYS:
-        return False
+def _is_fork(call: int, flags: int) -> bool:
     return call == FORK or (call == CLONE and not flags & CLONE_VM)
+
+
+def _begins_fork(tid: int) -> bool:
+    call, result, flags, *_ = _registers(tid)
+    return result == -ENOSYS and _is_fork(call, flags)
+
+
+def _is_in_fork(tid: int) -> bool:
+    """A thread in another system call than fork's is not; one that has come out of it may be."""
+    call, _, flags, sp, pc = _registers(tid)
+    if _is_fork(call, flags):
+        return True
+    return (call < 0 or call == FUTEX) and forkcode.holds(tid, sp, pc)
 
 
 def _next_stop(tid: int, limit_s: float) -> int | None:

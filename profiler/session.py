@@ -55,7 +55,7 @@ POLL_S = 0.02
 # The same where the target's main thread stands still meanwhile.
 HELD_POLL_S = 0.002
 # So many looks, ten a second, find nobody at work: the agent waits for a lock that the main thread
-# holds. Two do so by chance, and children made then may hang.
+# holds. Fewer do so by chance on a busy machine, and children made then may hang.
 HELD_IDLE_LOOKS = 5
 # What an attach ends with when a message was lost between Frida's two halves: it is tried again.
 LOST_MESSAGE = (

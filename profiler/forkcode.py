@@ -1,0 +1,86 @@
+"""Is a thread inside the C library's fork? Told from its stack: somewhere above there is a return
+address into that function.
+
+fork is far more than the system call: glibc runs the functions of pthread_atfork(3) before and
+after it, takes the locks of malloc and stdio, and gives them back. All that is code of the process
+itself, in which no system call shows where the thread is. System V ABI, "Symbol Table"; proc(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import struct
+
+from flametap import procfs
+
+NAME = b"fork"
+# glibc before 2.34 calls itself libc-2.31.so.
+LIBC = re.compile(r"libc(\.so\.6|-2\.\d+\.so)")
+# How far up the stack: fork's own functions need little, those of pthread_atfork may need more. The
+# further up, the more of it is older than the call, and says nothing.
+STACK_BYTES = 4096
+
+_HEADER_BYTES = 64
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SHT_DYNSYM = 11
+# Of a table; libc's are 0.1 MB.
+_MAX_BYTES = 1 << 24
+
+
+def holds(tid: int, sp: int, pc: int) -> bool:
+    """True if a thread that stands still is in fork, or in a function that fork has called.
+
+    Args:
+        tid: the thread.
+        sp, pc: its registers, runtime_addr.
+    """
+    with contextlib.suppress(OSError, struct.error):
+        with open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
+            memory.seek(sp)
+            stack = memory.read(STACK_BYTES)
+        words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
+        return any(start <= word < end for start, end in _find(tid) for word in (pc, *words))
+    return False
+
+
+def _find(pid: int) -> list[tuple[int, int]]:
+    """Start and end of fork in a process, runtime_addr."""
+    for mapping in procfs.read_mappings(pid):
+        if mapping.file_offset == 0 and LIBC.fullmatch(mapping.name):
+            descriptor = procfs.open_mapped_file(pid, mapping)
+            if descriptor is not None:
+                try:
+                    return [
+                        (mapping.start + start, mapping.start + start + size)
+                        for start, size in _functions(descriptor)
+                    ]
+                finally:
+                    os.close(descriptor)
+    return []
+
+
+def _functions(descriptor: int) -> list[tuple[int, int]]:
+    """file_addr and size in bytes of each exported function of that name in an ELF file."""
+    header = os.pread(descriptor, _HEADER_BYTES, 0)
+    (offset,) = struct.unpack_from("<Q", header, 40)  # e_shoff
+    entry_bytes, count = struct.unpack_from("<HH", header, 58)  # e_shentsize, e_shnum
+    table = os.pread(descriptor, entry_bytes * count, offset)
+    sections = [_SECTION.unpack_from(table, at) for at in range(0, len(table), entry_bytes)]
+    for section in sections:
+        if section[1] == _SHT_DYNSYM:
+            symbols, strings = _data(descriptor, section), _data(descriptor, sections[section[6]])
+            # A name may be the end of a longer one.
+            names = {match.start() for match in re.finditer(NAME + b"\0", strings)}
+            return [
+                (value, size)
+                for name, _, _, _, value, size in _SYMBOL.iter_unpack(symbols)
+                if name in names and size
+            ]
+    return []
+
+
+def _data(descriptor: int, section: tuple[int, ...]) -> bytes:
+    return os.pread(descriptor, min(section[5], _MAX_BYTES), section[4])
