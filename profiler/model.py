@@ -151,6 +151,7 @@ class ThreadInfo:
     off_cpu_ns: int
     exited: bool
     waits_in: str  # name of the system call it waits in now, "" when running
+    signals_blocked: bool = False  # see ``Thread``
 
 
 @dataclass

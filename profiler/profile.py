@@ -307,6 +307,7 @@ class Profile:
                     waits_in=(
                         syscall_name(waits[thread.thread_id]) if thread.thread_id in waits else ""
                     ),
+                    signals_blocked=thread.signals_blocked,
                 )
                 for thread in self._threads.values()
             ]

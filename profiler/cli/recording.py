@@ -20,7 +20,7 @@ from flametap.cli.progress import (
 )
 from flametap.cli.signals import EXIT_CODE, Interrupts, not_suspended
 from flametap.errors import NoSamplesError
-from flametap.model import Clock, Status, Verdict
+from flametap.model import Clock, Status, ThreadInfo, Verdict
 
 if TYPE_CHECKING:
     from flametap.annotated import SymbolReport
@@ -36,7 +36,7 @@ CUT_BY = {
     Verdict.NO_UNWIND_INFO: "code without unwind information",
     Verdict.BAD_MEMORY: "a stack that did not hold together",
     Verdict.UNSUPPORTED_RULE: "an unwind rule we do not know",
-    Verdict.NO_STACK: "too short for a sample",
+    Verdict.NO_STACK: "never seen with a stack",
 }
 
 
@@ -112,7 +112,7 @@ def finish(
     status = capture.status()
     for note in status.notes:
         progress.warn(note)
-    lines = summary(status, capture.profile.total_ns(Clock.CPU), len(capture.threads()))
+    lines = summary(status, capture.profile.total_ns(Clock.CPU), capture.threads())
     certificate = Certificate.of(status)
     if outputs:
         _refuse_empty(capture, what)
@@ -187,11 +187,11 @@ def _write(
         progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
 
 
-def summary(status: Status, cpu_ns: int, threads: int) -> list[str]:
+def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo]) -> list[str]:
     """What was recorded, how far it can be trusted, what was lost. Lines without a full stop."""
     lines = [
         f"recorded {duration(status.duration_ns / 1e9)}: {counted(status.samples, 'sample')} of "
-        f"{counted(threads, 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
+        f"{counted(len(threads), 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
     ]
     if cpu_ns < IDLE_SHARE * status.duration_ns:
         lines.append("it was nearly always asleep: --clock wall shows where")
@@ -208,6 +208,13 @@ def summary(status: Status, cpu_ns: int, threads: int) -> list[str]:
             f"{share:.1%} {CUT_BY[verdict]}" for verdict, share in cut.items() if share >= 0.0005
         ]
         lines.append(f"{whole:.1%} of it in complete stacks; the rest: {', '.join(reasons)}")
+    deaf = [thread.name for thread in threads if thread.signals_blocked]
+    if deaf and cut.get(Verdict.NO_STACK, 0) >= 0.0005:
+        names = ", ".join(sorted(set(deaf))[:5])
+        lines.append(
+            f"{counted(len(deaf), 'thread')} blocked signals and could be seen only while waiting: "
+            f"{names}"
+        )
     if status.verdict_modules:
         lines.append(f"stacks were cut in: {', '.join(list(status.verdict_modules)[:5])}")
     return lines + _lost(status)

@@ -252,10 +252,15 @@ def test_summary_tells_trust_and_losses() -> None:
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
     status.verdict_modules = {"libold.so": 90}
     status.counters = {"traces_lost": 2, "signals_late": 3, "ticks": 99}
-    assert summary(status, 1_500_000_000, 2) == [
+    threads = [
+        ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
+        ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
+    ]
+    assert summary(status, 1_500_000_000, threads) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
-        "1.0% too short for a sample",
+        "1.0% never seen with a stack",
+        "1 thread blocked signals and could be seen only while waiting: worker",
         "stacks were cut in: libold.so",
         "lost: 2 traces lost",
         "skipped: 3 signals late",
@@ -265,7 +270,7 @@ def test_summary_tells_trust_and_losses() -> None:
 def test_summary_of_an_idle_process_points_to_the_wall_clock() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
-    lines = summary(status, 310_000, 1)
+    lines = summary(status, 310_000, PlayedCapture().threads()[:1])
     assert lines[0] == "recorded 2.0 s: 1 sample of 1 thread, 0.31 ms of CPU time"
     assert "--clock wall" in lines[1]
 

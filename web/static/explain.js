@@ -173,7 +173,8 @@ const FRAME_KINDS = {
   synthetic: ['not a function', ''],
 };
 const SYNTHETIC = {
-  '[unattributed]': 'CPU time that was counted exactly, but whose stack was never seen.',
+  '[unattributed]':
+    'CPU time that was counted exactly, but whose stack was never seen: of threads that block signals, or end too soon.',
   '[truncated]': 'Stacks whose root was not reached hang below this box.',
 };
 

@@ -99,6 +99,7 @@ export class Threads {
       setText(row.weight, formatNs(this.weight(thread)));
       row.meter.style.width = `${(100 * this.weight(thread)) / most}%`;
       setText(row.waits, thread.exited ? 'ended' : thread.waits_in || 'running');
+      row.waits.title = thread.signals_blocked ? 'Blocks signals: seen only while it waits' : '';
       row.waits.classList.toggle('dim', !thread.waits_in);
     }
     setText(byId('threads-weight-label'), { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' }[this.clock]);
