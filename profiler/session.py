@@ -18,7 +18,7 @@ from typing import Any
 
 import frida
 
-from flametap import agent, caretaker, connection, hold, injection, leftovers
+from flametap import agent, caretaker, connection, hold, injection, unpacking
 from flametap.ends import END_REASONS
 from flametap.errors import (
     AttachFailedError,
@@ -135,6 +135,7 @@ class Session:
         self._own_sockets_before = connection.sockets(os.getpid())
         self._presence = Presence(self.pid)
         injection.guard(frida._frida.__file__)
+        unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
         injection.expect(self.pid)
         for is_last in (False, True):
@@ -143,7 +144,6 @@ class Session:
             try:
                 self._session = self._inject()
                 self._session.on("detached", self._on_detached)
-                threading.Thread(target=leftovers.remove, daemon=True).start()
                 load = functools.partial(self._load, rate_hz)
                 ring = bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
                 hold.let_go(self.pid)

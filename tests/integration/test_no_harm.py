@@ -41,6 +41,17 @@ def test_nothing_stays_behind(start: Start, command: str, seconds: float) -> Non
     target.finish()
 
 
+def test_an_attach_unpacks_and_starts_no_other_program(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    target = start("ratio")
+    record(target.pid, 1.0)  # time enough for Frida to find that there are no phones
+    found = [path.name for path in tmp_path.rglob("*")]
+    assert not [name for name in found if name.startswith(("frida", "idun"))], found
+
+
 def test_output_goes_on_unbroken(start: Start, tmp_path: Path, seconds: float) -> None:
     target = start("ticker")
     wait_until(lambda: len(target.lines) > 10, "10 ticks")

@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "receipt": (*LOW, "procfs"),
     "harm": (*LOW, "receipt", "presence"),
     "agent": (),
-    "leftovers": (*LOW, "procfs"),
+    "unpacking": ("interpose",),
     "interpose": (),
     "quiet": (),
     "unmapping": ("ptrace",),
@@ -104,7 +104,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "presence": (*LOW, "procfs"),
     "session": (
         *WIRE,
-        *("procfs", "leftovers", "injection", "handshake", "connection", "presence", "agent"),
+        *("procfs", "unpacking", "injection", "handshake", "connection", "presence", "agent"),
         *("caretaker", "ends", "patience", "hold"),
     ),
     "patience": ("errors", "injection"),
