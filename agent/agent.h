@@ -225,7 +225,7 @@ struct agent {
     u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
     u64 frame_bytes;                      /* of a signal's frame on the stack */
     u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
-    u32 was_filtered;                     /* sandbox.c: the sampler thread, at its start … */
+    u32 was_filtered;                     /* sandbox.c: the target, when we came … */
     u64 filters;                          /* … by so many filters */
     u64 filters_read_ns;
     u32 is_sandboxed;

@@ -11,7 +11,9 @@
  * There is no limit to the wait for a thread that may be in our code: to unmap it would be to kill the target.
  */
 
-#define ANSWERS_WAIT_NS 200000000ULL      /* for the last samples; after that they are given up */
+#define ANSWERS_WAIT_NS 200000000ULL      /* for the last samples; after that they are given up, … */
+#define TURN_WAIT_NS 2000000000ULL        /* … unless the thread has only to get a CPU: it may be on its way out of a
+                                           * wait, and without our handler it would find that ended by EINTR */
 #define DRAIN_CPU_NS 50000000ULL          /* far more than any handler needs */
 #define NEVER_BLOCKED (1ULL << 8 | 1ULL << 18)    /* SIGKILL and SIGSTOP */
 #define DRAIN_POLL_NS 1000000ULL
@@ -26,7 +28,7 @@ static u32 signal_is_open(const struct thread_slot *slot)
 /* Give every thread that can take its last signal now the time to do so. Returns how many did not. */
 static u32 answers_await(struct agent *a)
 {
-    u64 deadline = now_ns_sigsafe() + ANSWERS_WAIT_NS;
+    u64 begin_ns = now_ns_sigsafe(), waited_ns = 0;
     u32 i, waiting, unanswered;
     do {
         waiting = unanswered = 0;
@@ -36,11 +38,13 @@ static u32 answers_await(struct agent *a)
             if (!slot->tid || !signal_is_under_way(slot) || !thread_signals_read(a, slot->tid, &signals))
                 continue;
             unanswered++;
-            waiting += slot->signal_state == SIGNAL_HANDLING || !(signals.blocked >> (a->signo - 1) & 1);
+            if (slot->signal_state == SIGNAL_HANDLING || !(signals.blocked >> (a->signo - 1) & 1))
+                waiting += waited_ns < (signals.state == 'R' ? TURN_WAIT_NS : ANSWERS_WAIT_NS);
         }
         if (waiting)
             sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);
-    } while (waiting && now_ns_sigsafe() < deadline);
+        waited_ns = now_ns_sigsafe() - begin_ns;
+    } while (waiting);
     return unanswered;
 }
 

@@ -104,6 +104,7 @@ int agent_prepare(unsigned int rate_hz)
         a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
         a->fd_limit = resource_limit(7 /* RLIMIT_NOFILE */);
         signal_choose(a);
+        sandbox_prepare(a);
         if (maps_refresh(a))
             error = -2;
     }

@@ -147,12 +147,13 @@ static void sampler_begin(struct agent *a)
     /* All signals blocked but glibc's own 32 and 33: setuid() in the target waits for every thread to answer 33. */
     u64 mask = ~(3ULL << 31);
     sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&mask, 0, 8, 0, 0);
+    store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
+    if (is_sandboxed(a))
+        return;
     a->fds_private = sys_call3(NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */) == 0;
     stack_notes_find(a);
     room_prepare(a);
-    sandbox_prepare(a);
     turns_shorten(a);
-    store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     for (i = 0; i < a->slot_count; i++)
         if (a->slots[i].tid)
             a->slots[i].syscall_fd = task_file_keep(a, a->slots[i].tid, "syscall");

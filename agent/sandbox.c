@@ -2,7 +2,7 @@
  * A target that puts itself under a seccomp filter while it is sampled (seccomp(2)). With SECCOMP_FILTER_FLAG_TSYNC the
  * filter holds for all its threads, ours too, and a call that it does not know may kill the process: procfs and signals
  * are no calls that a sandbox expects. So from then on the agent makes none but those that every program needs, ends
- * sampling, and says why. Sampler thread only, but for the handler's question.
+ * sampling, and says why. Sampler thread only, but for the beginning and the handler's question.
  *
  * It is asked before each look at a thread and each signal, in the handler before it reads, and before each copy in a
  * walk: 0.1 us, by the one call that programs which know filters let pass. What remains: a filter that comes between the
@@ -28,7 +28,8 @@ static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
 }
 
 /* Whoever was born under filters, as in a container, has been let in by them; whether they allow the question below is
- * not known, so the number of filters is read instead. */
+ * not known, so the number of filters is read instead. Not by the sampler thread, which may get its first turn late: a
+ * filter that has come by then is none of those. */
 static void sandbox_prepare(struct agent *a)
 {
     a->was_filtered = status_number(a, "Seccomp", 7) != 0;

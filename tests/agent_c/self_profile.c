@@ -1,7 +1,7 @@
 /*
  * The whole agent under gcc, profiling the process it is in: no Frida, no TinyCC. Built behind the agent's sources.
  *
- * Usage: self_profile MILLISECONDS RATE. Three threads: one computes, one sleeps in nanosleep for long, one waits 2 ms at a time in
+ * Usage: self_profile MILLISECONDS RATE [filtered]. Three threads: one computes, one sleeps in nanosleep for long, one waits 2 ms at a time in
  * poll and counts interrupted waits. Writes everything the ring carried to stdout, and to stderr one line of facts:
  * tids, CPU nanoseconds of the busy thread over the recording, interrupted waits, what agent_stop returned.
  */
@@ -15,6 +15,12 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 
 static volatile u32 finished;
 static volatile i32 tids[3];
@@ -74,11 +80,25 @@ static void drain(struct ring_header *ring)
     store_release_u64((volatile u64 *)&ring->tail, head);
 }
 
+/* All threads are killed by the first call that reads memory like a debugger. */
+static void filter_calls(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "prctl");
+    require(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0, "seccomp");
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[3];
     void *(*const bodies[3])(void *) = {busy, asleep, waiting};
-    require(argc == 3, "usage: self_profile MILLISECONDS RATE");
+    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered]");
     for (int i = 0; i < 3; i++) {
         require(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0, "pthread_create");
         while (!tids[i])
@@ -91,6 +111,8 @@ int main(int argc, char **argv)
     agent_close_ring_fd();
     for (unsigned int tid; (tid = agent_next_unknown()) != 0;)
         agent_set_owner(tid, tid == (unsigned int)getpid()); /* the main thread plays Frida: it must not appear */
+    if (argc == 4)
+        filter_calls(); /* before the sampler thread's first turn */
     require(agent_start() == 0, "agent_start");
     i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;

@@ -21,13 +21,17 @@ NO_RECOVERY = ("-fno-sanitize-recover=all",)
 
 
 @pytest.fixture(scope="module")
-def recording(
+def program(
     require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Profile, dict[str, int], list[int]]:
-    """(profile, facts the program printed, sequence numbers of the batches)."""
+) -> Path:
     require_capability("sanitizers")
     folder = tmp_path_factory.mktemp("self")
-    program = build_driver(DRIVER, C_SOURCES, folder, (*FLAGS, *NO_RECOVERY))
+    return build_driver(DRIVER, C_SOURCES, folder, (*FLAGS, *NO_RECOVERY))
+
+
+@pytest.fixture(scope="module")
+def recording(program: Path) -> tuple[Profile, dict[str, int], list[int]]:
+    """(profile, facts the program printed, sequence numbers of the batches)."""
     ran = subprocess.run(
         [str(program), "1500", "1000"], capture_output=True, timeout=60, check=False
     )
@@ -95,3 +99,11 @@ def test_the_signal_is_given_back(recording: tuple[Profile, dict[str, int], list
     assert facts["handler"] == 0  # SIG_DFL
     assert facts["unanswered"] == 0
     assert facts["again"] == -1  # a second stop has nothing to do
+
+
+def test_filter_that_comes_before_the_first_turn_is_noticed(program: Path) -> None:
+    ran = subprocess.run(
+        [str(program), "200", "1000", "filtered"], capture_output=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, (ran.returncode, ran.stderr.decode())
+    assert b" again=-1" in ran.stderr
