@@ -3,7 +3,10 @@ address into that function.
 
 fork is far more than the system call: glibc runs the functions of pthread_atfork(3) before and
 after it, takes the locks of malloc and stdio, and gives them back. All that is code of the process
-itself, in which no system call shows where the thread is. System V ABI, "Symbol Table"; proc(5).
+itself, in which no system call shows where the thread is.
+
+Reads libc's symbols by itself: the target stands still meanwhile, and ``symbols`` would first load
+numpy (0.25 s). System V ABI, "Symbol Table"; proc(5).
 """
 
 from __future__ import annotations
