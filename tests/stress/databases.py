@@ -153,6 +153,7 @@ def sqlite(run: Run) -> None:
         shell.say(SUM, READY_S)
         asked += 1
 
+    query()  # then all its libraries are loaded
     with run.unharmed(shell.pid), looping(query):
         run.collect(run.begin(shell.pid))
     answers = shell.lines[:]
