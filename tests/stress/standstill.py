@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import kernel
 from flametap import procfs
 from harness import Run, scenario
 from running import wait_until
@@ -37,18 +38,9 @@ def _is_at_rest(pid: int, threads: int) -> bool:
     return len(os.listdir(f"/proc/{pid}/task")) == threads and not _has_agent(pid)
 
 
-def _children(pid: int) -> list[str]:
-    """What a process has started, in any of its threads; none when it has gone."""
-    found = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            found += Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-    return found
-
-
-def _has_ended(pid: str) -> bool:
+def _has_ended(pid: int) -> bool:
     with contextlib.suppress(*procfs.GONE):
-        return procfs.read_task_state(int(pid), int(pid)) in "ZX"
+        return procfs.read_task_state(pid, pid) in "ZX"
     return True
 
 
@@ -60,7 +52,7 @@ def _host_ends(run: Run, end: Callable[[int], None], *, moments: int) -> None:
         with run.unharmed(target.pid, was_killed=True):
             recording = run.begin(target.pid, 1.0)
             time.sleep(run.random.uniform(0.1, START_S))
-            helpers = _children(recording.process.pid)
+            helpers = kernel.children(recording.process.pid)
             end(recording.process.pid)
             for helper in helpers:
                 wait_until(functools.partial(_has_ended, helper), "what attaches to end", GONE_S)

@@ -3,6 +3,7 @@ switches."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from bisect import bisect_right
@@ -13,6 +14,17 @@ from pathlib import Path
 def task_ids(pid: int) -> list[int]:
     """The thread ids of ``pid``, in the kernel's order."""
     return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def children(pid: int) -> set[int]:
+    """What a process has started, in any of its threads; none when it has gone."""
+    found = set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for tid in task_ids(pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends
+                text = Path(f"/proc/{pid}/task/{tid}/children").read_text()
+                found |= {int(child) for child in text.split()}
+    return found
 
 
 def status(pid: int, tid: int | None = None) -> dict[str, str]:

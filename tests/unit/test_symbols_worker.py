@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import kernel
 from flametap import ownprocess
 from flametap.model import RawFrame
 from flametap.symbols import Symbolizer, SymbolTable, workerprocess
@@ -66,15 +66,6 @@ def build(worker: Worker, program: Path) -> bytes:
         return worker.build(DebugJob(str(program), 0), [file.fileno()], 1000).payload
 
 
-def processes_of(parent: int) -> set[int]:
-    """The children of a process."""
-    found = set()
-    for task in Path(f"/proc/{parent}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends
-            found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
-
-
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
@@ -85,17 +76,17 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_symcache_comes_back_whole_and_one_process_serves_all(
     program: Path, worker: Worker
 ) -> None:
-    before = processes_of(os.getpid())
+    before = kernel.children(os.getpid())
     start, _ = symbols(program)["outer"]
     for _ in range(2):
         table = SymcacheTable(build(worker, program), 0)
         assert [frame.symbol for frame in table.lookup(start)] == ["outer", "inner"]
-    (process,) = processes_of(os.getpid()) - before
+    (process,) = kernel.children(os.getpid()) - before
     assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
     assert Path(f"/proc/{process}/oom_score_adj").read_text() == "1000\n"
     assert os.getsid(process) == process  # Ctrl-C in our terminal is not for it
     worker.rest()
-    assert processes_of(os.getpid()) == before
+    assert kernel.children(os.getpid()) == before
 
 
 def test_file_that_was_deleted_is_read_by_its_descriptor(program: Path, worker: Worker) -> None:
@@ -148,10 +139,10 @@ def test_endless_sleep_ends_at_its_deadline(
     monkeypatch.setattr(workerprocess, "MIN_CPU_S", 1)
     monkeypatch.setattr(workerprocess, "WALL_FACTOR", 2)
     harmful(monkeypatch, "time.sleep(1000)")
-    before = processes_of(os.getpid())
+    before = kernel.children(os.getpid())
     with pytest.raises(LinesError, match="not read within 2 s"):
         build(worker, program)
-    assert processes_of(os.getpid()) == before
+    assert kernel.children(os.getpid()) == before
 
 
 def test_memory_has_a_limit(program: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +173,14 @@ def test_close_breaks_off_what_is_read(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harmful(monkeypatch, "time.sleep(1000)")
-    before = processes_of(os.getpid())
+    before = kernel.children(os.getpid())
     table = SymbolTable()
     symbolizer = Symbolizer(table, None, cache_dir=tmp_path / "cache")
     symbolizer.add_module(module_of(program))
     symbolizer.submit(0, RawFrame(1, symbols(program)["outer"][0]))
-    wait_until(lambda: processes_of(os.getpid()) != before)
+    wait_until(lambda: kernel.children(os.getpid()) != before)
     symbolizer.close()
-    assert processes_of(os.getpid()) == before
+    assert kernel.children(os.getpid()) == before
     assert not any(thread.is_alive() for thread in symbolizer._threads)
 
 
@@ -211,8 +202,8 @@ with open(sys.argv[1], "rb") as file:
     workerprocess.Worker().build(DebugJob(sys.argv[1], 0), [file.fileno()], 1000)
 """
     with subprocess.Popen([sys.executable, "-I", "-c", host, str(program), harm]) as process:
-        wait_until(lambda: bool(processes_of(process.pid)))
-        (child,) = processes_of(process.pid)
+        wait_until(lambda: bool(kernel.children(process.pid)))
+        (child,) = kernel.children(process.pid)
         wait_until(lambda: _syscall(child) == 34)  # pause
         process.send_signal(end)
         process.wait(WAIT_S)
