@@ -16,7 +16,7 @@ import os
 import re
 import struct
 
-from flametap import procfs
+from flametap import procfs, ptrace
 
 NAME = b"fork"
 # glibc before 2.34 calls itself libc-2.31.so.
@@ -41,10 +41,7 @@ def holds(tid: int, sp: int, pc: int) -> bool:
         sp, pc: its registers, runtime_addr.
     """
     with contextlib.suppress(OSError, struct.error):
-        with open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
-            memory.seek(sp)
-            stack = memory.read(STACK_BYTES)
-        words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
+        words = ptrace.stack(tid, sp, STACK_BYTES)
         return any(start <= word < end for start, end in _find(tid) for word in (pc, *words))
     return False
 

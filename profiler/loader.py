@@ -20,12 +20,11 @@ proc(5), ``syscall``.
 from __future__ import annotations
 
 import os
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flametap import unmapping
+from flametap import ptrace, unmapping
 from flametap.presence import LOADER_BYTES, loaders
 
 # How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
@@ -117,14 +116,11 @@ def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
         if len(fields) < 3:  # "running"
             return True
         sp, pc = (int(field, 16) for field in fields[-2:])
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(sp)
-            stack = memory.read(STACK_BYTES)
+        words = ptrace.stack(pid, sp, STACK_BYTES)
     except ProcessLookupError:
         return False
     except OSError:
         return os.path.exists(f"/proc/{pid}/task/{tid}")
-    words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
     return any(start <= word < end for word in (pc, *words))
 
 

@@ -1,12 +1,13 @@
-"""ptrace(2) and waitpid(2), and registers and signal masks by them.
+"""ptrace(2) and waitpid(2), registers and signal masks by them, and stacks.
 
-All but ``waitpid`` only from the thread that traces. Failures are in ``ctypes.get_errno()``.
-Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
+All but ``waitpid`` and ``stack`` only from the thread that traces. Failures are in
+``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any
 
 PTRACE_SINGLESTEP = 9
@@ -66,3 +67,15 @@ def block(tid: int, mask: int) -> None:
     """Has a thread block these signals."""
     signals = ctypes.c_uint64(mask)
     ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(signals), ctypes.addressof(signals))
+
+
+def stack(tid: int, sp: int, size_bytes: int) -> tuple[int, ...]:
+    """The words from ``sp`` (runtime_addr) on, fewer where the stack ends. proc(5), ``mem``.
+
+    Raises:
+        OSError: nothing can be read there.
+    """
+    with open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
+        memory.seek(sp)
+        found = memory.read(size_bytes)
+    return struct.unpack_from(f"<{len(found) // 8}Q", found)
