@@ -69,8 +69,8 @@ def _go_on(tid: int, number: int | None, options: int) -> int | None:
             break
         if stop == SYSCALL_STOP:
             stop = 0
-            call, result, *_ = _registers(tid)
-            if result == -ENOSYS and call != FUTEX and not _begins_fork(tid):
+            call, result, flags, *_ = _registers(tid)
+            if result == -ENOSYS and call != FUTEX and not _is_fork(call, flags):
                 break
     ptrace.ptrace(ptrace.PTRACE_SETOPTIONS, tid, None, options)
     ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)

@@ -30,6 +30,7 @@ POLL_S = 0.05
 LINE_INTERVAL_S = 0.25  # the eye reads no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
+SHARE_SHOWN = 0.0005  # less is 0.0% in words
 # What a stack is cut by, in words for the summary.
 CUT_BY = {
     Verdict.TRUNCATED_DEPTH: "deeper than the limit",
@@ -202,14 +203,16 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo]) -> list[
         for verdict in Verdict
         if total_ns and not verdict.root_reached
     }
-    if sum(cut.values()) >= 0.0005:
+    if sum(cut.values()) >= SHARE_SHOWN:
         whole = 1 - sum(cut.values())
         reasons = [
-            f"{share:.1%} {CUT_BY[verdict]}" for verdict, share in cut.items() if share >= 0.0005
+            f"{share:.1%} {CUT_BY[verdict]}"
+            for verdict, share in cut.items()
+            if share >= SHARE_SHOWN
         ]
         lines.append(f"{whole:.1%} of it in complete stacks; the rest: {', '.join(reasons)}")
     deaf = [thread.name for thread in threads if thread.signals_blocked]
-    if deaf and cut.get(Verdict.NO_STACK, 0) >= 0.0005:
+    if deaf and cut.get(Verdict.NO_STACK, 0) >= SHARE_SHOWN:
         names = ", ".join(sorted(set(deaf))[:5])
         lines.append(
             f"{counted(len(deaf), 'thread')} blocked signals and could be seen only while waiting: "

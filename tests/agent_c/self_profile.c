@@ -1,26 +1,25 @@
 /*
  * The whole agent under gcc, profiling the process it is in: no Frida, no TinyCC. Built behind the agent's sources.
  *
- * Usage: self_profile MILLISECONDS RATE [filtered]. Three threads: one computes, one sleeps in nanosleep for long, one waits 2 ms at a time in
- * poll and counts interrupted waits. Writes everything the ring carried to stdout, and to stderr one line of facts:
+ * Usage: self_profile MILLISECONDS RATE [filtered]. Three threads: one computes, one sleeps in nanosleep for long, one
+ * waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp filter that kills, right
+ * before sampling begins. Writes everything the ring carried to stdout, and to stderr one line of facts:
  * tids, CPU nanoseconds of the busy thread over the recording, interrupted waits, what agent_stop returned.
  */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 
 static volatile u32 finished;
 static volatile i32 tids[3];
