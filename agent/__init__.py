@@ -57,6 +57,7 @@ C_SOURCES = (
     "governor.c",
     "period.c",
     "gaps.c",
+    "idle.c",
     "sampler.c",
     "sampler_thread.c",
     "main.c",

@@ -170,6 +170,7 @@ struct thread_slot {
     u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;
+    u64 ran_ns;                           /* when it was last seen to have run */
     u64 cpu_seen_ns;
     u64 cpu_carry_ns;
     u64 accounted_ns;                     /* wall time up to here is in an interval */
@@ -304,6 +305,11 @@ struct agent {
     u64 early_check_ns;
     u32 windows_over;
     u32 windows_under;
+
+    /* idle.c */
+    u32 idle_count;                       /* of this round so far */
+    u32 idle_stride;
+    u32 idle_round;
 
     /* gaps.c */
     u64 due_ns;                           /* when this round was to begin */

@@ -1,6 +1,7 @@
 /*
  * The tick: for each thread, has it run, is it asleep, or does it get a signal. Sampler thread only.
  *
+ *   idle for long, of many         only now and then is it looked at (idle.c)
  *   CPU clock unchanged            it is where it was: the open interval grows, nothing else is read
  *   changed, asleep in the kernel  its stack is read from outside (parked.c)
  *   changed, running               one signal; its handler answers into the slot, which is collected at the next tick.
@@ -239,6 +240,8 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
     slot->ran_since_name |= ran;
+    if (ran)
+        slot->ran_ns = now_ns;
     if (ran && slot->open.state == STATE_RUNNING)
         slot->open.dirty = 1;             /* it may be a while until a stack comes for this time, or never */
     if (signal_is_under_way(slot)) {
@@ -255,6 +258,7 @@ static void threads_tick(struct agent *a, u64 now_ns)
 {
     u32 i;
     alternate_handlers_keep(a, now_ns);
+    idle_turns_begin(a);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         if (!slot->tid)
@@ -266,6 +270,8 @@ static void threads_tick(struct agent *a, u64 now_ns)
             }
             continue;
         }
+        if (idle_turn_is_over(a, slot, i, now_ns))
+            continue;
         if (is_sandboxed(a))
             return;
         thread_tick(a, slot, now_ns);

@@ -154,6 +154,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->seen_in = a->list_number;
     slot->first_seen_ns = now_ns;
     slot->accounted_ns = now_ns;
+    slot->ran_ns = now_ns;
     slot->wait_sysno = -1;
     /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
     slot->cpu_seen_ns = is_first_listing || (u64)cpu_ns > now_ns - listed_ns ? (u64)cpu_ns : 0;

@@ -1,4 +1,5 @@
-"""The dead-man rule, the governor and the gaps between rounds, by literal clocks and costs."""
+"""The dead-man rule, the governor, the gaps between rounds and the turns of idle threads, by
+literal clocks and costs."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from flametap.agent import C_SOURCES
 
 DRIVER = Path(__file__).parent / "upkeep_cases.c"
 ASKED_MHZ = 1_000_000
+LOOKS_PER_S = 50_000  # idle.c
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +94,15 @@ def test_gaps_between_rounds_are_exponential(cases: dict[str, list[int]]) -> Non
     assert longest_ns == pytest.approx(2_000_000 * scale, rel=0.01)
     assert below_half / 1e6 == pytest.approx(1 - math.exp(-0.5 / scale), abs=0.01)
     assert above_two / 1e6 == pytest.approx(math.exp(-2 / scale), abs=0.01)
+
+
+def test_few_idle_threads_are_looked_at_in_each_round(cases: dict[str, list[int]]) -> None:
+    assert cases["few_idle"] == [100, 500 * 100, 100, 100]
+
+
+@pytest.mark.parametrize("case", ["many_idle", "many_idle_at_a_high_rate"])
+def test_many_idle_threads_take_turns(cases: dict[str, list[int]], case: str) -> None:
+    looks_at_busy, looks_per_s, fewest, most = cases[case]
+    assert looks_at_busy == 100
+    assert 0.9 * LOOKS_PER_S < looks_per_s < 1.1 * LOOKS_PER_S
+    assert most - fewest <= 1

@@ -1,8 +1,10 @@
 /*
- * The dead-man rule, the governor and the gaps between rounds on literal clocks. Built behind the agent's sources. Prints one line per case:
- * its name and the numbers that the test asks for.
+ * The dead-man rule, the governor, the gaps between rounds and the turns of idle threads on literal clocks. Built behind
+ * the agent's sources. Prints one line per case: its name and the numbers that the test asks for.
  */
 #include <stdio.h>
+
+#define MANY 10000
 
 static struct agent agent;
 static struct ring_header ring;
@@ -64,6 +66,33 @@ static void print_gaps(void)
     printf("gaps %llu %llu %llu %llu\n", sum / 1000000, longest, below, above);
 }
 
+/* `idle` threads that have slept for long, and one that runs, at `rate_hz`, for 100 rounds: looks at the one that runs,
+ * looks at all others per second, the fewest and the most at one of them. */
+static void print_turns(const char *name, u64 idle, u64 rate_hz)
+{
+    static struct thread_slot slots[MANY];
+    static u64 looks[MANY];
+    u64 now_ns = 10 * IDLE_NS, round, i, sum = 0, fewest = ~0ULL, most = 0;
+    agent_reset(rate_hz, 0);
+    for (i = 0; i <= idle; i++) {
+        slots[i].open.state = STATE_PARKED;
+        slots[i].ran_ns = i ? 0 : now_ns;
+        looks[i] = 0;
+    }
+    agent.idle_count = (u32)idle;
+    for (round = 0; round < 100; round++) {
+        idle_turns_begin(&agent);
+        for (i = 0; i <= idle; i++)
+            looks[i] += !idle_turn_is_over(&agent, &slots[i], (u32)i, now_ns);
+    }
+    for (i = 1; i <= idle; i++) {
+        sum += looks[i];
+        fewest = looks[i] < fewest ? looks[i] : fewest;
+        most = looks[i] > most ? looks[i] : most;
+    }
+    printf("%s %llu %llu %llu %llu\n", name, looks[0], sum * rate_hz / 100, fewest, most);
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -87,5 +116,8 @@ int main(void)
     agent_reset(1000, 0);
     printf("no_limit %llu\n", budget_ns(&agent));
     print_gaps();
+    print_turns("few_idle", 500, 100);
+    print_turns("many_idle", MANY - 1, 100);
+    print_turns("many_idle_at_a_high_rate", MANY - 1, 1000);
     return 0;
 }
