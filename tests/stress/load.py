@@ -74,4 +74,4 @@ def under_wrk(run: Run, port: int) -> Iterator[list[int]]:
 
     with looping(load):
         yield counts
-    run.expect(sum(counts) > 0, "not one request was answered")
+    run.expect(sum(counts) > 0, f"not one request was answered, in {len(counts)} rounds")

@@ -82,8 +82,10 @@ def java(run: Run) -> None:
 def _serve(run: Run, server: Target, *, has_jit: bool = False, own_threads: str = "") -> None:
     """Records an HTTP server of ``tests/targets`` under wrk; it counts what it has served."""
     port = server.facts["port"]
-    with under_wrk(run, port):
-        pass  # pools are filled and classes loaded before the first receipt is taken
+    # Pools are filled and classes loaded before the first receipt is taken. A virtual machine that
+    # waits for its disk may need more than one round of wrk's.
+    with under_wrk(run, port) as counts:
+        wait_until(lambda: sum(counts) > 0, "the first answer", READY_S)
     with (
         run.unharmed(
             server.pid,
