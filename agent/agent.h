@@ -24,6 +24,8 @@
 #define FLUSH_INTERVAL_NS 10000000ULL
 #define QUIET_FLUSH_INTERVAL_NS 50000000ULL
 
+#define SENT_JUST_NOW (~0ULL)             /* for `signal_ns` */
+
 /* SENT by the sampler, HANDLING and ANSWERED by the handler, IDLE by the sampler. */
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
@@ -147,8 +149,8 @@ struct thread_slot {
     u32 eintr_unrepairable;
     u64 ignored_pc;                       /* handler only: the wait begun again after a signal that the target ignores, … */
     u32 ignored_repairs;                  /* … and how often in a row */
-    u64 signal_ns;                        /* by the sampler: when the signal was sent, and the thread's CPU clock then */
-    u64 signal_cpu_ns;
+    u64 signal_ns;                        /* by the sampler: when the signal was sent, or SENT_JUST_NOW, … */
+    u64 signal_cpu_ns;                    /* … and the thread's CPU clock then */
 
     /* the wait seen last through procfs; the handler compares with it before it restarts a call */
     i64 wait_sysno;

@@ -75,7 +75,8 @@ static u32 is_recorded_wait_sigsafe(const struct thread_slot *slot, const u64 *g
  */
 static i32 time_left_sigsafe(const struct thread_slot *slot, i32 timeout_ms)
 {
-    u64 now_ns = now_ns_sigsafe(), waited_ms = now_ns > slot->signal_ns ? (now_ns - slot->signal_ns) / 1000000 : 0;
+    u64 now_ns = now_ns_sigsafe(), sent_ns = load_acquire_u64((const volatile u64 *)&slot->signal_ns);
+    u64 waited_ms = now_ns > sent_ns ? (now_ns - sent_ns) / 1000000 : 0;
     return waited_ms < (u64)timeout_ms ? timeout_ms - (i32)waited_ms : 0;
 }
 

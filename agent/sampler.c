@@ -119,6 +119,21 @@ static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
            (a->blocking_handlers & signals.pending & ~signals.blocked) != 0;
 }
 
+/* The signal itself. When it was sent is noted afterwards, since this thread may lose its CPU before: a wait that began
+ * meanwhile would end early if the handler took that time for waited. 0, or -errno. */
+static i32 signal_post(const struct agent *a, struct thread_slot *slot)
+{
+    i32 error;
+    slot->signal_ns = SENT_JUST_NOW;
+    store_release_u32(&slot->signal_state, SIGNAL_SENT);
+    error = send_signal(a->pid, slot->tid, a->signo, slot);
+    if (error < 0)
+        slot->signal_state = SIGNAL_IDLE;
+    else
+        store_release_u64((volatile u64 *)&slot->signal_ns, now_ns_sigsafe());
+    return error;
+}
+
 static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
 {
     i64 clock;
@@ -162,11 +177,8 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     slot->sent_cpu_ns = slot->cpu_carry_ns;
     slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     slot->sent_on_cpu = slot->signal_cpu_ns != (u64)clock;
-    slot->signal_ns = now_ns_sigsafe();
-    store_release_u32(&slot->signal_state, SIGNAL_SENT);
-    error = send_signal(a->pid, slot->tid, a->signo, slot);
+    error = signal_post(a, slot);
     if (error < 0) {
-        slot->signal_state = SIGNAL_IDLE;
         if (error != -ERR_ESRCH)          /* not the end of the thread */
             count_up(a, COUNTER_SIGNALS_FAILED, 1);
         return;

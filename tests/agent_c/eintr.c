@@ -55,12 +55,7 @@ static void force(struct forced *f, struct thread_slot *slot)
     }
     slot->sent_off_cpu = slot->sent_on_cpu = 0;
     slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
-    slot->signal_ns = now_ns_sigsafe();
-    store_release_u32(&slot->signal_state, SIGNAL_SENT);
-    if (send_signal(a->pid, slot->tid, a->signo, slot) == 0)
-        f->sent++;
-    else
-        slot->signal_state = SIGNAL_IDLE;
+    f->sent += signal_post(a, slot) == 0;
 }
 
 #define LONG_MS 600
