@@ -2,7 +2,8 @@
 
 The kernel shows them to a tracer only, while the thread is stopped, and only with CAP_SYS_ADMIN and
 no filter around ourselves (PTRACE_SECCOMP_GET_FILTER, ptrace(2)). The stop lasts well under a
-millisecond; a thread that waits in epoll_wait may see one EINTR, as with the attach itself.
+millisecond; a thread that waits in epoll_wait with a timeout may see one EINTR, as with the attach
+itself (``rewait``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import threading
 import time
 
+from flametap import rewait
 from flametap.seccomp import INSTRUCTION
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
@@ -53,6 +55,7 @@ def _read_filters(tid: int, count: int) -> list[bytes] | None:
     own_signal = _wait_for_stop(tid)
     if own_signal is None:
         return None
+    rewait.prepare(tid)
     programs = [_read_filter(tid, index) for index in range(count)]
     _libc.ptrace(PTRACE_DETACH, tid, None, own_signal)
     return programs if all(programs) else None

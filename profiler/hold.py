@@ -1,15 +1,18 @@
-"""Keeps a target's main thread from going on while threads of Frida's hold locks of the C library.
+"""Keeps threads of a target that fork from going on while threads of Frida's hold locks of the C
+library.
 
 They do while they load the agent and while it leaves: the loader's, the locale's, that of the list
 of functions to call at exit. A child of fork(2) that is made meanwhile has only a copy of the
 thread that made it: it finds the lock taken for ever, or a list half changed
 (``tests/targets/heirs.c``). Once the agent is there it takes none. Most programs that fork do so in
-their main thread, so that stands still in the meantime, with the registers and the signal mask it
-came with: whatever becomes of us, the kernel then lets it go on as if nothing had been (ptrace(2)).
+their main thread, others in threads that can be seen to have children. These stand still in the
+meantime, with the registers and the signal mask they came with: whatever becomes of us, the kernel
+then lets them go on as if nothing had been (ptrace(2)).
 
-- ``ask`` before an attach: when Frida lets go of the thread, it is kept (``keeps``).
+- ``ask`` before an attach: the others are stopped when Frida stops the main thread
+  (``stop_others``), and when it lets go of that, it is kept (``keeps``).
 - ``stop`` before the agent leaves.
-- ``let_go`` in both cases; without it the thread goes on after ``LIMIT_S``.
+- ``let_go`` in both cases; without it they go on after ``LIMIT_S``.
 """
 
 from __future__ import annotations
@@ -19,26 +22,42 @@ import ctypes
 import os
 import threading
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from flametap import midfork, ptrace
+from flametap import midfork, ptrace, rewait
+from flametap.loader import system_call, tasks
 from flametap.tracer import Tracer
 
-# How long the thread is kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
+# How long the threads are kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
 # overloaded machine either takes a second.
 LIMIT_S = 3.0
-# How long it may take to stop: it waits for a CPU, or for the end of a big fork. In uninterruptible
-# sleep (vfork, too) it does not stop at all, and forks nothing.
+# How long they may take to stop: they wait for a CPU, or for the end of a big fork. In
+# uninterruptible sleep (vfork, too) a thread does not stop at all, and forks nothing.
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.02
 STOP_LOOK_INTERVAL_S = 0.0005
+# How long threads other than the main one are watched for children.
+WATCH_S = 0.02
+WATCH_INTERVAL_S = 0.001
+FORKS = frozenset((56, 57, 435))  # clone, fork, clone3; <asm/unistd_64.h>
+# To bring one thread out of fork may take another one that has to leave it first.
+ROUNDS = 2
+
+
+@dataclass
+class _Kept:
+    pid: int
+    until_s: float  # monotonic clock
+    number: int = 0  # the signal that it is to be given when it goes on; 0 is nothing
+
 
 _asked: set[int] = set()
-_until: dict[int, float] = {}  # the threads that we keep, and when that ends (monotonic clock)
-_signals: dict[int, int] = {}  # what each is to be given when it goes on; 0 is nothing
+_kept: dict[int, _Kept] = {}
 
 
 def ask(pid: int) -> None:
-    """Has the main thread kept when Frida lets go of it."""
+    """Has the main thread kept when Frida lets go of it, and others that fork stopped before."""
     _asked.add(pid)
 
 
@@ -50,57 +69,108 @@ def keeps(tid: int, number: int) -> bool:
     if tid not in _asked:
         return False
     _asked.discard(tid)
-    _until[tid] = time.monotonic() + LIMIT_S
-    _signals[tid] = number
+    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number)
     return True
 
 
 def stop(pid: int) -> None:
-    """Stops the main thread and keeps it. Nothing happens where that cannot be had."""
-    tracer.run(lambda: _stop(pid))
+    """Stops the threads that fork and keeps them. Nothing happens where that cannot be had."""
+    tracer.run(lambda: _stop(pid, [pid, *_others(pid)]))
+
+
+def stop_others(pid: int) -> None:
+    """The same without the main thread, if ``ask`` was called. Only on the thread that traces."""
+    if pid in _asked:
+        _stop(pid, _others(pid))
 
 
 def let_go(pid: int) -> None:
-    """Has the main thread go on, if it is kept, and forgets that it was to be."""
+    """Has what is kept of a process go on, and forgets that it was to be."""
     _asked.discard(pid)
-    if pid in _until:
-        tracer.run(lambda: release(pid))
+    if any(kept.pid == pid for kept in list(_kept.values())):
+        tracer.run(lambda: release(pid) + release_others(pid))
 
 
 def is_held(pid: int) -> bool:
     """True while the main thread is kept."""
-    return pid in _until
+    return pid in _kept
 
 
 def let_all_go() -> None:
     """The same for all that we keep."""
-    for pid in [*_asked, *_until]:
+    for pid in {*_asked, *(kept.pid for kept in list(_kept.values()))}:
         let_go(pid)
 
 
 def release(tid: int, limit_s: float = STOP_LIMIT_S) -> int:
-    """``let_go`` on the thread that traces. Returns 0 if we trace it no longer."""
-    if tid not in _until:
+    """``let_go`` of one thread, on the one that traces. Returns 0 if we trace it no longer."""
+    if tid not in _kept:
         return 0
     for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
-        if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, _signals[tid]) == 0 or _has_ended(tid):
-            del _until[tid], _signals[tid]
+        if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, _kept[tid].number) == 0 or _has_ended(
+            tid
+        ):
+            del _kept[tid]
             return 0
         time.sleep(STOP_LOOK_INTERVAL_S)  # it has not stopped yet
     return 1
 
 
-def _stop(tid: int) -> int:
-    if tid in _until or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None) != 0:
-        return 0
-    _until[tid] = time.monotonic() + LIMIT_S
-    _signals[tid] = 0
-    ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+def release_others(pid: int) -> int:
+    """The same for all but the main one; somebody may wait for a lock that one of them holds."""
+    others = [tid for tid, kept in _kept.items() if kept.pid == pid != tid]
+    return sum(release(tid) for tid in others)
+
+
+def _others(pid: int) -> set[int]:
+    """The threads that make children, but for the main one and those in a wait that a stop may end.
+
+    Looked at for a while, if the process has ever had children: between two of its children a
+    thread looks like all others.
+    """
+    found: set[int] = set()
+    end_s = time.monotonic() + WATCH_S
+    while True:
+        found |= {tid for tid in tasks(pid) - {pid} if _makes_children(pid, tid)}
+        if time.monotonic() > end_s or not (found or _had_children(pid)):
+            break
+        time.sleep(WATCH_INTERVAL_S)
+    return {tid for tid in found if system_call(pid, tid) not in rewait.TIMEOUTS}
+
+
+def _makes_children(pid: int, tid: int) -> bool:
+    """proc(5), ``children``; where that file is missing, only while it forks."""
+    if system_call(pid, tid) in FORKS:
+        return True
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{tid}/children") as file:
+        return bool(file.read())
+    return False
+
+
+def _had_children(pid: int) -> bool:
+    """True if it has waited for some that had page faults, as all have. proc(5), ``cminflt``."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[8] != "0"
+    return False
+
+
+def _stop(pid: int, tids: Iterable[int]) -> int:
+    coming = []
+    for tid in tids:
+        if tid not in _kept and ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None) == 0:
+            _kept[tid] = _Kept(pid, time.monotonic() + LIMIT_S)
+            ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+            coming.append(tid)
+    stopped: list[int] = []
     for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):
-        if _has_stopped(tid):
-            _signals[tid] = midfork.finish(tid, _signals[tid]) or 0
+        stopped += [tid for tid in coming if _has_stopped(tid)]
+        coming = [tid for tid in coming if tid not in stopped]
+        if not coming:
             break
         time.sleep(STOP_LOOK_INTERVAL_S)
+    for _ in range(min(ROUNDS, len(stopped))):
+        for tid in stopped:
+            _kept[tid].number = midfork.finish(tid, _kept[tid].number) or 0
     return 0
 
 
@@ -111,7 +181,8 @@ def _has_stopped(tid: int) -> bool:
     if found != tid or not os.WIFSTOPPED(status.value):
         return bool(found)
     if status.value >> 16 != ptrace.PTRACE_EVENT_STOP:
-        _signals[tid] = os.WSTOPSIG(status.value)
+        _kept[tid].number = os.WSTOPSIG(status.value)
+    rewait.prepare(tid)
     return True
 
 
@@ -125,11 +196,11 @@ def _has_ended(tid: int) -> bool:
 
 def _look() -> bool:
     """Ends what has lasted long enough. True while there is something to look after."""
-    now = time.monotonic()
-    for tid in list(_until):
-        if now > _until[tid] or _is_dead(tid):
+    now_s = time.monotonic()
+    for tid, kept in list(_kept.items()):
+        if now_s > kept.until_s or _is_dead(tid):
             release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
-    return bool(_until)
+    return bool(_kept)
 
 
 def _is_dead(tid: int) -> bool:

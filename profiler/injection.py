@@ -57,8 +57,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from flametap import hold, interpose, midfork, ptrace, quiet
-from flametap.loader import Loader, tasks
+from flametap import hold, interpose, midfork, ptrace, quiet, rewait
+from flametap.loader import LOCKED_S, Loader, tasks
 from flametap.ptrace import (
     NT_PRSTATUS,
     NT_X86_XSTATE,
@@ -133,6 +133,7 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
         quiet.silence()
         for loader in _loaders_of(tid):
             loader.wait_until_left()
+        hold.stop_others(tid)
         _tracees[tid] = _Tracee(request == PTRACE_SEIZE, data or 0)
     elif tracee is None:
         pass
@@ -143,6 +144,7 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
         ctypes.set_errno(errno.ESRCH)
         return -1
     elif request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tracee.registers is None:
+        rewait.prepare(tid)
         tracee.registers = ptrace.saved(tid, NT_PRSTATUS, REGISTERS_BYTES)
         tracee.vector_registers = ptrace.saved(tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
         tracee.mask = ptrace.blocked(tid)
@@ -205,6 +207,7 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
 
 def _wait_for_loader(tid: int, tracee: _Tracee) -> None:
     def let_go() -> None:
+        hold.release_others(tid)
         _restore(tid, tracee)
         tracee.is_released = not _ptrace(PTRACE_DETACH, tid, None, None)
 
@@ -255,6 +258,8 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
                     return 0
                 status.value = (given or PTRACE_EVENT_STOP << 8 | signal.SIGTRAP) << 8 | 0x7F
             return found
+        if tracee.is_calling and waited_s > LOCKED_S:
+            hold.release_others(tid)
         if waited_s > limit_s or (_must_end.is_set() and tracee.is_calling):
             if not tracee.is_calling:
                 return 0

@@ -75,6 +75,9 @@ def _go_on(tid: int, number: int | None, options: int) -> int | None:
     ptrace.ptrace(ptrace.PTRACE_SETOPTIONS, tid, None, options)
     ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
     for _ in range(ROUNDS):
+        if stop == SYSCALL_STOP:  # the interruption has ended a system call, and is spent with that
+            ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+            stop = 0
         if stop is not None:
             ptrace.ptrace(ptrace.PTRACE_CONT, tid, None, stop)
         stop = _next_stop(tid, FORK_LIMIT_S)

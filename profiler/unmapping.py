@@ -2,7 +2,7 @@
 
 The thread is stopped wherever it is, executes one ``syscall`` instruction of the vDSO, and goes on
 as if nothing had been: it needs no stack for that, and calls no function. Like each stop by a
-tracer this costs an EINTR where the kernel does not go on by itself (epoll_wait).
+tracer this costs an EINTR where the kernel does not go on by itself (``rewait``).
 
 ptrace(2), PTRACE_SEIZE; vdso(7); System V ABI AMD64 A.2.1; <sys/user.h>; <asm/unistd_64.h>.
 """
@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 
-from flametap import ptrace
+from flametap import ptrace, rewait
 from flametap.ptrace import (
     NT_PRSTATUS,
     PTRACE_DETACH,
@@ -69,6 +69,7 @@ def _unmap(pid: int, start: int, size_bytes: int) -> bool:
         is_signal = os.WIFSTOPPED(status) and status >> 16 == 0
         ptrace.ptrace(PTRACE_DETACH, pid, None, os.WSTOPSIG(status) if is_signal else None)
         return False
+    rewait.prepare(pid)
     mask = ptrace.blocked(pid)
     registers = (ctypes.c_uint64 * REGISTERS)()
     if mask is None or not _transfer(PTRACE_GETREGSET, pid, registers):

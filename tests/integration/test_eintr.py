@@ -50,3 +50,15 @@ def test_eintrs_of_its_own_signals_reach_it_and_no_others(start: Start, seconds:
     # One in 340 000 waits, where a signal of its own and ours came at once.
     assert sum(book["eintr"] for book in books.values()) <= 1, (books, counters)
     assert sum(book["lost"] for book in books.values()) <= max(3, LOST_SHARE * own), books
+
+
+@pytest.mark.parametrize(
+    "call", ["epoll_wait", "epoll_pwait", "epoll_pwait2", "semop", "sigwait", "signalled"]
+)
+def test_waits_without_an_end_go_on_where_the_agent_comes_and_leaves(
+    start: Start, call: str
+) -> None:
+    target = start("endless", call)
+    record(target.pid, 0.2)
+    own = int(call == "signalled")
+    assert target.finish() == [f"{call} returns=1 eintr={own}"]

@@ -104,8 +104,9 @@ def test_a_held_main_thread_is_not_in_fork(start: Start) -> None:
     assert target.finish() == ["outside"] * 10
 
 
-def test_children_made_amid_an_attach_find_no_lock_taken(start: Start) -> None:
-    target = start("heirs", "main")
+@pytest.mark.parametrize("who", ["main", "thread"])
+def test_children_made_amid_an_attach_find_no_lock_taken(start: Start, who: str) -> None:
+    target = start("heirs", who)
     for _ in range(2):
         record(target.pid, 0.2, rate_hz=1000)
     *lost, summary = target.finish()

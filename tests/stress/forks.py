@@ -60,7 +60,17 @@ def fork_2_gib(run: Run) -> None:
 @scenario("gcc")
 def fork_heirs(run: Run) -> None:
     """Children that need the C library's locks, made without end; recorded again and again."""
-    target = run.target("heirs", "main")
+    _heirs(run, "main")
+
+
+@scenario("gcc")
+def fork_heirs_of_a_thread(run: Run) -> None:
+    """The same, made by another thread than the main one."""
+    _heirs(run, "thread")
+
+
+def _heirs(run: Run, who: str) -> None:
+    target = run.target("heirs", who)
     for _ in range(max(2, round(run.seconds))):
         run.collect(run.begin(target.pid, 0.5))
     *lost, summary = target.finish()

@@ -5,7 +5,8 @@
  *
  * The main thread forks, or a second one while the main thread waits. Each child loads and unloads a library, looks up
  * symbols, changes the locale, asks for a translation and a conversion, makes a thread, prints and exits; one that waits
- * in futex(2) PATIENCE_NS later, and a second after that at the same place, is ended. The report is
+ * in futex(2) PATIENCE_NS later, and a second after that at the same place, is ended, and so is one that takes
+ * TOO_LONG_NS. The report is
  * "children N hung H crashed C", preceded by one line "lost AT_NS REASON STEP" for each of the latter two: when it was
  * made, its wait status, and what it was about to do.
  */
@@ -22,6 +23,7 @@
 
 #define AT_ONCE 16
 #define PATIENCE_NS 1000000000ULL
+#define TOO_LONG_NS 30000000000ULL
 #define LOST_MAX 4096
 
 struct child {
@@ -95,7 +97,8 @@ static void look_for_hung(void)
         int fd = open(path, O_RDONLY);
         ssize_t got = read(fd, waits, sizeof waits - 1);
         close(fd);
-        if (got > 0 && atoi(waits) == SYS_futex && strcmp(waits, running[i].waits) == 0)
+        if ((got > 0 && atoi(waits) == SYS_futex && strcmp(waits, running[i].waits) == 0) ||
+            now_ns - running[i].at_ns > TOO_LONG_NS)
             kill(running[i].pid, SIGKILL);
         strcpy(running[i].waits, waits);
     }
