@@ -241,6 +241,11 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
     while True:
         ctypes.set_errno(0)
         found = int(_waitpid(tid, ctypes.addressof(status), options))
+        if found == tid and tracee.is_calling and ptrace.is_sigstop(status.value):
+            # The whole process stops, and stays so; this thread only when it has come back.
+            is_told = status.value >> 16 != PTRACE_EVENT_STOP
+            _ptrace(PTRACE_CONT, tid, None, signal.SIGSTOP if is_told else None)
+            continue
         if found != 0:
             if tracee.is_calling:
                 tracee.is_calling = False

@@ -7,6 +7,8 @@ All but ``waitpid`` and ``stack`` only from the thread that traces. Failures are
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import struct
 from typing import Any
 
@@ -67,6 +69,13 @@ def block(tid: int, mask: int) -> None:
     """Has a thread block these signals."""
     signals = ctypes.c_uint64(mask)
     ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(signals), ctypes.addressof(signals))
+
+
+def is_sigstop(status: int) -> bool:
+    """Does it come of a SIGSTOP, to this thread or another of its process? "Group-stop"."""
+    return os.WIFSTOPPED(status) and (
+        status >> 16 == PTRACE_EVENT_STOP or os.WSTOPSIG(status) == signal.SIGSTOP
+    )
 
 
 def stack(tid: int, sp: int, size_bytes: int) -> tuple[int, ...]:

@@ -84,20 +84,21 @@ def explain(error: Exception, pid: int) -> FlametapError:
     """Frida's error as one of ours."""
     if isinstance(error, FlametapError):
         return error
+    reason = (str(error).splitlines() or [""])[0]  # after a crash registers follow
     if isinstance(error, frida.ProcessNotFoundError):
         return NoSuchProcessError(f"process {pid} is gone", "see what runs: flametap ps")
     if isinstance(error, frida.PermissionDeniedError):
         return PermissionRefusedError(
-            f"no permission to attach to process {pid}: {error}",
+            f"no permission to attach to process {pid}: {reason}",
             "run as the same user or as root; flametap doctor PID tells what is missing",
         )
     if isinstance(error, frida.NotSupportedError | frida.InvalidArgumentError):
         return CannotAttachError(
-            f"process {pid} cannot be attached to: {error}",
+            f"process {pid} cannot be attached to: {reason}",
             "flametap doctor PID lists what stands in the way",
         )
     return AttachFailedError(
-        f"attaching to process {pid} failed: {error}",
+        f"attaching to process {pid} failed: {reason}",
         "the target goes on; try again, or see flametap doctor PID",
     )
 

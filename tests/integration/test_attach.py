@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +20,9 @@ import pytest
 
 import receipt
 from flametap import handshake, injection, injector, injectorprocess, interpose
+from flametap import session as session_module
 from flametap.errors import FlametapError
+from flametap.ptrace import PTRACE_CONT
 from flametap.session import Session
 from recording import capturing, record
 from running import Start, Target
@@ -102,6 +105,35 @@ def test_call_that_never_returns_is_taken_back(
     record(target.pid, 0.2)  # and it can be attached to as ever
     # What the call had mapped stays: nobody knows where.
     assert_unharmed(target, before, attaches=2, was_killed=True)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_stop_that_comes_while_a_function_runs_leaves_nothing(
+    start: Start, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    monkeypatch.setattr(session_module, "ATTACH_TIMEOUT_S", 2.0)
+    ptrace = injection._ptrace
+    calls: list[int] = []
+
+    def stop_before(request: int, tid: int, where: int | None, data: int | None) -> int:
+        if request == PTRACE_CONT and tid == target.pid and injection._tracees[tid].is_calling:
+            calls.append(tid)
+            if len(calls) == nth:
+                os.kill(tid, signal.SIGSTOP)
+        return int(ptrace(request, tid, where, data))
+
+    monkeypatch.setattr(injection, "_ptrace", stop_before)
+    session = Session(target.pid)
+    with pytest.raises(FlametapError) as failure:
+        session.attach(100)
+    session.close()
+    os.kill(target.pid, signal.SIGCONT)
+    assert len(calls) >= nth
+    assert "\n" not in str(failure.value)
+    # The loader's memory may stay: README.
+    assert_unharmed(target, before, was_killed=True)
 
 
 # --- the loader: its wait for a lock, its memory
