@@ -107,7 +107,7 @@ def test_call_that_never_returns_is_taken_back(
     assert_unharmed(target, before, attaches=2, was_killed=True)
 
 
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("nth", [1, 2, 3])
 def test_stop_that_comes_while_a_function_runs_leaves_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
