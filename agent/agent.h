@@ -301,7 +301,7 @@ struct agent {
 
     /* governor.c */
     u64 handler_cost_ns;
-    u64 compile_cpu_ns;
+    u64 once_cpu_ns;                      /* of handler and sampler, spent on what happens once */
     u64 window_start_ns;
     u64 window_cost_ns;
     u64 early_check_ns;
@@ -309,7 +309,8 @@ struct agent {
     u32 windows_under;
 
     /* idle.c */
-    u32 idle_count;                       /* of this round so far */
+    u8 idle[MAX_THREADS];                 /* by slot */
+    u32 idle_count;
     u32 idle_stride;
     u32 idle_round;
 

@@ -2,9 +2,9 @@
  * The governor: keeps what sampling costs within the budget that the host gave, by lowering the rate, and raises it
  * again, up to what was asked for, when there is room. Sampler thread only.
  *
- * The cost is the sampler thread's CPU time and the time in handlers, over windows of a second. The first seconds of
- * compiling unwind information are left out: that happens once a file, at the start above all, and no rate makes it
- * cheaper. Where it never ends (a library that comes and goes) it counts.
+ * The cost is the sampler thread's CPU time and the time in handlers, over windows of a second. What happens once is
+ * left out, since no rate makes it cheaper: the first round, and compiling unwind information, once a file, at the start
+ * above all. Where that never ends (a library that comes and goes) it counts after some seconds.
  *
  *   above the budget twice in a row, or once by far   rate * 0.9 budget / cost
  *   below 0.7 of it three times in a row              rate * 0.9 budget / cost, at most doubled
@@ -17,7 +17,7 @@
 #define EARLY_WINDOW_NS 100000000ULL      /* a window ends after so little where the cost is out of all bounds */
 #define RATE_MIN_MHZ 1000ULL              /* 1 Hz */
 #define LOWER_MOST 8                      /* one step lowers to no less than 1/8 */
-#define COMPILE_FREE_NS 3000000000ULL     /* more than the largest programs need: libjvm 0.1 s, chromium 1 s */
+#define ONCE_FREE_NS 3000000000ULL        /* more than the largest programs need: libjvm 0.1 s, chromium 1 s */
 #define PER_MILLION 1000000ULL
 
 /* What a second of sampling may cost. */
@@ -61,7 +61,7 @@ static void govern(struct agent *a, u64 cost_ns, u64 allowed_ns)
 static u64 sampling_cost_ns(const struct agent *a)
 {
     i64 sampler_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-    u64 free_ns = a->compile_cpu_ns < COMPILE_FREE_NS ? a->compile_cpu_ns : COMPILE_FREE_NS;
+    u64 free_ns = a->once_cpu_ns < ONCE_FREE_NS ? a->once_cpu_ns : ONCE_FREE_NS;
     return (sampler_ns > 0 ? (u64)sampler_ns : 0) + a->handler_cost_ns - free_ns;
 }
 

@@ -1,37 +1,51 @@
 /*
- * Threads that have not run for a while take turns in being looked at, so that a thousand of them cost what a few
- * hundred do. Sampler thread only.
+ * Threads that have not run for a while take turns in being looked at, so that a thousand of them leave the rate to
+ * those that do run. Sampler thread only.
  *
- * A look is one clock_gettime(2), 0.6 to 1.1 us of cold memory. All idle threads together get LOOKS_PER_S of them
- * whatever the rate: up to so many threads / Hz are looked at in each round, as all others are. Beyond that one that
- * begins to run is noticed up to (idle threads / LOOKS_PER_S) seconds later, and from then on looked at in each round.
- * Its CPU time is the kernel's in any case, and no moment of what it does is more likely to be left out than another.
+ * A look is two system calls, some 2 us in cold memory; to leave one out must cost next to nothing, so who is idle
+ * stands in bytes of its own. All idle threads together get a quarter of the
+ * budget for them, LOOKS_PER_S without one. Where that is enough they are looked at in each round, as all others are; beyond, one
+ * that begins to run is noticed up to (idle threads / looks per second) later, and from then on looked at in each
+ * round. Its CPU time is the kernel's in any case. What it did in that first moment is counted for what it does when it
+ * is noticed, as it is for any thread between two looks.
  */
 
 #define IDLE_NS 1000000000ULL
+#define LOOK_NS 2000ULL
 #define LOOKS_PER_S 50000ULL
 
-static u32 is_idle(const struct thread_slot *slot, u64 now_ns)
+static void idle_set(struct agent *a, const struct thread_slot *slot, u32 is_idle)
 {
-    return slot->open.state && !signal_is_under_way(slot) && now_ns - slot->ran_ns >= IDLE_NS;
+    u8 *now = &a->idle[slot - a->slots];
+    a->idle_count += is_idle - *now;
+    *now = (u8)is_idle;
+}
+
+/* After a look. */
+static void idle_note(struct agent *a, const struct thread_slot *slot, u64 now_ns)
+{
+    idle_set(a, slot,
+             slot->tid && slot->open.state && !signal_is_under_way(slot) && now_ns - slot->ran_ns >= IDLE_NS);
+}
+
+static u64 looks_per_s(const struct agent *a)
+{
+    u64 affordable = budget_ns(a) / 4 / LOOK_NS;
+    return affordable && affordable < LOOKS_PER_S ? affordable : LOOKS_PER_S;
 }
 
 /* Before a round: of how many idle threads one is looked at. */
 static void idle_turns_begin(struct agent *a)
 {
-    u64 looks = LOOKS_PER_S * a->period_ns / 1000000000ULL;
+    u64 looks = looks_per_s(a) * a->period_ns / 1000000000ULL;
     if (!looks)
         looks = 1;
     a->idle_stride = (u32)((a->idle_count + looks - 1) / looks);
-    a->idle_count = 0;
     a->idle_round++;
 }
 
 /* Is the thread in slot `place` left out of this round? */
-static u32 idle_turn_is_over(struct agent *a, const struct thread_slot *slot, u32 place, u64 now_ns)
+static u32 idle_turn_is_over(const struct agent *a, u32 place)
 {
-    if (!is_idle(slot, now_ns))
-        return 0;
-    a->idle_count++;
-    return a->idle_stride > 1 && (place + a->idle_round) % a->idle_stride != 0;
+    return a->idle[place] && a->idle_stride > 1 && (place + a->idle_round) % a->idle_stride != 0;
 }

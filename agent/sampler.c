@@ -26,7 +26,7 @@ static void compile_wanted(struct agent *a)
         return;
     cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     modules_compile_wanted(a);
-    a->compile_cpu_ns += (u64)(clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - cpu_ns);
+    a->once_cpu_ns += (u64)(clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - cpu_ns);
 }
 
 /* A stack that met something new: make it known, so that the next attempt gets further. */
@@ -119,6 +119,13 @@ static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
            (a->blocking_handlers & signals.pending & ~signals.blocked) != 0;
 }
 
+/* A thread that blocks our signal and has run at so many looks: does it still? Soon, since Go's and others block all
+ * signals while they are born; then less and less often. */
+static u32 blocked_check_is_due(u32 looks)
+{
+    return (looks & (looks - 1)) == 0 || looks % BLOCKED_RECHECK_TICKS == 0;
+}
+
 /* The signal itself. When it was sent is noted afterwards, since this thread may lose its CPU before: a wait that began
  * meanwhile would end early if the handler took that time for waited. 0, or -errno. */
 static i32 signal_post(const struct agent *a, struct thread_slot *slot)
@@ -140,7 +147,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     i32 error;
     if (slot->signals_blocked) {
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
-        if (slot->signals_blocked != BLOCKED_FOR_GOOD && ++slot->late_ticks % BLOCKED_RECHECK_TICKS == 0)
+        if (slot->signals_blocked != BLOCKED_FOR_GOOD && blocked_check_is_due(++slot->late_ticks))
             slot->signals_blocked = thread_blocks_signal(a, slot->tid);
         if (!slot->last_run_trace)
             interval_observe_unattributed(a, slot, now_ns);
@@ -150,6 +157,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
      * is known now that it runs. */
     if (!slot->sp_seen && thread_blocks_signal(a, slot->tid)) {
         slot->signals_blocked = 1;
+        slot->late_ticks = 0;
         thread_announce(a, slot, 0);
         return;
     }
@@ -201,6 +209,7 @@ static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
         return;
     if (signals.blocked >> (a->signo - 1) & 1) {
         slot->signals_blocked = 1;
+        slot->late_ticks = 0;
         slot->given_up = 1;
         slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: a late answer is dropped by the handler */
         thread_announce(a, slot, 0);
@@ -273,20 +282,20 @@ static void threads_tick(struct agent *a, u64 now_ns)
     idle_turns_begin(a);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
-        if (!slot->tid)
+        if (idle_turn_is_over(a, i) || !slot->tid)
             continue;
         if (load_acquire_u32(&slot->owner) == OWNER_INJECTED) {
+            idle_set(a, slot, 0);
             if (slot->announced) {        /* told of it before we knew: take it back */
                 thread_announce(a, slot, THREAD_HIDDEN);
                 slot->announced = 0;
             }
             continue;
         }
-        if (idle_turn_is_over(a, slot, i, now_ns))
-            continue;
         if (is_sandboxed(a))
             return;
         thread_tick(a, slot, now_ns);
+        idle_note(a, slot, now_ns);
     }
 }
 

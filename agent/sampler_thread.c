@@ -91,6 +91,7 @@ static void sampler_pause(struct agent *a)
 
 static void sampler_round(struct agent *a, u64 now_ns)
 {
+    u64 once_cpu_ns = a->once_cpu_ns, own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     tsc_calibrate(a, now_ns);
     gaps_keep(a, now_ns);
     maps_keep(a, now_ns);
@@ -102,6 +103,9 @@ static void sampler_round(struct agent *a, u64 now_ns)
     unseen_keep(a, now_ns);
     compile_wanted(a);
     answers_collect_soon(a);
+    /* Of each thread the stack was taken: no later round does that. */
+    if (!a->ring->counters[COUNTER_TICKS])
+        a->once_cpu_ns = once_cpu_ns + (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - own_cpu_ns;
     governor_keep(a, now_ns);
     count_up(a, COUNTER_TICKS, 1);
     store_release_u64((volatile u64 *)&a->ring->now_ns, now_ns);

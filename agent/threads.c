@@ -7,7 +7,8 @@
  */
 
 #define LIST_CHECK_NS 10000000ULL         /* a new thread is noticed within this time … */
-#define LIST_REREAD_NS 250000000ULL       /* … or this, when another one ended at the same moment */
+#define LIST_REREAD_NS 250000000ULL       /* … or this, when another one ended at the same moment, and … */
+#define CHECK_PER_THREAD_NS 1000000ULL    /* … so much for each slot: what looks at all of them shall stay cheap */
 #define NAMES_REREAD_NS 1000000000ULL
 #define PATH_BYTES 64
 #define FDS_SPARE 16
@@ -154,7 +155,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->seen_in = a->list_number;
     slot->first_seen_ns = now_ns;
     slot->accounted_ns = now_ns;
-    slot->ran_ns = now_ns;
+    slot->ran_ns = is_first_listing ? 0 : now_ns;
     slot->wait_sysno = -1;
     /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
     slot->cpu_seen_ns = is_first_listing || (u64)cpu_ns > now_ns - listed_ns ? (u64)cpu_ns : 0;
@@ -185,6 +186,7 @@ static void thread_remove(struct agent *a, struct thread_slot *slot)
         count_up(a, COUNTER_THREADS_EXITED, 1);
     }
     task_files_close(slot);
+    idle_set(a, slot, 0);
     slot->tid = 0;
     slot->signal_state = SIGNAL_IDLE;     /* a signal to a dead thread is gone with it */
 }
@@ -246,7 +248,7 @@ static void threads_keep(struct agent *a, u64 now_ns)
     if (now_ns - a->list_checked_ns >= LIST_CHECK_NS) {
         u64 count = threads_count();
         a->list_checked_ns = now_ns;
-        if (!count || count != a->list_links || now_ns - a->list_read_ns >= LIST_REREAD_NS)
+        if (!count || count != a->list_links || now_ns - a->list_read_ns >= LIST_REREAD_NS + a->slot_count * CHECK_PER_THREAD_NS)
             threads_list(a, now_ns);
         a->list_links = count;
     }

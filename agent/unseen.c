@@ -4,7 +4,7 @@
  * thread only.
  */
 
-#define UNSEEN_CHECK_NS 250000000ULL
+#define UNSEEN_CHECK_NS 250000000ULL      /* and CHECK_PER_THREAD_NS for each slot, since all clocks are read */
 /* Clocks are read one after another, and busy threads go on meanwhile: less than this means nothing. */
 #define UNSEEN_SKEW_NS 5000000ULL
 
@@ -61,6 +61,6 @@ static void unseen_report(struct agent *a, u64 now_ns)
 
 static void unseen_keep(struct agent *a, u64 now_ns)
 {
-    if (now_ns - a->unseen_checked_ns >= UNSEEN_CHECK_NS)
+    if (now_ns - a->unseen_checked_ns >= UNSEEN_CHECK_NS + a->slot_count * CHECK_PER_THREAD_NS)
         unseen_report(a, now_ns);
 }

@@ -41,8 +41,6 @@ STOP_LOOK_INTERVAL_S = 0.0005
 WATCH_S = 0.02
 WATCH_INTERVAL_S = 0.001
 FORKS = frozenset((56, 57, 435))  # clone, fork, clone3; <asm/unistd_64.h>
-# To bring one thread out of fork may take another one that has to leave it first.
-ROUNDS = 2
 
 
 @dataclass
@@ -88,7 +86,7 @@ def let_go(pid: int) -> None:
     """Has what is kept of a process go on, and forgets that it was to be."""
     _asked.discard(pid)
     if any(kept.pid == pid for kept in list(_kept.values())):
-        tracer.run(lambda: release(pid) + release_others(pid))
+        tracer.run(lambda: release(pid) + release_others(pid, STOP_LIMIT_S))
 
 
 def is_held(pid: int) -> bool:
@@ -116,10 +114,31 @@ def release(tid: int, limit_s: float = STOP_LIMIT_S) -> int:
     return 1
 
 
-def release_others(pid: int) -> int:
+def release_others(pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
     """The same for all but the main one; somebody may wait for a lock that one of them holds."""
     others = [tid for tid, kept in _kept.items() if kept.pid == pid != tid]
-    return sum(release(tid) for tid in others)
+    return sum(release(tid, limit_s) for tid in others)
+
+
+def bring_out(pid: int, number: int, options: int) -> int | None:
+    """``midfork.finish`` for the main thread, which may need a lock that another one holds."""
+    given = midfork.finish(pid, number, options)
+    if any(kept.pid == pid != tid for tid, kept in _kept.items()) and midfork.is_in_fork(pid):
+        release_others(pid, STOP_LIMIT_S)
+        given = midfork.finish(pid, given or 0, options)
+    return given
+
+
+def expire() -> bool:
+    """Ends what has lasted long enough; returns whether anything is left that will. Only on the
+    thread that traces, wherever that waits: one that dies while it is kept holds up the end of its
+    process.
+    """
+    now_s = time.monotonic()
+    for tid, kept in list(_kept.items()):
+        if now_s > kept.until_s or _is_dead(tid):
+            release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
+    return bool(_kept)
 
 
 def _others(pid: int) -> set[int]:
@@ -135,7 +154,7 @@ def _others(pid: int) -> set[int]:
         if time.monotonic() > end_s or not (found or _had_children(pid)):
             break
         time.sleep(WATCH_INTERVAL_S)
-    return {tid for tid in found if system_call(pid, tid) not in rewait.TIMEOUTS}
+    return {tid for tid in found if not rewait.may_end(pid, tid)}
 
 
 def _makes_children(pid: int, tid: int) -> bool:
@@ -168,9 +187,13 @@ def _stop(pid: int, tids: Iterable[int]) -> int:
         if not coming:
             break
         time.sleep(STOP_LOOK_INTERVAL_S)
-    for _ in range(min(ROUNDS, len(stopped))):
-        for tid in stopped:
-            _kept[tid].number = midfork.finish(tid, _kept[tid].number) or 0
+    # One may have to leave fork before another one can.
+    for tid in stopped * min(2, len(stopped)):
+        _kept[tid].number = midfork.finish(tid, _kept[tid].number) or 0
+    if pid in stopped and len(stopped) > 1:
+        _kept[pid].number = bring_out(pid, _kept[pid].number, 0) or 0
+    for tid in stopped:
+        rewait.prepare(tid)
     return 0
 
 
@@ -194,15 +217,6 @@ def _has_ended(tid: int) -> bool:
     return True
 
 
-def _look() -> bool:
-    """Ends what has lasted long enough. True while there is something to look after."""
-    now_s = time.monotonic()
-    for tid, kept in list(_kept.items()):
-        if now_s > kept.until_s or _is_dead(tid):
-            release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
-    return bool(_kept)
-
-
 def _is_dead(tid: int) -> bool:
     """A dead one is seen by its parent only when we have let go of it."""
     with contextlib.suppress(OSError), open(f"/proc/{tid}/stat") as file:
@@ -210,4 +224,4 @@ def _is_dead(tid: int) -> bool:
     return True
 
 
-tracer = Tracer(_look, LOOK_INTERVAL_S)
+tracer = Tracer(expire, LOOK_INTERVAL_S)

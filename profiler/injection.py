@@ -57,7 +57,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from flametap import hold, interpose, midfork, ptrace, quiet, rewait
+from flametap import hold, interpose, ptrace, quiet, rewait
 from flametap.loader import LOCKED_S, Loader, tasks
 from flametap.ptrace import (
     NT_PRSTATUS,
@@ -207,12 +207,16 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
 
 def _wait_for_loader(tid: int, tracee: _Tracee) -> None:
     def let_go() -> None:
-        hold.release_others(tid)
         _restore(tid, tracee)
         tracee.is_released = not _ptrace(PTRACE_DETACH, tid, None, None)
+        hold.release_others(tid)
+
+    def must_end() -> bool:
+        hold.expire()
+        return _must_end.is_set()
 
     if tracee.loader is not None and not tracee.called:
-        tracee.loader.wait_until_loaded(let_go, _must_end.is_set)
+        tracee.loader.wait_until_loaded(let_go, must_end)
         tracee.loader = None
 
 
@@ -241,7 +245,7 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
     while True:
         ctypes.set_errno(0)
         found = int(_waitpid(tid, ctypes.addressof(status), options))
-        if found == tid and tracee.is_calling and ptrace.is_sigstop(status.value):
+        if found == tid and tracee.is_calling and ptrace.is_stop_of_process(status.value):
             # The whole process stops, and stays so; this thread only when it has come back.
             is_told = status.value >> 16 != PTRACE_EVENT_STOP
             _ptrace(PTRACE_CONT, tid, None, signal.SIGSTOP if is_told else None)
@@ -258,11 +262,12 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
             elif tracee.is_seized and tracee.registers is None and os.WIFSTOPPED(status.value):
                 is_event = status.value >> 16 == PTRACE_EVENT_STOP
                 number = 0 if is_event else os.WSTOPSIG(status.value)
-                given = midfork.finish(tid, number, tracee.options)
+                given = hold.bring_out(tid, number, tracee.options)
                 if given is None:
                     return 0
                 status.value = (given or PTRACE_EVENT_STOP << 8 | signal.SIGTRAP) << 8 | 0x7F
             return found
+        hold.expire()
         if tracee.is_calling and waited_s > LOCKED_S:
             hold.release_others(tid)
         if waited_s > limit_s or (_must_end.is_set() and tracee.is_calling):
@@ -279,9 +284,10 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
 
 def _give_back(tid: int, tracee: _Tracee) -> None:
     """Takes a thread out of a call that does not return, and lets it go with what it came with."""
+    hold.release_others(tid)
     _ptrace(PTRACE_INTERRUPT, tid, None, None)
     status = _next_stop(tid)
-    if status is not None and os.WIFSTOPPED(status) and _is_fault_pending(tid):
+    if status is not None and os.WIFSTOPPED(status) and ptrace.is_pending(tid, signal.SIGSEGV):
         # It has just returned to nowhere, as it should, and that would be reported next.
         _ptrace(PTRACE_CONT, tid, None, None)
         status = _next_stop(tid)
@@ -303,14 +309,6 @@ def _next_stop(tid: int) -> int | None:
     while (found := int(_waitpid(tid, ctypes.addressof(status), os.WNOHANG))) == 0:
         time.sleep(50 * LOOK_INTERVAL_S)
     return status.value if found == tid else None
-
-
-def _is_fault_pending(tid: int) -> bool:
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/status") as file:
-        for line in file:
-            if line.startswith("SigPnd:"):
-                return bool(int(line.split()[1], 16) & 1 << (signal.SIGSEGV - 1))
-    return False
 
 
 def _ptrace_on_tracer(request: int, tid: int, where: int | None, data: int | None) -> int:

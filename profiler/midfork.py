@@ -45,12 +45,12 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
         the signal that it stands before and must be given when it goes on: 0, but for a thread that
         gets one after another. None if it has not stopped.
     """
-    if number == 0 and not _is_in_fork(tid):
+    if number == 0 and not is_in_fork(tid):
         return 0
     given: int | None = number
     for _ in range(TRIES):
         given = _go_on(tid, given, options)
-        if given is None or not _is_in_fork(tid):
+        if given is None or not is_in_fork(tid):
             break
     return given
 
@@ -106,8 +106,9 @@ def _begins_fork(tid: int) -> bool:
     return result == -ENOSYS and _is_fork(call, flags)
 
 
-def _is_in_fork(tid: int) -> bool:
-    """A thread in another system call than fork's is not; one that has come out of it may be."""
+def is_in_fork(tid: int) -> bool:
+    """Is a thread that we trace, and that stands still, in fork? In another system call than fork's
+    it is not; one that has come out of it may be."""
     call, _, flags, sp, pc = _registers(tid)
     if _is_fork(call, flags):
         return True

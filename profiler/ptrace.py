@@ -1,11 +1,12 @@
 """ptrace(2) and waitpid(2), registers and signal masks by them, and stacks.
 
-All but ``waitpid`` and ``stack`` only from the thread that traces. Failures are in
+All but ``waitpid``, ``is_pending`` and ``stack`` only from the thread that traces. Failures are in
 ``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -71,11 +72,20 @@ def block(tid: int, mask: int) -> None:
     ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(signals), ctypes.addressof(signals))
 
 
-def is_sigstop(status: int) -> bool:
-    """Does it come of a SIGSTOP, to this thread or another of its process? "Group-stop"."""
+def is_stop_of_process(status: int) -> bool:
+    """Is it that of a thread which gets SIGSTOP, or whose process has got it? "Group-stop"."""
     return os.WIFSTOPPED(status) and (
         status >> 16 == PTRACE_EVENT_STOP or os.WSTOPSIG(status) == signal.SIGSTOP
     )
+
+
+def is_pending(tid: int, number: int) -> bool:
+    """Is a signal to this very thread waiting to be taken? proc(5), ``SigPnd``."""
+    with contextlib.suppress(OSError), open(f"/proc/{tid}/status") as file:
+        for line in file:
+            if line.startswith("SigPnd:"):
+                return bool(int(line.split()[1], 16) & 1 << (number - 1))
+    return False
 
 
 def stack(tid: int, sp: int, size_bytes: int) -> tuple[int, ...]:

@@ -14,27 +14,31 @@ Only on the thread that traces. <asm/unistd_64.h>, <sys/user.h>.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 from flametap import ptrace
 
-# Words of struct user_regs_struct, of which R8, RDX and R10 are the fifth, third and fourth
-# argument of a system call.
-R10, R8, RAX, RDX, ORIG_RAX = 7, 9, 10, 12, 15
+# Words of struct user_regs_struct: the result and number of a system call, its six arguments.
+RAX, ORIG_RAX = 10, 15
+ARGUMENTS = (14, 13, 12, 7, 9, 8)
 SEMOP, RT_SIGTIMEDWAIT, IO_GETEVENTS, SEMTIMEDOP = 65, 128, 208, 220
-EPOLL_WAIT, EPOLL_PWAIT, IO_PGETEVENTS, EPOLL_PWAIT2 = 232, 281, 333, 441
+EPOLL_WAIT, EPOLL_PWAIT, IO_PGETEVENTS, IO_URING_ENTER, EPOLL_PWAIT2 = 232, 281, 333, 426, 441
 EINTR, ERESTARTNOHAND = 4, 514  # the latter: <linux/errno.h>, known to the kernel alone
-# Number → where the timeout is; None if there is none.
+# Number → which argument is the timeout, and what of it must be 0 where there is none.
+EVERYTHING = (1 << 64) - 1
 TIMEOUTS = {
-    SEMOP: None,
-    RT_SIGTIMEDWAIT: RDX,
-    IO_GETEVENTS: R8,
-    SEMTIMEDOP: R10,
-    EPOLL_WAIT: R10,
-    EPOLL_PWAIT: R10,
-    IO_PGETEVENTS: R8,
-    EPOLL_PWAIT2: R10,
+    SEMOP: (0, 0),
+    RT_SIGTIMEDWAIT: (2, EVERYTHING),
+    IO_GETEVENTS: (4, EVERYTHING),
+    SEMTIMEDOP: (3, EVERYTHING),
+    IO_PGETEVENTS: (4, EVERYTHING),
+    IO_URING_ENTER: (3, 8),  # the flag IORING_ENTER_EXT_ARG; io_uring_enter(2)
+    EPOLL_PWAIT2: (3, EVERYTHING),
 }
-_IN_MILLISECONDS = (EPOLL_WAIT, EPOLL_PWAIT)  # an int, negative for ever; all others a pointer
+_IN_MILLISECONDS = (EPOLL_WAIT, EPOLL_PWAIT)  # the fourth, an int that is negative for ever
+# connect, sendto, recvfrom, sendmsg, recvmsg, recvmmsg, sendmmsg: where the socket has a timeout,
+# which is out of sight.
+_ON_SOCKETS = (42, 44, 45, 46, 47, 299, 307)
 
 
 def prepare(tid: int) -> bool:
@@ -49,18 +53,30 @@ def prepare(tid: int) -> bool:
     registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
     if registers is None or len(registers.raw) < ptrace.REGISTERS_BYTES:
         return False
-    words = list(struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw))
-    call = words[ORIG_RAX]
-    if words[RAX] != -EINTR or call not in TIMEOUTS or _has_timeout(call, words):
+    words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
+    call, arguments = words[ORIG_RAX], [words[place] for place in ARGUMENTS]
+    if words[RAX] != -EINTR or not _is_endless(call, arguments):
         return False
     struct.pack_into("<q", registers, RAX * 8, -ERESTARTNOHAND)
     return bool(ptrace.transfer(ptrace.PTRACE_SETREGSET, tid, ptrace.NT_PRSTATUS, registers))
 
 
-def _has_timeout(call: int, words: list[int]) -> bool:
-    place = TIMEOUTS[call]
-    if place is None:
+def may_end(pid: int, tid: int) -> bool:
+    """Is a thread in a wait that a stop would end all the same? proc(5), ``syscall``."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
+            call, *arguments = [int(field, 0) for field in file.read().split()]
+    except (OSError, ValueError):  # gone, or "running"
         return False
+    is_listed = call in TIMEOUTS or call in _IN_MILLISECONDS
+    return call in _ON_SOCKETS or (is_listed and not _is_endless(call, arguments))
+
+
+def _is_endless(call: int, arguments: Sequence[int]) -> bool:
+    """Of those waits that return EINTR after a stop."""
     if call in _IN_MILLISECONDS:
-        return not words[place] & 1 << 31  # the upper half of the register says nothing
-    return words[place] != 0
+        return bool(arguments[3] & 1 << 31)  # the upper half of the register says nothing
+    if call not in TIMEOUTS:
+        return False
+    place, bits = TIMEOUTS[call]
+    return not arguments[place] & bits

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#define MANY 10000
+#define MANY MAX_THREADS
 
 static struct agent agent;
 static struct ring_header ring;
@@ -66,24 +66,26 @@ static void print_gaps(void)
     printf("gaps %llu %llu %llu %llu\n", sum / 1000000, longest, below, above);
 }
 
-/* `idle` threads that have slept for long, and one that runs, at `rate_hz`, for 100 rounds: looks at the one that runs,
+/* `idle` threads that have slept for long, and one that runs, at `rate_hz` within a budget, for 100 rounds: looks at the one that runs,
  * looks at all others per second, the fewest and the most at one of them. */
-static void print_turns(const char *name, u64 idle, u64 rate_hz)
+static void print_turns(const char *name, u64 idle, u64 rate_hz, u64 budget_ppm)
 {
     static struct thread_slot slots[MANY];
     static u64 looks[MANY];
     u64 now_ns = 10 * IDLE_NS, round, i, sum = 0, fewest = ~0ULL, most = 0;
-    agent_reset(rate_hz, 0);
+    agent_reset(rate_hz, budget_ppm);
+    agent.slots = slots;
     for (i = 0; i <= idle; i++) {
-        slots[i].open.state = STATE_PARKED;
-        slots[i].ran_ns = i ? 0 : now_ns;
+        agent.slots[i].tid = 1;
+        agent.slots[i].open.state = STATE_PARKED;
+        agent.slots[i].ran_ns = i ? 0 : now_ns;
+        idle_note(&agent, &agent.slots[i], now_ns);
         looks[i] = 0;
     }
-    agent.idle_count = (u32)idle;
     for (round = 0; round < 100; round++) {
         idle_turns_begin(&agent);
         for (i = 0; i <= idle; i++)
-            looks[i] += !idle_turn_is_over(&agent, &slots[i], (u32)i, now_ns);
+            looks[i] += !idle_turn_is_over(&agent, (u32)i);
     }
     for (i = 1; i <= idle; i++) {
         sum += looks[i];
@@ -116,8 +118,9 @@ int main(void)
     agent_reset(1000, 0);
     printf("no_limit %llu\n", budget_ns(&agent));
     print_gaps();
-    print_turns("few_idle", 500, 100);
-    print_turns("many_idle", MANY - 1, 100);
-    print_turns("many_idle_at_a_high_rate", MANY - 1, 1000);
+    print_turns("few_idle", 500, 100, 0);
+    print_turns("many_idle", MANY - 1, 100, 0);
+    print_turns("many_idle_at_a_high_rate", MANY - 1, 1000, 0);
+    print_turns("many_idle_on_a_budget", 1000, 100, 10000);
     return 0;
 }

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+
 import pytest
 
 import receipt
 from books import Book, read_books
+from flametap import hold
 from recording import record
-from running import Start
+from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -52,13 +57,23 @@ def test_eintrs_of_its_own_signals_reach_it_and_no_others(start: Start, seconds:
     assert sum(book["lost"] for book in books.values()) <= max(3, LOST_SHARE * own), books
 
 
-@pytest.mark.parametrize(
-    "call", ["epoll_wait", "epoll_pwait", "epoll_pwait2", "semop", "sigwait", "signalled"]
-)
+@pytest.mark.parametrize("call", ["epoll_wait", "epoll_pwait", "epoll_pwait2", "semop", "sigwait"])
 def test_waits_without_an_end_go_on_where_the_agent_comes_and_leaves(
     start: Start, call: str
 ) -> None:
     target = start("endless", call)
     record(target.pid, 0.2)
-    own = int(call == "signalled")
-    assert target.finish() == [f"{call} returns=1 eintr={own}"]
+    assert target.finish() == [f"{call} returns=1 eintr=0"]
+
+
+def test_signal_of_its_own_ends_the_wait_of_a_held_thread(start: Start) -> None:
+    target = start("endless", "signalled")
+    waiting = Path(f"/proc/{target.pid}/syscall")
+    wait_until(lambda: waiting.read_text().startswith("232 "), "epoll_wait")
+    hold.stop(target.pid)
+    try:
+        assert hold.is_held(target.pid)
+        os.kill(target.pid, signal.SIGUSR1)
+    finally:
+        hold.let_go(target.pid)
+    assert target.finish() == ["signalled returns=1 eintr=1"]

@@ -96,7 +96,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "forkcode": (*LOW, "procfs", "ptrace"),
     "midfork": ("forkcode", "ptrace"),
     "hold": ("loader", "midfork", "ptrace", "rewait", "tracer"),
-    "injection": ("interpose", "quiet", "loader", "ptrace", "midfork", "hold", "rewait"),
+    "injection": ("interpose", "quiet", "loader", "ptrace", "hold", "rewait"),
     "connection": (),
     "handshake": (*LOW, "procfs"),
     "ends": (),

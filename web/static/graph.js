@@ -146,11 +146,12 @@ export class Graph {
     return this.view.hit(row, fraction);
   }
 
-  /** Where the first box of that name is drawn: its middle and width, in page coordinates. */
+  /** Where the first box of that name is drawn: its middle and width, in page coordinates; null
+   * if it is not, or nothing is drawn yet. */
   locate(name) {
     const at = this.view.functions.name.indexOf(name);
     const box = at < 0 ? -1 : this.view.boxes.function.indexOf(at);
-    const span = box < 0 ? null : this.painter.span(this.scene, box);
+    const span = box < 0 || !this.scene ? null : this.painter.span(this.scene, box);
     if (!span) return null;
     const area = this.scroller.getBoundingClientRect();
     const top = this.rows.top(this.view.boxes.row[box]) - this.scroller.scrollTop;
