@@ -1,9 +1,10 @@
-"""Is a thread inside the C library's fork? Told from its stack: somewhere above there is a return
-address into that function.
+"""Is a thread inside the C library's fork, or its malloc? Told from its stack: somewhere above
+there is a return address into that function.
 
 fork is far more than the system call: glibc runs the functions of pthread_atfork(3) before and
 after it, takes the locks of malloc and stdio, and gives them back. All that is code of the process
-itself, in which no system call shows where the thread is.
+itself, in which no system call shows where the thread is. malloc and its like hold the lock of an
+arena, which the next call of malloc waits for.
 
 Reads libc's symbols by itself: the target stands still meanwhile, and ``symbols`` would first load
 numpy (0.25 s). System V ABI, "Symbol Table"; proc(5).
@@ -18,12 +19,13 @@ import struct
 
 from flametap import procfs, ptrace
 
-NAME = b"fork"
+FORK = (b"fork",)
+ALLOCATION = (b"malloc", b"free", b"calloc", b"realloc", b"memalign", b"posix_memalign")
 # glibc before 2.34 calls itself libc-2.31.so.
 LIBC = re.compile(r"libc(\.so\.6|-2\.\d+\.so)")
 # How far up the stack: fork's own functions need little, those of pthread_atfork may need more. The
 # further up, the more of it is older than the call, and says nothing.
-STACK_BYTES = 4096
+STACK_BYTES = {FORK: 4096, ALLOCATION: 1024}
 
 _HEADER_BYTES = 64
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -33,37 +35,43 @@ _SHT_DYNSYM = 11
 _MAX_BYTES = 1 << 24
 
 
-def holds(tid: int, sp: int, pc: int) -> bool:
-    """True if a thread that stands still is in fork, or in a function that fork has called.
+Ranges = list[tuple[int, int]]
+
+
+def holds(tid: int, sp: int, pc: int, names: tuple[bytes, ...], ranges: Ranges) -> bool:
+    """True if a thread that stands still is in one of some functions, or in what they have called.
 
     Args:
         tid: the thread.
         sp, pc: its registers, runtime_addr.
+        names: ``FORK`` or ``ALLOCATION``.
+        ranges: where these are, see ``find``.
     """
-    with contextlib.suppress(OSError, struct.error):
-        words = ptrace.stack(tid, sp, STACK_BYTES)
-        return any(start <= word < end for start, end in _find(tid) for word in (pc, *words))
+    with contextlib.suppress(OSError):
+        words = (pc, *ptrace.stack(tid, sp, STACK_BYTES[names]))
+        return any(start <= word < end for start, end in ranges for word in words)
     return False
 
 
-def _find(pid: int) -> list[tuple[int, int]]:
-    """Start and end of fork in a process, runtime_addr."""
-    for mapping in procfs.read_mappings(pid):
-        if mapping.file_offset == 0 and LIBC.fullmatch(mapping.name):
-            descriptor = procfs.open_mapped_file(pid, mapping)
-            if descriptor is not None:
-                try:
-                    return [
-                        (mapping.start + start, mapping.start + start + size)
-                        for start, size in _functions(descriptor)
-                    ]
-                finally:
-                    os.close(descriptor)
+def find(pid: int, names: tuple[bytes, ...]) -> Ranges:
+    """Start and end of functions in a process, runtime_addr; none if they cannot be found."""
+    with contextlib.suppress(OSError, struct.error):
+        for mapping in procfs.read_mappings(pid):
+            if mapping.file_offset == 0 and LIBC.fullmatch(mapping.name):
+                descriptor = procfs.open_mapped_file(pid, mapping)
+                if descriptor is not None:
+                    try:
+                        return [
+                            (mapping.start + start, mapping.start + start + size)
+                            for start, size in _functions(descriptor, names)
+                        ]
+                    finally:
+                        os.close(descriptor)
     return []
 
 
-def _functions(descriptor: int) -> list[tuple[int, int]]:
-    """file_addr and size in bytes of each exported function of that name in an ELF file."""
+def _functions(descriptor: int, names: tuple[bytes, ...]) -> list[tuple[int, int]]:
+    """file_addr and size in bytes of each exported function of these names in an ELF file."""
     header = os.pread(descriptor, _HEADER_BYTES, 0)
     (offset,) = struct.unpack_from("<Q", header, 40)  # e_shoff
     entry_bytes, count = struct.unpack_from("<HH", header, 58)  # e_shentsize, e_shnum
@@ -73,11 +81,12 @@ def _functions(descriptor: int) -> list[tuple[int, int]]:
         if section[1] == _SHT_DYNSYM:
             symbols, strings = _data(descriptor, section), _data(descriptor, sections[section[6]])
             # A name may be the end of a longer one.
-            names = {match.start() for match in re.finditer(NAME + b"\0", strings)}
+            ends = re.finditer(b"(?=(" + b"|".join(names) + b")\0)", strings)
+            places = {match.start() for match in ends}
             return [
                 (value, size)
                 for name, _, _, _, value, size in _SYMBOL.iter_unpack(symbols)
-                if name in names and size
+                if name in places and size
             ]
     return []
 

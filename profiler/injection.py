@@ -57,8 +57,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from flametap import hold, interpose, ptrace, quiet, rewait
-from flametap.loader import LOCKED_S, Loader, tasks
+from flametap import execs, hold, interpose, ptrace, quiet, rewait
+from flametap.loader import LOCKED_S, SYS_FUTEX, Loader, system_call, tasks
 from flametap.ptrace import (
     NT_PRSTATUS,
     NT_X86_XSTATE,
@@ -95,6 +95,8 @@ FRIDA_MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in UNBLOCKED)
 
 # How long a function may run in the target; it is mostly a few milliseconds.
 CALL_LIMIT_S = 15.0
+# … and how long it may wait for a lock, which may be one that the thread itself holds.
+CALL_LOCKED_S = 1.0
 # How long a thread may take to stop when told to: for ever in uninterruptible sleep, or frozen.
 STOP_LIMIT_S = 5.0
 # Between two looks. It adds to the time that the target's main thread stands still.
@@ -121,8 +123,6 @@ _tracees: dict[int, _Tracee] = {}
 # (pid, runtime_addr of code of Frida's that the main thread has run) → what it started
 _loaders: dict[tuple[int, int], Loader] = {}
 _unmapped: set[tuple[int, int]] = set()  # of these by us
-# pid → its auxiliary vector when the attach began: an exec lays out memory anew and changes it.
-_images: dict[int, bytes] = {}
 _must_end = threading.Event()
 
 
@@ -199,7 +199,7 @@ def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
     start, size_bytes = int(registers[RDI]), int(registers[RSI])
     loader = _loaders.get((tid, start))
     return is_own or not (
-        is_replaced(tid)
+        execs.is_replaced(tid)
         or (tid, start) in _unmapped
         or (loader is not None and bool(loader.threads_inside(size_bytes)))
     )
@@ -241,7 +241,7 @@ def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
 def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int) -> int:
     """waitpid(2) for a thread that is going to stop."""
     limit_s = CALL_LIMIT_S if tracee.is_calling else STOP_LIMIT_S
-    waited_s = 0.0
+    waited_s = locked_s = 0.0
     while True:
         ctypes.set_errno(0)
         found = int(_waitpid(tid, ctypes.addressof(status), options))
@@ -270,7 +270,8 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
         hold.expire()
         if tracee.is_calling and waited_s > LOCKED_S:
             hold.release_others(tid)
-        if waited_s > limit_s or (_must_end.is_set() and tracee.is_calling):
+        is_over = waited_s > limit_s or locked_s > CALL_LOCKED_S
+        if is_over or (_must_end.is_set() and tracee.is_calling):
             if not tracee.is_calling:
                 return 0
             _give_back(tid, tracee)
@@ -280,6 +281,8 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
         interval_s = LOOK_INTERVAL_S if waited_s < 0.5 else 50 * LOOK_INTERVAL_S
         time.sleep(interval_s)
         waited_s += interval_s
+        is_locked = tracee.is_calling and system_call(tid, tid) == SYS_FUTEX
+        locked_s = locked_s + interval_s if is_locked else 0.0
 
 
 def _give_back(tid: int, tracee: _Tracee) -> None:
@@ -348,30 +351,12 @@ def guard(library: str) -> bool:
     )
 
 
-def expect(pid: int) -> None:
-    """Notes which program a process runs now: functions are called in no other one."""
-    _images[pid] = _image(pid)
-
-
-def is_replaced(pid: int) -> bool:
-    """Whether a process has ended or become another program since ``expect``, by exec."""
-    return pid in _images and _images[pid] != _image(pid)
-
-
-def _image(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/auxv", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
 def unmap_loader(pid: int) -> None:
     """Has a process unmap what Frida's loader ran in, where that is still there and no thread is
     in it any more. Frida may not do so afterwards: something else may be there.
     """
     for loader in _loaders_of(pid):
-        if not is_replaced(pid) and loader.born and loader.unmap():
+        if not execs.is_replaced(pid) and loader.born and loader.unmap():
             _unmapped.add((pid, loader.start))
 
 

@@ -1,10 +1,12 @@
-"""Has a thread that was stopped in the middle of fork finish it first.
+"""Has a thread that was stopped in the middle of fork, or of malloc, finish it first.
 
 A fork that is interrupted begins anew when the thread goes on (it never returns EINTR), or ends
 first: a program that forks a lot is mostly stopped in one, in the system call or in what glibc does
 around it (``forkcode``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
 that need them wait for a thread that stands still; and it must not go on with that fork while
-others hold locks. Only on the thread that traces. ptrace(2), fork(2), <asm/unistd_64.h>.
+others hold locks. In malloc it holds the lock of its arena, and a function that we have it run
+then would wait for itself (node 20, one attach in a hundred, for as long as that was allowed). Only
+on the thread that traces. ptrace(2), fork(2), <asm/unistd_64.h>.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from flametap import forkcode, ptrace
 
 RAX, RDI, ORIG_RAX, RIP, RSP = 10, 14, 15, 16, 19  # words of struct user_regs_struct
 CLONE, FORK, FUTEX = 56, 57, 202
+# What malloc calls while it holds its lock: mmap, mprotect, munmap, brk, mremap, madvise.
+MEMORY = (9, 10, 11, 12, 25, 28)
 CLONE_VM = 0x100  # threads and vfork: <linux/sched.h>
 ENOSYS = 38  # what rax holds when a system call begins
 SYSCALL_STOP = 0x85  # SIGTRAP with the bit of PTRACE_O_TRACESYSGOOD
@@ -31,10 +35,14 @@ RUN_LIMIT_S = 0.005
 # How often that is asked. The stack may say so for ever, by a word that nobody has overwritten.
 TRIES = 20
 LOOK_INTERVAL_S = 0.0001
+# Out of malloc a thread is soon, but the next system call may be one of malloc's again: it runs for
+# a moment, so often at most.
+MALLOC_RUN_S = 0.0002
+MALLOC_TRIES = 200
 
 
 def finish(tid: int, number: int, options: int = 0) -> int | None:
-    """Brings a thread that we trace, and have interrupted, to a stop outside of fork.
+    """Brings a thread that we trace, and have interrupted, to a stop outside of fork and malloc.
 
     Args:
         tid: the thread; it has stopped.
@@ -45,13 +53,21 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
         the signal that it stands before and must be given when it goes on: 0, but for a thread that
         gets one after another. None if it has not stopped.
     """
-    if number == 0 and not is_in_fork(tid):
-        return 0
     given: int | None = number
-    for _ in range(TRIES):
-        given = _go_on(tid, given, options)
-        if given is None or not is_in_fork(tid):
+    forks = forkcode.find(tid, forkcode.FORK)
+    for count in range(TRIES):
+        if (count or not number) and not _is_in_fork(tid, forks):
             break
+        given = _go_on(tid, given, options)
+        if given is None:
+            return None
+    allocations = forkcode.find(tid, forkcode.ALLOCATION)
+    for _ in range(MALLOC_TRIES):
+        if not _is_allocating(tid, allocations):
+            break
+        given = _run_on(tid, given)
+        if given is None:
+            return None
     return given
 
 
@@ -86,6 +102,16 @@ def _go_on(tid: int, number: int | None, options: int) -> int | None:
     return stop
 
 
+def _run_on(tid: int, number: int | None) -> int | None:
+    """Lets it run for a moment; see ``finish``."""
+    ptrace.ptrace(ptrace.PTRACE_CONT, tid, None, number)
+    stop = _next_stop(tid, MALLOC_RUN_S)
+    if stop is None:
+        ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+        stop = _next_stop(tid, FORK_LIMIT_S)
+    return stop
+
+
 def _registers(tid: int) -> tuple[int, int, int, int, int]:
     """Number, result and first argument of the system call that a thread begins or comes back from
     (-1, 0 and 0 if there is none); its sp and pc."""
@@ -109,10 +135,21 @@ def _begins_fork(tid: int) -> bool:
 def is_in_fork(tid: int) -> bool:
     """Is a thread that we trace, and that stands still, in fork? In another system call than fork's
     it is not; one that has come out of it may be."""
+    return _is_in_fork(tid, forkcode.find(tid, forkcode.FORK))
+
+
+def _is_in_fork(tid: int, forks: forkcode.Ranges) -> bool:
     call, _, flags, sp, pc = _registers(tid)
     if _is_fork(call, flags):
         return True
-    return (call < 0 or call == FUTEX) and forkcode.holds(tid, sp, pc)
+    return (call < 0 or call == FUTEX) and forkcode.holds(tid, sp, pc, forkcode.FORK, forks)
+
+
+def _is_allocating(tid: int, allocations: forkcode.Ranges) -> bool:
+    call, _, _, sp, pc = _registers(tid)
+    if call >= 0 and call not in MEMORY:
+        return False
+    return forkcode.holds(tid, sp, pc, forkcode.ALLOCATION, allocations)
 
 
 def _next_stop(tid: int, limit_s: float) -> int | None:

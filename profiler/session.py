@@ -18,7 +18,7 @@ from typing import Any
 
 import frida
 
-from flametap import agent, caretaker, connection, hold, injection, unpacking
+from flametap import agent, caretaker, connection, execs, hold, injection, unpacking
 from flametap.ends import END_REASONS
 from flametap.errors import (
     AttachFailedError,
@@ -138,7 +138,7 @@ class Session:
         injection.guard(frida._frida.__file__)
         unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
-        injection.expect(self.pid)
+        execs.expect(self.pid)
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
             hold.ask(self.pid)
@@ -156,7 +156,7 @@ class Session:
                     raise
                 may_repeat = isinstance(error, LOST_MESSAGE) and self._presence.has_left()
                 is_over = is_last or self._is_given_up.is_set()
-                if is_over or not may_repeat or injection.is_replaced(self.pid):
+                if is_over or not may_repeat or execs.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
             self.end_reason = ""

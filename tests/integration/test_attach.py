@@ -149,6 +149,18 @@ def test_main_thread_that_holds_a_lock_is_let_go(start: Start) -> None:
     assert target.finish() == []
 
 
+def test_main_thread_amid_malloc_is_brought_out_of_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = start("arena")
+    given_back: list[int] = []
+    monkeypatch.setattr(injection, "_give_back", lambda tid, _: given_back.append(tid))
+    for _ in range(5):
+        record(target.pid, 0.1)
+    assert given_back == []
+    assert target.finish()[0].startswith("rounds ")
+
+
 def test_memory_that_frida_has_given_up_is_unmapped(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
