@@ -27,6 +27,8 @@ def nginx(run: Run) -> None:
     wait_until(lambda: not master.alive or children.read_text().split(), "nginx's worker", READY_S)
     assert master.alive, master.errors
     worker = int(children.read_text().split()[0])
+    waits = Path(f"/proc/{worker}/syscall")
+    wait_until(lambda: waits.read_text().startswith("232 "), "the worker in epoll_wait", READY_S)
     with run.unharmed(master.pid), run.unharmed(worker), under_wrk(run, port):
         both = [run.begin(pid) for pid in (worker, master.pid)]
         for recording in both:
