@@ -5,7 +5,7 @@ first: a program that forks a lot is mostly stopped in one, in the system call o
 around it (``forkcode``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
 that need them wait for a thread that stands still; and it must not go on with that fork while
 others hold locks. In malloc it holds the lock of its arena, and a function that we have it run
-then would wait for itself (node 20, one attach in a hundred, for as long as that was allowed). Only
+then would wait for itself (seen with node 20, for as long as that was allowed). Only
 on the thread that traces. ptrace(2), fork(2), <asm/unistd_64.h>.
 """
 
