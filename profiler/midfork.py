@@ -12,9 +12,11 @@ on the thread that traces. ptrace(2), fork(2), <asm/unistd_64.h>.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 import time
+from collections.abc import Callable
 
 from flametap import forkcode, ptrace
 
@@ -40,6 +42,9 @@ LOOK_INTERVAL_S = 0.0001
 MALLOC_RUN_S = 0.0002
 MALLOC_TRIES = 200
 
+# Names of functions → where they are in the process that is looked at.
+_Find = Callable[[tuple[bytes, ...]], forkcode.Ranges]
+
 
 def finish(tid: int, number: int, options: int = 0) -> int | None:
     """Brings a thread that we trace, and have interrupted, to a stop outside of fork and malloc.
@@ -54,16 +59,16 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
         gets one after another. None if it has not stopped.
     """
     given: int | None = number
-    forks = forkcode.find(tid, forkcode.FORK)
+    # libc's symbols are read once, and only for a thread that is in no system call.
+    find = functools.cache(functools.partial(forkcode.find, tid))
     for count in range(TRIES):
-        if (count or not number) and not _is_in_fork(tid, forks):
+        if (count or not number) and not _is_in_fork(tid, find):
             break
         given = _go_on(tid, given, options)
         if given is None:
             return None
-    allocations = forkcode.find(tid, forkcode.ALLOCATION)
     for _ in range(MALLOC_TRIES):
-        if not _is_allocating(tid, allocations):
+        if not _is_allocating(tid, find):
             break
         given = _run_on(tid, given)
         if given is None:
@@ -135,21 +140,23 @@ def _begins_fork(tid: int) -> bool:
 def is_in_fork(tid: int) -> bool:
     """Is a thread that we trace, and that stands still, in fork? In another system call than fork's
     it is not; one that has come out of it may be."""
-    return _is_in_fork(tid, forkcode.find(tid, forkcode.FORK))
+    return _is_in_fork(tid, functools.partial(forkcode.find, tid))
 
 
-def _is_in_fork(tid: int, forks: forkcode.Ranges) -> bool:
+def _is_in_fork(tid: int, find: _Find) -> bool:
     call, _, flags, sp, pc = _registers(tid)
     if _is_fork(call, flags):
         return True
-    return (call < 0 or call == FUTEX) and forkcode.holds(tid, sp, pc, forkcode.FORK, forks)
+    return (call < 0 or call == FUTEX) and forkcode.holds(
+        tid, sp, pc, forkcode.FORK, find(forkcode.FORK)
+    )
 
 
-def _is_allocating(tid: int, allocations: forkcode.Ranges) -> bool:
+def _is_allocating(tid: int, find: _Find) -> bool:
     call, _, _, sp, pc = _registers(tid)
     if call >= 0 and call not in MEMORY:
         return False
-    return forkcode.holds(tid, sp, pc, forkcode.ALLOCATION, allocations)
+    return forkcode.holds(tid, sp, pc, forkcode.ALLOCATION, find(forkcode.ALLOCATION))
 
 
 def _next_stop(tid: int, limit_s: float) -> int | None:
