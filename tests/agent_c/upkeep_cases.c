@@ -66,8 +66,8 @@ static void print_gaps(void)
     printf("gaps %llu %llu %llu %llu\n", sum / 1000000, longest, below, above);
 }
 
-/* `idle` threads that have slept for long, and one that runs, at `rate_hz` within a budget, for 100 rounds: looks at the one that runs,
- * looks at all others per second, the fewest and the most at one of them. */
+/* `idle` threads that have slept for long, and one that runs, at `rate_hz` within a budget, for 100 rounds: looks at the
+ * one that runs, looks at all others per second, the fewest and the most at one of them. */
 static void print_turns(const char *name, u64 idle, u64 rate_hz, u64 budget_ppm)
 {
     static struct thread_slot slots[MANY];
