@@ -3,10 +3,11 @@
  * those that do run. Sampler thread only.
  *
  * A look is two system calls, some 2 us in cold memory; to leave one out must cost next to nothing, so who is idle
- * stands in bytes of its own. All idle threads together get a quarter of the budget for them, LOOKS_PER_S without one.
- * Where that is enough they are looked at in each round, as all others are; beyond, one that begins to run is noticed up to (idle threads / looks per second) later, and from then on looked at in each
- * round. Its CPU time is the kernel's in any case. What it did in that first moment is counted for what it does when it
- * is noticed, as it is for any thread between two looks.
+ * stands in bytes of its own. All idle threads together get a quarter of the budget for them, LOOKS_PER_S without
+ * one. Where that is enough they are looked at in each round, as all others are; beyond, one that begins to run is
+ * noticed up to (idle threads / looks per second) later, and from then on looked at in each round. Its CPU time is
+ * the kernel's in any case. What it did in that first moment is counted for what it does when it is noticed, as it
+ * is for any thread between two looks.
  */
 
 #define IDLE_NS 1000000000ULL
