@@ -15,19 +15,19 @@ import threading
 import time
 
 from flametap import rewait
+from flametap.ptrace import (
+    PTRACE_DETACH,
+    PTRACE_EVENT_STOP,
+    PTRACE_INTERRUPT,
+    PTRACE_SECCOMP_GET_FILTER,
+    PTRACE_SEIZE,
+    WALL,
+    ptrace,
+)
 from flametap.seccomp import INSTRUCTION
 
-PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
-PTRACE_SECCOMP_GET_FILTER = 0x420C
-# <linux/wait.h>: threads, too, not only children that signal their end.
-WALL = 0x40000000
-PTRACE_EVENT_STOP = 128
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.0002
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.restype = ctypes.c_long
-_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 
 
 def read_filters(tid: int, count: int) -> list[bytes] | None:
@@ -49,25 +49,25 @@ def read_filters(tid: int, count: int) -> list[bytes] | None:
 
 
 def _read_filters(tid: int, count: int) -> list[bytes] | None:
-    if _libc.ptrace(PTRACE_SEIZE, tid, None, None) != 0:
+    if ptrace(PTRACE_SEIZE, tid, None, None) != 0:
         return None
-    _libc.ptrace(PTRACE_INTERRUPT, tid, None, None)
+    ptrace(PTRACE_INTERRUPT, tid, None, None)
     own_signal = _wait_for_stop(tid)
     if own_signal is None:
         return None
     rewait.prepare(tid)
     programs = [_read_filter(tid, index) for index in range(count)]
-    _libc.ptrace(PTRACE_DETACH, tid, None, own_signal)
+    ptrace(PTRACE_DETACH, tid, None, own_signal)
     return programs if all(programs) else None
 
 
 def _read_filter(tid: int, index: int) -> bytes:
     """Empty when the kernel does not show it."""
-    instructions = int(_libc.ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, None))
+    instructions = int(ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, None))
     if instructions <= 0:
         return b""
     program = ctypes.create_string_buffer(instructions * INSTRUCTION.size)
-    _libc.ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, ctypes.addressof(program))
+    ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, ctypes.addressof(program))
     return program.raw
 
 

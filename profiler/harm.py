@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from flametap.presence import LOADER_BYTES
+from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
 from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt, file_page
 
 # Libraries that Frida's agent needs and the dynamic loader keeps once it has loaded them: libm,
@@ -24,12 +24,14 @@ PINNED = ("libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "gconv-mod
 # glibc installs its own handlers for these two when a process starts its first thread, or cancels
 # one. The first thread of a single-threaded target is Frida's.
 GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
-# Frida may leave an anonymous rwx mapping of this size per attach: what its bootstrapper ran in …
-BOOTSTRAP_BYTES = 28 * 1024
-# … and one of LOADER_BYTES, which the profiler's side has the target unmap at the end of a detach,
-# and cannot when it was killed or the target stood still.
+# Frida may leave an anonymous rwx mapping of BOOTSTRAP_BYTES per attach, and one of LOADER_BYTES,
+# which the profiler's side has the target unmap at the end of a detach, and cannot when it was
+# killed or the target stood still.
 # What Frida calls its threads. The loader's has the name of the main thread.
 INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner", "flametap")
+# What glibc and Go block for a moment while they start a thread: all but SIGKILL and SIGSTOP, with
+# the two of glibc's own. A look that met that tells nothing of the time before.
+STARTING = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
 # Signals that the agent may use: agent/main.c.
 OUR_SIGNALS = (signal.SIGURG, signal.SIGWINCH)
 
@@ -100,7 +102,8 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
                 difference = Difference(Blame.RESIDUE, "handlers for signals 32 and 33", why)
                 found.setdefault(difference, []).append(tid)
             if changed:
-                blame = Blame.OURS if changed & ours else Blame.TARGET
+                is_theirs = not changed & ours or (name == "SigBlk" and was == STARTING)
+                blame = Blame.TARGET if is_theirs else Blame.OURS
                 what = f"{name} was {was:016x}, is {now:016x}"
                 found.setdefault(Difference(blame, what), []).append(tid)
     for difference, tids in found.items():

@@ -25,8 +25,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flametap import midfork, ptrace, rewait
-from flametap.loader import system_call, tasks
+from flametap import midfork, procfs, ptrace, rewait
+from flametap.tasks import system_call, tasks
 from flametap.tracer import Tracer
 
 # How long the threads are kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
@@ -38,7 +38,7 @@ STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.02
 STOP_LOOK_INTERVAL_S = 0.0005
 # How long threads other than the main one are watched for children.
-WATCH_S = 0.02
+WATCH_S = 0.05
 WATCH_INTERVAL_S = 0.001
 FORKS = frozenset((56, 57, 435))  # clone, fork, clone3; <asm/unistd_64.h>
 
@@ -67,13 +67,22 @@ def keeps(tid: int, number: int) -> bool:
     if tid not in _asked:
         return False
     _asked.discard(tid)
-    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number)
+    keep(tid, number)
     return True
+
+
+def keep(tid: int, number: int) -> None:
+    """Keeps a main thread that we trace, and that stands still, to let it go with a signal, or 0.
+
+    Only on the thread that traces.
+    """
+    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number)
 
 
 def stop(pid: int) -> None:
     """Stops the threads that fork and keeps them. Nothing happens where that cannot be had."""
-    tracer.run(lambda: _stop(pid, [pid, *_others(pid)]))
+    with contextlib.suppress(OSError):
+        tracer.run(lambda: _stop(pid, [pid, *_others(pid)]))
 
 
 def stop_others(pid: int) -> None:
@@ -154,12 +163,12 @@ def _others(pid: int) -> set[int]:
         if time.monotonic() > end_s or not (found or _had_children(pid)):
             break
         time.sleep(WATCH_INTERVAL_S)
-    return {tid for tid in found if not rewait.may_end(pid, tid)}
+    return {tid for tid in found if not rewait.may_end(system_call(pid, tid))}
 
 
 def _makes_children(pid: int, tid: int) -> bool:
     """proc(5), ``children``; where that file is missing, only while it forks."""
-    if system_call(pid, tid) in FORKS:
+    if system_call(pid, tid).number in FORKS:
         return True
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{tid}/children") as file:
         return bool(file.read())
@@ -168,8 +177,8 @@ def _makes_children(pid: int, tid: int) -> bool:
 
 def _had_children(pid: int) -> bool:
     """True if it has waited for some that had page faults, as all have. proc(5), ``cminflt``."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[8] != "0"
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[8] != b"0"
     return False
 
 
@@ -203,8 +212,7 @@ def _has_stopped(tid: int) -> bool:
     found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
     if found != tid or not os.WIFSTOPPED(status.value):
         return bool(found)
-    if status.value >> 16 != ptrace.PTRACE_EVENT_STOP:
-        _kept[tid].number = os.WSTOPSIG(status.value)
+    _kept[tid].number = ptrace.signal_of(status.value) or _kept[tid].number
     rewait.prepare(tid)
     return True
 
@@ -212,15 +220,15 @@ def _has_stopped(tid: int) -> bool:
 def _has_ended(tid: int) -> bool:
     """Whether there is nothing to let go; a thread that has only just stopped is not that."""
     _has_stopped(tid)
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/status") as file:
-        return f"\nTracerPid:\t{threading.get_native_id()}\n" not in file.read()
+    with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
+        return b"\nTracerPid:\t%d\n" % threading.get_native_id() not in file.read()
     return True
 
 
 def _is_dead(tid: int) -> bool:
     """A dead one is seen by its parent only when we have let go of it."""
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] in "ZX"
+    with contextlib.suppress(OSError):
+        return procfs.read_task_state(tid, tid) in "ZX"
     return True
 
 

@@ -2,7 +2,7 @@
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
-of its library, in which ``guard`` puts functions of ours. They repair seven things:
+of its library, in which ``guard`` puts functions of ours. They repair this:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
 those functions use. A thread that was computing with them goes on with other numbers. Of ten
@@ -40,8 +40,10 @@ nobody wants it any more; ``unmap_loader`` is for the memory that Frida has give
 **Another program.** When the target becomes another program (exec) in the middle of the attach,
 Frida would clean up in it by functions at the addresses of the one before. It may not.
 
-All of this runs on one thread (``tracer``), which can keep the main thread longer than Frida knows
-(``hold``); ``ctypes`` takes the GIL, which the caller of an attach has released.
+**The stack and the code of others.** See ``shownstack`` and ``codeswap``.
+
+All of this runs on one thread (``guard``, ``tracer``), which can keep the main thread longer than
+Frida knows (``hold``).
 ptrace(2), <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 """
 
@@ -50,48 +52,33 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import functools
+import math
 import os
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
 
-from flametap import execs, hold, interpose, ptrace, quiet, rewait
-from flametap.loader import LOCKED_S, SYS_FUTEX, Loader, system_call, tasks
+from flametap import execs, hold, ptrace, quiet
+from flametap.loader import LOCKED_S, SYS_FUTEX, Loader
 from flametap.ptrace import (
-    NT_PRSTATUS,
-    NT_X86_XSTATE,
     PTRACE_ATTACH,
     PTRACE_CONT,
     PTRACE_DETACH,
     PTRACE_EVENT_STOP,
-    PTRACE_GETREGS,
-    PTRACE_GETREGSET,
     PTRACE_INTERRUPT,
+    PTRACE_PEEKDATA,
+    PTRACE_POKEDATA,
     PTRACE_SEIZE,
-    PTRACE_SETREGS,
-    PTRACE_SETREGSET,
-    REGISTERS_BYTES,
-    XSTATE_BYTES_MAX,
+    RDI,
+    RIP,
+    RSI,
 )
+from flametap.tasks import system_call, tasks
+from flametap.tracee import GET_REGISTERS, SET_REGISTERS, Tracee, Words, registers_at
 
 _ptrace, _waitpid = ptrace.ptrace, ptrace.waitpid
 
-# Words of struct user_regs_struct that are looked at.
-RSI, RDI, RIP = 13, 14, 16
-# Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
-UNBLOCKED = (
-    signal.SIGILL,
-    signal.SIGTRAP,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGSEGV,
-    signal.SIGSYS,
-    32,
-    33,
-)
-FRIDA_MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in UNBLOCKED)
+READ_OR_WRITE = (*GET_REGISTERS, PTRACE_PEEKDATA, PTRACE_POKEDATA)
 
 # How long a function may run in the target; it is mostly a few milliseconds.
 CALL_LIMIT_S = 15.0
@@ -103,70 +90,57 @@ STOP_LIMIT_S = 5.0
 LOOK_INTERVAL_S = 0.0002
 
 
-@dataclass
-class _Tracee:
-    """A thread while Frida traces it."""
-
-    is_seized: bool = True  # or attached to, with a signal
-    options: int = 0
-    registers: ptrace.Bytes | None = None  # as it came: general …
-    vector_registers: ptrace.Bytes | None = None  # … and all others
-    mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
-    called: int = 0  # runtime_addr of the function that it is to call
-    is_calling: bool = False
-    loader: Loader | None = None  # what the last call has started
-    is_released: bool = False  # by us: Frida believes that it has it
-    tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
-
-
-_tracees: dict[int, _Tracee] = {}
+_tracees: dict[int, Tracee] = {}
 # (pid, runtime_addr of code of Frida's that the main thread has run) → what it started
 _loaders: dict[tuple[int, int], Loader] = {}
 _unmapped: set[tuple[int, int]] = set()  # of these by us
 _must_end = threading.Event()
 
 
-def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None) -> int:
+def ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None) -> int:
+    """ptrace(2) as Frida calls it; ``data`` is an address, or a number."""
     tracee = _tracees.get(tid)
     if request in (PTRACE_ATTACH, PTRACE_SEIZE):
+        if any(main.leaves_others_alone() for main in _beside(tid)):
+            return _refuse()  # nothing that it executes is overwritten: see ``codeswap``
         hold.release(tid)
         quiet.silence()
         for loader in _loaders_of(tid):
             loader.wait_until_left()
         hold.stop_others(tid)
-        _tracees[tid] = _Tracee(request == PTRACE_SEIZE, data or 0)
+        _tracees[tid] = Tracee(tid, request == PTRACE_SEIZE, data or 0)
     elif tracee is None:
         pass
-    elif tracee.is_released:
+    elif tracee.is_released or (tracee.is_over and request not in READ_OR_WRITE):
         if request == PTRACE_DETACH:
             _tracees.pop(tid, None)
-            return 0
-        ctypes.set_errno(errno.ESRCH)
-        return -1
-    elif request in (PTRACE_GETREGS, PTRACE_GETREGSET) and tracee.registers is None:
-        rewait.prepare(tid)
-        tracee.registers = ptrace.saved(tid, NT_PRSTATUS, REGISTERS_BYTES)
-        tracee.vector_registers = ptrace.saved(tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
-        tracee.mask = ptrace.blocked(tid)
-        if tracee.mask is not None:
-            ptrace.block(tid, tracee.mask | FRIDA_MASK)
-    elif request in (PTRACE_SETREGS, PTRACE_SETREGSET) and data:
-        if not _prepare_call(tid, tracee, request, data):
-            ctypes.set_errno(errno.ESRCH)  # the one error that Frida takes as it is
-            return -1
+            return hold.release(tid)
+        return _refuse()
+    elif request in GET_REGISTERS and tracee.registers is None:
+        tracee.save()
+    elif request in SET_REGISTERS and data:
+        registers = registers_at(request, where, data)
+        if registers is not None and bytes(registers) == tracee.shown:
+            return _end_call(tracee)
+        if registers is not None and not _prepare_call(tracee, registers):
+            return _refuse()
     elif request == PTRACE_CONT and tracee.called:
         tracee.tasks_before = tasks(tid)
-        tracee.is_calling = True
+        tracee.is_calling = tracee.has_called = True
     elif request == PTRACE_DETACH:
-        _restore(tid, tracee)
+        tracee.restore()
         if hold.keeps(tid, data or 0):
             _tracees.pop(tid, None)
             return 0
+    if tracee is not None and request in (PTRACE_PEEKDATA, PTRACE_POKEDATA):
+        where = tracee.place(request, where or 0)
+        if where is None:
+            ctypes.set_errno(0)
+            return 0
     ctypes.set_errno(0)
     result = int(_ptrace(request, tid, where, data))
-    if result == 0 and tracee is not None and request in (PTRACE_SETREGS, PTRACE_SETREGSET):
-        _wait_for_loader(tid, tracee)
-        ctypes.set_errno(0)
+    if result == 0 and tracee is not None and request in GET_REGISTERS:
+        tracee.show(request, where, data or 0)
     if result == 0 and request == PTRACE_DETACH:
         failure = ctypes.get_errno()
         _tracees.pop(tid, None)
@@ -174,42 +148,49 @@ def _ptrace_for_frida(request: int, tid: int, where: int | None, data: int | Non
     return result
 
 
-def _restore(tid: int, tracee: _Tracee) -> None:
-    """Gives back what Frida does not, right before the thread is let go."""
-    if tracee.vector_registers is not None:
-        ptrace.transfer(PTRACE_SETREGSET, tid, NT_X86_XSTATE, tracee.vector_registers)
-    if tracee.mask is not None:
-        ptrace.block(tid, tracee.mask)
+def _beside(tid: int) -> list[Tracee]:
+    """The main thread of its process, if Frida has that, and it is another one."""
+    return [main for pid, main in _tracees.items() if pid != tid and tid in tasks(pid)]
 
 
-def _prepare_call(tid: int, tracee: _Tracee, request: int, data: int) -> bool:
-    """Looks at registers that Frida is about to set; False if it must not.
+def _refuse() -> int:
+    ctypes.set_errno(errno.ESRCH)  # the one error that Frida takes as it is
+    return -1
 
-    They are those that the thread came with, or those of a function to be called, with its first
-    argument. Whoever passes the address of code that has run here wants to unmap that.
+
+def _end_call(tracee: Tracee) -> int:
+    """Gives a thread the registers that it came with, and waits for what the call has started."""
+    tracee.called = 0
+    if not tracee.set_own():
+        return _refuse()
+    _wait_for_loader(tracee)
+    ctypes.set_errno(0)
+    return 0
+
+
+def _prepare_call(tracee: Tracee, registers: Words) -> bool:
+    """Looks at registers that Frida is about to set, and makes them real; False if it must not.
+
+    They are those of a function to be called, with its first argument. Whoever passes the address
+    of code that has run here wants to unmap that.
     """
-    if request == PTRACE_SETREGSET:
-        vector = ptrace.Vector.from_address(data)
-        if vector.size_bytes < REGISTERS_BYTES or not vector.base:
-            return True
-        data = vector.base
-    registers = (ctypes.c_uint64 * (REGISTERS_BYTES // 8)).from_address(data)
-    is_own = tracee.registers is not None and bytes(registers) == tracee.registers.raw
-    tracee.called = 0 if is_own else int(registers[RIP])
+    tid = tracee.tid
+    tracee.make_real(registers)
+    tracee.called = int(registers[RIP])
     start, size_bytes = int(registers[RDI]), int(registers[RSI])
     loader = _loaders.get((tid, start))
-    return is_own or not (
+    return not (
         execs.is_replaced(tid)
         or (tid, start) in _unmapped
         or (loader is not None and bool(loader.threads_inside(size_bytes)))
     )
 
 
-def _wait_for_loader(tid: int, tracee: _Tracee) -> None:
+def _wait_for_loader(tracee: Tracee) -> None:
     def let_go() -> None:
-        _restore(tid, tracee)
-        tracee.is_released = not _ptrace(PTRACE_DETACH, tid, None, None)
-        hold.release_others(tid)
+        tracee.restore()
+        tracee.is_released = not _ptrace(PTRACE_DETACH, tracee.tid, None, None)
+        hold.release_others(tracee.tid)
 
     def must_end() -> bool:
         hold.expire()
@@ -220,9 +201,13 @@ def _wait_for_loader(tid: int, tracee: _Tracee) -> None:
         tracee.loader = None
 
 
-def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
+def waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
+    """waitpid(2) as Frida calls it; ``status`` is an address."""
     kept = ctypes.c_int()
     tracee = _tracees.get(pid)
+    if tracee is not None and tracee.is_over:
+        ctypes.set_errno(errno.ECHILD)
+        return -1
     if tracee is not None and options & os.WNOHANG:
         found = _wait_for_stop(pid, tracee, kept, options)
     else:
@@ -238,7 +223,7 @@ def _waitpid_for_frida(pid: int, status: int | None, options: int) -> int:
     return found
 
 
-def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int) -> int:
+def _wait_for_stop(tid: int, tracee: Tracee, status: ctypes.c_int, options: int) -> int:
     """waitpid(2) for a thread that is going to stop."""
     limit_s = CALL_LIMIT_S if tracee.is_calling else STOP_LIMIT_S
     waited_s = locked_s = 0.0
@@ -247,8 +232,7 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
         found = int(_waitpid(tid, ctypes.addressof(status), options))
         if found == tid and tracee.is_calling and ptrace.is_stop_of_process(status.value):
             # The whole process stops, and stays so; this thread only when it has come back.
-            is_told = status.value >> 16 != PTRACE_EVENT_STOP
-            _ptrace(PTRACE_CONT, tid, None, signal.SIGSTOP if is_told else None)
+            _ptrace(PTRACE_CONT, tid, None, ptrace.signal_of(status.value))
             continue
         if found != 0:
             if tracee.is_calling:
@@ -260,9 +244,7 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
                 _unmapped.discard((tid, tracee.called))
                 tracee.called = 0
             elif tracee.is_seized and tracee.registers is None and os.WIFSTOPPED(status.value):
-                is_event = status.value >> 16 == PTRACE_EVENT_STOP
-                number = 0 if is_event else os.WSTOPSIG(status.value)
-                given = hold.bring_out(tid, number, tracee.options)
+                given = hold.bring_out(tid, ptrace.signal_of(status.value), tracee.options)
                 if given is None:
                     return 0
                 status.value = (given or PTRACE_EVENT_STOP << 8 | signal.SIGTRAP) << 8 | 0x7F
@@ -281,74 +263,57 @@ def _wait_for_stop(tid: int, tracee: _Tracee, status: ctypes.c_int, options: int
         interval_s = LOOK_INTERVAL_S if waited_s < 0.5 else 50 * LOOK_INTERVAL_S
         time.sleep(interval_s)
         waited_s += interval_s
-        is_locked = tracee.is_calling and system_call(tid, tid) == SYS_FUTEX
+        is_locked = tracee.is_calling and system_call(tid, tid).number == SYS_FUTEX
         locked_s = locked_s + interval_s if is_locked else 0.0
 
 
-def _give_back(tid: int, tracee: _Tracee) -> None:
-    """Takes a thread out of a call that does not return, and lets it go with what it came with."""
+def _give_back(tid: int, tracee: Tracee) -> None:
+    """Takes a thread out of a call that does not return."""
     hold.release_others(tid)
     _ptrace(PTRACE_INTERRUPT, tid, None, None)
     status = _next_stop(tid)
-    if status is not None and os.WIFSTOPPED(status) and ptrace.is_pending(tid, signal.SIGSEGV):
+    if status is not None and ptrace.is_in(tid, b"SigPnd", signal.SIGSEGV):
         # It has just returned to nowhere, as it should, and that would be reported next.
         _ptrace(PTRACE_CONT, tid, None, None)
         status = _next_stop(tid)
-    if status is not None and os.WIFSTOPPED(status):
-        if tracee.registers is not None:
-            ptrace.transfer(PTRACE_SETREGSET, tid, NT_PRSTATUS, tracee.registers)
-        _restore(tid, tracee)
-        _ptrace(PTRACE_DETACH, tid, None, None)
+    if status is None or not _put_back(tracee, ptrace.signal_of(status)):
+        _tracees.pop(tid, None)
+
+
+def _put_back(tracee: Tracee, number: int) -> bool:
+    """Has a thread that stands still go on with what it came with, and a signal or 0, as soon as
+    Frida has cleaned up, which it does by this very thread. False if it does not stand still.
+    """
+    is_own = number == signal.SIGSTOP if tracee.is_calling else number <= signal.SIGRTMAX
+    if not tracee.put_back():
+        return False
+    hold.keep(tracee.tid, number if is_own else 0)
+    return True
+
+
+def abandon(tid: int) -> None:
+    """Puts a thread back, whatever Frida was about to do with it: after an error of ours. Only on
+    the thread that traces.
+    """
+    tracee = _tracees.get(tid)
+    if tracee is None or tracee.is_released or tracee.is_over:
+        return
+    hold.release_others(tid)
+    for limit_s in (0.0, STOP_LIMIT_S):  # it may stand still, and somebody have taken note of it
+        status = ptrace.next_stop(tid, limit_s, LOOK_INTERVAL_S)
+        if _put_back(tracee, 0 if status is None else ptrace.signal_of(status)):
+            return
+        if tracee.is_calling:
+            _give_back(tid, tracee)
+            return
     _tracees.pop(tid, None)
 
 
 def _next_stop(tid: int) -> int | None:
-    """Waits until a thread stops or ends; returns its status, None when it is not ours.
-
-    Without an end: a thread that is let go in the middle of a call dies. If it does not stop it is
-    frozen, and whoever did that goes on in the end.
+    """Waits until a thread stops or ends: without an end, as one that is let go in the middle of a
+    call dies. If it does not stop it is frozen, and whoever did that goes on in the end.
     """
-    status = ctypes.c_int()
-    while (found := int(_waitpid(tid, ctypes.addressof(status), os.WNOHANG))) == 0:
-        time.sleep(50 * LOOK_INTERVAL_S)
-    return status.value if found == tid else None
-
-
-def _ptrace_on_tracer(request: int, tid: int, where: int | None, data: int | None) -> int:
-    return hold.tracer.run(lambda: _ptrace_for_frida(request, tid, where, data))
-
-
-def _waitpid_on_tracer(pid: int, status: int | None, options: int) -> int:
-    return hold.tracer.run(lambda: _waitpid_for_frida(pid, status, options))
-
-
-# Frida calls them for as long as the process lives.
-_REPLACEMENTS = {
-    b"ptrace": ctypes.CFUNCTYPE(
-        ctypes.c_long,
-        *(ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p),
-        use_errno=True,
-    )(_ptrace_on_tracer),
-    b"waitpid": ctypes.CFUNCTYPE(
-        ctypes.c_int, *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int), use_errno=True
-    )(_waitpid_on_tracer),
-}
-
-
-@functools.cache
-def guard(library: str) -> bool:
-    """Has Frida's library call our functions from now on. Done once a process.
-
-    Args:
-        library: path of the loaded ``_frida`` extension module.
-
-    Returns:
-        False when the library does not call libc's: another way of injecting, which this module
-        knows nothing about.
-    """
-    return all(
-        [interpose.redirect(library, name, function) for name, function in _REPLACEMENTS.items()]
-    )
+    return ptrace.next_stop(tid, math.inf, 50 * LOOK_INTERVAL_S)
 
 
 def unmap_loader(pid: int) -> None:
@@ -356,8 +321,9 @@ def unmap_loader(pid: int) -> None:
     in it any more. Frida may not do so afterwards: something else may be there.
     """
     for loader in _loaders_of(pid):
-        if not execs.is_replaced(pid) and loader.born and loader.unmap():
-            _unmapped.add((pid, loader.start))
+        with contextlib.suppress(OSError):  # who is in it cannot be told now
+            if not execs.is_replaced(pid) and loader.born and loader.unmap():
+                _unmapped.add((pid, loader.start))
 
 
 def _loaders_of(pid: int) -> list[Loader]:
@@ -373,9 +339,3 @@ def end() -> None:
     """Has the thread that runs a function for Frida, if there is one, given back at once."""
     _must_end.set()
     hold.let_all_go()
-
-
-def release() -> None:
-    """Has Frida call libc itself again: our functions end with the interpreter."""
-    with contextlib.suppress(OSError):
-        interpose.release()

@@ -13,8 +13,6 @@ cannot.
 thread, but asks for it by the number that it told: in a process with a pid namespace of its own
 that is a number of that namespace, so Frida came at once, was refused, and 72 KiB stayed for good
 (2 of 40 attaches on a busy machine).
-
-proc(5), ``syscall``.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from dataclasses import dataclass
 
 from flametap import ptrace, unmapping
 from flametap.presence import LOADER_BYTES, loaders
+from flametap.tasks import read_call, system_call, tasks
 
 # How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
 STACK_BYTES = 65536
@@ -69,7 +68,7 @@ class Loader:
         waited_s = locked_s = 0.0
         is_standing = True
         while waited_s < LOAD_LIMIT_S:
-            calls = {system_call(self.pid, tid) for tid in self.threads_inside()}
+            calls = {system_call(self.pid, tid).number for tid in self.threads_inside()}
             if not calls or SYS_RECVMSG in calls:
                 break
             locked_s = locked_s + LOAD_INTERVAL_S if calls == {SYS_FUTEX} else 0.0
@@ -98,36 +97,17 @@ class Loader:
         return unmapping.unmap(self.pid, self.start, LOADER_BYTES)
 
 
-def tasks(pid: int) -> frozenset[int]:
-    """The threads of a process; none when it is gone."""
-    try:
-        return frozenset(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return frozenset()
-
-
 def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
     """True if a thread may come back to code at ``start`` … ``end``: it runs, or an address in
     there is on its stack.
     """
     try:
-        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-            fields = file.read().split()
-        if len(fields) < 3:  # "running"
+        call = read_call(pid, tid)
+        if call is None:
             return True
-        sp, pc = (int(field, 16) for field in fields[-2:])
-        words = ptrace.stack(pid, sp, STACK_BYTES)
+        words = ptrace.stack(pid, call.sp, STACK_BYTES)
     except ProcessLookupError:
         return False
     except OSError:
         return os.path.exists(f"/proc/{pid}/task/{tid}")
-    return any(start <= word < end for word in (pc, *words))
-
-
-def system_call(pid: int, tid: int) -> int:
-    """The number of the call that a thread waits in; -1 if it does not."""
-    try:
-        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-            return int(file.read().split()[0])
-    except (OSError, ValueError):
-        return -1
+    return any(start <= word < end for word in (call.pc, *words))

@@ -4,23 +4,20 @@ A fork that is interrupted begins anew when the thread goes on (it never returns
 first: a program that forks a lot is mostly stopped in one, in the system call or in what glibc does
 around it (``forkcode``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
 that need them wait for a thread that stands still; and it must not go on with that fork while
-others hold locks. In malloc it holds the lock of its arena, and a function that we have it run
-then would wait for itself (seen with node 20, for as long as that was allowed). Only
-on the thread that traces. ptrace(2), fork(2), <asm/unistd_64.h>.
+others hold locks. In malloc it holds the lock of its arena, and a function that we have it run then
+would wait for itself (seen with node 20, for as long as that was allowed). Only on the thread that
+traces. ptrace(2), fork(2), <asm/unistd_64.h>.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import os
 import struct
-import time
 from collections.abc import Callable
 
 from flametap import forkcode, ptrace
+from flametap.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
 
-RAX, RDI, ORIG_RAX, RIP, RSP = 10, 14, 15, 16, 19  # words of struct user_regs_struct
 CLONE, FORK, FUTEX = 56, 57, 202
 # What malloc calls while it holds its lock: mmap, mprotect, munmap, brk, mremap, madvise.
 MEMORY = (9, 10, 11, 12, 25, 28)
@@ -161,13 +158,5 @@ def _is_allocating(tid: int, find: _Find) -> bool:
 
 def _next_stop(tid: int, limit_s: float) -> int | None:
     """Waits for it; returns the signal it stops with, 0 if without one, None for no stop."""
-    status = ctypes.c_int()
-    for _ in range(round(limit_s / LOOK_INTERVAL_S)):
-        found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
-        if found:
-            if found != tid or not os.WIFSTOPPED(status.value):
-                return None
-            is_event = status.value >> 16 == ptrace.PTRACE_EVENT_STOP
-            return 0 if is_event else os.WSTOPSIG(status.value)
-        time.sleep(LOOK_INTERVAL_S)
-    return None
+    status = ptrace.next_stop(tid, limit_s, LOOK_INTERVAL_S)
+    return None if status is None else ptrace.signal_of(status)

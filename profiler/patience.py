@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from flametap import injection
+from flametap import guard, injection
 from flametap.errors import AttachFailedError
 
 LOOK_INTERVAL_S = 0.1
@@ -44,8 +44,9 @@ def bounded(
 
     Raises:
         NoAnswerError: no answer in time.
-        Exception: whatever ``call`` raised.
+        Exception: whatever ``call`` raised, or the error of ours (``guard``) behind it.
     """
+    guard.raised()  # nobody has asked for what is older
     outcome: list[_Result] = []
     failure: list[BaseException] = []
     done = threading.Event()
@@ -69,5 +70,5 @@ def bounded(
                 "look whether it is stopped or out of memory: flametap doctor PID",
             )
     if failure:
-        raise failure[0]
+        raise guard.raised() or failure[0]
     return outcome[0]

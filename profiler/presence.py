@@ -10,6 +10,9 @@ from flametap import procfs
 AGENT_NAME = "frida-agent"
 # Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
 LOADER_BYTES = 72 << 10
+# An anonymous rwx mapping of this size stays of each attach. Those of several may be one mapping.
+BOOTSTRAP_BYTES = 28 << 10
+BOOTSTRAPS_MAX = 8
 
 
 class Presence:
@@ -56,6 +59,12 @@ def is_traced(pid: int) -> bool:
         return procfs.read_status(pid).tracer != 0
     except procfs.GONE:
         return False
+
+
+def is_left_by_frida(size_bytes: int) -> bool:
+    """Is an anonymous rwx mapping of this size what attaches have left? Nobody executes it."""
+    left = [LOADER_BYTES, *(BOOTSTRAP_BYTES * count for count in range(1, BOOTSTRAPS_MAX + 1))]
+    return size_bytes in left
 
 
 def loaders(pid: int) -> list[int]:

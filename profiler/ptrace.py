@@ -1,6 +1,6 @@
 """ptrace(2) and waitpid(2), registers and signal masks by them, and stacks.
 
-All but ``waitpid``, ``is_pending`` and ``stack`` only from the thread that traces. Failures are in
+All but ``waitpid``, ``is_in`` and ``stack`` only from the thread that traces. Failures are in
 ``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 """
 
@@ -11,15 +11,17 @@ import ctypes
 import os
 import signal
 import struct
+import time
 from typing import Any
 
-PTRACE_SINGLESTEP = 9
+PTRACE_PEEKDATA, PTRACE_POKEDATA, PTRACE_SINGLESTEP = 2, 5, 9
 PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
 PTRACE_SYSCALL, PTRACE_SETOPTIONS, PTRACE_O_TRACESYSGOOD = 24, 0x4200, 1
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
+PTRACE_SECCOMP_GET_FILTER = 0x420C
 NT_PRSTATUS = 1
 NT_X86_XSTATE = 0x202
 # The whole state with AMX is 11 KiB; the kernel says how much of it there is.
@@ -28,6 +30,8 @@ PTRACE_EVENT_STOP = 128
 WALL = 0x40000000  # waitpid for threads, too: <linux/wait.h>
 # struct user_regs_struct: 27 words, of which these are looked at.
 REGISTERS_BYTES = 27 * 8
+R10, R9, R8, RAX, RDX, RSI, RDI, ORIG_RAX, RIP, RSP = 7, 8, 9, 10, 12, 13, 14, 15, 16, 19
+ARGUMENTS = (RDI, RSI, RDX, R10, R8, R9)  # of a system call: System V ABI AMD64 A.2.1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 ptrace = _libc.ptrace
@@ -72,6 +76,29 @@ def block(tid: int, mask: int) -> None:
     ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(signals), ctypes.addressof(signals))
 
 
+def next_stop(tid: int, limit_s: float, interval_s: float) -> int | None:
+    """Waits for a thread to stop; returns its status, None when it ends or does not stop in time.
+
+    Args:
+        tid: the thread.
+        limit_s: how long; counted in looks, since a machine that stood still proves nothing.
+        interval_s: between two looks.
+    """
+    status = ctypes.c_int()
+    waited_s = 0.0
+    while not (found := waitpid(tid, ctypes.addressof(status), os.WNOHANG | WALL)):
+        if waited_s >= limit_s:
+            return None
+        time.sleep(interval_s)
+        waited_s += interval_s
+    return status.value if found == tid and os.WIFSTOPPED(status.value) else None
+
+
+def signal_of(status: int) -> int:
+    """The signal that a stopped thread is to be given; 0 where an event has stopped it."""
+    return 0 if status >> 16 else os.WSTOPSIG(status)
+
+
 def is_stop_of_process(status: int) -> bool:
     """Is it that of a thread which gets SIGSTOP, or whose process has got it? "Group-stop"."""
     return os.WIFSTOPPED(status) and (
@@ -79,11 +106,11 @@ def is_stop_of_process(status: int) -> bool:
     )
 
 
-def is_pending(tid: int, number: int) -> bool:
-    """Is a signal to this very thread waiting to be taken? proc(5), ``SigPnd``."""
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/status") as file:
+def is_in(tid: int, name: bytes, number: int) -> bool:
+    """Is a signal in one of a thread's sets? proc(5): b"SigPnd" are those waiting to be taken."""
+    with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
         for line in file:
-            if line.startswith("SigPnd:"):
+            if line.startswith(name):
                 return bool(int(line.split()[1], 16) & 1 << (number - 1))
     return False
 

@@ -14,13 +14,11 @@ Only on the thread that traces. <asm/unistd_64.h>, <sys/user.h>.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
 from flametap import ptrace
+from flametap.ptrace import ARGUMENTS, ORIG_RAX, RAX
+from flametap.tasks import Call
 
-# Words of struct user_regs_struct: the result and number of a system call, its six arguments.
-RAX, ORIG_RAX = 10, 15
-ARGUMENTS = (14, 13, 12, 7, 9, 8)
 SEMOP, RT_SIGTIMEDWAIT, IO_GETEVENTS, SEMTIMEDOP = 65, 128, 208, 220
 EPOLL_WAIT, EPOLL_PWAIT, IO_PGETEVENTS, IO_URING_ENTER, EPOLL_PWAIT2 = 232, 281, 333, 426, 441
 EINTR, ERESTARTNOHAND = 4, 514  # the latter: <linux/errno.h>, known to the kernel alone
@@ -54,29 +52,24 @@ def prepare(tid: int) -> bool:
     if registers is None or len(registers.raw) < ptrace.REGISTERS_BYTES:
         return False
     words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
-    call, arguments = words[ORIG_RAX], [words[place] for place in ARGUMENTS]
-    if words[RAX] != -EINTR or not _is_endless(call, arguments):
+    call = Call(words[ORIG_RAX], tuple(words[place] for place in ARGUMENTS))
+    if words[RAX] != -EINTR or not _is_endless(call):
         return False
     struct.pack_into("<q", registers, RAX * 8, -ERESTARTNOHAND)
     return bool(ptrace.transfer(ptrace.PTRACE_SETREGSET, tid, ptrace.NT_PRSTATUS, registers))
 
 
-def may_end(pid: int, tid: int) -> bool:
-    """Is a thread in a wait that a stop would end all the same? proc(5), ``syscall``."""
-    try:
-        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-            call, *arguments = [int(field, 0) for field in file.read().split()]
-    except (OSError, ValueError):  # gone, or "running"
-        return False
-    is_listed = call in TIMEOUTS or call in _IN_MILLISECONDS
-    return call in _ON_SOCKETS or (is_listed and not _is_endless(call, arguments))
+def may_end(call: Call) -> bool:
+    """Would a stop end this wait all the same?"""
+    is_listed = call.number in TIMEOUTS or call.number in _IN_MILLISECONDS
+    return call.number in _ON_SOCKETS or (is_listed and not _is_endless(call))
 
 
-def _is_endless(call: int, arguments: Sequence[int]) -> bool:
+def _is_endless(call: Call) -> bool:
     """Of those waits that return EINTR after a stop."""
-    if call in _IN_MILLISECONDS:
-        return bool(arguments[3] & 1 << 31)  # the upper half of the register says nothing
-    if call not in TIMEOUTS:
+    if call.number in _IN_MILLISECONDS:
+        return bool(call.arguments[3] & 1 << 31)  # the upper half of the register says nothing
+    if call.number not in TIMEOUTS:
         return False
-    place, bits = TIMEOUTS[call]
-    return not arguments[place] & bits
+    place, bits = TIMEOUTS[call.number]
+    return not call.arguments[place] & bits

@@ -18,7 +18,7 @@ from typing import Any
 
 import frida
 
-from flametap import agent, caretaker, connection, execs, hold, injection, unpacking
+from flametap import agent, caretaker, connection, execs, guard, hold, injection, unpacking
 from flametap.ends import END_REASONS
 from flametap.errors import (
     AttachFailedError,
@@ -77,7 +77,7 @@ def _shut_down() -> None:
     with contextlib.suppress(RuntimeError):
         closing.start()
         closing.join(UNLOAD_TIMEOUT_S)
-    injection.release()
+    guard.release()
 
 
 def explain(error: Exception, pid: int) -> FlametapError:
@@ -135,7 +135,7 @@ class Session:
         """
         self._own_sockets_before = connection.sockets(os.getpid())
         self._presence = Presence(self.pid)
-        injection.guard(frida._frida.__file__)
+        guard.install(frida._frida.__file__)
         unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
         execs.expect(self.pid)

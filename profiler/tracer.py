@@ -37,8 +37,9 @@ class Tracer:
         """
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, daemon=True, name="tracer")
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, daemon=True, name="tracer")
+                thread.start()
+                self._thread = thread
         answer: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._calls.put((call, answer))
         outcome = answer.get()
@@ -61,4 +62,7 @@ class Tracer:
                     answer.put((call(), ctypes.get_errno()))
                 except BaseException as error:
                     answer.put(error)
-            must_look = self._look()
+            try:
+                must_look = self._look()
+            except Exception:  # no descriptor left, say: later there may be one
+                must_look = True

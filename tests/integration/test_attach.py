@@ -4,8 +4,10 @@ about on purpose: the target goes on as if nothing had been."""
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,11 +21,22 @@ import frida
 import pytest
 
 import receipt
-from flametap import handshake, injection, injector, injectorprocess, interpose
+from flametap import (
+    forkcode,
+    guard,
+    handshake,
+    injection,
+    injector,
+    injectorprocess,
+    interpose,
+    loader,
+    procfs,
+)
 from flametap import session as session_module
 from flametap.errors import FlametapError
 from flametap.ptrace import PTRACE_CONT
 from flametap.session import Session
+from flametap.tracee import Tracee
 from recording import capturing, record
 from running import Start, Target
 
@@ -31,6 +44,8 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 # Longer than the 5 s after which Frida gives a call up.
 SLOW_S = 5.5
+# What a target says in the end whose calls have all returned as they should.
+RETURNED = r"\w+ returns=\d\d+ eintr=0|corrupt 0"
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +71,7 @@ def assert_unharmed(
     )
     assert found == []
     for line in target.finish():
-        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0|corrupt 0", line), line
+        assert re.fullmatch(RETURNED, line), line
 
 
 @pytest.mark.parametrize("command", ["vectors", "parked short"])
@@ -135,6 +150,107 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
     # The loader's memory may stay: README.
     assert receipt.harm_after_settling(target.pid, before, timeout_s=10, was_killed=True) == []
     target.finish()  # epoll_wait has seen an EINTR of the stop's
+
+
+@pytest.fixture
+def own_libc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Targets have another C library than we, as in a container: Frida takes its first steps in
+    code of theirs, which it overwrites for that long."""
+    libc = next(m.path for m in procfs.read_mappings(os.getpid()) if forkcode.LIBC.match(m.name))
+    shutil.copy(libc, tmp_path)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+
+
+def code_of(pid: int) -> dict[tuple[int, int], bytes]:
+    """runtime_addr of start and end → what is there, for all code that a process has from files."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        return {
+            (mapping.start, mapping.end): os.pread(memory.fileno(), mapping.size, mapping.start)
+            for mapping in procfs.read_mappings(pid)
+            if "x" in mapping.permissions and mapping.path.startswith("/")
+        }
+
+
+def has_code(pid: int, code: dict[tuple[int, int], bytes]) -> bool:
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        return all(
+            os.pread(memory.fileno(), end - start, start) == was
+            for (start, end), was in code.items()
+        )
+
+
+@pytest.mark.parametrize("command", ["parked short", "vectors"])
+def test_target_with_another_c_library(own_libc: None, start: Start, command: str) -> None:
+    target = start(*command.split())
+    before, code = receipt.take(target.pid), code_of(target.pid)
+    for _ in range(3):
+        record(target.pid, 0.2)
+    assert has_code(target.pid, code)
+    assert_unharmed(target, before, attaches=3)
+
+
+def test_handler_for_traps_stays_in_a_target_with_another_c_library(
+    own_libc: None, start: Start
+) -> None:
+    target = start("frames", "busy")
+    before = receipt.take(target.pid)
+    assert before.signals[target.pid]["SigCgt"] & 1 << signal.SIGTRAP - 1
+    record(target.pid, 0.2)
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_error_of_ours_is_told_and_the_target_goes_on(
+    own_libc: None, start: Start, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    target = start("parked", "short")
+    code = code_of(target.pid)
+    monkeypatch.setattr(session_module, "STUBBORN_TIMEOUT_S", 1.0)
+    wait = injection._wait_for_stop
+    waits: list[int] = []
+
+    def fail(tid: int, tracee: Tracee, status: ctypes.c_int, options: int) -> int:
+        waits.append(tid)
+        if tid == target.pid and waits.count(tid) == nth:
+            raise OSError(errno.EMFILE, "no descriptor left")
+        return wait(tid, tracee, status, options)
+
+    monkeypatch.setattr(injection, "_wait_for_stop", fail)
+    session = Session(target.pid)
+    with pytest.raises(FlametapError, match="no descriptor left"):
+        session.attach(100)
+    session.close()
+    monkeypatch.undo()
+    assert has_code(target.pid, code)
+    record(target.pid, 0.2)
+    # What the call had opened until then stays.
+    for line in target.finish():
+        assert re.fullmatch(RETURNED, line), line
+
+
+def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = start("deeper")
+    monkeypatch.setattr(session_module, "STUBBORN_TIMEOUT_S", 1.0)
+    session = Session(target.pid)
+    attempts: list[int] = []
+
+    def let_go_and_fail(
+        self: loader.Loader, let_go: Callable[[], None], must_end: Callable[[], bool]
+    ) -> None:
+        let_go()
+        target.say("go deeper")
+        assert session._handshake is not None
+        session._handshake.hang_up()
+        attempts.append(target.pid)
+
+    monkeypatch.setattr(loader.Loader, "wait_until_loaded", let_go_and_fail)
+    with pytest.raises(FlametapError):
+        session.attach(100)
+    session.close()
+    assert attempts
+    assert target.finish()[1:] == ["corrupt 0"]
 
 
 # --- the loader: its wait for a lock, its memory
@@ -230,7 +346,7 @@ def lose() -> Iterator[Callable[[int], None]]:
         return received
 
     function = _RECEIVE(receive)
-    assert injection.guard(frida._frida.__file__)
+    assert guard.install(frida._frida.__file__)
     assert interpose.redirect(frida._frida.__file__, b"recvmsg", function)
 
     def arm(nth: int) -> None:

@@ -92,9 +92,10 @@ def test_target_that_sets_its_own_handler_keeps_it(start: Start) -> None:
             lambda: capture.status().counters["handler_replaced"] > 0, "the watch", TIMEOUT_S
         )
         target.say("raise")
-        # Of ours none arrives there, but for one that was on its way when the handler changed.
-        (ours,) = {int(target.lines[-1].removeprefix("urg ")) - 1}
-        assert ours in (0, 1)
+        # Of ours none arrives there, but for those on their way when the handler changed: at the
+        # most one to each of its two threads.
+        ours = int(target.lines[-1].removeprefix("urg ")) - 1
+        assert 0 <= ours <= 2
         capture.stop()
         assert any("handler of its own" in note for note in capture.status().notes)
     # What it kept is our gate: it must still be there to be called, and to be put back.

@@ -12,6 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from flametap import procfs
+from flametap.forkcode import LIBC
 from harness import Run, scenario
 
 MEMORY = Path("/sys/fs/cgroup/memory")
@@ -70,6 +72,15 @@ def in_namespaces_of_its_own(run: Run) -> None:
     outcome = run.record(int(children[0]))
     run.expect(outcome.samples > 0, f"nothing was sampled: {outcome.counters}")
     launcher.finish()
+
+
+@scenario("gcc")
+def with_a_c_library_of_its_own(run: Run) -> None:
+    """Another file than ours, as in a container: the attach takes another way."""
+    mappings = procfs.read_mappings(os.getpid())
+    shutil.copy2(next(m.path for m in mappings if LIBC.fullmatch(m.name)), run.folder)
+    for _ in range(3):
+        _started_by(run, "env", f"LD_LIBRARY_PATH={run.folder}")
 
 
 @scenario("gcc")

@@ -10,14 +10,12 @@ import kernel
 from flametap import harm as harms
 from flametap import receipt as receipts
 from flametap.harm import Blame
-from flametap.presence import LOADER_BYTES
+from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
 from flametap.receipt import Receipt, take
 
 __all__ = ["Receipt", "harm", "harm_after_settling", "take", "take_at_rest"]
 
 
-# What glibc's pthread_create blocks in a new thread until it runs: all but SIGKILL and SIGSTOP.
-STARTING = "fffffffffffbfeff"
 STARTED_S = 10.0
 
 
@@ -27,7 +25,10 @@ def take_at_rest(pid: int) -> Receipt:
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:
         try:
-            if all(kernel.status(pid, tid)["SigBlk"] != STARTING for tid in kernel.task_ids(pid)):
+            if all(
+                kernel.status(pid, tid)["SigBlk"] != f"{harms.STARTING:016x}"
+                for tid in kernel.task_ids(pid)
+            ):
                 break
         except OSError:  # one ended meanwhile
             continue
@@ -59,11 +60,12 @@ def harm(
             rf"(new )?thread \d+ \(({own_threads})\)( is gone)?", difference.what
         )
         is_code = difference.what.endswith("executable memory without a file")
-        if difference.blame is Blame.RESIDUE or is_own_thread or is_code:
+        was_starting = f"SigBlk was {harms.STARTING:016x}" in difference.what
+        if difference.blame is Blame.RESIDUE or is_own_thread or is_code or was_starting:
             continue
         found.append(difference.what)
     gained_bytes = sum(after.anonymous_code) - sum(before.anonymous_code)
-    allowed_bytes = attaches * harms.BOOTSTRAP_BYTES + was_killed * attaches * LOADER_BYTES
+    allowed_bytes = attaches * BOOTSTRAP_BYTES + was_killed * attaches * LOADER_BYTES
     if gained_bytes > allowed_bytes and not has_jit:
         found.append(f"{gained_bytes} bytes of anonymous code left behind by {attaches} attaches")
     return found

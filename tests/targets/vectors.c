@@ -5,7 +5,7 @@
  */
 #include "target.h"
 
-static uint64_t pattern[4] = {0x0123456789abcdefULL, 0xfedcba9876543210ULL, 0x5555aaaa5555aaaaULL, 0x00ff00ff00ff00ffULL};
+static uint64_t pattern[4] = {0x0123456789abcdefULL, 0x8012345678abcdefULL, 0x5555aaaa5555aaaaULL, 0x00ff00ff00ff00ffULL};
 
 /* 0 when every register and the red zone hold what was put there. */
 NOINLINE static uint64_t hold(uint64_t iterations)
@@ -20,6 +20,7 @@ NOINLINE static uint64_t hold(uint64_t iterations)
         "mov %%r8, %%r9\n\t"
         "mov %%r8, %%r10\n\t"
         "mov %%r8, %%r11\n\t"
+        "mov 8(%[pattern]), %%rdi\n\t" /* a number that is no address, and nobody's first argument */
         "lea -256(%%rsp), %%rsp\n\t" /* away from what the compiler may keep in its own red zone */
         "mov %%r8, -8(%%rsp)\n\t"
         "mov %%r8, -128(%%rsp)\n\t"
@@ -42,6 +43,8 @@ NOINLINE static uint64_t hold(uint64_t iterations)
         "xor %[iterations], %%r9\n\t"
         "xor %[iterations], %%r10\n\t"
         "xor %[iterations], %%r11\n\t"
+        "xor 8(%[pattern]), %%rdi\n\t"
+        "or %%rdi, %[differs]\n\t"
         "or %%r8, %[differs]\n\t"
         "or %%r9, %[differs]\n\t"
         "or %%r10, %[differs]\n\t"
@@ -55,7 +58,7 @@ NOINLINE static uint64_t hold(uint64_t iterations)
         "lea 256(%%rsp), %%rsp\n\t"
         : [differs] "=&r"(differs), [iterations] "+&r"(iterations)
         : [pattern] "r"(pattern)
-        : "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+        : "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
           "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
     return differs;
 }

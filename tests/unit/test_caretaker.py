@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from flametap import caretaker
+from flametap import caretaker, procfs
 from flametap.handshake import Handshake
 from flametap.session import Session
 from running import wait_until
@@ -39,7 +39,7 @@ def test_line_is_kept_until_a_stopped_process_has_gone_on_for_a_while() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         try:
             process.send_signal(signal.SIGSTOP)
-            wait_until(lambda: _state(process.pid) == "T", "the stop")
+            wait_until(lambda: procfs.read_task_state(process.pid, process.pid) == "T", "the stop")
             ours, theirs = socket.socketpair()
             with theirs:
                 caretaker.start(process.pid, [ours.fileno()])
@@ -63,7 +63,7 @@ def test_session_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             process.send_signal(signal.SIGSTOP)
-            wait_until(lambda: _state(process.pid) == "T", "the stop")
+            wait_until(lambda: procfs.read_task_state(process.pid, process.pid) == "T", "the stop")
             session = Session(process.pid)
             early, theirs = socket.socketpair()
             session._handshake = Handshake(process.pid)
@@ -88,8 +88,3 @@ def _is_open(connection: socket.socket) -> bool:
         return connection.recv(1) != b""
     except TimeoutError:
         return True
-
-
-def _state(pid: int) -> str:
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flametap.harm import BOOTSTRAP_BYTES, Blame, differences
-from flametap.presence import LOADER_BYTES
+from flametap.harm import STARTING, Blame, differences
+from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
 from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt
 
 LIBC = Mapping(0x1000, 0x5000, "r-xp", 0x1000, "/nowhere/libc.so.6")
@@ -92,6 +92,12 @@ def test_socket_that_came_with_the_attach_is_unclear() -> None:
 def test_signal_that_the_agent_did_not_use_is_the_targets() -> None:
     after = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigCgt": 1 << 22}})
     assert blames(after, our_signal=28) == {Blame.TARGET}
+
+
+def test_mask_of_a_thread_that_was_just_starting_another_is_its_own() -> None:
+    before = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigBlk": STARTING}})
+    assert blames(BEFORE, before) == {Blame.TARGET}
+    assert blames(before, BEFORE) == {Blame.OURS}
 
 
 def test_code_that_cannot_be_compared_is_unclear() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from flametap import loader
 from flametap.loader import SYS_FUTEX, SYS_RECVMSG, Loader
+from flametap.tasks import Call
 
 RUNNING = -1
 
@@ -29,7 +30,7 @@ def watched(
         return list(range(len(now)))
 
     monkeypatch.setattr(Loader, "threads_inside", inside)
-    monkeypatch.setattr(loader, "system_call", lambda pid, tid: now[tid])
+    monkeypatch.setattr(loader, "system_call", lambda pid, tid: Call(now[tid]))
     monkeypatch.setattr(time, "sleep", lambda s: None)
     of_nobody = Loader(0, 0, frozenset())
     of_nobody.wait_until_loaded(lambda: let_go.append(looks), lambda: looks >= ends_after)

@@ -1,0 +1,112 @@
+"""Has a thread that we trace execute one system call.
+
+It executes one ``syscall`` instruction of the vDSO wherever it was stopped, and stands there again
+afterwards as if nothing had been: it needs no stack for that, and calls no function. Only on the
+thread that traces.
+
+ptrace(2), PTRACE_SINGLESTEP; vdso(7); System V ABI AMD64 A.2.1; <sys/user.h>; <asm/unistd_64.h>.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import signal
+
+from flametap import ptrace
+from flametap.ptrace import (
+    ARGUMENTS,
+    NT_PRSTATUS,
+    ORIG_RAX,
+    PTRACE_GETREGSET,
+    PTRACE_SETREGSET,
+    PTRACE_SINGLESTEP,
+    RAX,
+    REGISTERS_BYTES,
+    RIP,
+)
+
+SYSCALL = b"\x0f\x05"
+SYS_MUNMAP = 11
+# The step is told by SIGTRAP: where that is blocked or ignored the kernel takes away the handler.
+BLOCKED = (1 << 64) - 1 - (1 << signal.SIGTRAP - 1)
+NO_CALL = (1 << 64) - 1  # in orig_rax: the thread is in no system call that could go on
+LOOK_INTERVAL_S = 0.0005
+# A thread may be stopped before it has made the step: by SIGSTOP, SIGCONT, an earlier interruption.
+TRIES = 10
+
+
+def can_execute(pid: int) -> bool:
+    """Can ``execute`` be used with this process, and leave nothing?"""
+    return bool(_find_syscall(pid))
+
+
+def unmap(pid: int, start: int, size_bytes: int) -> bool:
+    """Has the process unmap memory, see ``execute``; returns whether it has."""
+    return execute(pid, SYS_MUNMAP, start, size_bytes) == 0
+
+
+def execute(pid: int, number: int, *arguments: int) -> int | None:
+    """Has the main thread of a process make a system call; it stands still, before and afterwards.
+
+    Args:
+        pid: the process.
+        number: <asm/unistd_64.h>; a call that does not wait.
+        arguments: up to six, each below 2^64.
+
+    Returns:
+        what the call returns, -errno below 0; None where it has not been made.
+    """
+    instruction = _find_syscall(pid)
+    mask = ptrace.blocked(pid)
+    registers = (ctypes.c_uint64 * (REGISTERS_BYTES // 8))()
+    if not instruction or mask is None or not _transfer(PTRACE_GETREGSET, pid, registers):
+        return None
+    ptrace.block(pid, BLOCKED)
+    ours = type(registers)(*registers)
+    ours[RIP], ours[RAX], ours[ORIG_RAX] = instruction, number, NO_CALL
+    for place, argument in zip(ARGUMENTS, arguments, strict=False):
+        ours[place] = argument
+    result = None
+    is_stopped = False
+    _transfer(PTRACE_SETREGSET, pid, ours)
+    for _ in range(TRIES):
+        ptrace.ptrace(PTRACE_SINGLESTEP, pid, None, None)
+        # Without an end: let go now it would go on in the vDSO. It ends when a frozen one thaws.
+        status = ptrace.next_stop(pid, math.inf, LOOK_INTERVAL_S)
+        if status is None or not _transfer(PTRACE_GETREGSET, pid, ours):
+            return None  # it has ended
+        is_stopped |= ptrace.signal_of(status) == signal.SIGSTOP
+        if ours[RIP] == instruction + len(SYSCALL):
+            result = ctypes.c_int64(ours[RAX]).value
+            break
+    _transfer(PTRACE_SETREGSET, pid, registers)
+    ptrace.block(pid, mask)
+    if is_stopped:
+        os.kill(pid, signal.SIGSTOP)  # it has not been given that one, and gets it later
+    return result
+
+
+def _transfer(request: int, tid: int, registers: ctypes.Array[ctypes.c_uint64]) -> bool:
+    return bool(ptrace.transfer(request, tid, NT_PRSTATUS, registers))
+
+
+def _find_syscall(pid: int) -> int:
+    """runtime_addr of a ``syscall`` instruction in a process's vDSO; 0 if there is none, or a step
+    would cost the process what it does with SIGTRAP.
+    """
+    if ptrace.is_in(pid, b"SigIgn", signal.SIGTRAP):
+        return 0
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as maps:
+            line = next((line for line in maps if line.endswith(b"[vdso]\n")), b"")
+        if not line:
+            return 0
+        start, end = (int(part, 16) for part in line.split()[0].split(b"-"))
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(start)
+            at = memory.read(end - start).find(SYSCALL)
+    except (OSError, ValueError):
+        return 0
+    return start + at if at >= 0 else 0

@@ -1,0 +1,147 @@
+"""A thread of a target while Frida traces it: what it came with, and what Frida is told instead.
+
+Only on the thread that traces.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+from dataclasses import dataclass, field
+
+from flametap import codeswap, ptrace, rewait, shownstack
+from flametap.codeswap import CodeSwap
+from flametap.loader import Loader
+from flametap.ptrace import (
+    NT_PRSTATUS,
+    NT_X86_XSTATE,
+    PTRACE_GETREGS,
+    PTRACE_GETREGSET,
+    PTRACE_POKEDATA,
+    PTRACE_SETREGS,
+    PTRACE_SETREGSET,
+    RDI,
+    REGISTERS_BYTES,
+    RIP,
+    RSP,
+    XSTATE_BYTES_MAX,
+)
+
+Words = ctypes.Array[ctypes.c_uint64]  # struct user_regs_struct
+GET_REGISTERS = (PTRACE_GETREGS, PTRACE_GETREGSET)
+SET_REGISTERS = (PTRACE_SETREGS, PTRACE_SETREGSET)
+# Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
+UNBLOCKED = (
+    signal.SIGILL,
+    signal.SIGTRAP,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    32,
+    33,
+)
+FRIDA_MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in UNBLOCKED)
+
+
+@dataclass
+class Tracee:
+    """A thread while Frida traces it."""
+
+    tid: int
+    is_seized: bool = True  # or attached to, with a signal
+    options: int = 0
+    registers: ptrace.Bytes | None = None  # as it came: general …
+    vector_registers: ptrace.Bytes | None = None  # … and all others
+    mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
+    shown: bytes = b""  # its general registers as Frida knows them
+    called: int = 0  # runtime_addr of the function that it is to call
+    has_called: bool = False
+    is_calling: bool = False
+    is_alone: bool | None = None  # do the other threads go on meanwhile? None: nobody has asked
+    code_swap: CodeSwap | None = None
+    loader: Loader | None = None  # what the last call has started
+    is_released: bool = False  # by us: Frida believes that it has it
+    is_over: bool = False  # it stands as it came, until Frida is done with the rest
+    tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
+
+    def save(self) -> None:
+        """Takes note of what it comes with, and has it block signals; it has just stopped."""
+        rewait.prepare(self.tid)
+        self.registers = ptrace.saved(self.tid, NT_PRSTATUS, REGISTERS_BYTES)
+        self.vector_registers = ptrace.saved(self.tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
+        self.mask = ptrace.blocked(self.tid)
+        if self.mask is not None:
+            ptrace.block(self.tid, self.mask | FRIDA_MASK)
+
+    def show(self, request: int, where: int | None, data: int) -> None:
+        """Changes what Frida has just been given as its registers."""
+        registers = registers_at(request, where, data)
+        if registers is not None:
+            registers[RSP] = shownstack.shown(registers[RSP])
+            self.shown = self.shown or bytes(registers)
+
+    def place(self, request: int, where: int) -> int | None:
+        """Where a word is that Frida wants to read or write, runtime_addr; None for nowhere.
+
+        Raises:
+            OSError: there is no memory for that.
+        """
+        where = shownstack.real(where)
+        is_first = not self.has_called and self.code_swap is None
+        if request == PTRACE_POKEDATA and is_first and self.leaves_others_alone():
+            self.code_swap = codeswap.begin(self.tid, where)
+        return where if self.code_swap is None else self.code_swap.real(where)
+
+    def leaves_others_alone(self) -> bool:
+        """Can the other threads of the process go on while Frida takes its first steps?"""
+        if self.is_alone is None:
+            self.is_alone = codeswap.can_begin(self.tid)
+        return self.is_alone
+
+    def make_real(self, registers: Words) -> None:
+        """Changes the registers of a call that Frida is about to set into those that are meant."""
+        registers[RSP] = shownstack.real(registers[RSP])
+        if not self.has_called:  # with something on the stack, if it is not mmap
+            registers[RDI] = shownstack.real(registers[RDI])
+        if self.code_swap is not None:
+            function_addr = self.code_swap.real(registers[RIP])
+            if function_addr == registers[RIP]:  # the first steps are done
+                self.code_swap.end(self.tid)
+            registers[RIP] = function_addr or registers[RIP]
+
+    def restore(self) -> None:
+        """Gives back what Frida does not, right before the thread is let go."""
+        if self.code_swap is not None:
+            self.code_swap.end(self.tid)
+        if self.vector_registers is not None:
+            ptrace.transfer(PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, self.vector_registers)
+        if self.mask is not None:
+            ptrace.block(self.tid, self.mask)
+
+    def set_own(self) -> bool:
+        """Gives it back its general registers; False if it does not stand still."""
+        if self.registers is None:
+            rewait.prepare(self.tid)
+        registers = self.registers or ptrace.saved(self.tid, NT_PRSTATUS, REGISTERS_BYTES)
+        return registers is not None and bool(
+            ptrace.transfer(PTRACE_SETREGSET, self.tid, NT_PRSTATUS, registers)
+        )
+
+    def put_back(self) -> bool:
+        """Gives it back all that it came with; False if it does not stand still."""
+        if not self.set_own():
+            return False
+        self.restore()
+        self.is_calling, self.is_over = False, True
+        return True
+
+
+def registers_at(request: int, kind: int | None, data: int) -> Words | None:
+    """Where Frida has, or wants, the general registers of a thread; None if it is about others."""
+    if request in (PTRACE_GETREGSET, PTRACE_SETREGSET):
+        vector = ptrace.Vector.from_address(data)
+        if kind != NT_PRSTATUS or vector.size_bytes < REGISTERS_BYTES or not vector.base:
+            return None
+        data = vector.base
+    return (ctypes.c_uint64 * (REGISTERS_BYTES // 8)).from_address(data)
