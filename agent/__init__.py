@@ -17,6 +17,7 @@ C_SOURCES = (
     "atomics.h",
     "os_linux.h",
     "agent.h",
+    "permit.c",
     "cfi.h",
     "cfi_read.c",
     "cfi_rules.c",

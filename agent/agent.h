@@ -232,7 +232,7 @@ struct agent {
     u64 filters;                          /* … by so many filters */
     u64 filters_read_ns;
     u32 is_sandboxed;
-    u32 walks_ask;                        /* born without a filter: handler and walks ask whether one has come */
+    u32 asks;                             /* permit.c: born without a filter, but one may come */
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;
     u64 alternate_smallest;               /* of all alternate stacks that threads were seen to have; 0: none */

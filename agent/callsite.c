@@ -15,7 +15,7 @@
  * `bytes` of code at `runtime_addr`. On the page of `pc`, where this very thread is about to go on, they are read in
  * place; elsewhere through the kernel. 0 when they are not there. Context: signal.
  */
-static u32 code_read_sigsafe(u64 pc, u64 runtime_addr, u8 *code, u32 bytes)
+static u32 code_read_sigsafe(const struct agent *a, u64 pc, u64 runtime_addr, u8 *code, u32 bytes)
 {
     u64 page = pc >> PAGE_SHIFT;
     u32 i;
@@ -25,14 +25,14 @@ static u32 code_read_sigsafe(u64 pc, u64 runtime_addr, u8 *code, u32 bytes)
             code[i] = ((const u8 *)runtime_addr)[i];
         return 1;
     }
-    return read_memory_sigsafe((u32)sys_call3(NR_GETPID, 0, 0, 0), runtime_addr, code, bytes) == (i64)bytes;
+    return read_own_memory_sigsafe(a, runtime_addr, code, bytes) == (i64)bytes;
 }
 
 /* Is the instruction at `runtime_addr` a syscall? `pc` is where the thread was interrupted. Context: signal. */
-static u32 is_syscall_sigsafe(u64 pc, u64 runtime_addr)
+static u32 is_syscall_sigsafe(const struct agent *a, u64 pc, u64 runtime_addr)
 {
     u8 code[2];
-    return code_read_sigsafe(pc, runtime_addr, code, 2) && code[0] == 0x0f && code[1] == 0x05;
+    return code_read_sigsafe(a, pc, runtime_addr, code, 2) && code[0] == 0x0f && code[1] == 0x05;
 }
 
 static u32 code_u32_sigsafe(const u8 *code)
@@ -95,13 +95,13 @@ static i64 number_before_sigsafe(const u8 *end)
  * The number that the caller of syscall(2) passes: the last `mov $NR,%edi` before its call. Whoever called it otherwise
  * (through a pointer of a foreign function interface) is not told apart from others: -1. Context: signal.
  */
-static i64 number_of_caller_sigsafe(u64 sp)
+static i64 number_of_caller_sigsafe(const struct agent *a, u64 sp)
 {
     u8 code[CODE_BACK_BYTES + 8];
     u64 return_address;
-    u32 pid = (u32)sys_call3(NR_GETPID, 0, 0, 0), call, i;
-    if (read_memory_sigsafe(pid, sp, &return_address, 8) != 8 ||
-        read_memory_sigsafe(pid, return_address - CODE_BACK_BYTES, code, CODE_BACK_BYTES) != CODE_BACK_BYTES)
+    u32 call, i;
+    if (read_own_memory_sigsafe(a, sp, &return_address, 8) != 8 ||
+        read_own_memory_sigsafe(a, return_address - CODE_BACK_BYTES, code, CODE_BACK_BYTES) != CODE_BACK_BYTES)
         return -1;
     if (code[CODE_BACK_BYTES - 5] == 0xe8)                                          /* call syscall */
         call = CODE_BACK_BYTES - 5;
@@ -125,16 +125,16 @@ static i64 number_of_caller_sigsafe(u64 sp)
  * lies on the stack right behind that one's return address, before which stands its `push $NR` or `movq $NR,(%rsp)`:
  * both must agree. -1 when nothing does. Context: signal.
  */
-static i64 number_of_cancellable_sigsafe(u64 sp)
+static i64 number_of_cancellable_sigsafe(const struct agent *a, u64 sp)
 {
     u64 words[STACK_LOOK_WORDS];
     u8 code[CALL_LOOK_BYTES];
-    u32 pid = (u32)sys_call3(NR_GETPID, 0, 0, 0), i, at;
-    i64 got = read_memory_sigsafe(pid, sp, words, sizeof words);
+    u32 i, at;
+    i64 got = read_own_memory_sigsafe(a, sp, words, sizeof words);
     for (i = 0; (i64)(i + 2) * 8 <= got; i++) {
         u64 number = words[i + 1];
         if (words[i] < 4096 || number == 0 || number >= SYSCALL_NUMBERS ||
-            read_memory_sigsafe(pid, words[i] - CALL_LOOK_BYTES, code, CALL_LOOK_BYTES) != CALL_LOOK_BYTES ||
+            read_own_memory_sigsafe(a, words[i] - CALL_LOOK_BYTES, code, CALL_LOOK_BYTES) != CALL_LOOK_BYTES ||
             code[CALL_LOOK_BYTES - 5] != 0xe8)
             continue;
         for (at = CALL_LOOK_BYTES - 7; at > 2; at--) {
@@ -153,7 +153,7 @@ static i64 number_of_cancellable_sigsafe(u64 sp)
  * the shapes in which compilers and glibc from 2.31 on make system calls. In glibc's syscall(2) it is the caller's code
  * that tells. Context: signal.
  */
-static i64 sysno_in_code_sigsafe(const u64 *gregs, u64 at)
+static i64 sysno_in_code_sigsafe(const struct agent *a, const u64 *gregs, u64 at)
 {
     /* glibc sysdeps/unix/sysv/linux/x86_64/syscall.S: all arguments move down by one. */
     static const u8 raw[23] = {0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca,
@@ -164,22 +164,22 @@ static i64 sysno_in_code_sigsafe(const u64 *gregs, u64 at)
     u8 code[CODE_BACK_BYTES];
     u32 on_page = (u32)(at & ((1 << PAGE_SHIFT) - 1));
     u64 i;
-    if (!code_read_sigsafe(gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES)) {
+    if (!code_read_sigsafe(a, gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES)) {
         /* The page before is not there. */
         if (on_page >= CODE_BACK_BYTES || on_page == 0)
             return -1;
         for (i = 0; i < CODE_BACK_BYTES; i++)
             code[i] = 0;
-        if (!code_read_sigsafe(gregs[GREG_RIP], at - on_page, code + CODE_BACK_BYTES - on_page, on_page))
+        if (!code_read_sigsafe(a, gregs[GREG_RIP], at - on_page, code + CODE_BACK_BYTES - on_page, on_page))
             return -1;
     }
     for (i = 0; i < sizeof raw && code[CODE_BACK_BYTES - sizeof raw + i] == raw[i]; i++) {
     }
     if (i == sizeof raw)
-        return number_of_caller_sigsafe(gregs[GREG_RSP]);
+        return number_of_caller_sigsafe(a, gregs[GREG_RSP]);
     for (i = 0; i < sizeof cancellable && code[CODE_BACK_BYTES - sizeof cancellable + i] == cancellable[i]; i++) {
     }
     if (i == sizeof cancellable)
-        return number_of_cancellable_sigsafe(gregs[GREG_RSP]);
+        return number_of_cancellable_sigsafe(a, gregs[GREG_RSP]);
     return number_before_sigsafe(code + CODE_BACK_BYTES);
 }

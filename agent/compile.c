@@ -26,7 +26,7 @@ static struct cfi_table *table_from_memory(struct agent *a, const struct module 
 {
     u64 bytes = m->eh_frame_limit - m->eh_frame;
     u8 *copy = m->eh_frame && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
-    i64 got = copy ? read_memory_sigsafe(a->pid, m->eh_frame + m->image_bias, copy, bytes) : -1;
+    i64 got = copy ? read_memory_sigsafe(a, m->eh_frame + m->image_bias, copy, bytes) : -1;
     struct cfi_table *table = (struct cfi_table *)0;
     if (got > 0) {
         struct cfi_input input = {copy, (u64)got, m->eh_frame, m->text_start, m->text_end, 0};
@@ -40,7 +40,7 @@ static struct cfi_table *table_from_debug_frame(struct agent *a, const struct mo
 {
     const struct elf_section *section = elf_section_find(file, ".debug_frame");
     u64 bytes = 0;
-    u8 *data = section ? elf_section_read(file, section, &bytes) : (u8 *)0;
+    u8 *data = section ? elf_section_read(a, file, section, &bytes) : (u8 *)0;
     struct cfi_table *table = (struct cfi_table *)0;
     if (data) {
         struct cfi_input input = {data, bytes, 0, m->text_start, m->text_end, 1};

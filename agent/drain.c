@@ -92,27 +92,10 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
     return cpu_ns - slot->drain_cpu_ns < (i64)DRAIN_CPU_NS;
 }
 
-/* The disposition is given back, and no thread is in our code when this returns. Returns how many threads never took
- * their last signal: they never will. */
-static u32 handlers_drain(struct agent *a)
-{
-    u32 unanswered = answers_await(a), i, inside;
-    restore_and_note(a);
-    do {
-        inside = 0;
-        for (i = 0; i < a->slot_count && !inside; i++)
-            inside = thread_may_be_inside(a, &a->slots[i]);
-        if (inside)
-            sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);
-    } while (inside);
-    gate_close(a);
-    return unanswered;
-}
-
 /*
- * The same where nothing may be read of the threads (sandbox.c). Signals that are pending go with the disposition; a
- * handler that has begun is seen in its slot; one that has not finds the gate closed, which stays. What is left is a thread
- * that lost its CPU within a few instructions between: it is given BLIND_GRACE_NS.
+ * As handlers_drain, where nothing may be read of the threads (sandbox.c). Signals that are pending go with the
+ * disposition; a handler that has begun is seen in its slot; one that has not finds the gate closed, which stays. What
+ * is left is a thread that lost its CPU within a few instructions between: it is given BLIND_GRACE_NS.
  */
 static u32 handlers_drain_blind(struct agent *a)
 {
@@ -132,5 +115,27 @@ static u32 handlers_drain_blind(struct agent *a)
     } while (waiting);
     gate_close(a);
     sleep_until_ns(now_ns_sigsafe() + BLIND_GRACE_NS);
+    return unanswered;
+}
+
+/* The disposition is given back, and no thread is in our code when this returns. Returns how many threads never took
+ * their last signal: they never will. A filter that comes meanwhile hides who is inside: it is done anew, blindly. */
+static u32 handlers_drain(struct agent *a)
+{
+    u32 unanswered, i, inside;
+    if (is_sandboxed(a))
+        return handlers_drain_blind(a);
+    unanswered = answers_await(a);
+    restore_and_note(a);
+    do {
+        inside = 0;
+        for (i = 0; i < a->slot_count && !inside; i++)
+            inside = thread_may_be_inside(a, &a->slots[i]);
+        if (inside)
+            sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);
+    } while (inside);
+    if (is_sandboxed(a))
+        return handlers_drain_blind(a);
+    gate_close(a);
     return unanswered;
 }

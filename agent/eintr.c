@@ -44,7 +44,7 @@ static u32 own_signal_is_due_sigsafe(const struct agent *a, u64 mask)
     struct kernel_sigaction action;
     u64 pending = 0;
     i32 signo;
-    if (sys_call3(NR_RT_SIGPENDING, (u64)&pending, 8, 0) < 0)
+    if (permitted_call_sigsafe(a, NR_RT_SIGPENDING, (u64)&pending, 8, 0, 0, 0) < 0)
         return 0;
     pending &= ~mask & ~signal_bit_sigsafe(a->signo);
     for (signo = 1; pending; signo++, pending >>= 1)
@@ -112,12 +112,12 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
     u64 at = gregs[GREG_RIP] - 2;
     i64 number;
     *nr = NOT_WAITING;
-    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(gregs[GREG_RIP], at))
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, gregs[GREG_RIP], at))
         return EINTR_NONE;
     if (slot && is_recorded_wait_sigsafe(slot, gregs))
         number = slot->wait_sysno;
     else
-        number = sysno_in_code_sigsafe(gregs, at);
+        number = sysno_in_code_sigsafe(a, gregs, at);
     if (number >= 0 && !is_plausible_sigsafe(number, gregs))
         number = -1;
     if (own_signal_is_due_sigsafe(a, mask) || own_handler_has_run_sigsafe(a, slot, cpu_ns, mask))
@@ -126,7 +126,7 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
         *nr = number < 0 ? WAIT_UNKNOWN : (i32)number;
         return EINTR_UNREPAIRABLE;
     }
-    if (mask_during_call_sigsafe(number, gregs) & signal_bit_sigsafe(a->signo) ||
+    if (mask_during_call_sigsafe(a, number, gregs) & signal_bit_sigsafe(a->signo) ||
         !is_restartable_sigsafe(number, gregs))
         return EINTR_NONE;
     *nr = (i32)number;

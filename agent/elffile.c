@@ -27,11 +27,11 @@ struct elf_file {
     u64 names_bytes;
 };
 
-static u32 file_read(i32 fd, u64 offset, void *to, u64 bytes)
+static u32 file_read(const struct agent *a, i32 fd, u64 offset, void *to, u64 bytes)
 {
     u64 done = 0;
     while (done < bytes) {
-        i64 got = sys_call6(NR_PREAD64, (u64)fd, (u64)to + done, bytes - done, offset + done, 0, 0);
+        i64 got = read_at(a, fd, (u8 *)to + done, bytes - done, offset + done);
         if (got <= 0)
             return 0;
         done += (u64)got;
@@ -46,10 +46,10 @@ static u32 file_is_mapped(struct agent *a, const struct module *m, i32 fd)
     u64 stat[18];                         /* struct stat of x86-64: st_ino at 8; stat(2) */
     u8 ours[HEADERS_BYTES], theirs[HEADERS_BYTES];
     u32 i;
-    if (sys_call6(NR_NEWFSTATAT, (u64)fd, (u64) "", (u64)stat, 0x1000 /* AT_EMPTY_PATH */, 0, 0) < 0 ||
+    if (permitted_call_sigsafe(a, NR_NEWFSTATAT, (u64)fd, (u64) "", (u64)stat, 0x1000 /* AT_EMPTY_PATH */, 0) < 0 ||
         stat[1] != m->inode || !m->headers ||
-        read_memory_sigsafe(a->pid, m->headers, ours, HEADERS_BYTES) != HEADERS_BYTES ||
-        !file_read(fd, 0, theirs, HEADERS_BYTES))
+        read_memory_sigsafe(a, m->headers, ours, HEADERS_BYTES) != HEADERS_BYTES ||
+        !file_read(a, fd, 0, theirs, HEADERS_BYTES))
         return 0;
     for (i = 0; i < HEADERS_BYTES; i++)
         if (ours[i] != theirs[i])
@@ -73,11 +73,11 @@ static u32 text_append_hex(char *to, u32 at, u64 number)
 static i32 module_file_open(struct agent *a, const struct module *m)
 {
     char path[sizeof m->path + 1];
-    u32 at, flags = 0x80800;              /* O_RDONLY|O_CLOEXEC|O_NONBLOCK */
+    u32 at, flags = 0x800;                /* O_NONBLOCK */
     i32 fd;
     bytes_copy(path, m->path, m->path_bytes);
     path[m->path_bytes] = 0;
-    fd = (i32)sys_call6(NR_OPENAT, (u64)-100, (u64)path, flags, 0, 0, 0);
+    fd = open_file(a, path, flags);
     if (fd >= 0 && file_is_mapped(a, m, fd))
         return fd;
     close_fd(fd);
@@ -85,7 +85,7 @@ static i32 module_file_open(struct agent *a, const struct module *m)
     at = text_append_hex(path, at, m->line_start);
     at = text_append(path, at, "-");
     text_append_hex(path, at, m->line_end);
-    fd = (i32)sys_call6(NR_OPENAT, (u64)-100, (u64)path, flags, 0, 0, 0);
+    fd = open_file(a, path, flags);
     if (fd >= 0 && file_is_mapped(a, m, fd))
         return fd;
     close_fd(fd);
@@ -111,17 +111,18 @@ static u32 elf_file_open(struct agent *a, const struct module *m, struct elf_fil
     file->fd = module_file_open(a, m);
     if (file->fd < 0)
         return 0;
-    if (file_read(file->fd, 0, &header, sizeof header) && header.shentsize == sizeof(struct elf_section) &&
+    if (file_read(a, file->fd, 0, &header, sizeof header) && header.shentsize == sizeof(struct elf_section) &&
         header.shnum && header.shnum <= SECTIONS_MAX && header.shstrndx < header.shnum) {
         file->count = header.shnum;
         file->sections = pages_new((u64)file->count * sizeof(struct elf_section));
     }
-    if (file->sections && file_read(file->fd, header.shoff, file->sections, (u64)file->count * sizeof *file->sections)) {
+    if (file->sections &&
+        file_read(a, file->fd, header.shoff, file->sections, (u64)file->count * sizeof *file->sections)) {
         names = &file->sections[header.shstrndx];
         if (names->type != SHT_NOBITS_ && names->size && names->size <= SECTION_NAMES_MAX) {
             file->names_bytes = names->size;
             file->names = pages_new(names->size);
-            if (file->names && file_read(file->fd, names->offset, file->names, names->size))
+            if (file->names && file_read(a, file->fd, names->offset, file->names, names->size))
                 return 1;
         }
     }
@@ -146,14 +147,15 @@ static const struct elf_section *elf_section_find(const struct elf_file *file, c
 
 /* The bytes of a section in pages of their own, inflated if need be; `*bytes` says how many. 0 when it is too large, cut
  * off, or packed in a way that is not read (zstd). */
-static u8 *elf_section_read(const struct elf_file *file, const struct elf_section *section, u64 *bytes)
+static u8 *elf_section_read(const struct agent *a, const struct elf_file *file, const struct elf_section *section,
+                            u64 *bytes)
 {
     struct { u32 type, reserved; u64 size, align; } *compressed;
     u8 *raw, *data = (u8 *)0;
     if (section->size > SECTION_BYTES_MAX)
         return data;
     raw = pages_new(section->size);
-    if (!raw || !file_read(file->fd, section->offset, raw, section->size)) {
+    if (!raw || !file_read(a, file->fd, section->offset, raw, section->size)) {
         pages_free(raw, section->size);
         return data;
     }

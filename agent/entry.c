@@ -44,7 +44,7 @@ static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
         if (bytes > range->end - low)
             bytes = range->end - low;
         u->entry_reads++;
-        if (walk_read_sigsafe(u, low, code, bytes) != (i64)bytes)
+        if (read_memory_sigsafe(u->agent, low, code, bytes) != (i64)bytes)
             return 0;
         for (i = bytes; i < sizeof code; i++)
             code[i] = 0;

@@ -16,7 +16,7 @@ static u32 code_before_sigsafe(struct unwinder *u, const struct code_range *rang
     if (return_address > range->end || u->scan_checks >= SCAN_CHECKS_MAX)
         return 0;
     u->scan_checks++;
-    return walk_read_sigsafe(u, return_address - 7, code, 7) == 7;
+    return read_memory_sigsafe(u->agent, return_address - 7, code, 7) == 7;
 }
 
 /* Do these seven bytes end in a call instruction? Intel SDM volume 2, CALL. */
@@ -95,7 +95,7 @@ static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
     if (u->scan_checks >= SCAN_CHECKS_MAX)
         return 0;
     u->scan_checks++;
-    if (walk_read_sigsafe(u, return_address - 5, code, 5) != 5 || code[0] != 0xe8)
+    if (read_memory_sigsafe(u->agent, return_address - 5, code, 5) != 5 || code[0] != 0xe8)
         return 0;
     target = return_address + (u64)(i64)(i32)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
     return target <= u->pc && u->pc - target < NEAR_CODE_BYTES && is_entry_of_sigsafe(u, target, u->pc);
@@ -310,7 +310,7 @@ static u32 start_code_read_sigsafe(const struct agent *a, u64 runtime_addr)
     /* xor %rdi,%rdi; call _exit; hlt: the end of boost.context's stacks */
     static const u8 finish[9] = {0x48, 0x31, 0xff, 0xe8, 0, 0, 0, 0, 0xf4};
     u8 code[START_BYTES];
-    if (read_memory_sigsafe(a->pid, runtime_addr, code, START_BYTES) != START_BYTES)
+    if (read_memory_sigsafe(a, runtime_addr, code, START_BYTES) != START_BYTES)
         return START_OTHER;
     if (code_matches_sigsafe(code, sigreturn, 9, 0))
         return START_SIGRETURN;

@@ -14,11 +14,11 @@
  * kernel start the call again and again: it has put pc back on the instruction and the number into rax.
  * Context: signal.
  */
-static u32 is_fork_sigsafe(const u64 *gregs)
+static u32 is_fork_sigsafe(const struct agent *a, const u64 *gregs)
 {
     u64 nr = gregs[GREG_RAX];
     return (nr == NR_FORK || nr == NR_VFORK || nr == NR_CLONE || nr == NR_CLONE3) &&
-           is_syscall_sigsafe(gregs[GREG_RIP], gregs[GREG_RIP]);
+           is_syscall_sigsafe(a, gregs[GREG_RIP], gregs[GREG_RIP]);
 }
 
 /*
@@ -26,13 +26,13 @@ static u32 is_fork_sigsafe(const u64 *gregs)
  * Sets waited_in and woken of the slot. Behind a syscall instruction rcx is where it returns to (Intel SDM volume 2,
  * SYSCALL); nearly everywhere else it is not, and the code need not be looked at. Context: signal.
  */
-static void describe_wait_sigsafe(struct thread_slot *slot, const u64 *gregs)
+static void describe_wait_sigsafe(const struct agent *a, struct thread_slot *slot, const u64 *gregs)
 {
     u64 pc = gregs[GREG_RIP];
-    if (gregs[GREG_RCX] == pc + 2 && gregs[GREG_RAX] < SYSCALL_NUMBERS && is_syscall_sigsafe(pc, pc))
+    if (gregs[GREG_RCX] == pc + 2 && gregs[GREG_RAX] < SYSCALL_NUMBERS && is_syscall_sigsafe(a, pc, pc))
         slot->waited_in = (i32)gregs[GREG_RAX];   /* the kernel begins it again */
-    if (gregs[GREG_RCX] == pc && slot->sent_off_cpu && is_syscall_sigsafe(pc, pc - 2))
-        slot->woken = is_sleep_sigsafe(sysno_in_code_sigsafe(gregs, pc - 2));
+    if (gregs[GREG_RCX] == pc && slot->sent_off_cpu && is_syscall_sigsafe(a, pc, pc - 2))
+        slot->woken = is_sleep_sigsafe(sysno_in_code_sigsafe(a, gregs, pc - 2));
 }
 
 static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
@@ -44,8 +44,8 @@ static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
 /* Stack, wait and repair: the answer to the sampler's question. Context: signal. */
 static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
-    u32 is_filtered = a->walks_ask && is_filtered_sigsafe();
-    slot->near_fork = !is_filtered && is_fork_sigsafe(gregs);
+    u32 is_filtered = a->asks && is_filtered_sigsafe();
+    slot->near_fork = !is_filtered && is_fork_sigsafe(a, gregs);
     slot->woken = 0;
     slot->waited_in = NOT_WAITING;
     if (slot->near_fork || is_filtered) {
@@ -61,7 +61,7 @@ static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs
         count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, cpu_ns, &slot->waited_in));
     } else {
         take_stack_sigsafe(a, slot, gregs);
-        describe_wait_sigsafe(slot, gregs);
+        describe_wait_sigsafe(a, slot, gregs);
     }
 }
 

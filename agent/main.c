@@ -211,7 +211,7 @@ int agent_is_orphaned(void)
 /* End the connection to the host that runs through the socket with this inode number: Frida then unloads everything. */
 void agent_hang_up(unsigned long long inode)
 {
-    socket_shut_down(inode);
+    socket_shut_down(agent_cell, inode);
 }
 
 #ifdef __TINYC__

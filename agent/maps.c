@@ -52,7 +52,7 @@ static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_lim
     char *text = (char *)a->text;
     u64 base = 0, base_inode = 0, base_device = 0;
     u32 held = 0, lines = 0;
-    i32 fd = open_readonly("/proc/self/maps");
+    i32 fd = open_readonly(a, "/proc/self/maps");
     if (fd < 0)
         return -1;
     for (;;) {

@@ -94,17 +94,6 @@ static u32 is_filtered_sigsafe(void)
     return sys_call6(NR_PRCTL, PR_GET_SECCOMP_OPTION, 0, 0, 0, 0, 0) != 0;
 }
 
-/* Copy from our own address space; an unmapped address is an error and not a fault. Bytes copied, or -errno. */
-static i64 read_memory_sigsafe(u32 pid, u64 runtime_addr, void *to, u64 bytes)
-{
-    struct io_vector local, remote;
-    local.base = (u64)to;
-    local.bytes = bytes;
-    remote.base = runtime_addr;
-    remote.bytes = bytes;
-    return sys_call6(NR_PROCESS_VM_READV, pid, (u64)&local, 1, (u64)&remote, 1, 0);
-}
-
 /*
  * Can the eight bytes at `runtime_addr` be read right now? rt_sigprocmask copies the new mask in before it finds that
  * `how` means nothing, and so changes nothing: EFAULT or EINVAL (rt_sigprocmask(2), kernel/signal.c). 0.12 us.
@@ -140,12 +129,6 @@ static u64 resource_limit(u32 resource)
     u64 limit[2];
     i64 error = sys_call6(NR_PRLIMIT64, 0, resource, 0, (u64)limit, 0, 0);
     return error < 0 ? ~0ULL : limit[0];
-}
-
-static i32 open_readonly(const char *path)
-{
-    /* AT_FDCWD, O_RDONLY|O_CLOEXEC */
-    return (i32)sys_call6(NR_OPENAT, (u64)-100, (u64)path, 0x80000, 0, 0, 0);
 }
 
 static void close_fd(i32 fd)
@@ -193,18 +176,5 @@ static i64 kernel_sigaction_set(i32 signo, const struct kernel_sigaction *action
 #define UCONTEXT_SIGMASK 296
 enum { GREG_R10 = 2, GREG_R8 = 0, GREG_R9 = 1, GREG_RDI = 8, GREG_RSI = 9, GREG_RBP = 10, GREG_RDX = 12, GREG_RAX = 13,
        GREG_RCX = 14, GREG_RSP = 15, GREG_RIP = 16 };
-
-static i32 send_signal(u32 pid, u32 tid, i32 signo, void *value)
-{
-    u64 info[SIGINFO_BYTES / 8];
-    u32 i;
-    for (i = 0; i < SIGINFO_BYTES / 8; i++)
-        info[i] = 0;
-    *(i32 *)((u8 *)info + SIGINFO_SIGNO) = signo;
-    *(i32 *)((u8 *)info + SIGINFO_CODE) = SIGINFO_CODE_QUEUE;
-    *(u32 *)((u8 *)info + SIGINFO_PID) = pid;
-    *(u64 *)((u8 *)info + SIGINFO_VALUE) = (u64)value;
-    return (i32)sys_call6(NR_RT_TGSIGQUEUEINFO, pid, tid, (u64)signo, (u64)info, 0, 0);
-}
 
 #endif

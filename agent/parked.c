@@ -14,14 +14,14 @@ struct wait_record {
     u64 pc;
 };
 
-static i64 syscall_file_read(const struct thread_slot *slot, char *text, u32 capacity)
+static i64 syscall_file_read(const struct agent *a, const struct thread_slot *slot, char *text, u32 capacity)
 {
     if (slot->syscall_fd >= 0) {
-        i64 got = sys_call6(NR_PREAD64, (u64)slot->syscall_fd, (u64)text, capacity - 1, 0, 0, 0);
+        i64 got = read_at(a, slot->syscall_fd, text, capacity - 1, 0);
         text[got > 0 ? got : 0] = 0;
         return got;
     }
-    return task_file_read(slot->tid, "syscall", text, capacity);
+    return task_file_read(a, slot->tid, "syscall", text, capacity);
 }
 
 /* A wait that a stop interrupted goes on as restart_syscall (restart_syscall(2)): what it is stands in the code, as
@@ -29,7 +29,7 @@ static i64 syscall_file_read(const struct thread_slot *slot, char *text, u32 cap
 static i64 restarted_sysno(struct agent *a, u64 pc)
 {
     u8 code[7];
-    if (read_memory_sigsafe(a->pid, pc - 7, code, 7) != 7 || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
+    if (read_memory_sigsafe(a, pc - 7, code, 7) != 7 || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
         return NR_RESTART_SYSCALL;
     return (i64)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
 }
@@ -88,7 +88,7 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
                        struct unwinder *u)
 {
     char text[256];
-    i64 got = syscall_file_read(slot, text, sizeof text);
+    i64 got = syscall_file_read(a, slot, text, sizeof text);
     u32 i;
     if (got == -ERR_EACCES)
         return PARKED_RUNNING;            /* it changed its uid: procfs is closed to us, only a signal shows its stack */

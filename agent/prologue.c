@@ -207,7 +207,7 @@ static u32 frame_bytes_below_rbp_sigsafe(struct unwinder *u, u64 pc)
         return 0;
     u->scan_checks++;
     back = set - range->start < SET_RBP_BYTES ? (u32)(set - range->start) : SET_RBP_BYTES;
-    got = walk_read_sigsafe(u, set - back, code, sizeof code);
+    got = read_memory_sigsafe(u->agent, set - back, code, sizeof code);
     for (at = got > 0 ? (u32)got : 0; at < sizeof code; at++)
         code[at] = 0;
     for (at = back; at >= 3 && (at == back || is_realigned); at--) {

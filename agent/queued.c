@@ -49,9 +49,9 @@ static u64 run_delay_of(const struct agent *a, struct thread_slot *slot)
     if (slot->schedstat_fd < 0)
         slot->schedstat_fd = task_file_keep(a, slot->tid, "schedstat");
     if (slot->schedstat_fd < 0)
-        got = task_file_read(slot->tid, "schedstat", text, sizeof text);
+        got = task_file_read(a, slot->tid, "schedstat", text, sizeof text);
     else
-        got = sys_call6(NR_PREAD64, (u64)slot->schedstat_fd, (u64)text, sizeof text - 1, 0, 0, 0);
+        got = read_at(a, slot->schedstat_fd, text, sizeof text - 1, 0);
     return run_delay_parse(text, got);
 }
 
@@ -73,8 +73,7 @@ static u32 was_pushed_off(const struct thread_slot *slot, u64 run_delay_ns)
 static u32 stands_for_cpu(struct agent *a, struct thread_slot *slot)
 {
     u64 run_delay_ns;
-    if (slot->sent_off_cpu && slot->run_delay_ns != RUN_DELAY_UNKNOWN && ++slot->queued_looks < QUEUED_LOOKS_MAX &&
-        !is_sandboxed(a)) {
+    if (slot->sent_off_cpu && slot->run_delay_ns != RUN_DELAY_UNKNOWN && ++slot->queued_looks < QUEUED_LOOKS_MAX) {
         run_delay_ns = run_delay_of(a, slot);
         if (run_delay_ns != RUN_DELAY_UNKNOWN && !was_pushed_off(slot, run_delay_ns))
             return 0;

@@ -30,7 +30,7 @@ enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO
 static void frame_bytes_read(struct agent *a)
 {
     u64 *entries = (u64 *)a->text;
-    i32 fd = open_readonly("/proc/self/auxv");
+    i32 fd = open_readonly(a, "/proc/self/auxv");
     i64 got = fd < 0 ? -1 : sys_call3(NR_READ, (u64)fd, (u64)entries, TEXT_BYTES);
     i64 i;
     close_fd(fd);
@@ -63,16 +63,16 @@ static void alternate_handlers_keep(struct agent *a, u64 now_ns)
 }
 
 /* The address of a thread's robust list, 0 when it has none. The sampler's own for tid 0. get_robust_list(2) */
-static u64 robust_list(u32 tid)
+static u64 robust_list(const struct agent *a, u32 tid)
 {
     u64 head = 0, bytes = 0;
-    return sys_call3(NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes) < 0 ? 0 : head;
+    return permitted_call_sigsafe(a, NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes, 0, 0) < 0 ? 0 : head;
 }
 
 /* Context: sampler thread, at its start. */
 static void room_prepare(struct agent *a)
 {
-    u64 block = thread_pointer_sigsafe(a), head = robust_list(0);
+    u64 block = thread_pointer_sigsafe(a), head = robust_list(a, 0);
     frame_bytes_read(a);
     a->robust_list_offset = block && head - block < CONTROL_BLOCK_BYTES ? head - block : 0;
 }
@@ -80,7 +80,7 @@ static void room_prepare(struct agent *a)
 /* The first look, before the first signal. The main thread's stack grows: nothing is known of it, nor need be. */
 static void room_look(struct agent *a, struct thread_slot *slot)
 {
-    u64 head = slot->tid == a->pid || !a->robust_list_offset ? 0 : robust_list(slot->tid);
+    u64 head = slot->tid == a->pid || !a->robust_list_offset ? 0 : robust_list(a, slot->tid);
     slot->room = ROOM_ENOUGH;
     if (!head)
         return;

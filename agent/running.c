@@ -57,14 +57,14 @@ static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const 
 static void stack_notes_find(struct agent *a)
 {
     u64 words[CONTROL_BLOCK_BYTES / 8], auxv[64], here = (u64)words, block, count, i;
-    i32 fd = open_readonly("/proc/self/auxv");
+    i32 fd = open_readonly(a, "/proc/self/auxv");
     i64 got = fd < 0 ? 0 : sys_call3(NR_READ, (u64)fd, (u64)auxv, sizeof auxv);
     close_fd(fd);
     for (i = 0; (i64)(i * 8 + 16) <= got; i += 2)
         if (auxv[i] == AT_HWCAP2_TYPE)
             a->has_fsgsbase = (auxv[i + 1] & HWCAP2_FSGSBASE) != 0;
     block = thread_pointer_sigsafe(a);
-    got = block ? read_memory_sigsafe(a->pid, block, words, sizeof words) : 0;
+    got = block ? read_memory_sigsafe(a, block, words, sizeof words) : 0;
     count = got > 24 ? (u64)got / 8 - 2 : 0;
     for (i = 1; i < count; i++) {
         /* stackblock, stackblock_size, guardsize: glibc nptl/descr.h */
@@ -85,7 +85,7 @@ static void stack_learn(struct agent *a, struct thread_slot *slot)
         return;
     slot->thread_pointer = block;
     slot->stack_start = slot->stack_end = 0;
-    if (read_memory_sigsafe(a->pid, block + a->stack_notes_offset, notes, sizeof notes) != sizeof notes ||
+    if (read_memory_sigsafe(a, block + a->stack_notes_offset, notes, sizeof notes) != sizeof notes ||
         notes[1] >= 1ULL << 40 || notes[2] >= notes[1] || block <= notes[0] + notes[2] || block >= notes[0] + notes[1])
         return;
     slot->stack_start = notes[0] + notes[2];

@@ -133,7 +133,7 @@ static i32 signal_post(const struct agent *a, struct thread_slot *slot)
     i32 error;
     slot->signal_ns = SENT_JUST_NOW;
     store_release_u32(&slot->signal_state, SIGNAL_SENT);
-    error = send_signal(a->pid, slot->tid, a->signo, slot);
+    error = send_signal(a, slot->tid, a->signo, slot);
     if (error < 0)
         slot->signal_state = SIGNAL_IDLE;
     else
@@ -173,7 +173,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         return;
     if (!slot->frames)
         slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
-    if (!slot->frames || is_sandboxed(a))
+    if (!slot->frames)
         return;
     clock = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     slot->sent_off_cpu = clock == (i64)cpu_ns;
@@ -187,7 +187,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     slot->sent_on_cpu = slot->signal_cpu_ns != (u64)clock;
     error = signal_post(a, slot);
     if (error < 0) {
-        if (error != -ERR_ESRCH)          /* not the end of the thread */
+        if (error != -ERR_ESRCH && error != -ERR_EACCES)   /* the end of the thread; a filter has come (permit.c) */
             count_up(a, COUNTER_SIGNALS_FAILED, 1);
         return;
     }

@@ -138,11 +138,12 @@ struct scheduling {
 static void turns_shorten(const struct agent *a)
 {
     struct scheduling own;
-    if (a->was_filtered || sys_call6(NR_SCHED_GETATTR, 0, (u64)&own, sizeof own, 0, 0, 0) != 0 || own.policy != 0)
+    if (a->was_filtered || permitted_call_sigsafe(a, NR_SCHED_GETATTR, 0, (u64)&own, sizeof own, 0, 0) != 0 ||
+        own.policy != 0)
         return;
     own.bytes = sizeof own;
     own.runtime_ns = TURN_NS;
-    sys_call3(NR_SCHED_SETATTR, 0, (u64)&own, 0);
+    permitted_call_sigsafe(a, NR_SCHED_SETATTR, 0, (u64)&own, 0, 0, 0);
 }
 
 static void sampler_begin(struct agent *a)
@@ -154,7 +155,7 @@ static void sampler_begin(struct agent *a)
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     if (is_sandboxed(a))
         return;
-    a->fds_private = sys_call3(NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */) == 0;
+    a->fds_private = permitted_call_sigsafe(a, NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0) == 0;
     stack_notes_find(a);
     room_prepare(a);
     turns_shorten(a);
@@ -167,7 +168,7 @@ static void sampler_begin(struct agent *a)
 static void sampler_end(struct agent *a)
 {
     u64 now_ns;
-    a->unanswered = is_sandboxed(a) ? handlers_drain_blind(a) : handlers_drain(a);
+    a->unanswered = handlers_drain(a);
     now_ns = now_ns_sigsafe();
     threads_settle(a, now_ns);
     modules_announce_again(a);

@@ -2,11 +2,8 @@
  * A target that puts itself under a seccomp filter while it is sampled (seccomp(2)). With SECCOMP_FILTER_FLAG_TSYNC the
  * filter holds for all its threads, ours too, and a call that it does not know may kill the process: procfs and signals
  * are no calls that a sandbox expects. So from then on the agent makes none but those that every program needs, ends
- * sampling, and says why. Sampler thread only, but for the beginning and the handler's question.
- *
- * It is asked before each look at a thread and each signal, in the handler before it reads, and before each copy in a
- * walk: 0.1 us, by the one call that programs which know filters let pass. What remains: a filter that comes between the
- * question and the next call.
+ * sampling, and says why. It is asked before each look at a thread; the calls themselves ask, too (permit.c). Sampler
+ * thread only, but for the beginning.
  */
 
 #define FILTERS_REREAD_NS 100000000ULL
@@ -16,7 +13,7 @@
 static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
 {
     char *text = (char *)a->text;
-    i64 got = task_file_read((u32)sys_call3(NR_GETTID, 0, 0, 0), "status", text, TEXT_BYTES);
+    i64 got = task_file_read(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "status", text, TEXT_BYTES);
     i64 i;
     for (i = 0; i + name_bytes + 3 < got; i++) {
         if (text[i] == '\n' && text[i + 1 + name_bytes] == ':' && text_is(text + i + 1, name_bytes, name)) {
@@ -33,7 +30,7 @@ static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
 static void sandbox_prepare(struct agent *a)
 {
     a->was_filtered = status_number(a, "Seccomp", 7) != 0;
-    a->walks_ask = !a->was_filtered;
+    a->asks = !a->was_filtered;
     a->filters = a->was_filtered ? status_number(a, "Seccomp_filters", 15) : 0;
 }
 

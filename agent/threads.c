@@ -14,23 +14,23 @@
 #define FDS_SPARE 16
 #define THREAD_ID_MAX (1U << 24)          /* the host keeps tables by thread id */
 
-static i32 task_file_open(u32 tid, const char *name)
+static i32 task_file_open(const struct agent *a, u32 tid, const char *name)
 {
     char path[PATH_BYTES];
     u32 at = text_append(path, 0, "/proc/self/task/");
     at = text_append_number(path, at, tid);
     text_append(path, text_append(path, at, "/"), name);
-    return open_readonly(path);
+    return open_readonly(a, path);
 }
 
 /* Read a small procfs file of a thread into `to`, zero-terminated. Bytes read, or -errno. */
-static i64 task_file_read(u32 tid, const char *name, char *to, u32 capacity)
+static i64 task_file_read(const struct agent *a, u32 tid, const char *name, char *to, u32 capacity)
 {
-    i32 fd = task_file_open(tid, name);
+    i32 fd = task_file_open(a, tid, name);
     i64 got;
     if (fd < 0)
         return fd;
-    got = sys_call6(NR_PREAD64, (u64)fd, (u64)to, capacity - 1, 0, 0, 0);
+    got = read_at(a, fd, to, capacity - 1, 0);
     close_fd(fd);
     to[got > 0 ? got : 0] = 0;
     return got;
@@ -41,7 +41,7 @@ static u32 thread_read_name(struct agent *a, struct thread_slot *slot)
 {
     char name[32];
     u32 i, bytes, changed = 0;
-    i64 got = task_file_read(slot->tid, "comm", name, sizeof name);
+    i64 got = task_file_read(a, slot->tid, "comm", name, sizeof name);
     if (got <= 0)
         return 0;
     bytes = (u32)got - 1 < 15 ? (u32)got - 1 : 15;
@@ -66,7 +66,7 @@ struct thread_signals {
 static u32 thread_signals_read(struct agent *a, u32 tid, struct thread_signals *signals)
 {
     char *text = (char *)a->text;
-    i64 got = task_file_read(tid, "status", text, TEXT_BYTES);
+    i64 got = task_file_read(a, tid, "status", text, TEXT_BYTES);
     i64 i;
     signals->blocked = 0;
     signals->pending = 0;
@@ -121,7 +121,7 @@ static struct thread_slot *thread_slot_free(struct agent *a)
 /* Keep a file of a thread's open, as long as the limit leaves room for those that are opened and closed. -1: not kept. */
 static i32 task_file_keep(const struct agent *a, u32 tid, const char *name)
 {
-    i32 fd = a->fds_private ? task_file_open(tid, name) : -1;
+    i32 fd = a->fds_private ? task_file_open(a, tid, name) : -1;
     if (fd < 0 || (u64)fd + FDS_SPARE < a->fd_limit)
         return fd < 0 ? -1 : fd;
     close_fd(fd);
@@ -196,7 +196,7 @@ static void threads_list(struct agent *a, u64 now_ns)
 {
     u8 *entries = a->text;
     u32 is_first = a->list_number == 0, hint = 0, i;
-    i32 fd = open_readonly("/proc/self/task");
+    i32 fd = open_readonly(a, "/proc/self/task");
     i64 got;
     u64 listed_ns = a->list_read_ns;
     a->list_read_ns = now_ns;
@@ -204,7 +204,7 @@ static void threads_list(struct agent *a, u64 now_ns)
         return;
     a->list_number++;
     /* The upper half of the scratch: thread_add reads files into the lower one. */
-    while ((got = sys_call3(NR_GETDENTS64, (u64)fd, (u64)(entries + TEXT_BYTES), TEXT_BYTES)) > 0) {
+    while ((got = read_entries(a, fd, entries + TEXT_BYTES, TEXT_BYTES)) > 0) {
         i64 at = 0;
         while (at < got) {
             /* struct linux_dirent64: ino u64, off u64, reclen u16, type u8, name; getdents(2) */
@@ -234,10 +234,11 @@ static void threads_list(struct agent *a, u64 now_ns)
 }
 
 /* Number of threads: the link count of the directory less two, without listing it. 0 when it cannot be had. */
-static u64 threads_count(void)
+static u64 threads_count(const struct agent *a)
 {
     u64 stat[18];                         /* struct stat of x86-64: 144 bytes, st_nlink at 16; stat(2) */
-    i64 error = sys_call6(NR_NEWFSTATAT, (u64)-100 /* AT_FDCWD */, (u64) "/proc/self/task", (u64)stat, 0, 0, 0);
+    const char *path = "/proc/self/task";
+    i64 error = permitted_call_sigsafe(a, NR_NEWFSTATAT, (u64)-100 /* AT_FDCWD */, (u64)path, (u64)stat, 0, 0);
     return error < 0 ? 0 : stat[2];
 }
 
@@ -246,7 +247,7 @@ static void threads_keep(struct agent *a, u64 now_ns)
 {
     u32 i;
     if (now_ns - a->list_checked_ns >= LIST_CHECK_NS) {
-        u64 count = threads_count();
+        u64 count = threads_count(a);
         a->list_checked_ns = now_ns;
         if (!count || count != a->list_links || now_ns - a->list_read_ns >= LIST_REREAD_NS + a->slot_count * CHECK_PER_THREAD_NS)
             threads_list(a, now_ns);

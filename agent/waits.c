@@ -23,11 +23,11 @@ enum {
 #define FUTEX_WAIT_BITSET_COMMAND 9
 #define IO_URING_EXT_ARG 8                /* io_uring_enter(2): IORING_ENTER_EXT_ARG */
 
-static u64 word_of_target_sigsafe(u64 runtime_addr)
+static u64 word_of_target_sigsafe(const struct agent *a, u64 runtime_addr)
 {
     u64 word = 0;
     return runtime_addr &&
-           read_memory_sigsafe((u32)sys_call3(NR_GETPID, 0, 0, 0), runtime_addr, &word, 8) == 8 ? word : 0;
+           read_own_memory_sigsafe(a, runtime_addr, &word, 8) == 8 ? word : 0;
 }
 
 /* Has the socket a timeout? Without one the kernel restarts the call itself (net/core/sock.h, sock_intr_errno).
@@ -41,7 +41,7 @@ static u32 has_socket_timeout_sigsafe(u64 fd, u64 option)
 }
 
 /* The mask of signals that holds only during the call, 0 if it has none. Context: signal. */
-static u64 mask_during_call_sigsafe(i64 nr, const u64 *gregs)
+static u64 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gregs)
 {
     u64 pointer = 0;
     switch (nr) {
@@ -52,15 +52,15 @@ static u64 mask_during_call_sigsafe(i64 nr, const u64 *gregs)
         pointer = gregs[GREG_R8];
         break;
     case NR_PSELECT6: case NR_IO_PGETEVENTS:                  /* a pointer to {mask, size} */
-        pointer = word_of_target_sigsafe(gregs[GREG_R9]);
+        pointer = word_of_target_sigsafe(a, gregs[GREG_R9]);
         break;
     case NR_IO_URING_ENTER:
-        pointer = gregs[GREG_R10] & IO_URING_EXT_ARG ? word_of_target_sigsafe(gregs[GREG_R8]) : gregs[GREG_R8];
+        pointer = gregs[GREG_R10] & IO_URING_EXT_ARG ? word_of_target_sigsafe(a, gregs[GREG_R8]) : gregs[GREG_R8];
         break;
     default:
         break;
     }
-    return word_of_target_sigsafe(pointer);
+    return word_of_target_sigsafe(a, pointer);
 }
 
 /*

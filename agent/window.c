@@ -117,17 +117,6 @@ static u32 window_move_in_place_sigsafe(struct unwinder *u, u64 runtime_addr)
     return 1;
 }
 
-/*
- * Copy memory in the course of a walk; as read_memory_sigsafe. Not once a seccomp filter has come (sandbox.c), which may
- * kill the process for the call: a walk takes long enough for that. Context: signal.
- */
-static i64 walk_read_sigsafe(const struct unwinder *u, u64 runtime_addr, void *to, u64 bytes)
-{
-    if (u->agent->walks_ask && is_filtered_sigsafe())
-        return -ERR_EACCES;
-    return read_memory_sigsafe(u->agent->pid, runtime_addr, to, bytes);
-}
-
 /* Copy stack from `from` on. 0 when the copy does not hold the word at `runtime_addr`. Context: signal. */
 static u32 window_copy_sigsafe(struct unwinder *u, u64 from, u64 runtime_addr)
 {
@@ -135,7 +124,7 @@ static u32 window_copy_sigsafe(struct unwinder *u, u64 from, u64 runtime_addr)
     i64 got;
     if (bytes > u->stack_end - from)
         bytes = u->stack_end - from;
-    got = walk_read_sigsafe(u, from, u->copy, bytes);
+    got = read_memory_sigsafe(u->agent, from, u->copy, bytes);
     if (got < 8 || runtime_addr + 8 > from + (u64)got)
         return 0;
     u->window_start = from;

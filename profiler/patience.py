@@ -44,7 +44,7 @@ def bounded(
 
     Raises:
         NoAnswerError: no answer in time.
-        Exception: whatever ``call`` raised, or the error of ours (``guard``) behind it.
+        Exception: whatever ``call`` raised; the error of ours (``guard``) behind either.
     """
     guard.raised()  # nobody has asked for what is older
     outcome: list[_Result] = []
@@ -65,7 +65,7 @@ def bounded(
         if not injection.is_calling():
             waited_s += LOOK_INTERVAL_S * (WORKING_SHARE if is_at_work() else 1)
         if waited_s > timeout_s or is_hopeless():
-            raise NoAnswerError(
+            raise guard.raised() or NoAnswerError(
                 f"the target did not answer within {max(waited_s, 1):.0f} s ({what})",
                 "look whether it is stopped or out of memory: flametap doctor PID",
             )

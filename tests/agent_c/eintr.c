@@ -116,7 +116,7 @@ static int long_waits(void)
         used->frames = pages_new(SLOT_PAGES_BYTES);
         used->signal_ns = long_began_ns;
         used->signal_state = SIGNAL_SENT;
-        require(send_signal(a->pid, used->tid, a->signo, used) == 0, "send");
+        require(send_signal(a, used->tid, a->signo, used) == 0, "send");
         pthread_join(thread, NULL);
         printf("%s lasted_ms=%llu repaired=%u\n", names[i], long_lasted_ns / 1000000, used->eintr_repaired);
         used->tid = 0;

@@ -1,18 +1,28 @@
-"""The whole agent is one text that gcc takes without a warning."""
+"""The whole agent is one text that gcc takes without a warning, and makes no call unasked that a
+sandbox may kill for."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from agent_build import WARNINGS
-from flametap.agent import source
+from flametap.agent import C_SOURCES, source
 
-pytestmark = pytest.mark.needs("gcc")
+# What every program calls; a sandbox without these holds no program that has threads.
+COMMON = {
+    *("READ", "CLOSE", "FSTAT", "MMAP", "MUNMAP", "MPROTECT", "MADVISE", "SHUTDOWN", "GETSOCKOPT"),
+    *("RT_SIGACTION", "RT_SIGPROCMASK", "GETPID", "GETTID", "CLOCK_GETTIME", "CLOCK_NANOSLEEP"),
+}
+# The question itself, and what is called only before sampling begins.
+UNASKED = {"PRCTL", "MEMFD_CREATE", "FTRUNCATE", "PRLIMIT64"}
+CALL = re.compile(r"\bsys_call[36]\((?:NR_)?(\w+)")
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_gcc_has_no_warning(level: str, tmp_path: Path) -> None:
     """At -O2 too: some warnings come only with the analysis the optimiser makes."""
@@ -21,3 +31,10 @@ def test_gcc_has_no_warning(level: str, tmp_path: Path) -> None:
     command = ["gcc", *WARNINGS, level, "-c", "-o", "/dev/null", str(text)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
+
+
+def test_unusual_calls_are_asked_for() -> None:
+    names = tuple(name for name in C_SOURCES if name != "permit.c")
+    called = set(CALL.findall(source(names))) - {"i64"}  # where they are defined
+    assert called - COMMON - UNASKED == set(), "permit.c: permitted_call_sigsafe"
+    assert CALL.findall(source(("permit.c",))).count("nr") == 1

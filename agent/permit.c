@@ -1,0 +1,94 @@
+/*
+ * The system calls that a seccomp filter may kill the process for: what profilers and debuggers call, and programs in a
+ * sandbox do not. A filter can come at any moment, on all threads at once (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)). So
+ * right before each of these calls it is asked whether one has come, by the one call that programs which know filters
+ * let pass (0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is
+ * also where a thread loses its CPU, and the answer is old when it goes on: then it is asked again.
+ *
+ * Not asked in a target that was born under filters: what they let pass was found out before (sandbox.c).
+ */
+
+#define ANSWER_TICKS_MAX 3000             /* of the TSC: a microsecond, ten times what an answer takes */
+#define QUESTIONS_MAX 4                   /* where each takes longer, there is no better answer */
+
+/* Context: signal. */
+static u32 filter_has_come_sigsafe(void)
+{
+    u32 i;
+    for (i = 0; i < QUESTIONS_MAX; i++) {
+        u64 asked = read_tsc_sigsafe();
+        if (is_filtered_sigsafe())
+            return 1;
+        if (read_tsc_sigsafe() - asked < ANSWER_TICKS_MAX)
+            break;
+    }
+    return 0;
+}
+
+/* The call, or -EACCES once there is a filter. `a` is 0 before there is an agent. Context: signal. */
+static i64 permitted_call_sigsafe(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
+{
+    if (a && a->asks && filter_has_come_sigsafe())
+        return -ERR_EACCES;
+    return sys_call6(nr, a1, a2, a3, a4, a5, 0);
+}
+
+/* Copy from the address space of `pid`, which is ours; an unmapped address is an error and not a fault. Bytes copied, or
+ * -errno. process_vm_readv(2). Context: signal. */
+static i64 copy_memory_sigsafe(const struct agent *a, u32 pid, u64 runtime_addr, void *to, u64 bytes)
+{
+    struct io_vector local, remote;
+    local.base = (u64)to;
+    local.bytes = bytes;
+    remote.base = runtime_addr;
+    remote.bytes = bytes;
+    return permitted_call_sigsafe(a, NR_PROCESS_VM_READV, pid, (u64)&local, 1, (u64)&remote, 1);
+}
+
+/* Context: signal; not in a child of fork. */
+static i64 read_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
+{
+    return copy_memory_sigsafe(a, a->pid, runtime_addr, to, bytes);
+}
+
+/* Also in a child of fork. Context: signal. */
+static i64 read_own_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
+{
+    return copy_memory_sigsafe(a, (u32)sys_call3(NR_GETPID, 0, 0, 0), runtime_addr, to, bytes);
+}
+
+/* openat(2) with O_CLOEXEC and `flags`. */
+static i32 open_file(const struct agent *a, const char *path, u32 flags)
+{
+    return (i32)permitted_call_sigsafe(a, NR_OPENAT, (u64)-100 /* AT_FDCWD */, (u64)path, 0x80000 | flags, 0, 0);
+}
+
+static i32 open_readonly(const struct agent *a, const char *path)
+{
+    return open_file(a, path, 0);
+}
+
+static i64 read_at(const struct agent *a, i32 fd, void *to, u64 bytes, u64 offset)
+{
+    return permitted_call_sigsafe(a, NR_PREAD64, (u64)fd, (u64)to, bytes, offset, 0);
+}
+
+/* The next entries of a folder, struct linux_dirent64: ino u64, off u64, reclen u16, type u8, name. getdents(2) */
+static i64 read_entries(const struct agent *a, i32 fd, void *to, u64 bytes)
+{
+    return permitted_call_sigsafe(a, NR_GETDENTS64, (u64)fd, (u64)to, bytes, 0, 0);
+}
+
+/* A signal to one thread that carries `value`. rt_tgsigqueueinfo(2). 0, or -errno. */
+static i32 send_signal(const struct agent *a, u32 tid, i32 signo, void *value)
+{
+    u64 info[SIGINFO_BYTES / 8];
+    u32 i;
+    for (i = 0; i < SIGINFO_BYTES / 8; i++)
+        info[i] = 0;
+    *(i32 *)((u8 *)info + SIGINFO_SIGNO) = signo;
+    *(i32 *)((u8 *)info + SIGINFO_CODE) = SIGINFO_CODE_QUEUE;
+    *(u32 *)((u8 *)info + SIGINFO_PID) = a->pid;
+    *(u64 *)((u8 *)info + SIGINFO_VALUE) = (u64)value;
+    return (i32)permitted_call_sigsafe(a, NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0);
+}
