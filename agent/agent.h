@@ -232,6 +232,7 @@ struct agent {
     u64 filters;                          /* … by so many filters */
     u64 filters_read_ns;
     u32 is_sandboxed;
+    u32 drain_is_blind;                   /* drain.c: a thread that is there could not be looked at */
     u32 asks;                             /* permit.c: born without a filter, but one may come */
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;

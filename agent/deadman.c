@@ -36,14 +36,14 @@ static i32 socket_is(i32 fd, u64 inode)
 }
 
 /* End the connection that one of our descriptors, a socket with this inode number, belongs to. */
-static void socket_shut_down(const struct agent *a, u64 inode)
+static void socket_shut_down(u64 inode)
 {
     u64 entries[256];
-    i32 folder = open_readonly(a, "/proc/self/fd"), fd;
+    i32 folder = open_readonly((struct agent *)0, "/proc/self/fd"), fd;
     i64 got, at;
     if (folder < 0)
         return;
-    while ((got = read_entries(a, folder, entries, sizeof entries)) > 0) {
+    while ((got = read_entries((struct agent *)0, folder, entries, sizeof entries)) > 0) {
         for (at = 0; at < got; at += *(const u16 *)((const u8 *)entries + at + 16)) {
             const char *name = (const char *)entries + at + 19;
             if (name[0] < '0' || name[0] > '9')

@@ -79,10 +79,12 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
     i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     if (!slot->tid || !slot->frames || cpu_ns < 0)
         return 0;
-    if (!thread_signals_read(a, slot->tid, &signals))
-        return 0;
     if (load_acquire_u32(&slot->signal_state) == SIGNAL_HANDLING)
         return 1;
+    if (!thread_signals_read(a, slot->tid, &signals)) {
+        a->drain_is_blind |= clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) >= 0;
+        return 0;
+    }
     if (signals.state == 'S' || signals.state == 'Z' || signals.state == 'X')
         return 0;
     if ((a->handler_mask_least & ~NEVER_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot))
@@ -94,8 +96,9 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
 
 /*
  * As handlers_drain, where nothing may be read of the threads (sandbox.c). Signals that are pending go with the
- * disposition; a handler that has begun is seen in its slot; one that has not finds the gate closed, which stays. What
- * is left is a thread that lost its CPU within a few instructions between: it is given BLIND_GRACE_NS.
+ * disposition; a handler that has begun to take a sample is seen in its slot; one that has not finds the gate closed,
+ * which stays. What is left are a thread that lost its CPU within a few instructions between, and a handler that passes
+ * on a signal of the target's own: they are given BLIND_GRACE_NS.
  */
 static u32 handlers_drain_blind(struct agent *a)
 {
@@ -106,7 +109,8 @@ static u32 handlers_drain_blind(struct agent *a)
     do {
         waiting = unanswered = 0;
         for (i = 0; i < a->slot_count; i++) {
-            u32 state = a->slots[i].tid ? load_acquire_u32(&a->slots[i].signal_state) : SIGNAL_IDLE;
+            u32 tid = a->slots[i].tid, is_there = tid && clock_ns_sigsafe(THREAD_CPU_CLOCK(tid)) >= 0;
+            u32 state = is_there ? load_acquire_u32(&a->slots[i].signal_state) : SIGNAL_IDLE;
             unanswered += state == SIGNAL_SENT;
             waiting += state == SIGNAL_HANDLING || (state == SIGNAL_SENT && now_ns_sigsafe() < deadline);
         }
@@ -119,7 +123,7 @@ static u32 handlers_drain_blind(struct agent *a)
 }
 
 /* The disposition is given back, and no thread is in our code when this returns. Returns how many threads never took
- * their last signal: they never will. A filter that comes meanwhile hides who is inside: it is done anew, blindly. */
+ * their last signal: they never will. What hides who is inside, as a filter that comes, has it done anew, blindly. */
 static u32 handlers_drain(struct agent *a)
 {
     u32 unanswered, i, inside;
@@ -134,7 +138,7 @@ static u32 handlers_drain(struct agent *a)
         if (inside)
             sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);
     } while (inside);
-    if (is_sandboxed(a))
+    if (a->drain_is_blind || is_sandboxed(a))
         return handlers_drain_blind(a);
     gate_close(a);
     return unanswered;

@@ -112,8 +112,10 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
     u64 at = gregs[GREG_RIP] - 2;
     i64 number;
     *nr = NOT_WAITING;
-    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, gregs[GREG_RIP], at))
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR)
         return EINTR_NONE;
+    if (!is_syscall_sigsafe(a, gregs[GREG_RIP], at))
+        return is_shut_sigsafe(a) ? EINTR_UNREPAIRABLE : EINTR_NONE;
     if (slot && is_recorded_wait_sigsafe(slot, gregs))
         number = slot->wait_sysno;
     else
@@ -127,8 +129,10 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
         return EINTR_UNREPAIRABLE;
     }
     if (mask_during_call_sigsafe(a, number, gregs) & signal_bit_sigsafe(a->signo) ||
-        !is_restartable_sigsafe(number, gregs))
+        !is_restartable_sigsafe(a, number, gregs))
         return EINTR_NONE;
+    if (is_shut_sigsafe(a))               /* what was asked above may not have been answered */
+        return EINTR_UNREPAIRABLE;
     *nr = (i32)number;
     timeout_shorten_sigsafe(a, slot, number, gregs, mask);
     gregs[GREG_RAX] = (u64)number;

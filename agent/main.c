@@ -78,10 +78,11 @@ static void code_find(struct agent *a)
 }
 
 /*
- * Prepare everything but sampling: memory, ring, maps, list of threads. Returns 0, or a negative errno.
+ * Prepare everything but sampling: memory, ring, maps, list of threads. `was_filtered`: a thread of the target's has a
+ * seccomp filter. Returns 0, or a negative errno: EPERM when a filter has come since.
  * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
  */
-int agent_prepare(unsigned int rate_hz)
+int agent_prepare(unsigned int rate_hz, int was_filtered)
 {
     struct agent *a = pages_new(sizeof *a);
     i64 error;
@@ -103,10 +104,10 @@ int agent_prepare(unsigned int rate_hz)
         a->rules->count = 1;              /* rule 0: no unwind information */
         a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
         a->fd_limit = resource_limit(7 /* RLIMIT_NOFILE */);
+        sandbox_prepare(a, was_filtered != 0);
         signal_choose(a);
-        sandbox_prepare(a);
         if (maps_refresh(a))
-            error = -2;
+            error = is_sandboxed(a) ? -ERR_EPERM : -2;
     }
     if (error) {
         agent_free(a);
@@ -186,10 +187,15 @@ int agent_stop(void)
     if (!a)
         return -1;
     a->command = COMMAND_STOP;
-    if (a->sampler_thread)
+    if (a->sampler_thread) {
         libc_pthread_join(a->sampler_thread, (void *)0);
-    else
+        if (!a->has_ended) {              /* a filter has killed that thread alone (SECCOMP_RET_KILL_THREAD) */
+            a->unanswered = handlers_drain_blind(a);
+            ring_close(a, STOP_SANDBOXED);
+        }
+    } else {
         ring_close(a, host_is_silent(a, now_ns_sigsafe()) ? STOP_HOST_SILENT : STOP_ASKED);
+    }
     unanswered = a->unanswered;
     agent_cell = (struct agent *)0;
     agent_free(a);
@@ -208,10 +214,12 @@ int agent_is_orphaned(void)
     return load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT;
 }
 
-/* End the connection to the host that runs through the socket with this inode number: Frida then unloads everything. */
-void agent_hang_up(unsigned long long inode)
+/* End the connection to the host that runs through the socket with this inode number: Frida then unloads everything. To
+ * find it takes calls that a filter may kill for; where one has come since, the connection stays. */
+void agent_hang_up(unsigned long long inode, int was_filtered)
 {
-    socket_shut_down(agent_cell, inode);
+    if (was_filtered || !filter_has_come_sigsafe())
+        socket_shut_down(inode);
 }
 
 #ifdef __TINYC__

@@ -1,17 +1,18 @@
 /*
  * The system calls that a seccomp filter may kill the process for: what profilers and debuggers call, and programs in a
  * sandbox do not. A filter can come at any moment, on all threads at once (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)). So
- * right before each of these calls it is asked whether one has come, by the one call that programs which know filters
- * let pass (0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is
+ * right before each of these calls it is asked whether one has come, by a call that sandboxes mostly let pass (prctl,
+ * 0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is
  * also where a thread loses its CPU, and the answer is old when it goes on: then it is asked again.
  *
- * Not asked in a target that was born under filters: what they let pass was found out before (sandbox.c).
+ * Not asked in a target that had filters when we came: the host has found out what they let pass, and the call that asks
+ * may be none of it.
  */
 
 #define ANSWER_TICKS_MAX 3000             /* of the TSC: a microsecond, ten times what an answer takes */
 #define QUESTIONS_MAX 4                   /* where each takes longer, there is no better answer */
 
-/* Context: signal. */
+/* Has this thread a filter? Context: signal. */
 static u32 filter_has_come_sigsafe(void)
 {
     u32 i;
@@ -25,10 +26,16 @@ static u32 filter_has_come_sigsafe(void)
     return 0;
 }
 
-/* The call, or -EACCES once there is a filter. `a` is 0 before there is an agent. Context: signal. */
+/* Has a filter come since we came? Context: signal. */
+static u32 is_shut_sigsafe(const struct agent *a)
+{
+    return a->is_sandboxed || (a->asks && filter_has_come_sigsafe());
+}
+
+/* The call, or -EACCES once there is a filter. Not asked where `a` is 0. Context: signal. */
 static i64 permitted_call_sigsafe(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
 {
-    if (a && a->asks && filter_has_come_sigsafe())
+    if (a && is_shut_sigsafe(a))
         return -ERR_EACCES;
     return sys_call6(nr, a1, a2, a3, a4, a5, 0);
 }
@@ -79,7 +86,25 @@ static i64 read_entries(const struct agent *a, i32 fd, void *to, u64 bytes)
     return permitted_call_sigsafe(a, NR_GETDENTS64, (u64)fd, (u64)to, bytes, 0, 0);
 }
 
-/* A signal to one thread that carries `value`. rt_tgsigqueueinfo(2). 0, or -errno. */
+/*
+ * Is a thread to get a signal now? `*cpu_ns` is its CPU clock as of right before: what it has used by the time it takes
+ * the signal tells whether that came at once (eintr.c), so neither may be old when the signal is sent.
+ */
+static u32 may_signal(const struct agent *a, u32 tid, u64 *cpu_ns)
+{
+    u32 i;
+    for (i = 0; i < QUESTIONS_MAX; i++) {
+        u64 asked = read_tsc_sigsafe();
+        *cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(tid));
+        if (a->is_sandboxed || (a->asks && is_filtered_sigsafe()))
+            return 0;
+        if (read_tsc_sigsafe() - asked < 2 * ANSWER_TICKS_MAX)
+            break;
+    }
+    return 1;
+}
+
+/* A signal to one thread that carries `value`, after may_signal. rt_tgsigqueueinfo(2). 0, or -errno. */
 static i32 send_signal(const struct agent *a, u32 tid, i32 signo, void *value)
 {
     u64 info[SIGINFO_BYTES / 8];
@@ -90,5 +115,5 @@ static i32 send_signal(const struct agent *a, u32 tid, i32 signo, void *value)
     *(i32 *)((u8 *)info + SIGINFO_CODE) = SIGINFO_CODE_QUEUE;
     *(u32 *)((u8 *)info + SIGINFO_PID) = a->pid;
     *(u64 *)((u8 *)info + SIGINFO_VALUE) = (u64)value;
-    return (i32)permitted_call_sigsafe(a, NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0);
+    return (i32)sys_call6(NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0, 0);
 }

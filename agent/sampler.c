@@ -183,11 +183,12 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (slot->sent_off_cpu)
         queued_note(a, slot);
     slot->sent_cpu_ns = slot->cpu_carry_ns;
-    slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    if (!may_signal(a, slot->tid, &slot->signal_cpu_ns))
+        return;
     slot->sent_on_cpu = slot->signal_cpu_ns != (u64)clock;
     error = signal_post(a, slot);
     if (error < 0) {
-        if (error != -ERR_ESRCH && error != -ERR_EACCES)   /* the end of the thread; a filter has come (permit.c) */
+        if (error != -ERR_ESRCH)          /* not the end of the thread */
             count_up(a, COUNTER_SIGNALS_FAILED, 1);
         return;
     }

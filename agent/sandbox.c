@@ -24,13 +24,13 @@ static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
     return 0;
 }
 
-/* Whoever was born under filters, as in a container, has been let in by them; whether they allow the question below is
- * not known, so the number of filters is read instead. Not by the sampler thread, which may get its first turn late: a
- * filter that has come by then is none of those. */
-static void sandbox_prepare(struct agent *a)
+/* Whoever had filters before, as in a container, has let us in with them; whether they allow the question is not known,
+ * so the number of filters is read instead. The host has looked at all threads before the attach: any filter of this
+ * thread's that it knows nothing of has come since. */
+static void sandbox_prepare(struct agent *a, u32 was_filtered)
 {
-    a->was_filtered = status_number(a, "Seccomp", 7) != 0;
-    a->asks = !a->was_filtered;
+    a->was_filtered = was_filtered;
+    a->asks = !was_filtered;
     a->filters = a->was_filtered ? status_number(a, "Seccomp_filters", 15) : 0;
 }
 

@@ -32,11 +32,11 @@ static u64 word_of_target_sigsafe(const struct agent *a, u64 runtime_addr)
 
 /* Has the socket a timeout? Without one the kernel restarts the call itself (net/core/sock.h, sock_intr_errno).
  * Context: signal. */
-static u32 has_socket_timeout_sigsafe(u64 fd, u64 option)
+static u32 has_socket_timeout_sigsafe(const struct agent *a, u64 fd, u64 option)
 {
     u64 timeout[2] = {0, 0};
     u32 bytes = sizeof timeout;
-    i64 error = sys_call6(NR_GETSOCKOPT, fd, SOL_SOCKET_LEVEL, option, (u64)timeout, (u64)&bytes, 0);
+    i64 error = permitted_call_sigsafe(a, NR_GETSOCKOPT, fd, SOL_SOCKET_LEVEL, option, (u64)timeout, (u64)&bytes);
     return error == 0 && (timeout[0] || timeout[1]);
 }
 
@@ -67,7 +67,7 @@ static u64 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gr
  * Can call `nr` with these arguments be begun again as if nothing had been? Where the kernel restarts a call by
  * itself, an EINTR is not ours, and the answer is no. Context: signal.
  */
-static u32 is_restartable_sigsafe(i64 nr, const u64 *gregs)
+static u32 is_restartable_sigsafe(const struct agent *a, i64 nr, const u64 *gregs)
 {
     u64 command;
     switch (nr) {
@@ -80,10 +80,10 @@ static u32 is_restartable_sigsafe(i64 nr, const u64 *gregs)
         command = gregs[GREG_RSI] & FUTEX_COMMAND_MASK;
         return gregs[GREG_R10] != 0 && (command == FUTEX_WAIT_COMMAND || command == FUTEX_WAIT_BITSET_COMMAND);
     case NR_READ: case NR_READV: case NR_RECVFROM: case NR_RECVMSG: case NR_RECVMMSG: case NR_ACCEPT: case NR_ACCEPT4:
-        return has_socket_timeout_sigsafe(gregs[GREG_RDI], SO_RCVTIMEO_NAME);
+        return has_socket_timeout_sigsafe(a, gregs[GREG_RDI], SO_RCVTIMEO_NAME);
     case NR_WRITE: case NR_WRITEV: case NR_SENDTO: case NR_SENDMSG: case NR_SENDMMSG:
     case NR_CONNECT:                      /* goes on with the same attempt, as the kernel's own restart does */
-        return has_socket_timeout_sigsafe(gregs[GREG_RDI], SO_SNDTIMEO_NAME);
+        return has_socket_timeout_sigsafe(a, gregs[GREG_RDI], SO_SNDTIMEO_NAME);
     default:
         return 0;
     }

@@ -1,4 +1,4 @@
-"""Reads the seccomp filters of a thread.
+"""The seccomp filters of a target: whether there are any, and each of them.
 
 The kernel shows them to a tracer only, while the thread is stopped, and only with CAP_SYS_ADMIN and
 no filter around ourselves (PTRACE_SECCOMP_GET_FILTER, ptrace(2)). The stop lasts well under a
@@ -14,7 +14,7 @@ import os
 import threading
 import time
 
-from flametap import rewait
+from flametap import procfs, rewait
 from flametap.ptrace import (
     PTRACE_DETACH,
     PTRACE_EVENT_STOP,
@@ -25,9 +25,19 @@ from flametap.ptrace import (
     ptrace,
 )
 from flametap.seccomp import INSTRUCTION
+from flametap.tasks import tasks
 
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.0002
+
+
+def has_any(pid: int) -> bool:
+    """Has any thread of a process a filter, or strict mode? proc(5), ``Seccomp``."""
+    for tid in tasks(pid):
+        with contextlib.suppress(*procfs.GONE, OSError):
+            if procfs.read_task_seccomp(pid, tid)[0]:
+                return True
+    return False
 
 
 def read_filters(tid: int, count: int) -> list[bytes] | None:

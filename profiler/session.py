@@ -1,4 +1,4 @@
-"""The one place that knows Frida: attach, load the agent, stop, detach.
+"""The one place that works with Frida: attach, load the agent, stop, detach.
 
 A session begins with ``attach`` and ends with ``detach``; it is not used again, since each attach
 leaves a small mapping behind in the target. Calls into the target are bounded in time: a target
@@ -18,15 +18,9 @@ from typing import Any
 
 import frida
 
-from flametap import agent, caretaker, connection, execs, guard, hold, injection, unpacking
-from flametap.ends import END_REASONS
-from flametap.errors import (
-    AttachFailedError,
-    CannotAttachError,
-    FlametapError,
-    NoSuchProcessError,
-    PermissionRefusedError,
-)
+from flametap import agent, caretaker, connection, execs, filters, guard, hold, injection, unpacking
+from flametap.ends import END_REASONS, could_not_prepare, explain
+from flametap.errors import AttachFailedError, CannotAttachError
 from flametap.handshake import Handshake, Standstill
 from flametap.patience import LOOK_INTERVAL_S, NoAnswerError, bounded
 from flametap.presence import Presence, is_traced
@@ -80,29 +74,6 @@ def _shut_down() -> None:
     guard.release()
 
 
-def explain(error: Exception, pid: int) -> FlametapError:
-    """Frida's error as one of ours."""
-    if isinstance(error, FlametapError):
-        return error
-    reason = (str(error).splitlines() or [""])[0]  # after a crash registers follow
-    if isinstance(error, frida.ProcessNotFoundError):
-        return NoSuchProcessError(f"process {pid} is gone", "see what runs: flametap ps")
-    if isinstance(error, frida.PermissionDeniedError):
-        return PermissionRefusedError(
-            f"no permission to attach to process {pid}: {reason}",
-            "run as the same user or as root; flametap doctor PID tells what is missing",
-        )
-    if isinstance(error, frida.NotSupportedError | frida.InvalidArgumentError):
-        return CannotAttachError(
-            f"process {pid} cannot be attached to: {reason}",
-            "flametap doctor PID lists what stands in the way",
-        )
-    return AttachFailedError(
-        f"attaching to process {pid} failed: {reason}",
-        "the target goes on; try again, or see flametap doctor PID",
-    )
-
-
 class Session:
     """One attach to one process.
 
@@ -120,6 +91,7 @@ class Session:
         self._handshake: Handshake | None = None
         self._script: Any = None
         self._presence = Presence(pid)
+        self._was_filtered = False
         self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> int:
@@ -135,6 +107,7 @@ class Session:
         """
         self._own_sockets_before = connection.sockets(os.getpid())
         self._presence = Presence(self.pid)
+        self._was_filtered = filters.has_any(self.pid)
         guard.install(frida._frida.__file__)
         unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
@@ -318,12 +291,10 @@ class Session:
             agent.source(),
             max(1, round(rate_hz)),
             connection.leading_here(self.pid, self._own_sockets_before),
+            self._was_filtered,
         )
         if prepared["error"]:
-            raise AttachFailedError(
-                f"the agent could not prepare: {os.strerror(prepared['error'])}",
-                "the target needs /proc, memfd_create and about 20 MB of memory",
-            )
+            raise could_not_prepare(prepared["error"], self.pid)
         self._ring_descriptor = self._open_ring(prepared["fd"])
         return self._ring_descriptor
 

@@ -1,9 +1,9 @@
 /*
  * The whole agent under gcc, profiling the process it is in: no Frida, no TinyCC. Built behind the agent's sources.
  *
- * Usage: self_profile MILLISECONDS RATE [filtered]. Three threads: one computes, one sleeps in nanosleep for long, one
- * waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp filter that kills, right
- * before sampling begins. Writes everything the ring carried to stdout, and to stderr one line of facts:
+ * Usage: self_profile MILLISECONDS RATE [filtered|bereaved]. Three threads: one computes, one sleeps in nanosleep for
+ * long, one waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp filter that
+ * kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. Writes everything the ring carried to stdout, and to stderr one line of facts:
  * tids, CPU nanoseconds of the busy thread over the recording, interrupted waits, what agent_stop returned.
  */
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,13 +80,13 @@ static void drain(struct ring_header *ring)
     store_release_u64((volatile u64 *)&ring->tail, head);
 }
 
-/* All threads are killed by the first call that reads memory like a debugger. */
-static void filter_calls(void)
+/* The first call with this number kills, all threads or its own alone. */
+static void filter_calls(unsigned int number, unsigned int action)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
@@ -93,25 +94,35 @@ static void filter_calls(void)
     require(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0, "seccomp");
 }
 
+static void await_end_of_sampler(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%u", agent_cell->sampler_tid);
+    while (access(path, F_OK) == 0)
+        usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[3];
     void *(*const bodies[3])(void *) = {busy, asleep, waiting};
-    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered]");
+    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered|bereaved]");
+    int is_filtered = argc == 4 && strcmp(argv[3], "filtered") == 0;
+    int is_bereaved = argc == 4 && !is_filtered;
     for (int i = 0; i < 3; i++) {
         require(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0, "pthread_create");
         while (!tids[i])
             usleep(1000);
     }
-    require(agent_prepare((unsigned int)atoi(argv[2])) == 0, "agent_prepare");
+    require(agent_prepare((unsigned int)atoi(argv[2]), is_bereaved) == 0, "agent_prepare");
     struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                                     agent_ring_fd(), 0);
     require(ring != MAP_FAILED, "mmap");
     agent_close_ring_fd();
     for (unsigned int tid; (tid = agent_next_unknown()) != 0;)
         agent_set_owner(tid, tid == (unsigned int)getpid()); /* the main thread plays Frida: it must not appear */
-    if (argc == 4)
-        filter_calls(); /* before the sampler thread's first turn */
+    if (is_filtered)
+        filter_calls(SYS_process_vm_readv, SECCOMP_RET_KILL_PROCESS); /* before the sampler thread's first turn */
     require(agent_start() == 0, "agent_start");
     i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;
@@ -120,6 +131,10 @@ int main(int argc, char **argv)
         drain(ring);
     }
     i64 cpu_after = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
+    if (is_bereaved) {
+        filter_calls(SYS_pread64, SECCOMP_RET_KILL_THREAD); /* which no other thread calls */
+        await_end_of_sampler();
+    }
     int unanswered = agent_stop();
     drain(ring);
     struct kernel_sigaction urg;
@@ -128,6 +143,7 @@ int main(int argc, char **argv)
             tids[0], tids[1], tids[2], getpid(), cpu_after - cpu_before, interrupted, unanswered, urg.handler, agent_stop());
     fflush(stdout);
     finished = 1;
+    raise(SIGURG); /* must be nobody's */
     pthread_join(threads[0], NULL);
     pthread_join(threads[2], NULL);
     _exit(0);

@@ -117,6 +117,19 @@ def test_calls_the_agent_makes_are_all_known(start: Start, tmp_path: Path) -> No
     assert target.finish() == ["survived"]
 
 
+def test_thread_that_may_not_be_asked_for_its_filter_is_sampled_all_the_same(
+    start: Start, tmp_path: Path
+) -> None:
+    target = run(start, "thread", "prctl")
+    before = receipt.take(target.pid)
+    result = record(target, tmp_path, "--threads")
+    result.assert_saved()
+    stacks = (tmp_path / "out.folded").read_text().splitlines()
+    assert any("sleeping" in stack and "start_thread" in stack for stack in stacks), stacks
+    assert receipt.harm_after_settling(target.pid, before) == []
+    assert target.finish() == ["survived"]
+
+
 @pytest.mark.needs("chromium")
 def test_chromiums_renderer_survives(adopt: Callable[[Target], Target], tmp_path: Path) -> None:
     program = capabilities.find("chromium")

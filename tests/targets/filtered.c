@@ -1,5 +1,5 @@
 /*
- * Installs a seccomp filter and then works and sleeps in turn, with a second thread that only sleeps.
+ * Installs a seccomp filter and then works and sleeps in turn, as a second thread does, which sleeps more.
  *   filtered kill CALL ...    the calls with these numbers kill the process
  *   filtered trap CALL ...    ... raise SIGSYS, which nobody handles
  *   filtered error CALL ...   ... fail with EPERM
@@ -45,10 +45,13 @@ static void filter_calls(void)
 
 static void *sleeping(void *unused)
 {
+    uint64_t state = 1;
     if (!strcmp(mode, "thread"))
         filter_calls();
-    for (;;)
+    for (;;) {
+        SPIN(state, 200000, 3);
         usleep(5000);
+    }
     return unused;
 }
 
