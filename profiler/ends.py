@@ -7,6 +7,7 @@ import os
 
 import frida
 
+from flametap import procfs
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -30,6 +31,11 @@ def explain(error: Exception, pid: int) -> FlametapError:
     reason = (str(error).splitlines() or [""])[0]  # after a crash registers follow
     if isinstance(error, frida.ProcessNotFoundError):
         return NoSuchProcessError(f"process {pid} is gone", "see what runs: flametap ps")
+    if _has_ended(pid):
+        return AttachFailedError(
+            f"process {pid} ended while it was being attached to: {reason}",
+            "what ended it is in its own output or exit status, or in dmesg",
+        )
     if isinstance(error, frida.PermissionDeniedError):
         return PermissionRefusedError(
             f"no permission to attach to process {pid}: {reason}",
@@ -44,6 +50,15 @@ def explain(error: Exception, pid: int) -> FlametapError:
         f"attaching to process {pid} failed: {reason}",
         "the target goes on; try again, or see flametap doctor PID",
     )
+
+
+def _has_ended(pid: int) -> bool:
+    """True also while its parent has not asked for its exit status."""
+    try:
+        is_alone = procfs.list_tasks(pid) == [pid]
+        return is_alone and procfs.read_task_state(pid, pid) in "ZX"
+    except procfs.GONE:
+        return True
 
 
 def could_not_prepare(number: int, pid: int) -> AttachFailedError:

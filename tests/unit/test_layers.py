@@ -106,7 +106,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "injection": ("execs", "hold", "loader", "ptrace", "quiet", "tasks", "tracee"),
     "connection": (),
     "handshake": (*LOW, "procfs"),
-    "ends": ("errors",),
+    "ends": ("errors", "procfs"),
     "ownprocess": (),
     "caretaker": ("handshake", "ownprocess"),
     "presence": (*LOW, "procfs"),

@@ -1,0 +1,56 @@
+"""What a failed attach is said to have ended with."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+
+import frida
+import pytest
+
+from flametap.ends import could_not_prepare, explain
+from flametap.errors import AttachFailedError, NoSuchProcessError, PermissionRefusedError
+from running import wait_until
+
+
+def test_our_own_errors_stay_as_they_are() -> None:
+    error = AttachFailedError("no answer", "wait")
+    assert explain(error, os.getpid()) is error
+
+
+def test_fridas_errors_are_told_in_one_line() -> None:
+    error = explain(frida.PermissionDeniedError("not allowed\nregisters"), os.getpid())
+    assert isinstance(error, PermissionRefusedError)
+    assert str(error) == f"no permission to attach to process {os.getpid()}: not allowed"
+
+
+@pytest.mark.parametrize("error", [frida.TransportError("lost"), frida.NotSupportedError("odd")])
+def test_target_that_has_ended_is_not_said_to_go_on(error: Exception) -> None:
+    with subprocess.Popen(["true"]) as target:
+        # Not waited for: it is a zombie.
+        wait_until(lambda: _state(target.pid) == "Z", "the end of true", 10)
+        found = explain(error, target.pid)
+    assert "ended while it was being attached to" in str(found)
+    assert "ended while" in str(explain(error, target.pid))  # gone altogether
+
+
+def test_target_that_was_gone_before_is_no_process() -> None:
+    assert isinstance(explain(frida.ProcessNotFoundError("?"), 1), NoSuchProcessError)
+
+
+def test_target_that_goes_on_is_said_to() -> None:
+    error = explain(frida.TransportError("lost"), os.getpid())
+    assert "goes on" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.EPERM, "seccomp filter"), (errno.ENOMEM, "Cannot allocate")]
+)
+def test_agent_that_could_not_prepare(number: int, words: str) -> None:
+    assert words in str(could_not_prepare(number, 1))
+
+
+def _state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
