@@ -31,6 +31,7 @@ enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNA
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
 #define WANTED_FROM_FILE 2                /* a module's mapped rows do not cover the code: its file may say more */
+enum filtered { FILTERED_NOBODY = 0, FILTERED_OTHERS = 1, FILTERED_MAIN = 2 };    /* when we came; from the host */
 enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
 
 /* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the
@@ -233,7 +234,8 @@ struct agent {
     u64 filters_read_ns;
     u32 is_sandboxed;
     u32 drain_is_blind;                   /* drain.c: a thread that is there could not be looked at */
-    u32 asks;                             /* permit.c: born without a filter, but one may come */
+    u32 asks;                             /* permit.c: our threads came without a filter, but one may come … */
+    u32 handlers_ask;                     /* … and so did all others */
     u64 alternate_handlers;               /* room.c: signals whose handlers run there */
     u64 alternate_read_ns;
     u64 alternate_smallest;               /* of all alternate stacks that threads were seen to have; 0: none */

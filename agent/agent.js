@@ -20,7 +20,7 @@ const RET = 0xc3;
 
 /* C functions that agent.js may call: name -> [return type, argument types]. */
 const FUNCTIONS = {
-  agent_prepare: ['int', ['uint', 'int']],
+  agent_prepare: ['int', ['uint', 'uint']],
   agent_start: ['int', []],
   agent_stop: ['int', []],
   agent_set_paused: ['void', ['int']],
@@ -29,7 +29,7 @@ const FUNCTIONS = {
   agent_next_unknown: ['uint', []],
   agent_set_owner: ['void', ['uint', 'int']],
   agent_is_orphaned: ['int', []],
-  agent_hang_up: ['void', ['uint64', 'int']],
+  agent_hang_up: ['void', ['uint64', 'uint']],
 };
 
 /* libc functions that the C sources use, each under the name libc_NAME. */
@@ -49,8 +49,8 @@ let agent = null;
 let tendTimer = null;
 /* Inode numbers of the sockets that lead to the host. */
 let hostSockets = [];
-/* 1 where threads of the target's had seccomp filters when we came. */
-let wasFiltered = 0;
+/* Which threads had seccomp filters when we came: enum filtered of agent.h. */
+let filtered = 0;
 
 /*
  * Frida has the loader tell it of each library that comes and goes: over the first byte of a function that does nothing
@@ -114,20 +114,20 @@ function tend() {
 }
 
 function hangUp() {
-  for (const inode of hostSockets) agent.agent_hang_up(inode, wasFiltered);
+  for (const inode of hostSockets) agent.agent_hang_up(inode, filtered);
 }
 
 rpc.exports = {
   /* Compile; prepare memory, maps and the list of threads. Returns what the host needs to map the ring. */
-  prepare(source, rateHz, sockets, isFiltered) {
+  prepare(source, rateHz, sockets, threadsFiltered) {
     hostSockets = sockets;
-    wasFiltered = isFiltered ? 1 : 0;
+    filtered = threadsFiltered;
     cell = Memory.alloc(Process.pointerSize);
     module = new CModule(source, libcSymbols());
     agent = {};
     for (const [name, [result, parameters]] of Object.entries(FUNCTIONS))
       agent[name] = new NativeFunction(module[name], result, parameters, { exceptions: 'propagate' });
-    const error = agent.agent_prepare(rateHz, wasFiltered);
+    const error = agent.agent_prepare(rateHz, filtered);
     if (error !== 0) {
       agent = null;
       return { error: -error };

@@ -26,7 +26,7 @@ static struct cfi_table *table_from_memory(struct agent *a, const struct module 
 {
     u64 bytes = m->eh_frame_limit - m->eh_frame;
     u8 *copy = m->eh_frame && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
-    i64 got = copy ? read_memory_sigsafe(a, m->eh_frame + m->image_bias, copy, bytes) : -1;
+    i64 got = copy ? read_memory(a, m->eh_frame + m->image_bias, copy, bytes) : -1;
     struct cfi_table *table = (struct cfi_table *)0;
     if (got > 0) {
         struct cfi_input input = {copy, (u64)got, m->eh_frame, m->text_start, m->text_end, 0};

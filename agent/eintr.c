@@ -111,6 +111,7 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
 {
     u64 at = gregs[GREG_RIP] - 2;
     i64 number;
+    u32 is_not_ours;
     *nr = NOT_WAITING;
     if ((i64)gregs[GREG_RAX] != -ERR_EINTR)
         return EINTR_NONE;
@@ -128,11 +129,12 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
         *nr = number < 0 ? WAIT_UNKNOWN : (i32)number;
         return EINTR_UNREPAIRABLE;
     }
-    if (mask_during_call_sigsafe(a, number, gregs) & signal_bit_sigsafe(a->signo) ||
-        !is_restartable_sigsafe(a, number, gregs))
-        return EINTR_NONE;
+    is_not_ours = mask_during_call_sigsafe(a, number, gregs) & signal_bit_sigsafe(a->signo) ||
+                  !is_restartable_sigsafe(a, number, gregs);
     if (is_shut_sigsafe(a))               /* what was asked above may not have been answered */
         return EINTR_UNREPAIRABLE;
+    if (is_not_ours)
+        return EINTR_NONE;
     *nr = (i32)number;
     timeout_shorten_sigsafe(a, slot, number, gregs, mask);
     gregs[GREG_RAX] = (u64)number;

@@ -46,9 +46,9 @@ static u32 file_is_mapped(struct agent *a, const struct module *m, i32 fd)
     u64 stat[18];                         /* struct stat of x86-64: st_ino at 8; stat(2) */
     u8 ours[HEADERS_BYTES], theirs[HEADERS_BYTES];
     u32 i;
-    if (permitted_call_sigsafe(a, NR_NEWFSTATAT, (u64)fd, (u64) "", (u64)stat, 0x1000 /* AT_EMPTY_PATH */, 0) < 0 ||
+    if (permitted_call(a, NR_NEWFSTATAT, (u64)fd, (u64) "", (u64)stat, 0x1000 /* AT_EMPTY_PATH */, 0) < 0 ||
         stat[1] != m->inode || !m->headers ||
-        read_memory_sigsafe(a, m->headers, ours, HEADERS_BYTES) != HEADERS_BYTES ||
+        read_memory(a, m->headers, ours, HEADERS_BYTES) != HEADERS_BYTES ||
         !file_read(a, fd, 0, theirs, HEADERS_BYTES))
         return 0;
     for (i = 0; i < HEADERS_BYTES; i++)

@@ -239,7 +239,7 @@ static u64 go_module_text(struct agent *a, const struct module *m, const struct 
     const struct elf_section *section = elf_section_find(file, ".go.module");
     u64 text = 0;
     if (section && section->addr && section->size >= GO_MODULE_TEXT + 8
-        && read_memory_sigsafe(a, section->addr + GO_MODULE_TEXT + m->image_bias, &text, 8) != 8)
+        && read_memory(a, section->addr + GO_MODULE_TEXT + m->image_bias, &text, 8) != 8)
         text = 0;
     return text;
 }
@@ -259,7 +259,7 @@ static struct cfi_table *table_from_go(struct agent *a, const struct module *m, 
         const struct elf_section *section = elf_section_find(file, sections[i]);
         u64 bytes = section ? section->size : 0, at;
         u8 *copy = section && section->addr && bytes <= SECTION_BYTES_MAX ? pages_new(bytes) : (u8 *)0;
-        i64 got = copy ? read_memory_sigsafe(a, section->addr + m->image_bias, copy, bytes) : -1;
+        i64 got = copy ? read_memory(a, section->addr + m->image_bias, copy, bytes) : -1;
         for (at = 0; (i64)at + GO_HEADER_BYTES <= got && !table; at += 8)
             if (go_table_open(&go, copy + at, (u64)got - at, m, text))
                 table = go_compile(a, m, &go);

@@ -44,7 +44,7 @@ static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
 /* Stack, wait and repair: the answer to the sampler's question. Context: signal. */
 static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
-    u32 is_filtered = a->asks && is_filtered_sigsafe();
+    u32 is_filtered = is_shut_sigsafe(a);
     slot->near_fork = !is_filtered && is_fork_sigsafe(a, gregs);
     slot->woken = 0;
     slot->waited_in = NOT_WAITING;

@@ -78,11 +78,11 @@ static void code_find(struct agent *a)
 }
 
 /*
- * Prepare everything but sampling: memory, ring, maps, list of threads. `was_filtered`: a thread of the target's has a
- * seccomp filter. Returns 0, or a negative errno: EPERM when a filter has come since.
+ * Prepare everything but sampling: memory, ring, maps, list of threads. `filtered` is enum filtered. Returns 0, or a
+ * negative errno: ECANCELED when a seccomp filter has come since the host looked.
  * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
  */
-int agent_prepare(unsigned int rate_hz, int was_filtered)
+int agent_prepare(unsigned int rate_hz, unsigned int filtered)
 {
     struct agent *a = pages_new(sizeof *a);
     i64 error;
@@ -104,10 +104,10 @@ int agent_prepare(unsigned int rate_hz, int was_filtered)
         a->rules->count = 1;              /* rule 0: no unwind information */
         a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
         a->fd_limit = resource_limit(7 /* RLIMIT_NOFILE */);
-        sandbox_prepare(a, was_filtered != 0);
+        sandbox_prepare(a, filtered);
         signal_choose(a);
         if (maps_refresh(a))
-            error = is_sandboxed(a) ? -ERR_EPERM : -2;
+            error = is_sandboxed(a) ? -ERR_ECANCELED : -2;
     }
     if (error) {
         agent_free(a);
@@ -189,7 +189,7 @@ int agent_stop(void)
     a->command = COMMAND_STOP;
     if (a->sampler_thread) {
         libc_pthread_join(a->sampler_thread, (void *)0);
-        if (!a->has_ended) {              /* a filter has killed that thread alone (SECCOMP_RET_KILL_THREAD) */
+        if (!a->has_ended) {              /* sampler_is_killed */
             a->unanswered = handlers_drain_blind(a);
             ring_close(a, STOP_SANDBOXED);
         }
@@ -202,8 +202,15 @@ int agent_stop(void)
     return (int)unanswered;
 }
 
-/* Has the agent no more to do, because its host fell silent? Then agent_stop is to be called. Asked several times a
- * second, from agent_prepare on. */
+/* Has the sampler been killed alone, by a filter (SECCOMP_RET_KILL_THREAD)? */
+static u32 sampler_is_killed(struct agent *a)
+{
+    u32 tid = load_acquire_u32((const volatile u32 *)&a->sampler_tid);
+    return tid && clock_ns_sigsafe(THREAD_CPU_CLOCK(tid)) < 0 && !load_acquire_u32(&a->has_ended);
+}
+
+/* Has the agent no more to do, because its host fell silent, or it was killed? Then agent_stop is to be called. Asked
+ * several times a second, from agent_prepare on. */
 int agent_is_orphaned(void)
 {
     struct agent *a = agent_cell;
@@ -211,14 +218,14 @@ int agent_is_orphaned(void)
         return 0;
     if (!a->sampler_thread)
         return (int)host_is_silent(a, now_ns_sigsafe());
-    return load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT;
+    return sampler_is_killed(a) || (load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT);
 }
 
 /* End the connection to the host that runs through the socket with this inode number: Frida then unloads everything. To
  * find it takes calls that a filter may kill for; where one has come since, the connection stays. */
-void agent_hang_up(unsigned long long inode, int was_filtered)
+void agent_hang_up(unsigned long long inode, unsigned int filtered)
 {
-    if (was_filtered || !filter_has_come_sigsafe())
+    if (filtered == FILTERED_MAIN || !filter_has_come_sigsafe())
         socket_shut_down(inode);
 }
 

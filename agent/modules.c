@@ -62,7 +62,7 @@ static void module_read_build_id(struct agent *a, struct module *m, u64 runtime_
 {
     u8 note[NOTE_BYTES_MAX];
     u64 at = 0;
-    i64 got = read_memory_sigsafe(a, runtime_addr, note, bytes < NOTE_BYTES_MAX ? bytes : NOTE_BYTES_MAX);
+    i64 got = read_memory(a, runtime_addr, note, bytes < NOTE_BYTES_MAX ? bytes : NOTE_BYTES_MAX);
     while (got > 0 && at + 12 <= (u64)got) {
         u32 name = *(u32 *)(note + at), size = *(u32 *)(note + at + 4), type = *(u32 *)(note + at + 8);
         u64 description = at + 12 + (((u64)name + 3) & ~3ULL);
@@ -86,7 +86,7 @@ static void module_find_eh_frame(struct agent *a, struct module *m, const struct
     struct eh_reader reader = {bytes + 4, bytes + 16, 0};
     u32 i;
     u64 address;
-    if (read_memory_sigsafe(a, header->vaddr + m->image_bias, bytes, 16) != 16 || bytes[0] != 1)
+    if (read_memory(a, header->vaddr + m->image_bias, bytes, 16) != 16 || bytes[0] != 1)
         return;
     address = eh_read_encoded_raw(&reader, bytes[1] & EH_PE_FORMAT_MASK);
     switch (bytes[1] & ~(u32)EH_PE_FORMAT_MASK) {
@@ -144,12 +144,12 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
     struct elf_segment segments[SEGMENTS_MAX];
     u64 file_offset = m->start - m->load_bias; /* what is known so far */
     u32 i, count, found = 0;
-    if (!base || read_memory_sigsafe(a, base, &header, sizeof header) != sizeof header ||
+    if (!base || read_memory(a, base, &header, sizeof header) != sizeof header ||
         *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
         return;
     m->headers = base;
     count = header.phnum < SEGMENTS_MAX ? header.phnum : SEGMENTS_MAX;
-    if (read_memory_sigsafe(a, base + header.phoff, segments, count * sizeof segments[0]) !=
+    if (read_memory(a, base + header.phoff, segments, count * sizeof segments[0]) !=
         (i64)(count * sizeof segments[0]))
         return;
     for (i = 0; i < count && !found; i++) {

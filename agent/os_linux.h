@@ -20,7 +20,7 @@ enum {
 
 enum { PR_GET_SECCOMP_OPTION = 21 };
 
-enum { ERR_EPERM = 1, ERR_ESRCH = 3, ERR_EINTR = 4, ERR_EACCES = 13, ERR_EINVAL = 22 };
+enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_EACCES = 13, ERR_EINVAL = 22, ERR_ECANCELED = 125 };
 
 static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {

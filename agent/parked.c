@@ -29,7 +29,7 @@ static i64 syscall_file_read(const struct agent *a, const struct thread_slot *sl
 static i64 restarted_sysno(struct agent *a, u64 pc)
 {
     u8 code[7];
-    if (read_memory_sigsafe(a, pc - 7, code, 7) != 7 || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
+    if (read_memory(a, pc - 7, code, 7) != 7 || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
         return NR_RESTART_SYSCALL;
     return (i64)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
 }

@@ -5,8 +5,9 @@
  * 0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is
  * also where a thread loses its CPU, and the answer is old when it goes on: then it is asked again.
  *
- * Not asked in a target that had filters when we came: the host has found out what they let pass, and the call that asks
- * may be none of it.
+ * Threads that had filters when we came do not ask: the host has found out what they let pass, and the call that asks may
+ * be none of it. Those of ours have the filters of the main thread; where only others have any, the handler does not ask
+ * on any thread (`handlers_ask`), but takes the sampler's word.
  */
 
 #define ANSWER_TICKS_MAX 3000             /* of the TSC: a microsecond, ten times what an answer takes */
@@ -26,48 +27,53 @@ static u32 filter_has_come_sigsafe(void)
     return 0;
 }
 
-/* Has a filter come since we came? Context: signal. */
+/* Has a filter come since we came? In the handler, for its own thread. Context: signal. */
 static u32 is_shut_sigsafe(const struct agent *a)
 {
-    return a->is_sandboxed || (a->asks && filter_has_come_sigsafe());
+    return a->is_sandboxed || (a->handlers_ask && filter_has_come_sigsafe());
 }
 
-/* The call, or -EACCES once there is a filter. Not asked where `a` is 0. Context: signal. */
+/* The call, or -EACCES once there is a filter. Context: signal. */
 static i64 permitted_call_sigsafe(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
 {
-    if (a && is_shut_sigsafe(a))
+    return is_shut_sigsafe(a) ? -ERR_EACCES : sys_call6(nr, a1, a2, a3, a4, a5, 0);
+}
+
+/* The same for a thread of ours; not asked where `a` is 0. */
+static i64 permitted_call(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
+{
+    if (a && (a->is_sandboxed || (a->asks && filter_has_come_sigsafe())))
         return -ERR_EACCES;
     return sys_call6(nr, a1, a2, a3, a4, a5, 0);
 }
 
-/* Copy from the address space of `pid`, which is ours; an unmapped address is an error and not a fault. Bytes copied, or
- * -errno. process_vm_readv(2). Context: signal. */
-static i64 copy_memory_sigsafe(const struct agent *a, u32 pid, u64 runtime_addr, void *to, u64 bytes)
+/* Copy from our own address space; an unmapped address is an error and not a fault. Bytes copied, or -errno.
+ * process_vm_readv(2). Context: signal; not in a child of fork. */
+static i64 read_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
 {
-    struct io_vector local, remote;
-    local.base = (u64)to;
-    local.bytes = bytes;
-    remote.base = runtime_addr;
-    remote.bytes = bytes;
+    struct io_vector local = {(u64)to, bytes}, remote = {runtime_addr, bytes};
+    return permitted_call_sigsafe(a, NR_PROCESS_VM_READV, a->pid, (u64)&local, 1, (u64)&remote, 1);
+}
+
+/* The same, also in a child of fork. Context: signal. */
+static i64 read_own_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
+{
+    struct io_vector local = {(u64)to, bytes}, remote = {runtime_addr, bytes};
+    u64 pid = (u64)sys_call3(NR_GETPID, 0, 0, 0);
     return permitted_call_sigsafe(a, NR_PROCESS_VM_READV, pid, (u64)&local, 1, (u64)&remote, 1);
 }
 
-/* Context: signal; not in a child of fork. */
-static i64 read_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
+/* The same for a thread of ours. */
+static i64 read_memory(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
 {
-    return copy_memory_sigsafe(a, a->pid, runtime_addr, to, bytes);
-}
-
-/* Also in a child of fork. Context: signal. */
-static i64 read_own_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
-{
-    return copy_memory_sigsafe(a, (u32)sys_call3(NR_GETPID, 0, 0, 0), runtime_addr, to, bytes);
+    struct io_vector local = {(u64)to, bytes}, remote = {runtime_addr, bytes};
+    return permitted_call(a, NR_PROCESS_VM_READV, a->pid, (u64)&local, 1, (u64)&remote, 1);
 }
 
 /* openat(2) with O_CLOEXEC and `flags`. */
 static i32 open_file(const struct agent *a, const char *path, u32 flags)
 {
-    return (i32)permitted_call_sigsafe(a, NR_OPENAT, (u64)-100 /* AT_FDCWD */, (u64)path, 0x80000 | flags, 0, 0);
+    return (i32)permitted_call(a, NR_OPENAT, (u64)-100 /* AT_FDCWD */, (u64)path, 0x80000 | flags, 0, 0);
 }
 
 static i32 open_readonly(const struct agent *a, const char *path)
@@ -77,13 +83,13 @@ static i32 open_readonly(const struct agent *a, const char *path)
 
 static i64 read_at(const struct agent *a, i32 fd, void *to, u64 bytes, u64 offset)
 {
-    return permitted_call_sigsafe(a, NR_PREAD64, (u64)fd, (u64)to, bytes, offset, 0);
+    return permitted_call(a, NR_PREAD64, (u64)fd, (u64)to, bytes, offset, 0);
 }
 
 /* The next entries of a folder, struct linux_dirent64: ino u64, off u64, reclen u16, type u8, name. getdents(2) */
 static i64 read_entries(const struct agent *a, i32 fd, void *to, u64 bytes)
 {
-    return permitted_call_sigsafe(a, NR_GETDENTS64, (u64)fd, (u64)to, bytes, 0, 0);
+    return permitted_call(a, NR_GETDENTS64, (u64)fd, (u64)to, bytes, 0, 0);
 }
 
 /*
@@ -104,16 +110,25 @@ static u32 may_signal(const struct agent *a, u32 tid, u64 *cpu_ns)
     return 1;
 }
 
-/* A signal to one thread that carries `value`, after may_signal. rt_tgsigqueueinfo(2). 0, or -errno. */
-static i32 send_signal(const struct agent *a, u32 tid, i32 signo, void *value)
+struct signal_info {
+    u64 words[SIGINFO_BYTES / 8];
+};
+
+/* What a signal of ours carries: `value`. */
+static void signal_info_fill(const struct agent *a, struct signal_info *info, void *value)
 {
-    u64 info[SIGINFO_BYTES / 8];
+    u8 *bytes = (u8 *)info;
     u32 i;
     for (i = 0; i < SIGINFO_BYTES / 8; i++)
-        info[i] = 0;
-    *(i32 *)((u8 *)info + SIGINFO_SIGNO) = signo;
-    *(i32 *)((u8 *)info + SIGINFO_CODE) = SIGINFO_CODE_QUEUE;
-    *(u32 *)((u8 *)info + SIGINFO_PID) = a->pid;
-    *(u64 *)((u8 *)info + SIGINFO_VALUE) = (u64)value;
-    return (i32)sys_call6(NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0, 0);
+        info->words[i] = 0;
+    *(i32 *)(bytes + SIGINFO_SIGNO) = a->signo;
+    *(i32 *)(bytes + SIGINFO_CODE) = SIGINFO_CODE_QUEUE;
+    *(u32 *)(bytes + SIGINFO_PID) = a->pid;
+    *(u64 *)(bytes + SIGINFO_VALUE) = (u64)value;
+}
+
+/* Our signal to one thread, right after may_signal. rt_tgsigqueueinfo(2). 0, or -errno. */
+static i32 send_signal(const struct agent *a, u32 tid, const struct signal_info *info)
+{
+    return (i32)sys_call6(NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)a->signo, (u64)info, 0, 0);
 }

@@ -66,7 +66,7 @@ static void alternate_handlers_keep(struct agent *a, u64 now_ns)
 static u64 robust_list(const struct agent *a, u32 tid)
 {
     u64 head = 0, bytes = 0;
-    return permitted_call_sigsafe(a, NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes, 0, 0) < 0 ? 0 : head;
+    return permitted_call(a, NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes, 0, 0) < 0 ? 0 : head;
 }
 
 /* Context: sampler thread, at its start. */

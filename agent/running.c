@@ -64,7 +64,7 @@ static void stack_notes_find(struct agent *a)
         if (auxv[i] == AT_HWCAP2_TYPE)
             a->has_fsgsbase = (auxv[i + 1] & HWCAP2_FSGSBASE) != 0;
     block = thread_pointer_sigsafe(a);
-    got = block ? read_memory_sigsafe(a, block, words, sizeof words) : 0;
+    got = block ? read_memory(a, block, words, sizeof words) : 0;
     count = got > 24 ? (u64)got / 8 - 2 : 0;
     for (i = 1; i < count; i++) {
         /* stackblock, stackblock_size, guardsize: glibc nptl/descr.h */
@@ -85,7 +85,7 @@ static void stack_learn(struct agent *a, struct thread_slot *slot)
         return;
     slot->thread_pointer = block;
     slot->stack_start = slot->stack_end = 0;
-    if (read_memory_sigsafe(a, block + a->stack_notes_offset, notes, sizeof notes) != sizeof notes ||
+    if (read_memory(a, block + a->stack_notes_offset, notes, sizeof notes) != sizeof notes ||
         notes[1] >= 1ULL << 40 || notes[2] >= notes[1] || block <= notes[0] + notes[2] || block >= notes[0] + notes[1])
         return;
     slot->stack_start = notes[0] + notes[2];

@@ -127,13 +127,19 @@ static u32 blocked_check_is_due(u32 looks)
 }
 
 /* The signal itself. When it was sent is noted afterwards, since this thread may lose its CPU before: a wait that began
- * meanwhile would end early if the handler took that time for waited. 0, or -errno. */
-static i32 signal_post(const struct agent *a, struct thread_slot *slot)
+ * meanwhile would end early if the handler took that time for waited. `clock` is the thread's CPU clock as of before.
+ * 0, or -errno. */
+static i32 signal_post(const struct agent *a, struct thread_slot *slot, u64 clock)
 {
+    struct signal_info info;
     i32 error;
+    signal_info_fill(a, &info, slot);
+    if (!may_signal(a, slot->tid, &slot->signal_cpu_ns))
+        return -ERR_EACCES;
+    slot->sent_on_cpu = slot->signal_cpu_ns != clock;
     slot->signal_ns = SENT_JUST_NOW;
     store_release_u32(&slot->signal_state, SIGNAL_SENT);
-    error = send_signal(a, slot->tid, a->signo, slot);
+    error = send_signal(a, slot->tid, &info);
     if (error < 0)
         slot->signal_state = SIGNAL_IDLE;
     else
@@ -183,12 +189,9 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (slot->sent_off_cpu)
         queued_note(a, slot);
     slot->sent_cpu_ns = slot->cpu_carry_ns;
-    if (!may_signal(a, slot->tid, &slot->signal_cpu_ns))
-        return;
-    slot->sent_on_cpu = slot->signal_cpu_ns != (u64)clock;
-    error = signal_post(a, slot);
+    error = signal_post(a, slot, (u64)clock);
     if (error < 0) {
-        if (error != -ERR_ESRCH)          /* not the end of the thread */
+        if (error != -ERR_ESRCH && error != -ERR_EACCES)    /* the thread has ended; a filter has come */
             count_up(a, COUNTER_SIGNALS_FAILED, 1);
         return;
     }

@@ -138,12 +138,12 @@ struct scheduling {
 static void turns_shorten(const struct agent *a)
 {
     struct scheduling own;
-    if (a->was_filtered || permitted_call_sigsafe(a, NR_SCHED_GETATTR, 0, (u64)&own, sizeof own, 0, 0) != 0 ||
+    if (a->was_filtered || permitted_call(a, NR_SCHED_GETATTR, 0, (u64)&own, sizeof own, 0, 0) != 0 ||
         own.policy != 0)
         return;
     own.bytes = sizeof own;
     own.runtime_ns = TURN_NS;
-    permitted_call_sigsafe(a, NR_SCHED_SETATTR, 0, (u64)&own, 0, 0, 0);
+    permitted_call(a, NR_SCHED_SETATTR, 0, (u64)&own, 0, 0, 0);
 }
 
 static void sampler_begin(struct agent *a)
@@ -155,7 +155,7 @@ static void sampler_begin(struct agent *a)
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     if (is_sandboxed(a))
         return;
-    a->fds_private = permitted_call_sigsafe(a, NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0) == 0;
+    a->fds_private = permitted_call(a, NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0) == 0;
     stack_notes_find(a);
     room_prepare(a);
     turns_shorten(a);

@@ -27,10 +27,11 @@ static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
 /* Whoever had filters before, as in a container, has let us in with them; whether they allow the question is not known,
  * so the number of filters is read instead. The host has looked at all threads before the attach: any filter of this
  * thread's that it knows nothing of has come since. */
-static void sandbox_prepare(struct agent *a, u32 was_filtered)
+static void sandbox_prepare(struct agent *a, u32 filtered)
 {
-    a->was_filtered = was_filtered;
-    a->asks = !was_filtered;
+    a->was_filtered = filtered == FILTERED_MAIN;
+    a->asks = !a->was_filtered;
+    a->handlers_ask = filtered == FILTERED_NOBODY;
     a->filters = a->was_filtered ? status_number(a, "Seccomp_filters", 15) : 0;
 }
 

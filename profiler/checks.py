@@ -37,6 +37,8 @@ REQUIRED_SPARE_BYTES = 256 << 20
 
 # A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
 UNINTERRUPTIBLE_PATIENCE_S = 0.5
+# Of how many threads the filters are read that are not the main thread's; each stops for that.
+FILTERED_THREADS_MAX = 64
 
 
 def _check_self(name: str, target: Target) -> Finding:
@@ -201,7 +203,7 @@ def _refuse_program(found: program.Program, target: Target) -> None:
 
 
 def _check_seccomp(name: str, target: Target) -> Finding:
-    by_filters: dict[int, int] = {}  # number of filters → a thread that has as many
+    counts: dict[int, int] = {}  # thread → number of its filters
     for tid in [target.pid, *procfs.list_tasks(target.pid, target.proc)]:
         try:
             mode, filters_count = procfs.read_task_seccomp(target.pid, tid, target.proc)
@@ -213,18 +215,19 @@ def _check_seccomp(name: str, target: Target) -> Finding:
                 "kill it",
                 "attach before it enters that mode: flametap record -o FILE -- COMMAND",
             )
-        by_filters.setdefault(filters_count, tid)
-    if not any(by_filters):
+        counts[tid] = filters_count
+    if not any(counts.values()):
         return Finding(name, Severity.OK, "no seccomp filter")
+    # Who has as many as the main thread has the same: each stands still to show them.
+    inherited = counts.get(target.pid, 0)
+    own = [tid for tid, count in counts.items() if count not in (0, inherited)]
     missing: set[str] = set()
-    for filters_count, tid in by_filters.items():
-        programs: list[bytes] | None = []
-        if filters_count:
-            # In another procfs pids are not the ones that ptrace knows.
-            is_real = target.proc == procfs.PROC
-            programs = filters.read_filters(tid, filters_count) if is_real else None
+    for tid in [target.pid] * bool(inherited) + own[:FILTERED_THREADS_MAX]:
+        # In another procfs pids are not the ones that ptrace knows.
+        is_real = target.proc == procfs.PROC
+        programs = filters.read_filters(tid, counts[tid]) if is_real else None
         if programs is None:
-            return _unreadable_filter(name, target, max(by_filters))
+            return _unreadable_filter(name, target, max(counts.values()))
         decision = seccomp.decide(programs, is_main_thread=tid == target.pid)
         _refuse_filter(decision, target)
         missing.update(decision.missing)

@@ -63,7 +63,7 @@ def _has_ended(pid: int) -> bool:
 
 def could_not_prepare(number: int, pid: int) -> AttachFailedError:
     """The errno with which the agent refused to prepare."""
-    if number == errno.EPERM:
+    if number == errno.ECANCELED:
         return AttachFailedError(
             f"process {pid} has just put itself under a seccomp filter",
             "try again: filters that are there already are looked at first",

@@ -27,17 +27,30 @@ from flametap.ptrace import (
 from flametap.seccomp import INSTRUCTION
 from flametap.tasks import tasks
 
+NOBODYS, OTHERS, MAIN = 0, 1, 2
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.0002
 
 
-def has_any(pid: int) -> bool:
-    """Has any thread of a process a filter, or strict mode? proc(5), ``Seccomp``."""
-    for tid in tasks(pid):
-        with contextlib.suppress(*procfs.GONE, OSError):
-            if procfs.read_task_seccomp(pid, tid)[0]:
-                return True
-    return False
+def whose(pid: int) -> int:
+    """Which threads of a process have filters: ``enum filtered`` of agent/agent.h.
+
+    Returns:
+        ``NOBODYS``, ``OTHERS``, or ``MAIN`` if the main one has, whose filters the agent's threads
+        inherit. A thread that does not let itself be looked at counts as one that has.
+    """
+    if _has_filter(pid, pid):
+        return MAIN
+    return OTHERS if any(_has_filter(pid, tid) for tid in tasks(pid)) else NOBODYS
+
+
+def _has_filter(pid: int, tid: int) -> bool:
+    try:
+        return procfs.read_task_seccomp(pid, tid)[0] != 0
+    except procfs.GONE:
+        return False
+    except OSError:
+        return True
 
 
 def read_filters(tid: int, count: int) -> list[bytes] | None:

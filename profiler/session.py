@@ -91,7 +91,7 @@ class Session:
         self._handshake: Handshake | None = None
         self._script: Any = None
         self._presence = Presence(pid)
-        self._was_filtered = False
+        self._filtered = filters.NOBODYS
         self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> int:
@@ -107,13 +107,13 @@ class Session:
         """
         self._own_sockets_before = connection.sockets(os.getpid())
         self._presence = Presence(self.pid)
-        self._was_filtered = filters.has_any(self.pid)
         guard.install(frida._frida.__file__)
         unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
         execs.expect(self.pid)
         for is_last in (False, True):
             self._handshake = Handshake(self.pid)
+            self._filtered = filters.whose(self.pid)
             hold.ask(self.pid)
             try:
                 self._session = self._inject()
@@ -291,7 +291,7 @@ class Session:
             agent.source(),
             max(1, round(rate_hz)),
             connection.leading_here(self.pid, self._own_sockets_before),
-            self._was_filtered,
+            self._filtered,
         )
         if prepared["error"]:
             raise could_not_prepare(prepared["error"], self.pid)

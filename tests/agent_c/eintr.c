@@ -53,9 +53,8 @@ static void force(struct forced *f, struct thread_slot *slot)
     } else if (state != SIGNAL_IDLE) {
         return;
     }
-    slot->sent_off_cpu = slot->sent_on_cpu = 0;
-    slot->signal_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
-    f->sent += signal_post(a, slot) == 0;
+    slot->sent_off_cpu = 0;
+    f->sent += signal_post(a, slot, (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid))) == 0;
 }
 
 #define LONG_MS 600
@@ -99,12 +98,13 @@ static int long_waits(void)
     struct agent *a;
     waits_open();
     waits_close();
-    require(agent_prepare(100, 0) == 0, "agent_prepare");
+    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
     agent_set_paused(1);
     require(agent_start() == 0, "agent_start");
     a = agent_cell;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct thread_slot *used = &a->slots[MAX_THREADS - 1];
+        struct signal_info info;
         pthread_t thread;
         a->ring->host_ns = now_ns_sigsafe();
         long_tid = 0;
@@ -116,7 +116,8 @@ static int long_waits(void)
         used->frames = pages_new(SLOT_PAGES_BYTES);
         used->signal_ns = long_began_ns;
         used->signal_state = SIGNAL_SENT;
-        require(send_signal(a, used->tid, a->signo, used) == 0, "send");
+        signal_info_fill(a, &info, used);
+        require(send_signal(a, used->tid, &info) == 0, "send");
         pthread_join(thread, NULL);
         printf("%s lasted_ms=%llu repaired=%u\n", names[i], long_lasted_ns / 1000000, used->eintr_repaired);
         used->tid = 0;
@@ -157,7 +158,7 @@ static int ignored_signals(int milliseconds)
     for (int i = 0; i < 3; i++)
         pthread_create(&thread, NULL, bystander, NULL);
     pthread_create(&thread, NULL, ignored_signals_send, NULL);
-    require(agent_prepare(1000, 0) == 0 && agent_start() == 0, "agent");
+    require(agent_prepare(1000, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0 && agent_start() == 0, "agent");
     ring = agent_cell->ring;
     until = now_ns_sigsafe() + (u64)milliseconds * 1000000ULL;
     while (now_ns_sigsafe() < until) {
@@ -183,7 +184,7 @@ int main(int count, char **arguments)
     u64 gap_ns = (u64)atoi(arguments[2]) * 1000;
     int is_sampled = strcmp(arguments[3], "sampled") == 0;
     waits_begin(is_sampled || strcmp(arguments[3], "signals") == 0);
-    require(agent_prepare(is_sampled ? 1000 : 100, 0) == 0, "agent_prepare");
+    require(agent_prepare(is_sampled ? 1000 : 100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
     struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                                     agent_ring_fd(), 0);
     require(ring != MAP_FAILED, "mmap");

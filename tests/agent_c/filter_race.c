@@ -3,8 +3,8 @@
  * the process. Built behind the agent's sources.
  *
  * Usage: filter_race TRIALS. Each trial is a process with three threads that compute and one that waits; the filter
- * comes within the first 60 ms at 1000 Hz, when most is read: it kills for what only debuggers and profilers call. Prints
- * how many trials were killed, and how many ended otherwise than they should.
+ * comes within the first 60 ms at 1000 Hz, when most is read: it kills for what only debuggers and profilers call. Then
+ * the agent is stopped. Prints how many trials were killed, and how many ended otherwise than they should.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -74,7 +74,7 @@ static int trial(unsigned int delay_us)
             return 1;
     while (begun < THREADS)
         usleep(100);
-    if (agent_prepare(1000, 0))
+    if (agent_prepare(1000, FILTERED_NOBODY))
         return 2;
     agent_close_ring_fd();
     for (unsigned int tid; (tid = agent_next_unknown()) != 0;)
@@ -85,7 +85,7 @@ static int trial(unsigned int delay_us)
     if (filter_calls())
         return 4;
     usleep(AFTERWARDS_US);
-    return 0;
+    return agent_stop() < 0 ? 5 : 0;
 }
 
 int main(int argc, char **argv)

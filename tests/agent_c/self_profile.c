@@ -96,9 +96,7 @@ static void filter_calls(unsigned int number, unsigned int action)
 
 static void await_end_of_sampler(void)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%u", agent_cell->sampler_tid);
-    while (access(path, F_OK) == 0)
+    while (!agent_is_orphaned())
         usleep(1000);
 }
 
@@ -114,7 +112,7 @@ int main(int argc, char **argv)
         while (!tids[i])
             usleep(1000);
     }
-    require(agent_prepare((unsigned int)atoi(argv[2]), is_bereaved) == 0, "agent_prepare");
+    require(agent_prepare((unsigned int)atoi(argv[2]), is_bereaved || is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
     struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                                     agent_ring_fd(), 0);
     require(ring != MAP_FAILED, "mmap");

@@ -17,9 +17,8 @@ COMMON = {
     *("READ", "CLOSE", "FSTAT", "MMAP", "MUNMAP", "MPROTECT", "MADVISE"),
     *("RT_SIGACTION", "RT_SIGPROCMASK", "GETPID", "GETTID", "CLOCK_GETTIME", "CLOCK_NANOSLEEP"),
 }
-# The question itself, what is called only before sampling begins, and when the host is gone
-# (agent_hang_up asks).
-UNASKED = {"PRCTL", "MEMFD_CREATE", "FTRUNCATE", "PRLIMIT64", "GETSOCKOPT", "SHUTDOWN"}
+# The question itself, and what is called only before sampling begins.
+UNASKED = {"PRCTL", "MEMFD_CREATE", "FTRUNCATE", "PRLIMIT64"}
 CALL = re.compile(r"\bsys_call[36]\((?:NR_)?(\w+)")
 
 
@@ -37,6 +36,6 @@ def test_gcc_has_no_warning(level: str, tmp_path: Path) -> None:
 def test_unusual_calls_are_asked_for() -> None:
     names = tuple(name for name in C_SOURCES if name != "permit.c")
     called = set(CALL.findall(source(names))) - {"i64"}  # where they are defined
-    assert called - COMMON - UNASKED == set(), "permit.c: permitted_call_sigsafe"
+    assert called - COMMON - UNASKED == set(), "permit.c: permitted_call"
     # One that asks, and the signal, for which may_signal has asked.
     assert set(CALL.findall(source(("permit.c",)))) == {"nr", "GETPID", "RT_TGSIGQUEUEINFO"}

@@ -109,7 +109,7 @@ def test_filter_that_comes_before_the_first_turn_is_noticed(program: Path) -> No
     assert b" again=-1" in ran.stderr
 
 
-def test_sampler_that_is_killed_alone_leaves_nothing_behind(program: Path) -> None:
+def test_sampler_that_is_killed_alone_is_noticed_and_leaves_no_handler(program: Path) -> None:
     """By a filter that kills threads, in a target that had others before."""
     ran = subprocess.run(
         [str(program), "200", "1000", "bereaved"], capture_output=True, timeout=60, check=False

@@ -5,6 +5,7 @@
  *   filtered error CALL ...   ... fail with EPERM
  *   filtered only CALL ...    all others fail with EPERM; clone3 with ENOSYS, as container runtimes do it
  *   filtered thread CALL ...  they kill, in the second thread alone
+ *   filtered each CALL ...    a further thread for each, in which that call kills
  */
 #include "target.h"
 
@@ -43,16 +44,31 @@ static void filter_calls(void)
         abort();
 }
 
-static void *sleeping(void *unused)
+static void filter_one_call(char **call)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)atoi(*call), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof program / sizeof *program, program};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        abort();
+}
+
+static void *sleeping(void *call)
 {
     uint64_t state = 1;
     if (!strcmp(mode, "thread"))
         filter_calls();
+    if (call)
+        filter_one_call(call);
     for (;;) {
         SPIN(state, 200000, 3);
         usleep(5000);
     }
-    return unused;
+    return call;
 }
 
 int main(int count, char **arguments)
@@ -65,7 +81,9 @@ int main(int count, char **arguments)
     calls = arguments + 2;
     call_count = count - 2;
     pthread_create(&thread, NULL, sleeping, NULL);
-    if (strcmp(mode, "thread"))
+    for (int i = 0; i < call_count && !strcmp(mode, "each"); i++)
+        pthread_create(&thread, NULL, sleeping, &calls[i]);
+    if (strcmp(mode, "thread") && strcmp(mode, "each"))
         filter_calls();
     usleep(20000); /* for the thread's filter */
     target_ready("");

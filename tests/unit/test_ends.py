@@ -45,7 +45,7 @@ def test_target_that_goes_on_is_said_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(errno.EPERM, "seccomp filter"), (errno.ENOMEM, "Cannot allocate")]
+    ("number", "words"), [(errno.ECANCELED, "seccomp filter"), (errno.ENOMEM, "Cannot allocate")]
 )
 def test_agent_that_could_not_prepare(number: int, words: str) -> None:
     assert words in str(could_not_prepare(number, 1))
