@@ -2,8 +2,8 @@
  * The system calls that a seccomp filter may kill the process for: what profilers and debuggers call, and programs in a
  * sandbox do not. A filter can come at any moment, on all threads at once (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)). So
  * right before each of these calls it is asked whether one has come, by a call that sandboxes mostly let pass (prctl,
- * 0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is
- * also where a thread loses its CPU, and the answer is old when it goes on: then it is asked again.
+ * 0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is also where
+ * a thread loses its CPU, and the answer is old when it goes on: then it is asked again.
  *
  * Threads that had filters when we came do not ask: the host has found out what they let pass, and the call that asks may
  * be none of it. Those of ours have the filters of the main thread; where only others have any, the handler does not ask

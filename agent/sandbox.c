@@ -8,16 +8,17 @@
 
 #define FILTERS_REREAD_NS 100000000ULL
 
-/* A number of this thread's status file: Seccomp (0 none, 2 filters), Seccomp_filters (how many; since Linux 5.9).
- * 0 when it is not there. proc(5) */
-static u64 status_number(struct agent *a, const char *name, u32 name_bytes)
+/* How many filters this thread has: Seccomp_filters of its status file (since Linux 5.9), 0 without it. proc(5) */
+static u64 filters_count(struct agent *a)
 {
+    static const char name[] = "\nSeccomp_filters:\t";
+    const u32 name_bytes = sizeof name - 1;
     char *text = (char *)a->text;
     i64 got = task_file_read(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "status", text, TEXT_BYTES);
     i64 i;
-    for (i = 0; i + name_bytes + 3 < got; i++) {
-        if (text[i] == '\n' && text[i + 1 + name_bytes] == ':' && text_is(text + i + 1, name_bytes, name)) {
-            const char *at = text + i + name_bytes + 3;
+    for (i = 0; i + name_bytes < got; i++) {
+        if (text_is(text + i, name_bytes, name)) {
+            const char *at = text + i + name_bytes;
             return parse_number(&at, text + got, 10);
         }
     }
@@ -32,7 +33,7 @@ static void sandbox_prepare(struct agent *a, u32 filtered)
     a->was_filtered = filtered == FILTERED_MAIN;
     a->asks = !a->was_filtered;
     a->handlers_ask = filtered == FILTERED_NOBODY;
-    a->filters = a->was_filtered ? status_number(a, "Seccomp_filters", 15) : 0;
+    a->filters = a->was_filtered ? filters_count(a) : 0;
 }
 
 /* Has a filter come since? Then it stays so. */
@@ -47,5 +48,5 @@ static u32 is_sandboxed(struct agent *a)
     if (now_ns - a->filters_read_ns < FILTERS_REREAD_NS)
         return 0;
     a->filters_read_ns = now_ns;
-    return a->is_sandboxed = status_number(a, "Seccomp_filters", 15) != a->filters;
+    return a->is_sandboxed = filters_count(a) != a->filters;
 }

@@ -123,7 +123,7 @@ def test_thread_that_may_not_be_asked_for_its_filter_is_sampled_all_the_same(
 ) -> None:
     target = run(start, "thread", "prctl")
     before = receipt.take(target.pid)
-    result = record(target, tmp_path, "--threads")
+    result = record(target, tmp_path, "--threads", "--budget", 0)
     result.assert_saved()
     stacks = (tmp_path / "out.folded").read_text().splitlines()
     assert any("sleeping" in stack and "start_thread" in stack for stack in stacks), stacks

@@ -65,7 +65,7 @@ static void *sleeping(void *call)
     if (call)
         filter_one_call(call);
     for (;;) {
-        SPIN(state, 200000, 3);
+        SPIN(state, 1000000, 3);
         usleep(5000);
     }
     return call;
