@@ -90,10 +90,8 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
     char text[256];
     i64 got = syscall_file_read(a, slot, text, sizeof text);
     u32 i;
-    if (got == -ERR_EACCES)
-        return PARKED_RUNNING;            /* it changed its uid: procfs is closed to us, only a signal shows its stack */
-    if (got < 0)
-        return PARKED_GONE;
+    if (got < 0)        /* gone; or procfs is closed to us since it changed its uid or root: only a signal shows the stack */
+        return clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) < 0 ? PARKED_GONE : PARKED_RUNNING;
     if (!wait_record_parse(text, got, wait))
         return PARKED_RUNNING;
     if (wait->sysno == NR_RESTART_SYSCALL)

@@ -1,10 +1,12 @@
 /*
  * The whole agent under gcc, profiling the process it is in: no Frida, no TinyCC. Built behind the agent's sources.
  *
- * Usage: self_profile MILLISECONDS RATE [filtered|bereaved]. Three threads: one computes, one sleeps in nanosleep for
- * long, one waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp filter that
- * kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. Writes everything the ring carried to stdout, and to stderr one line of facts:
- * tids, CPU nanoseconds of the busy thread over the recording, interrupted waits, what agent_stop returned.
+ * Usage: self_profile MILLISECONDS RATE [filtered|bereaved|rootless]. Three threads: one computes, one sleeps in
+ * nanosleep for long, one waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp
+ * filter that kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. rootless:
+ * the working folder becomes the root right before sampling begins, so that there is no /proc. Writes everything the ring
+ * carried to stdout, and to stderr one line of facts: tids, CPU nanoseconds of the busy thread over the recording,
+ * interrupted waits, what agent_stop returned.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -104,9 +106,10 @@ int main(int argc, char **argv)
 {
     pthread_t threads[3];
     void *(*const bodies[3])(void *) = {busy, asleep, waiting};
-    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered|bereaved]");
+    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered|bereaved|rootless]");
     int is_filtered = argc == 4 && strcmp(argv[3], "filtered") == 0;
-    int is_bereaved = argc == 4 && !is_filtered;
+    int is_bereaved = argc == 4 && strcmp(argv[3], "bereaved") == 0;
+    int is_rootless = argc == 4 && strcmp(argv[3], "rootless") == 0;
     for (int i = 0; i < 3; i++) {
         require(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0, "pthread_create");
         while (!tids[i])
@@ -121,6 +124,8 @@ int main(int argc, char **argv)
         agent_set_owner(tid, tid == (unsigned int)getpid()); /* the main thread plays Frida: it must not appear */
     if (is_filtered)
         filter_calls(SYS_process_vm_readv, SECCOMP_RET_KILL_PROCESS); /* before the sampler thread's first turn */
+    if (is_rootless)
+        require(chroot(".") == 0, "chroot");
     require(agent_start() == 0, "agent_start");
     i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -31,9 +32,15 @@ def program(
 
 @pytest.fixture(scope="module")
 def recording(program: Path) -> tuple[Profile, dict[str, int], list[int]]:
+    return run(program, "1500", "1000")
+
+
+def run(
+    program: Path, *arguments: str, folder: Path | None = None
+) -> tuple[Profile, dict[str, int], list[int]]:
     """(profile, facts the program printed, sequence numbers of the batches)."""
     ran = subprocess.run(
-        [str(program), "1500", "1000"], capture_output=True, timeout=60, check=False
+        [str(program), *arguments], cwd=folder, capture_output=True, timeout=60, check=False
     )
     assert ran.returncode == 0, ran.stderr.decode()
     facts = dict(fact.split("=") for fact in ran.stderr.decode().split())
@@ -116,3 +123,12 @@ def test_sampler_that_is_killed_alone_is_noticed_and_leaves_no_handler(program: 
     )
     assert ran.returncode == 0, (ran.returncode, ran.stderr.decode())
     assert b" handler=0 again=-1" in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root")
+def test_threads_without_procfs_are_sampled_while_they_run(program: Path, tmp_path: Path) -> None:
+    profile, facts, _ = run(program, "500", "1000", "rootless", folder=tmp_path)
+    thread_id = next(t.thread_id for t in profile.threads.values() if t.tid == facts["busy"])
+    leaves = profile.leaf_samples(Clock.CPU, frozenset({thread_id}))
+    assert sum(leaves.weight.tolist()) > 0
+    assert facts["interrupted"] == 0
