@@ -221,10 +221,10 @@ def _check_seccomp(name: str, target: Target) -> Finding:
     # Who has as many as the main thread has the same: each stands still to show them.
     inherited = counts.get(target.pid, 0)
     own = [tid for tid, count in counts.items() if count not in (0, inherited)]
+    # In another procfs pids are not the ones that ptrace knows.
+    is_real = target.proc == procfs.PROC
     missing: set[str] = set()
     for tid in [target.pid] * bool(inherited) + own[:FILTERED_THREADS_MAX]:
-        # In another procfs pids are not the ones that ptrace knows.
-        is_real = target.proc == procfs.PROC
         programs = filters.read_filters(tid, counts[tid]) if is_real else None
         if programs is None:
             return _unreadable_filter(name, target, max(counts.values()))

@@ -9,6 +9,7 @@ import subprocess
 import frida
 import pytest
 
+from flametap import procfs
 from flametap.ends import could_not_prepare, explain
 from flametap.errors import AttachFailedError, NoSuchProcessError, PermissionRefusedError
 from running import wait_until
@@ -29,7 +30,9 @@ def test_fridas_errors_are_told_in_one_line() -> None:
 def test_target_that_has_ended_is_not_said_to_go_on(error: Exception) -> None:
     with subprocess.Popen(["true"]) as target:
         # Not waited for: it is a zombie.
-        wait_until(lambda: _state(target.pid) == "Z", "the end of true", 10)
+        wait_until(
+            lambda: procfs.read_task_state(target.pid, target.pid) == "Z", "the end of true", 10
+        )
         found = explain(error, target.pid)
     assert "ended while it was being attached to" in str(found)
     assert "ended while" in str(explain(error, target.pid))  # gone altogether
@@ -49,8 +52,3 @@ def test_target_that_goes_on_is_said_to() -> None:
 )
 def test_agent_that_could_not_prepare(number: int, words: str) -> None:
     assert words in str(could_not_prepare(number, 1))
-
-
-def _state(pid: int) -> str:
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
