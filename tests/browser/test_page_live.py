@@ -145,6 +145,7 @@ def test_stopped_server_leaves_a_page_that_still_zooms(
     open_page: Callable[..., Page], server: Server
 ) -> None:
     page = open_page()
+    expect(page.locator("#state-text")).to_have_text("Recording")  # the line for the good-bye is up
     server.close()
     expect(page.locator("#banner")).to_contain_text("flametap was stopped")
     width = at(page, "worker_main")["width"]
@@ -188,8 +189,9 @@ def restarted(source: FakeSource) -> Iterator[Callable[[Server], Server]]:
 def test_lost_connection_comes_back_by_itself(
     page: Page, server: Server, source: FakeSource, restarted: Callable[[Server], Server]
 ) -> None:
-    server._server.hang_up()  # as a network would: without a good-bye
+    expect(page.locator("#state-text")).to_have_text("Recording")
     server._server.shutdown()
+    server._server.hang_up()  # as a network would: without a good-bye
     server._server.server_close()
     expect(page.locator("#state-text")).to_have_text("Reconnecting")
     expect(page.locator("#banner")).to_contain_text("trying again")
@@ -197,4 +199,14 @@ def test_lost_connection_comes_back_by_itself(
     source.advance(1.0)
     expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
     wait_for_revision(page, source.revision)
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_line_that_is_lost_before_any_status_is_told(page: Page) -> None:
+    page.route("**/api/events", lambda route: route.abort())
+    page.reload()
+    expect(page.locator("#state-text")).to_have_text("Reconnecting")
+    expect(page.locator("#banner")).to_contain_text("trying again")
+    page.unroute("**/api/events")
+    expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
     expect(page.locator("#banner")).to_be_hidden()

@@ -5,6 +5,7 @@ import { byId, icon, setText } from './dom.js';
 import { formatElapsed, formatPlural, formatRate, programName } from './format.js';
 
 const STATE_TEXT = {
+  connecting: 'Connecting', // no status has come yet
   attaching: 'Attaching',
   recording: 'Recording',
   paused: 'Paused',
@@ -23,15 +24,11 @@ export class Header {
 
   setLine(line) {
     this.line = line;
-    if (this.status) this.update(this.status);
+    this.showLine();
   }
 
   update(status) {
     this.status = status;
-    const { line } = this;
-    const state = line === 'lost' ? 'lost' : line === 'closed' ? 'ended' : status.state;
-    byId('state').dataset.state = state;
-    setText(byId('state-text'), STATE_TEXT[state] ?? state);
     setText(byId('elapsed'), formatElapsed(status.duration_ns));
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
     setText(byId('rate'), formatRate((status.counters.rate_mhz_now ?? 0) / 1000 || status.rate_hz));
@@ -39,6 +36,16 @@ export class Header {
     byId('program').title = status.command;
     setText(byId('pid'), `pid ${status.pid}`);
     document.title = `${programName(status.command)} (${status.pid}) · flametap`;
+    this.showLine();
+  }
+
+  /** What the line decides; it may be lost or closed before any status has come. */
+  showLine() {
+    const { line } = this;
+    const known = this.status?.state ?? 'connecting';
+    const state = line === 'lost' ? 'lost' : line === 'closed' ? 'ended' : known;
+    byId('state').dataset.state = state;
+    setText(byId('state-text'), STATE_TEXT[state] ?? state);
     this.showPause();
     this.showBanner();
   }
@@ -48,7 +55,7 @@ export class Header {
   }
 
   showPause() {
-    const isPaused = this.status.state === 'paused';
+    const isPaused = this.status?.state === 'paused';
     const button = byId('pause');
     button.hidden = !this.canPause;
     if (button.dataset.paused === String(isPaused)) return;
@@ -68,7 +75,7 @@ export class Header {
   bannerText() {
     if (this.line === 'lost') return 'The connection to flametap is lost; trying again.';
     if (this.line === 'closed') return 'flametap was stopped. You can still look at what is loaded.';
-    if (this.status.state !== 'ended') return '';
+    if (this.status?.state !== 'ended') return '';
     return `The recording has ended${this.status.reason ? `: ${this.status.reason}` : ''}.`;
   }
 
