@@ -5,10 +5,11 @@ import { cssColor, followTheme, theme, toggleTheme } from './appearance.js';
 import { Breadcrumb } from './breadcrumb.js';
 import { Code } from './code.js';
 import { Palette } from './color.js';
-import { Connection, fetchJson } from './connection.js';
+import { fetchJson } from './connection.js';
 import { Details } from './details.js';
 import { byId, choice, isTyping, setText } from './dom.js';
 import { hasCode } from './explain.js';
+import { Feed } from './feed.js';
 import { formatShare, programName } from './format.js';
 import { Functions } from './functions.js';
 import { Graph } from './graph.js';
@@ -29,7 +30,6 @@ import {
 import { Threads } from './threads.js';
 import { Views } from './views.js';
 
-const STATUS_GAP_MS = 1000; // threads and symbols change slowly and are read, not watched
 const RESIZE_GAP_MS = 120;
 const TOAST_MS = 5000;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
@@ -37,7 +37,6 @@ const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-seri
 const ASKED = ['clock', 'threads', 'zoom', 'search', 'tab', 'sort'];
 
 let state = parseHash(location.hash);
-let status = null; // model.Status of the last event, with the symbols fetched last
 let rows = ROWS_STEP;
 let toReveal = null; // a path to select once its view is there
 let palette = null; // for the theme in force
@@ -72,7 +71,7 @@ const quality = new Quality(() => {
   graph.layOut();
   fetchModules();
 });
-const header = new Header({ changed: fetchStatus, failed: say });
+const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
   () => ({ width: graph.width || innerWidth, rows }),
@@ -84,6 +83,7 @@ const showTab = choice(byId('tabs'), (tab) => change({ tab }));
 const showLayout = choice(byId('layout'), (layout) => change({ layout }));
 
 function usePalette() {
+  const { status } = feed;
   const program = status ? programName(status.command) : '';
   if (palette?.theme === theme() && palette.program === program) return;
   palette = new Palette(theme(), program);
@@ -206,7 +206,7 @@ function showEmpty({ total_ns: totalNs }) {
   byId('empty').hidden = totalNs > 0;
   const none = { cpu: 'No CPU time', wall: 'No time', 'off-cpu': 'No off-CPU time' }[state.clock];
   const whose = state.threads.length ? ' in the chosen threads' : '';
-  const isOver = status?.state === 'ended';
+  const isOver = feed.status?.state === 'ended';
   setText(byId('empty-title'), `${none} ${isOver ? 'was recorded' : 'yet'}${whose}`);
   setText(byId('empty-text'), isOver ? '' : 'The graph appears with the first samples.');
 }
@@ -251,32 +251,12 @@ new ResizeObserver(() => {
 
 // --- the line to the server --------------------------------------------------------------------------
 
-let statusAt = -Infinity;
-let statusTimer = 0;
-
-/** Fetches what the events leave out: threads and symbols. */
-async function fetchStatus() {
-  statusAt = performance.now();
-  clearTimeout(statusTimer);
-  try {
-    const answer = await fetchJson('status');
-    status = answer.status;
-    threads.update(answer.threads, state.threads, state.clock);
-  } catch {
-    return; // The connection says what is wrong; the next event asks again.
-  }
-  header.update(status);
-  usePalette();
-  quality.update(status, palette);
-  fetchModules({ isLive: true });
-}
-
 let modulesAt = -Infinity; // not before that, unless something else is asked for
 
 /** Fetches the parts of the profile that modules hold, while somebody looks at them. */
 async function fetchModules({ isLive = false } = {}) {
   const began = performance.now();
-  if (!quality.isOpen || !status || (isLive && began < modulesAt)) return;
+  if (!quality.isOpen || !feed.status || (isLive && began < modulesAt)) return;
   modulesAt = Infinity; // one at a time
   const query = weightQuery(state);
   try {
@@ -290,27 +270,25 @@ async function fetchModules({ isLive = false } = {}) {
   }
 }
 
-const connection = new Connection({
-  onStatus(event) {
-    const isOtherState = event.state !== status?.state;
-    status = { ...event, symbols: status?.symbols ?? [] };
+const feed = new Feed({
+  status(status) {
     header.update(status);
-    views.news(event.revision);
-    if (document.hidden) return;
-    clearTimeout(statusTimer);
-    const wait = isOtherState ? 0 : Math.max(0, statusAt + STATUS_GAP_MS - performance.now());
-    statusTimer = setTimeout(fetchStatus, wait);
+    views.news(status.revision);
   },
-  onState(line) {
-    header.setLine(line);
-    if (line === 'complete') fetchStatus();
+  whole(status, list) {
+    threads.update(list, state.threads, state.clock);
+    header.update(status);
+    usePalette();
+    quality.update(status, palette);
+    fetchModules({ isLive: true });
   },
+  line: (line) => header.setLine(line),
 });
 
 document.addEventListener('visibilitychange', () => {
   if (document.hidden) return;
   views.schedule();
-  fetchStatus();
+  feed.ask();
 });
 
 let toastTimer = 0;
@@ -378,7 +356,7 @@ showChoices();
 followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
 views.request({ isNewPlace: true });
-connection.open();
+feed.open();
 
 // A handle for the browser's console and for the tests, which cannot read pixels.
 globalThis.flametap = { graph, views, header, code, getState: () => state };
