@@ -165,6 +165,8 @@ class Capture:
             counters = dict(self._counters)
             handler_p50_ns, handler_p99_ns = self._handler_ns
         symbolizer = self.symbolizer
+        # Before all else: what is final then has its last revision and its last names below.
+        is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
         return Status(
             pid=self.pid,
             command=self.command,
@@ -181,6 +183,7 @@ class Capture:
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
+            is_final=is_final,
             notes=[*self._notes, *_rate_notes(self.options, counters), *_signal_notes(counters)],
         )
 

@@ -174,5 +174,6 @@ class Status:
         default_factory=dict
     )  # module at fault → CPU weight cut there
     symbols: list[SymbolSource] = field(default_factory=list)
-    symbols_pending: int = 0
+    symbols_pending: int = 0  # addresses whose names are still to come
+    is_final: bool = False  # ended, and nothing of the profile will change any more
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each

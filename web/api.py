@@ -16,6 +16,7 @@ Errors are {"error": "one line"} with status 400, 403 or 404.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import threading
@@ -52,6 +53,26 @@ class Service:
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
+        self._streams = 0
+        self._streams_changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[None]:
+        """While an event stream runs."""
+        with self._streams_changed:
+            self._streams += 1
+        try:
+            yield
+        finally:
+            with self._streams_changed:
+                self._streams -= 1
+                self._streams_changed.notify_all()
+
+    def say_goodbye(self, timeout_s: float) -> None:
+        """End all event streams, and wait until each has said so to its page."""
+        self.closing.set()
+        with self._streams_changed:
+            self._streams_changed.wait_for(lambda: not self._streams, timeout_s)
 
 
 def blueprint(service: Service) -> Blueprint:
@@ -188,19 +209,20 @@ def _numbers(args: dict[str, str], name: str, separator: str) -> tuple[int, ...]
 
 def event_stream(service: Service) -> Iterator[bytes]:
     """The events of one connection, until the profile can change no more or the server closes."""
-    yield f"retry: {RECONNECT_MS}\n\n".encode()
-    while not service.closing.is_set():
-        status = service.source.status()
-        until = time.monotonic() + HEARTBEAT_S
-        yield _event("status", _without_symbols(status))
-        if status.state == "ended" and not status.symbols_pending:
-            yield _event("end", {})
-            return
-        service.closing.wait(EVENT_GAP_S)
-        while not service.closing.is_set() and time.monotonic() < until:
-            if service.source.wait_newer(status.revision, WAIT_S) > status.revision:
-                break
-    yield _event("bye", {})
+    with service.stream():
+        yield f"retry: {RECONNECT_MS}\n\n".encode()
+        while not service.closing.is_set():
+            status = service.source.status()
+            until = time.monotonic() + HEARTBEAT_S
+            yield _event("status", _without_symbols(status))
+            if status.is_final:
+                yield _event("end", {})
+                return
+            service.closing.wait(EVENT_GAP_S)
+            while not service.closing.is_set() and time.monotonic() < until:
+                if service.source.wait_newer(status.revision, WAIT_S) > status.revision:
+                    break
+        yield _event("bye", {})
 
 
 def _without_symbols(status: Status) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -16,12 +15,12 @@ from flask import Flask
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from flametap.errors import OutputError
-from flametap.web.api import WAIT_S, Service
+from flametap.web.api import Service
 from flametap.web.app import create_app
 from flametap.web.source import ProfileSource
 
 POLL_S = 0.05  # how long a call to close() may go unnoticed by the accepting thread
-GOODBYE_S = WAIT_S + 0.1  # what event streams need to notice that they shall say good-bye
+GOODBYE_S = 5.0  # at most, for a page that takes nothing any more
 
 
 class _Handler(WSGIRequestHandler):
@@ -78,11 +77,9 @@ class Server:
 
     def close(self) -> None:
         """Say good-bye to the pages and free the port. Safe to call twice."""
-        self._service.closing.set()
         self._server.shutdown()
         self._thread.join()
-        if self._server.connections:
-            time.sleep(GOODBYE_S)
+        self._service.say_goodbye(GOODBYE_S)
         self._server.hang_up()
         self._server.server_close()
 

@@ -155,6 +155,14 @@ class Symbolizer:
         return self._pending + self._jit.pending
 
     @property
+    def is_idle(self) -> bool:
+        """True when all addresses of announced modules have their final names, and each module its
+        final note.
+        """
+        with self._changed:
+            return self._closing or (self._is_all_told() and not self._jit.pending)
+
+    @property
     def note(self) -> str:
         """A remark that concerns all modules, ``""`` if there is none."""
         return self._cache.note
@@ -168,16 +176,14 @@ class Symbolizer:
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            if not self._changed.wait_for(
-                lambda: self._closing or (self._is_all_told() and self._tail_calls.is_idle),
-                timeout_s,
-            ):
+            if not self._changed.wait_for(lambda: self._closing or self._is_all_told(), timeout_s):
                 return False
         return self._jit.wait_idle(deadline - time.monotonic())
 
     def _is_all_told(self) -> bool:
         orphans = sum(map(len, self._orphans.values()))
-        return self._pending == orphans and not self._remedies_sought
+        is_named = self._pending == orphans and not self._remedies_sought
+        return is_named and self._tail_calls.is_idle
 
     def sources(self) -> list[SymbolSource]:
         """Where names come from, for each module that was seen on a stack."""

@@ -200,13 +200,3 @@ def test_lost_connection_comes_back_by_itself(
     expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
     wait_for_revision(page, source.revision)
     expect(page.locator("#banner")).to_be_hidden()
-
-
-def test_line_that_is_lost_before_any_status_is_told(page: Page) -> None:
-    page.route("**/api/events", lambda route: route.abort())
-    page.reload()
-    expect(page.locator("#state-text")).to_have_text("Reconnecting")
-    expect(page.locator("#banner")).to_contain_text("trying again")
-    page.unroute("**/api/events")
-    expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
-    expect(page.locator("#banner")).to_be_hidden()

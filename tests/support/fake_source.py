@@ -383,7 +383,7 @@ class FakeSource:
                 SymbolSource(number, module, source, NOTES.get(source, ""), source == "symcache")
                 for number, (module, source) in enumerate(SYMBOLS.items(), 1)
             ],
-            symbols_pending=0,
+            is_final=self.state == "ended",
             notes=["the attach interrupted one epoll_wait of the main thread (EINTR), once"],
         )
 

@@ -21,6 +21,8 @@ export class Code {
     this.func = null; // {id, name, full_name}
     this.tab = 'source';
     this.rows = [];
+    this.query = ''; // that the rows answer
+    this.notes = []; // that came with them
     this.current = -1; // the row that N and the arrows go on from
     this.askedAt = -Infinity;
     this.timer = 0;
@@ -83,29 +85,39 @@ export class Code {
     const began = performance.now();
     this.askedAt = began;
     const [path, toRows] = TABS[this.tab];
+    const query = `${path}?${codeQuery(this.getState(), this.func.id)}`;
     try {
-      const answer = await fetchJson(`${path}?${codeQuery(this.getState(), this.func.id)}`, { signal });
+      const answer = await fetchJson(query, { signal });
       if (signal.aborted || !this.isOpen) return;
       // Never for more than a third of the time.
       this.askedAt = performance.now() + 2 * (performance.now() - began) - GAP_MS;
       this.askedAt = Math.max(this.askedAt, began);
       const place = this.tab === 'source' ? answer.file : answer.module;
+      this.query = query;
+      this.notes = answer.notes;
       this.show(toRows(answer), answer.notes, place, answer);
     } catch (error) {
       if (signal.aborted || !this.isOpen) return;
-      const why = error instanceof HttpError ? error.message : 'The server does not answer.';
-      if (this.rows.length) return;
+      const why = error instanceof HttpError ? error.message : 'The server does not answer';
+      if (this.rows.length) {
+        this.showNotes(query === this.query ? this.notes : [why, 'What is shown is from before']);
+        return;
+      }
       this.isNew = false;
       this.show([], [why], '');
     }
+  }
+
+  showNotes(notes) {
+    setText(byId('code-notes'), notes.join('. '));
+    byId('code-notes').hidden = notes.length === 0;
   }
 
   show(rows, notes, place, answer = null) {
     this.rows = rows;
     setText(byId('code-place'), place);
     byId('code-place').title = place;
-    setText(byId('code-notes'), notes.join('. '));
-    byId('code-notes').hidden = notes.length === 0;
+    this.showNotes(notes);
     const own = answer ? `self ${formatNs(answer.self_ns)}` : '';
     const all = answer ? `total ${formatNs(answer.total_ns)}` : '';
     const share = answer ? `${formatShare(answer.total_ns, answer.whole_ns)} of all` : '';

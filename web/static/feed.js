@@ -3,14 +3,19 @@
 import { Connection, fetchJson } from './connection.js';
 
 const GAP_MS = 1000; // threads and symbols change slowly and are read, not watched
+const RETRY_MS = 2000; // where no event will come that asks again
 
 export class Feed {
-  /** @param on {status(status, isOtherState), whole(status, threads), line(line)} */
+  /** @param on {status(status), whole(status, threads), line(line)} */
   constructor(on) {
     this.on = on;
     this.status = null; // model.Status of the last event, with the symbols asked for last
+    this.events = 0; // so far
+    this.asked = 0; // requests so far
+    this.taken = 0; // the last of them whose answer was used
     this.askedAt = -Infinity;
     this.timer = 0;
+    this.line = 'connecting';
     this.connection = new Connection({
       onStatus: (event) => this.take(event),
       onState: (line) => this.setLine(line),
@@ -22,9 +27,10 @@ export class Feed {
   }
 
   take(event) {
+    this.events++;
     const isOtherState = event.state !== this.status?.state;
     this.status = { ...event, symbols: this.status?.symbols ?? [] };
-    this.on.status(this.status, isOtherState);
+    this.on.status(this.status);
     if (document.hidden) return;
     const wait = isOtherState ? 0 : Math.max(0, this.askedAt + GAP_MS - performance.now());
     this.askIn(wait);
@@ -39,17 +45,26 @@ export class Feed {
   async ask() {
     this.askedAt = performance.now();
     clearTimeout(this.timer);
+    const mine = ++this.asked;
+    const { events } = this;
     let answer;
     try {
       answer = await fetchJson('status');
     } catch {
-      return; // The connection says what is wrong; the next event asks again.
+      // The connection says what is wrong, and the next event asks again, where one can come.
+      if (this.line === 'complete') this.askIn(RETRY_MS);
+      return;
     }
-    this.status = answer.status;
+    if (mine < this.taken) return; // a later one was faster
+    this.taken = mine;
+    // What an event has said meanwhile is newer than an answer that was on its way.
+    const isNewest = events === this.events;
+    this.status = isNewest ? answer.status : { ...this.status, symbols: answer.status.symbols };
     this.on.whole(this.status, answer.threads);
   }
 
   setLine(line) {
+    this.line = line;
     this.on.line(line);
     if (line === 'complete') this.ask();
   }

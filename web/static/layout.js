@@ -8,8 +8,9 @@ export const WHOLE = Object.freeze({ left: 0, width: 1 });
 
 /** A view as the server sent it, with what drawing and hit tests need. */
 export class BoxView {
-  constructor(answer) {
-    Object.assign(this, answer);
+  /** @param asked the page's state when it was asked for */
+  constructor(answer, asked) {
+    Object.assign(this, answer, { asked });
     this.boxCount = answer.boxes.row.length;
     this.rowStarts = startsOfRows(answer.boxes.row);
     this.scale = answer.total_ns > 0 ? 1 / answer.total_ns : 0;

@@ -147,7 +147,7 @@ function show(view, isNewPlace) {
     state = { ...state, zoom: view.zoom.path };
     history.replaceState(null, '', toHash(state) || location.pathname);
   }
-  if (!view.zoom.path.length) unzoomed = { view, state };
+  if (!view.zoom.path.length) unzoomed = view;
   followZoom(view);
   graph.setView(view, isNewPlace);
   if (toReveal) graph.reveal(toReveal);
@@ -159,13 +159,26 @@ function show(view, isNewPlace) {
   document.documentElement.dataset.revision = view.revision;
 }
 
-/** There is no answer: zoom in what was loaded, also out of what is shown. */
+/** There is no answer: zoom in what was loaded, also out of what is shown; clock and threads stay. */
 function offline() {
-  const isInView = views.current?.find(state.zoom) !== null;
-  const isSame = ['clock', 'threads'].every((key) => String(unzoomed?.state[key]) === String(state[key]));
-  const isDeeper = views.current?.zoom.path.length <= state.zoom.length;
-  if (!unzoomed || !isSame || (isInView && isDeeper)) return;
-  graph.setView(unzoomed.view, false);
+  const view = views.current;
+  if (!view) return;
+  if (weightQuery(view.asked) !== weightQuery(state)) {
+    say('flametap does not answer: what is shown stays as it is.');
+    const { clock, threads } = view.asked;
+    const before = state;
+    state = { ...state, clock, threads };
+    history.replaceState(null, '', toHash(state) || location.pathname);
+    apply(before);
+    return;
+  }
+  const isOther = (key) => state[key] !== view.asked[key];
+  const isTable = state.tab === 'functions';
+  if (isOther('search') || (isTable && (isOther('tab') || isOther('sort')))) say('flametap does not answer.');
+  const isInView = view.find(state.zoom) !== null;
+  const isDeeper = view.zoom.path.length <= state.zoom.length;
+  if (!unzoomed || weightQuery(unzoomed.asked) !== weightQuery(state) || (isInView && isDeeper)) return;
+  graph.setView(unzoomed, false);
   graph.zoomTo(state.zoom);
 }
 
@@ -212,7 +225,7 @@ function showEmpty({ total_ns: totalNs }) {
 }
 
 function point(info) {
-  details.show(graph.view, info, { clock: state.clock, palette });
+  details.show(graph.view, info, { clock: graph.view?.asked.clock, palette });
   if (!info?.isDocked) return;
   const { view } = graph;
   const name = view.functionOf(info.box)?.name ?? (view.isRun(info.box) ? 'narrow functions' : 'all');
@@ -273,16 +286,21 @@ async function fetchModules({ isLive = false } = {}) {
 const feed = new Feed({
   status(status) {
     header.update(status);
+    if (views.current) showEmpty(views.current);
     views.news(status.revision);
   },
   whole(status, list) {
     threads.update(list, state.threads, state.clock);
     header.update(status);
+    if (views.current) showEmpty(views.current);
     usePalette();
     quality.update(status, palette);
     fetchModules({ isLive: true });
   },
-  line: (line) => header.setLine(line),
+  line(line) {
+    header.setLine(line);
+    views.setLine(line);
+  },
 });
 
 document.addEventListener('visibilitychange', () => {

@@ -100,8 +100,9 @@ export function rowsToAsk(row, lastRow, deepestRow) {
  * kept busy by us. Times are milliseconds of any one clock.
  */
 export class Pacer {
-  constructor(gapMs = 250) {
+  constructor(gapMs = 250, retryMs = 2000) {
     this.gapMs = gapMs;
+    this.retryMs = retryMs;
     this.hasNews = false;
     this.startedAt = null; // of the request under way
     this.nextAt = -Infinity;
@@ -125,6 +126,13 @@ export class Pacer {
   finished(now) {
     const tookMs = now - this.startedAt;
     this.nextAt = this.startedAt + Math.max(this.gapMs, 3 * tookMs);
+    this.startedAt = null;
+  }
+
+  /** There was no answer: what was asked for is still news, but not at once. */
+  failed(now) {
+    this.hasNews = true;
+    this.nextAt = now + this.retryMs;
     this.startedAt = null;
   }
 }

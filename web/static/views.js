@@ -1,4 +1,5 @@
-// Asks the server for views: at once when the user wants another one, paced when there are news.
+// Asks the server for views: at once when the user wants another one, paced when there are news, and
+// again what it did not answer.
 
 import { HttpError, fetchJson } from './connection.js';
 import { BoxView } from './layout.js';
@@ -14,8 +15,9 @@ export class Views {
     this.current = null; // the view shown
     this.newest = 0; // revision that the server has
     this.pacer = new Pacer();
+    this.line = 'connecting'; // to the server, as Connection calls it
     this.timer = 0;
-    this.sequence = 0;
+    this.isNewPlace = false; // what is asked for now
     this.underWay = new AbortController();
   }
 
@@ -26,9 +28,18 @@ export class Views {
     this.schedule();
   }
 
+  /** What was on its way over a line that broke may never arrive. */
+  setLine(line) {
+    const isBack = this.line === 'lost' && line === 'live';
+    this.line = line;
+    if (isBack) this.request({ isLive: true });
+    else this.schedule();
+  }
+
   /** Also called when a page comes back to sight: hidden ones ask for nothing. */
   schedule() {
-    const wait = document.hidden ? null : this.pacer.delay(performance.now());
+    const canAsk = !document.hidden && !['lost', 'closed'].includes(this.line);
+    const wait = canAsk ? this.pacer.delay(performance.now()) : null;
     clearTimeout(this.timer);
     if (wait !== null) this.timer = setTimeout(() => this.request({ isLive: true }), wait);
   }
@@ -37,31 +48,49 @@ export class Views {
   async request({ isNewPlace = false, isLive = false } = {}) {
     this.underWay.abort();
     this.underWay = new AbortController();
-    const mine = ++this.sequence;
+    const { signal } = this.underWay;
     if (this.pacer.startedAt !== null) this.pacer.finished(performance.now());
     this.pacer.started(performance.now());
     clearTimeout(this.timer);
+    this.isNewPlace ||= isNewPlace;
     // A user's wish is answered from the tree the server has; only news make it build a new one.
     const revision = isLive ? this.newest : (this.current?.revision ?? 0);
-    let isAnswered = false;
+    const asked = this.getState();
+    const query = viewQuery(asked, { ...this.geometry(), revision });
+    let answer;
     try {
-      const query = viewQuery(this.getState(), { ...this.geometry(), revision });
-      const answer = await fetchJson(`view?${query}`, { signal: this.underWay.signal });
-      isAnswered = true;
-      if (mine === this.sequence) {
-        this.current = new BoxView(answer);
-        this.on.show(this.current, isNewPlace);
-      }
+      answer = await fetchJson(`view?${query}`, { signal });
     } catch (error) {
-      if (isAnswered) throw error; // a fault of ours, not of the line
-      if (error instanceof HttpError) this.on.failed(error.message);
-      else if (mine === this.sequence) this.on.offline();
+      if (!signal.aborted) this.fail(error);
+      return;
+    }
+    if (!signal.aborted) this.take(answer, asked, signal);
+  }
+
+  take(answer, asked, signal) {
+    const { isNewPlace } = this;
+    this.isNewPlace = false;
+    try {
+      this.current = new BoxView(answer, asked);
+      this.on.show(this.current, isNewPlace);
     } finally {
-      if (mine === this.sequence) {
+      if (!signal.aborted) {
         this.pacer.finished(performance.now());
-        if (isAnswered && this.newest > this.current.revision) this.pacer.news();
+        if (this.newest > this.current.revision) this.pacer.news();
         this.schedule();
       }
     }
+  }
+
+  fail(error) {
+    const now = performance.now();
+    if (error instanceof HttpError) {
+      this.pacer.finished(now); // to be told that there is no such view is an answer
+      this.on.failed(error.message);
+    } else {
+      this.pacer.failed(now);
+      this.on.offline();
+    }
+    this.schedule();
   }
 }

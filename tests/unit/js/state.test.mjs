@@ -67,6 +67,17 @@ test('news are fetched soon, but at most four times a second', () => {
   assert.equal(pacer.delay(1300), 0);
 });
 
+test('what was not answered is asked for again, but not at once', () => {
+  const pacer = new state.Pacer(250, 2000);
+  pacer.news();
+  pacer.started(0);
+  pacer.failed(30);
+  assert.equal(pacer.delay(30), 2000);
+  pacer.started(2030);
+  pacer.finished(2040);
+  assert.equal(pacer.delay(5000), null);
+});
+
 test('a slow server is asked a third of the time at most', () => {
   const pacer = new state.Pacer(250);
   pacer.news();
