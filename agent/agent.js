@@ -7,6 +7,8 @@
 
 /* How often threads born since are sorted into the target's and Frida's, and whether the host still lives is asked. */
 const TEND_INTERVAL_MS = 100;
+/* So long after a thread was seen first it may still turn out to be Frida's. */
+const YOUNG_MS = 1000;
 
 /* errno: the host was away for so long between prepare and start that the agent is gone. */
 const ETIMEDOUT = 110;
@@ -47,6 +49,8 @@ let module = null;
 let cell = null;
 let agent = null;
 let tendTimer = null;
+/* Threads that were not Frida's when they were seen first, by tid: until when to ask again. */
+const young = new Map();
 /* Inode numbers of the sockets that lead to the host. */
 let hostSockets = [];
 /* Which threads had seccomp filters when we came: enum filtered of agent.h. */
@@ -81,11 +85,23 @@ function libcSymbols() {
   return symbols;
 }
 
+/*
+ * A thread of Frida's says that it is one in its first turn, which it may not have had yet: those that have not are asked
+ * about again for a while.
+ */
 function sortThreads() {
+  const now = Date.now();
+  for (const [tid, until] of young) {
+    const isFridas = Cloak.hasThread(tid);
+    if (isFridas) agent.agent_set_owner(tid, 1);
+    if (isFridas || now > until) young.delete(tid);
+  }
   for (;;) {
     const tid = agent.agent_next_unknown();
     if (tid === 0) return;
-    agent.agent_set_owner(tid, Cloak.hasThread(tid) ? 1 : 0);
+    const isFridas = Cloak.hasThread(tid);
+    agent.agent_set_owner(tid, isFridas ? 1 : 0);
+    if (!isFridas) young.set(tid, now + YOUNG_MS);
   }
 }
 

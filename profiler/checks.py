@@ -21,12 +21,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from flametap import filters, freeze, procfs, program, rights, seccomp
 from flametap.errors import CannotAttachError, PermissionRefusedError
 from flametap.finding import Finding, Severity, Target
-from flametap.presence import AGENT_NAME
+from flametap.otheragents import check_other_agent
 
 # Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
 REQUIRED_SPARE_TASKS = 10
@@ -321,58 +321,6 @@ def _check_freeze(name: str, target: Target) -> Finding:
     )
 
 
-def _check_other_agent(name: str, target: Target) -> Finding:
-    if any("flametap-ring" in mapping.path for mapping in target.mappings()):
-        first = next(_users_of_ring(target), None)
-        if first is not None:
-            raise CannotAttachError(
-                f"{target.subject} is already recorded by flametap (process {first})",
-                f"wait for its end, or end it: kill -INT {first}",
-            )
-    if any(AGENT_NAME in mapping.path for mapping in target.mappings()):
-        message = f"{target.subject} already holds a Frida agent: another flametap or Frida tool"
-        hint = "end that one first: of two, the first to leave takes the process along"
-        if _runs_scripts(target):
-            return Finding(
-                name,
-                Severity.REFUSAL,
-                message,
-                f"{hint}; if it never leaves: --force",
-                CannotAttachError(message, f"{hint}; if it never leaves: --force"),
-                can_be_forced=True,
-            )
-        return Finding(name, Severity.WARNING, message, hint)
-    return Finding(name, Severity.OK, "no other Frida agent")
-
-
-def _runs_scripts(target: Target) -> bool:
-    """Has it a thread of Frida's that runs scripts? A forked child has its parent's mappings, but
-    not its threads.
-    """
-    for tid in procfs.list_tasks(target.pid, target.proc):
-        with contextlib.suppress(*procfs.GONE):
-            if procfs.read_task_name(target.pid, tid, target.proc) == "gum-js-loop":
-                return True
-    return False
-
-
-def _users_of_ring(target: Target) -> Iterator[int]:
-    """The processes that have mapped the ring of the agent in the target: its host."""
-
-    def rings(pid: int) -> set[int]:
-        mappings = procfs.read_mappings(pid, target.proc)
-        # A forked child of the target has its parent's, but its parent's agent, too.
-        if pid != target.pid and any(AGENT_NAME in mapping.path for mapping in mappings):
-            return set()
-        return {mapping.inode for mapping in mappings if "flametap-ring" in mapping.path}
-
-    wanted = rings(target.pid)
-    for pid in procfs.list_pids(target.proc):
-        with contextlib.suppress(OSError):  # gone, or not ours to look at
-            if pid != target.pid and rings(pid) & wanted:
-                yield pid
-
-
 # Name, function, and whether a refusal leaves nothing to look at.
 CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("process", _check_self, True),
@@ -388,7 +336,7 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("spare threads", _check_tasks, False),
     ("limits", _check_limits, False),
     ("freeze", _check_freeze, False),
-    ("other agents", _check_other_agent, False),
+    ("other agents", check_other_agent, False),
 ]
 # Each of these can take more than a millisecond: not for lists of all processes.
 SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, _check_tasks)

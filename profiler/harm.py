@@ -27,7 +27,8 @@ GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
 # Frida may leave an anonymous rwx mapping of BOOTSTRAP_BYTES per attach, and one of LOADER_BYTES,
 # which the profiler's side has the target unmap at the end of a detach, and cannot when it was
 # killed or the target stood still.
-# What Frida calls its threads. The loader's has the name of the main thread.
+# What Frida calls its threads. Newer ones leave them the name of the main thread, as the loader's
+# always had.
 INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner", "flametap")
 # What glibc and Go block for a moment while they start a thread: all but SIGKILL and SIGSTOP, with
 # the two of glibc's own. A look that met that tells nothing of the time before.
@@ -70,7 +71,7 @@ def differences(
         our_signal: the one the agent used; 0 when not known.
     """
     return [
-        *_threads(before, after),
+        *_threads(before, after, attached),
         *_signals(before, after, our_signal),
         *_descriptors(before, after, attached),
         *_code(before, after),
@@ -80,11 +81,15 @@ def differences(
     ]
 
 
-def _threads(before: Receipt, after: Receipt) -> Iterator[Difference]:
+def _threads(before: Receipt, after: Receipt, attached: Receipt | None) -> Iterator[Difference]:
     for tid in sorted(after.threads.keys() - before.threads.keys()):
         name = after.threads[tid]
-        is_ours = name in INJECTED_THREADS and name not in before.threads.values()
-        yield Difference(Blame.OURS if is_ours else Blame.TARGET, f"new thread {tid} ({name})")
+        blame = Blame.TARGET
+        if name in INJECTED_THREADS and name not in before.threads.values():
+            blame = Blame.OURS
+        elif attached is not None and tid in attached.threads:
+            blame = Blame.UNCLEAR
+        yield Difference(blame, f"new thread {tid} ({name})")
     for tid in sorted(before.threads.keys() - after.threads.keys()):
         yield Difference(Blame.TARGET, f"thread {tid} ({before.threads[tid]}) is gone")
 

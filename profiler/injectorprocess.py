@@ -18,7 +18,8 @@ import threading
 import time
 from typing import Any
 
-from flametap import procfs
+from flametap import execs, procfs
+from flametap.ends import END_REASONS
 from flametap.errors import AttachFailedError, CannotAttachError, FlametapError
 from flametap.packets import MAX_PACKET_BYTES, decode, encode
 from flametap.session import Session
@@ -134,5 +135,8 @@ def _tell_end(link: socket.socket, session: Session) -> None:
     deadline = time.monotonic() + REASON_TIMEOUT_S
     while not session.end_reason and time.monotonic() < deadline:
         time.sleep(REASON_TIMEOUT_S / 10)
+    reason = session.end_reason
+    if not reason and execs.is_replaced(session.pid):  # Frida's word may be later still
+        reason = END_REASONS["process-replaced"]
     with contextlib.suppress(OSError):
-        link.send(encode({"ended": session.end_reason}))
+        link.send(encode({"ended": reason}))

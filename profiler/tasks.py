@@ -28,13 +28,13 @@ def tasks(pid: int) -> frozenset[int]:
         return frozenset()
 
 
-def read_call(pid: int, tid: int) -> Call | None:
+def read_call(pid: int, tid: int, proc: str = "/proc") -> Call | None:
     """What a thread waits in, None while it runs.
 
     Raises:
         OSError: it is gone, or we may not know.
     """
-    with open(f"/proc/{pid}/task/{tid}/syscall") as file:
+    with open(f"{proc}/{pid}/task/{tid}/syscall") as file:
         fields = file.read().split()
     if len(fields) < 3:  # "running"
         return None

@@ -92,7 +92,9 @@ class Verification:
             if after is None or not self._before.files & after.files:
                 return None
             found = harm.differences(self._before, after, attached=self._attached)
-            is_settled = not any(difference.blame is harm.Blame.OURS for difference in found)
+            is_settled = not any(
+                difference.blame in (harm.Blame.OURS, harm.Blame.UNCLEAR) for difference in found
+            )
             if is_settled or time.monotonic() > deadline:
                 return found
             time.sleep(LOOK_INTERVAL_S)

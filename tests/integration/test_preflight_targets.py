@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,31 @@ from running import Target, wait_until
 
 pytestmark = pytest.mark.needs("gcc")
 
+# Forks when told so, and waits for the child when told again.
+FORKING = """
+import os, sys
+print("ready", flush=True)
+sys.stdin.readline()
+end, keep = os.pipe()
+child = os.fork()
+if not child:
+    os.close(keep)
+    os.read(end, 1)
+    os._exit(0)
+print(child, flush=True)
+sys.stdin.readline()
+os.close(keep)
+os.waitpid(child, 0)
+print("ended", flush=True)
+sys.stdin.read()
+"""
+FRIDA_TOOL = """
+import frida, sys
+session = frida.attach(int(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.read()
+session.detach()
+"""
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 # Lets another user reach our interpreter and sources wherever they lie; gives no right to trace.
 READS_ALL = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
@@ -122,6 +148,24 @@ def test_process_in_a_debugger(adopt: Callable[[Target], Target]) -> None:
     target = adopt(Target(["cat"], announces=False))
     adopt(Target(["gdb", "-q", "-nx", "-p", str(target.pid)], announces=False))
     refuse(target.pid, "already traced by gdb")
+
+
+@pytest.mark.needs("attach")
+def test_process_in_which_another_frida_tool_is_at_work(
+    adopt: Callable[[Target], Target],
+) -> None:
+    """Of two agents the first to leave takes the process along. Children have the agent's mappings
+    without its threads."""
+    target = adopt(Target([sys.executable, "-c", FORKING]))
+    tool = adopt(Target([sys.executable, "-c", FRIDA_TOOL, str(target.pid)]))
+    refuse(target.pid, "already holds a Frida agent")
+    target.say("fork")
+    child = int(target.lines[-1])
+    assert "already holds a Frida agent" in preflight.check(child).warnings[0]
+    target.say("end")
+    tool.finish()
+    wait_until(lambda: preflight.check(target.pid).warnings == (), "the tool has left")
+    assert target.finish() == [str(child), "ended"]
 
 
 # --- what only root can set up

@@ -89,6 +89,12 @@ def test_socket_that_came_with_the_attach_is_unclear() -> None:
     assert blames(after, attached=BEFORE) == {Blame.TARGET}
 
 
+def test_thread_that_came_with_the_attach_is_unclear_whatever_its_name() -> None:
+    after = replace(BEFORE, threads={10: "main", 11: "main"})
+    assert blames(after, attached=after) == {Blame.UNCLEAR}
+    assert blames(after, attached=BEFORE) == {Blame.TARGET}
+
+
 def test_signal_that_the_agent_did_not_use_is_the_targets() -> None:
     after = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigCgt": 1 << 22}})
     assert blames(after, our_signal=28) == {Blame.TARGET}

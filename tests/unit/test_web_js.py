@@ -1,4 +1,4 @@
-"""The page's modules that touch no DOM, under node."""
+"""The modules of page and agent that need neither a DOM nor Frida, under node."""
 
 from __future__ import annotations
 
