@@ -12,13 +12,17 @@
  *   our signal was blocked during the call (the mask of ppoll and its like)             mask_during_call_sigsafe
  *   a signal of the target's own is due: it is delivered when ours returns              own_signal_is_due_sigsafe
  *   a handler of the target's that blocks ours has run meanwhile                        own_handler_has_run_sigsafe
+ * It may be anybody's, and is left, too, where the call lets in signals of the target's that the thread blocks otherwise
+ * (ppoll and its like with a mask): that is sigsuspend with more to wait for. A handler of the target's may have returned
+ * in the microsecond in which ours was sent, and whoever waits so counts on being woken by it, however it falls.
+ *
  * A signal of a lower number sent to the thread itself is delivered first, and its handler interrupted by ours before
  * its first instruction: then no EINTR is to be seen here.
  *
  * What nobody can tell, because the kernel leaves no trace of it: a handler of the target's that has returned between
- * our signal's being sent and taken, in the microsecond of its sigreturn or, where it blocks ours, while it ran. The
- * wait goes on then: to the target it is as if its signal had come just before. The sampler makes this rare: it sends
- * no signal to a thread that such a handler is about to run on.
+ * our signal's being sent and taken, in the microsecond of its sigreturn or, where it blocks ours, while it ran. Any
+ * other wait goes on then: to the target it is as if its signal had come just before, which it must reckon with. The
+ * sampler makes this rare: it sends no signal to a thread that such a handler is about to run on.
  */
 
 enum eintr_result {
@@ -37,20 +41,26 @@ static u64 signal_bit_sigsafe(i32 signo)
     return 1ULL << (signo - 1);
 }
 
+/* Has the target a handler for any of `signals`? Context: signal. */
+static u32 is_any_handled_sigsafe(const struct agent *a, u64 signals)
+{
+    struct kernel_sigaction action;
+    i32 signo;
+    signals &= ~signal_bit_sigsafe(a->signo);
+    for (signo = 1; signals; signo++, signals >>= 1)
+        if (signals & 1 && kernel_sigaction_get(signo, &action) == 0 && action.handler > SIGNAL_IGNORE)
+            return 1;
+    return 0;
+}
+
 /* Is a signal pending that a handler of the target's will take as soon as ours returns and `mask` is back in force? It
  * would have ended the wait, too. Context: signal. */
 static u32 own_signal_is_due_sigsafe(const struct agent *a, u64 mask)
 {
-    struct kernel_sigaction action;
     u64 pending = 0;
-    i32 signo;
     if (permitted_call_sigsafe(a, NR_RT_SIGPENDING, (u64)&pending, 8, 0, 0, 0) < 0)
         return 0;
-    pending &= ~mask & ~signal_bit_sigsafe(a->signo);
-    for (signo = 1; pending; signo++, pending >>= 1)
-        if (pending & 1 && kernel_sigaction_get(signo, &action) == 0 && action.handler > SIGNAL_IGNORE)
-            return 1;
-    return 0;
+    return is_any_handled_sigsafe(a, pending & ~mask);
 }
 
 /* Has the thread used more CPU time since our signal was sent than it takes to deliver it? Then it was blocked: by a
@@ -109,9 +119,9 @@ static void timeout_shorten_sigsafe(const struct agent *a, const struct thread_s
 static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot *slot, u64 *gregs, u64 mask,
                                 u64 cpu_ns, i32 *nr)
 {
-    u64 at = gregs[GREG_RIP] - 2;
+    u64 at = gregs[GREG_RIP] - 2, during;
     i64 number;
-    u32 is_not_ours;
+    u32 has_mask, is_not_ours;
     *nr = NOT_WAITING;
     if ((i64)gregs[GREG_RAX] != -ERR_EINTR)
         return EINTR_NONE;
@@ -129,13 +139,15 @@ static u32 eintr_repair_sigsafe(const struct agent *a, const struct thread_slot 
         *nr = number < 0 ? WAIT_UNKNOWN : (i32)number;
         return EINTR_UNREPAIRABLE;
     }
-    is_not_ours = mask_during_call_sigsafe(a, number, gregs) & signal_bit_sigsafe(a->signo) ||
-                  !is_restartable_sigsafe(a, number, gregs);
+    has_mask = mask_during_call_sigsafe(a, number, gregs, &during);
+    is_not_ours = during & signal_bit_sigsafe(a->signo) || !is_restartable_sigsafe(a, number, gregs);
     if (is_shut_sigsafe(a))               /* what was asked above may not have been answered */
         return EINTR_UNREPAIRABLE;
     if (is_not_ours)
         return EINTR_NONE;
     *nr = (i32)number;
+    if (has_mask && is_any_handled_sigsafe(a, mask & ~during))
+        return EINTR_UNREPAIRABLE;
     timeout_shorten_sigsafe(a, slot, number, gregs, mask);
     gregs[GREG_RAX] = (u64)number;
     gregs[GREG_RIP] = at;

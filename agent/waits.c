@@ -40,8 +40,8 @@ static u32 has_socket_timeout_sigsafe(const struct agent *a, u64 fd, u64 option)
     return error == 0 && (timeout[0] || timeout[1]);
 }
 
-/* The mask of signals that holds only during the call, 0 if it has none. Context: signal. */
-static u64 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gregs)
+/* Has the call a mask of signals that holds only while it lasts? Sets `during`, 0 if it has none. Context: signal. */
+static u32 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gregs, u64 *during)
 {
     u64 pointer = 0;
     switch (nr) {
@@ -60,7 +60,8 @@ static u64 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gr
     default:
         break;
     }
-    return word_of_target_sigsafe(a, pointer);
+    *during = word_of_target_sigsafe(a, pointer);
+    return pointer != 0;
 }
 
 /*
