@@ -25,7 +25,6 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 ATTACHED_S = 30.0
 # The promise is 5 s on a machine that has the time; nothing is left undone after 15 on any.
 GONE_S = 15.0
-SIGURG_CAUGHT = 1 << (signal.SIGURG - 1)
 
 # Attaches and prepares, and then does nothing more: in the place of a host that dies in between.
 ONLY_PREPARE = """
@@ -42,7 +41,7 @@ def _maps(pid: int) -> str:
 
 
 def _is_sampled(pid: int) -> bool:
-    return bool(int(kernel.status(pid)["SigCgt"], 16) & SIGURG_CAUGHT)
+    return kernel.catches(pid, signal.SIGURG)
 
 
 def _assert_gone(target: Target, before: receipt.Receipt) -> None:

@@ -84,14 +84,14 @@ def test_code_stays_while_a_thread_may_be_in_it(start: Start, tmp_path: Path, st
     arguments = ("record", "-p", target.pid, "-r", 1000, "--budget", 0)
     with cli.Running(str(tmp_path), *arguments, "-o", tmp_path / "out.folded") as run:
         wait_until(
-            lambda: int(kernel.status(target.pid)["SigCgt"], 16) >> (signal.SIGURG - 1) & 1,
+            lambda: kernel.catches(target.pid, signal.SIGURG),
             "sampling to begin",
             ATTACHED_S,
         )
         with _frozen_in_handler(_busiest(target.pid), steps) as pc:
             run.interrupt()
             wait_until(
-                lambda: not int(kernel.status(target.pid)["SigCgt"], 16) >> (signal.SIGURG - 1) & 1,
+                lambda: not kernel.catches(target.pid, signal.SIGURG),
                 "the handler to be taken back",
                 ATTACHED_S,
             )

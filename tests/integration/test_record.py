@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import cli
+import kernel
 from flametap.model import Clock, FrameKind, Verdict
 from recording import ENOUGH_CPU_S, complete_share, doubts, record, stacks
 from running import Start, wait_until
@@ -35,7 +36,7 @@ def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
     # chance alone leaves 2.93 ± 0.095, at 1000 Hz 2.993 ± 0.010 (simulated).
     often = ("-r", "1000", "--budget", "0")
     with cli.Running(str(tmp_path), "record", "-p", target.pid, *often, "-o", out) as run:
-        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
         time.sleep(0.3)
         target.say("go", timeout_s=30)
         run.interrupt()
@@ -151,7 +152,7 @@ def test_stdout_carries_nothing_but_data(start: Start) -> None:
 def test_first_signal_stops_and_saves(start: Start, tmp_path: Path, number: int) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
-        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
         time.sleep(0.7)
         run.interrupt(number)
         run.result(15).assert_saved()
@@ -161,14 +162,10 @@ def test_first_signal_stops_and_saves(start: Start, tmp_path: Path, number: int)
     target.finish()
 
 
-def _is_sampled(pid: int) -> bool:
-    return "frida" in Path(f"/proc/{pid}/maps").read_text()
-
-
 def test_end_of_the_target_ends_the_recording_and_is_saved(start: Start, tmp_path: Path) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
-        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
         time.sleep(1)
         target.finish()
         run.result(15).assert_saved()
@@ -180,7 +177,7 @@ def test_end_of_the_target_ends_the_recording_and_is_saved(start: Start, tmp_pat
 def test_killed_target_leaves_what_was_sampled(start: Start, tmp_path: Path) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
-        wait_until(lambda: _is_sampled(target.pid), "the agent in the target", 20)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
         time.sleep(1)
         target.close()
         run.result(15).assert_saved()

@@ -99,8 +99,7 @@ class Running:
     def has_begun(self) -> bool:
         """True once Python has started and runs our code: it handles SIGTERM, which Python leaves
         alone."""
-        handled = int(kernel.status(self.process.pid)["SigCgt"], 16)
-        return bool(handled & 1 << (signal.SIGTERM - 1))
+        return kernel.catches(self.process.pid, signal.SIGTERM)
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
         """Sends a signal, as Ctrl-C does."""

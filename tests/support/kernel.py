@@ -34,6 +34,12 @@ def status(pid: int, tid: int | None = None) -> dict[str, str]:
     return {key: value.strip() for key, value in pairs}
 
 
+def catches(pid: int, number: int) -> bool:
+    """True while a process has a handler for this signal. Ours for SIGURG is there from the moment
+    at which sampling begins: long after our code was mapped."""
+    return bool(int(status(pid)["SigCgt"], 16) & 1 << (number - 1))
+
+
 def context_switches(pid: int, tid: int) -> int:
     """How often the thread has left the CPU. A thread that stays asleep keeps this number; one that
     is woken by a signal, or by anything else, cannot."""
