@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import cli
+import kernel
 import receipt
 from recording import record
 from running import Start, Target, wait_until
@@ -162,12 +163,14 @@ def test_exec_ends_the_recording_and_the_new_program_runs(
     adopt: Callable[[Target], Target], builder: Builder, tmp_path: Path
 ) -> None:
     program = builder.program("ratio")
-    until_sampled = "until grep -q flametap-ring /proc/$$/maps; do sleep 0.1; done; sleep 0.5"
-    script = f"echo 'ready '; {until_sampled}; exec {program}"
+    script = f"echo 'ready '; read go; exec {program}"
     target = adopt(Target(["sh", "-c", script]))
     out = tmp_path / "out.folded"
     arguments = ("record", "-p", target.pid, "-r", 1000, "--clock", "wall", "-o", out)
     with cli.Running(str(tmp_path), *arguments) as run:
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
+        time.sleep(0.5)
+        target.say("go", timeout_s=20)
         result = run.result(20)
     result.assert_saved()
     assert "exec" in result.stderr, result.stderr
