@@ -150,8 +150,8 @@ def test_second_ctrl_c_ends_at_once_and_does_no_harm(start: Start, tmp_path: Pat
         run.interrupt()
         time.sleep(0.005)
         run.interrupt()
-        # The first one may have done all there was to do.
-        assert run.result(5).exit_code in (0, 130, -signal.SIGINT), run.output
+        # The first one may have done all there was to do, or found that nothing was sampled yet.
+        assert run.result().exit_code in (0, 6, 130, -signal.SIGINT), run.output
     assert "Traceback" not in run.output, run.output
     found = receipt.harm_after_settling(target.pid, before, timeout_s=10, was_killed=True)
     assert found == []
