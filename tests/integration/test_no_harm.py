@@ -23,8 +23,11 @@ from targetbuild import Builder
 pytestmark = pytest.mark.needs("attach", "gcc")
 
 CYCLES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "8"))
-# The attach itself stops the main thread for some 130 ms; the rest is the machine's.
+# The attach itself stops the main thread for some 130 ms; the rest is allowance.
 LONGEST_GAP_US = 700_000
+# The stop is many turns, of the target and of what attaches to it, and each may have to wait for a
+# CPU as long as a ticker nobody attaches to: so many of them may be as late as its latest tick.
+LATE_TURNS = 4
 
 
 @pytest.mark.parametrize(
@@ -54,21 +57,26 @@ def test_an_attach_unpacks_and_starts_no_other_program(
 
 
 def test_output_goes_on_unbroken(start: Start, tmp_path: Path, seconds: float) -> None:
-    target = start("ticker")
-    wait_until(lambda: len(target.lines) > 10, "10 ticks")
+    target, control = start("ticker"), start("ticker")
+    wait_until(lambda: min(len(target.lines), len(control.lines)) > 10, "10 ticks", 20)
     out = tmp_path / "out.folded"
     cli.run("record", "-p", target.pid, "-d", seconds, "-r", 1000, "-o", out).assert_saved()
     time.sleep(0.1)
-    *ticks, last = target.finish()
+    allowance_us = LONGEST_GAP_US + LATE_TURNS * _longest_gap_us(control)
+    assert _longest_gap_us(target) < allowance_us
+
+
+def _longest_gap_us(ticker: Target) -> int:
+    """Ends a ticker and takes its lines: none is missing, doubled or torn."""
+    *ticks, last = ticker.finish()
     assert last == "done"
-    assert target.errors == []
+    assert ticker.errors == []
     times_us = []
     for number, line in enumerate(ticks):
         found = re.fullmatch(rf"tick {number} (\d+)", line)
         assert found, f"line {number} is {line!r}"
         times_us.append(int(found[1]))
-    gaps = [after - before for before, after in pairwise(times_us)]
-    assert max(gaps) < LONGEST_GAP_US
+    return max(after - before for before, after in pairwise(times_us))
 
 
 def test_many_attaches_in_a_row_leave_it_healthy(start: Start) -> None:
