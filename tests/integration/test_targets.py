@@ -10,11 +10,12 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 import receipt
-from kernel import CpuLog, context_switches
+from kernel import CpuLog, context_switches, process_cpu_ns
 from running import Start, Target, wait_until
 from targetbuild import SOURCES
 
@@ -73,14 +74,15 @@ def test_kernel_cpu_time_tells_the_shapes_of_bursts(start: Start) -> None:
     target = start("bursts")
     tids = list(target.facts.values())
     with CpuLog(target.pid, tids) as log:
-        time.sleep(0.05)
         begin = time.monotonic_ns()
-        time.sleep(0.5)
+        used_before_ns = process_cpu_ns(target.pid)
+        # Half a second on two cores that have nothing else to do, longer where they have.
+        wait_until(lambda: process_cpu_ns(target.pid) > used_before_ns + 1e9, "1 s of CPU", 30)
         end = time.monotonic_ns()
-        time.sleep(0.05)
-    used = {name: log.used_ns(tid, begin, end) / 1e9 for name, tid in target.facts.items()}
-    assert used["short-rare"] < used["short-often"] < used["steady"]
-    assert min(used.values()) > 0.001
+    used_ns = {name: log.used_ns(tid, begin, end) for name, tid in target.facts.items()}
+    for smaller, larger in pairwise(("short-rare", "short-often", "steady")):
+        assert used_ns[smaller][1] < used_ns[larger][0], used_ns
+    assert min(least for least, _ in used_ns.values()) > 1_000_000, used_ns
     target.finish()
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from bisect import bisect_right
 from collections import defaultdict
 from pathlib import Path
 
@@ -65,42 +64,57 @@ def cpu_with_ended_ns(pid: int) -> int:
 
 class CpuLog:
     """Reads the CPU time of some threads every few milliseconds, so that the time used between any
-    two moments of CLOCK_MONOTONIC can be told afterwards."""
+    two moments of CLOCK_MONOTONIC within the block can be told after it. The first reading is
+    taken before the block, the last one behind it."""
 
     PERIOD_S = 0.005
 
     def __init__(self, pid: int, tids: list[int]) -> None:
         self._pid = pid
         self._tids = tids
-        self._log: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        # Of each reading when it began, what it said, and when it had ended: in between we may have
+        # waited for a CPU.
+        self._log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> CpuLog:
+        self._read()
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        if kind is None:
+            self._read()
 
     def _run(self) -> None:
         while not self._stop.wait(self.PERIOD_S):
-            for tid in self._tids:
-                used_ns = cpu_ns(self._pid, tid)
-                self._log[tid].append((time.monotonic_ns(), used_ns))
+            self._read()
 
-    def used_ns(self, tid: int, start_ns: int, end_ns: int) -> float:
-        """CPU time the thread used between two moments, interpolated between readings.
+    def _read(self) -> None:
+        for tid in self._tids:
+            begin_ns = time.monotonic_ns()
+            used_ns = cpu_ns(self._pid, tid)
+            self._log[tid].append((begin_ns, used_ns, time.monotonic_ns()))
+
+    def used_ns(self, tid: int, start_ns: int, end_ns: int) -> tuple[int, int]:
+        """The least and the most CPU time the thread can have used between two moments, by the
+        readings before and after each. What it did in a hole between two readings, as they are on
+        a busy machine, nobody knows.
 
         Raises:
             AssertionError: the log does not cover the span.
         """
-        return self._at(tid, end_ns) - self._at(tid, start_ns)
+        (least_at_start, most_at_start) = self._at(tid, start_ns)
+        (least_at_end, most_at_end) = self._at(tid, end_ns)
+        return max(least_at_end - most_at_start, 0), most_at_end - least_at_start
 
-    def _at(self, tid: int, when_ns: int) -> float:
+    def _at(self, tid: int, when_ns: int) -> tuple[int, int]:
         log = self._log[tid]
-        assert log[0][0] <= when_ns <= log[-1][0], "the log does not cover the recording"
-        right = min(bisect_right(log, (when_ns, 1 << 62)), len(log) - 1)
-        (t0, used0), (t1, used1) = log[right - 1], log[right]
-        return used0 + (used1 - used0) * (when_ns - t0) / (t1 - t0)
+        before = [used_ns for _, used_ns, end_ns in log if end_ns <= when_ns]
+        after = [used_ns for begin_ns, used_ns, _ in log if begin_ns >= when_ns]
+        assert before, "the log begins too late"
+        assert after, "the log ends too early"
+        return before[-1], after[0]
