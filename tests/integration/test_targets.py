@@ -15,7 +15,7 @@ from itertools import pairwise
 import pytest
 
 import receipt
-from kernel import CpuLog, context_switches, process_cpu_ns
+from kernel import CpuLog, context_switches, process_cpu_ns, status
 from running import Start, Target, wait_until
 from targetbuild import SOURCES
 
@@ -61,9 +61,20 @@ def test_parked_threads_stay_asleep_when_nobody_profiles_them(start: Start) -> N
     assert target.finish() == [f"{name} returns=0 eintr=0" for name in target.facts]
 
 
+def _sleeps(pid: int, tid: int) -> int:
+    """How often a thread has left the CPU to wait for something."""
+    return int(status(pid, tid)["voluntary_ctxt_switches"])
+
+
 def test_short_waits_end_again_and_again_without_eintr(start: Start) -> None:
     target = start("parked", "short")
-    time.sleep(0.3)
+    tids = target.facts.values()
+    before = {tid: _sleeps(target.pid, tid) for tid in tids}
+    wait_until(
+        lambda: all(_sleeps(target.pid, tid) >= before[tid] + 20 for tid in tids),
+        "20 waits of each thread",
+        20,
+    )
     for line in target.finish():
         found = re.fullmatch(r"\w+ returns=(\d+) eintr=0", line)
         assert found, line
