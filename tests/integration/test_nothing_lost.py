@@ -67,7 +67,9 @@ def test_command_that_lives_for_50_ms(builder: Builder, tmp_path: Path, end: str
     recorded = read_folded(out)
     used_us = _used_ns(result.stdout.splitlines()) / 1000
     assert recorded.total > 0.5 * used_us, result.stderr
-    assert recorded.share("burn") > 0.8, result.stderr
+    # Until it is released it spins at its entry, which takes longer where the machine is busy.
+    released = recorded.where(lambda stack: stack != ("_start",))
+    assert released.share("burn") > 0.8, f"{result.stderr}\n{recorded.heaviest()}"
 
 
 def test_stopped_time_is_in_no_interval(start: Start) -> None:
