@@ -7,6 +7,7 @@ after, when the load is over.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -117,11 +118,14 @@ def test_nginx_worker_under_wrk(
         names=("main", "ngx_master_process_cycle", "ngx_process_events_and_timers"),
         modules=("nginx", "libc.so.6"),
     )
-    load = ["wrk", "-t1", "-c8", f"-d{int(seconds) + 2}s", f"http://127.0.0.1:{free_port}/"]
+    load = ["wrk", "-t1", "-c8", "-d600s", f"http://127.0.0.1:{free_port}/"]
     with unharmed(worker, expected):
         wrk = adopt(Target(load, announces=False))
-        capture = record(worker, seconds)
+        capture = record(worker, seconds, cpu_s=ENOUGH_CPU_S)
+        assert wrk.alive, wrk.errors
+        wrk.signal(signal.SIGINT)  # it reports then, too
         wait_until(lambda: not wrk.alive, "wrk to end", 20)
+        wrk.finish()  # and all of its report has been read
     check(capture, expected)
     report = "\n".join(wrk.lines)
     assert "requests in" in report, report
