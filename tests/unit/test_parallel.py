@@ -1,14 +1,22 @@
 """How tests are dealt out to workers: what is said to be quiet exists, and is one unit, dealt out
-last."""
+last. And the lock that makes them so."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
 import parallel
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def test_what_is_quiet_exists() -> None:
     for entry in parallel.QUIET:
-        assert (parallel.TESTS.parent / entry).exists(), entry
+        assert (ROOT / entry).exists(), entry
 
 
 def test_units_and_their_order() -> None:
@@ -18,3 +26,35 @@ def test_units_and_their_order() -> None:
     assert parallel.unit_of_work(f"{file}::test_b[x::y]") == file
     order = [f"{file}::test_b", f"{file}::test_a", *quiet]
     assert sorted([*quiet, *order[:2]], key=parallel.rank) == order
+
+
+def test_quiet_tests_and_others_keep_each_other_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "LOCK", tmp_path / "lock")
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    lock = parallel.open_lock(tmp_path / "lock")
+    try:
+        with parallel.turn("tests/unit/test_a.py::test_b"):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        with parallel.turn("tests/integration/test_a.py::test_b"), pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(lock)
+
+
+def test_lock_that_others_have_put_there_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "theirs").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="symbolic links"):
+        parallel.open_lock(tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PermissionError):
+        parallel.open_lock(tmp_path / "pipe")
+    lock = parallel.open_lock(tmp_path / "lock")
+    os.close(lock)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
