@@ -18,14 +18,19 @@ PIXELS = """({isMatch}) => {
 }"""
 
 
+TWO_FRAMES = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
+
+
 def at(page: Page, name: str) -> dict[str, float]:
     """Middle and width of the first box of a function, in page coordinates, once all is drawn."""
-    page.wait_for_function(
+    # What has just come to the page, a banner say, moves the graph with the next frame only: until
+    # then nothing is to be drawn, and boxes are where they were.
+    page.evaluate(TWO_FRAMES)
+    found: dict[str, Any] = page.wait_for_function(
         "(name) => !flametap.graph.animation && !flametap.graph.frame"
         " && flametap.graph.locate(name)",
         arg=name,
-    )
-    found: dict[str, Any] = page.evaluate("(name) => flametap.graph.locate(name)", name)
+    ).json_value()
     return found
 
 
