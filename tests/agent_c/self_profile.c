@@ -6,7 +6,7 @@
  * filter that kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. rootless:
  * the working folder becomes the root right before sampling begins, so that there is no /proc. Writes everything the ring
  * carried to stdout, and to stderr one line of facts: tids, CPU nanoseconds of the busy thread over the recording,
- * interrupted waits, what agent_stop returned.
+ * interrupted waits, what agent_stop returned, nanoseconds in which all of this stood still.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -142,8 +142,9 @@ int main(int argc, char **argv)
     drain(ring);
     struct kernel_sigaction urg;
     kernel_sigaction_get(SIGNO_URG, &urg);
-    fprintf(stderr, "busy=%d asleep=%d waiting=%d main=%d cpu_ns=%lld interrupted=%ld unanswered=%d handler=%llu again=%d\n",
-            tids[0], tids[1], tids[2], getpid(), cpu_after - cpu_before, interrupted, unanswered, urg.handler, agent_stop());
+    fprintf(stderr, "busy=%d asleep=%d waiting=%d main=%d cpu_ns=%lld interrupted=%ld gap_ns=%llu unanswered=%d "
+            "handler=%llu again=%d\n", tids[0], tids[1], tids[2], getpid(), cpu_after - cpu_before, interrupted,
+            ring->counters[COUNTER_GAP_NS], unanswered, urg.handler, agent_stop());
     fflush(stdout);
     finished = 1;
     raise(SIGURG); /* must be nobody's */

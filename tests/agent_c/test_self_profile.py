@@ -81,9 +81,12 @@ def test_a_long_sleep_is_one_interval(
     leaves = profile.leaf_weights(Clock.WALL, frozenset({thread_id}))
     assert len(leaves.node) == 1
     assert leaves.sysno.tolist() == [230]  # clock_nanosleep
-    assert leaves.total == pytest.approx(profile.duration_ns, rel=0.02)
+    # A machine may have the whole process stand still for a while: the agent takes that out. A wait
+    # that was cut short by it begins again, and is looked at more than once.
+    assert leaves.total == pytest.approx(profile.duration_ns - facts["gap_ns"], rel=0.02)
     samples = profile.leaf_samples(Clock.WALL, frozenset({thread_id}))
-    assert samples.weight.tolist() == [1]  # looked at once, never again
+    if not facts["gap_ns"]:
+        assert samples.weight.tolist() == [1]  # looked at once, never again
 
 
 def test_short_waits_are_not_interrupted(
