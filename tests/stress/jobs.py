@@ -173,7 +173,7 @@ def make(run: Run) -> None:
     """make -j2 with a compiler for each of many files: vfork, exec and SIGCHLD all the time."""
     sources = run.folder / "sources"
     sources.mkdir()
-    count = round(40 * (run.seconds + 3))  # half of them before it is attached to
+    count = round(40 * (run.seconds + ATTACH_S))  # many of them before it is attached to
     for number in range(count):
         (sources / f"f{number}.c").write_text(f"int f{number}(int x) {{ return x * {number}; }}\n")
     (sources / "main.c").write_text("int main(void) { return 0; }\n")
@@ -183,6 +183,6 @@ def make(run: Run) -> None:
     target = run.start(["make", "-j2", "-C", sources])
     wait_until(lambda: (sources / "f1.o").exists() or not target.alive, "the first file", READY_S)
     run.collect(run.begin(target.pid))
-    wait_until(lambda: not target.alive, "make to end", 20 * run.seconds + READY_S)
+    wait_until(lambda: not target.alive, "make to end", 20 * (run.seconds + ATTACH_S) + READY_S)
     run.expect(target.exit_code == 0, f"exit code {target.exit_code}: {target.errors[-5:]}")
     run.expect((sources / "all").exists(), "nothing was built")

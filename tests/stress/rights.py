@@ -12,13 +12,19 @@ from harness import Outcome, Run, scenario
 # A thread may be just in our handler, or be answering the C library's broadcast, when it is looked
 # at; the thread that the target starts on the way is its own; after a chroot no file is to be had.
 PASSING = re.compile(r"SigBlk|new thread \d+ \(privileges\)|no file to compare with")
+# For a recording that ends by what the target does: long enough for any machine to do it.
+ENDS_ITSELF_S = 60.0
 
 
-def _gives_up(run: Run, *words: str) -> Outcome:
-    """Says words to a target at random moments of its recording; each has to work."""
+def _gives_up(run: Run, *words: str, seconds: float = 0.0) -> Outcome:
+    """Says words to a target at random moments of its recording; each has to work.
+
+    Args:
+        seconds: how long to record, at least.
+    """
     target = run.target("privileges")
     with run.unharmed(target.pid, ignore=lambda line: PASSING.search(line) is not None):
-        recording = run.begin(target.pid, max(run.seconds, 0.3 * len(words) + 0.5))
+        recording = run.begin(target.pid, max(run.seconds, 0.3 * len(words) + 0.5, seconds))
         if recording.wait_begun():
             for word in words:
                 time.sleep(run.random.uniform(0.05, 0.3))
@@ -58,7 +64,7 @@ def becomes_undumpable(run: Run) -> None:
 @scenario("gcc")
 def filters_its_calls(run: Run) -> None:
     """A seccomp filter on all threads that refuses what procfs and signals need: sampling ends."""
-    outcome = _gives_up(run, "filter")
+    outcome = _gives_up(run, "filter", seconds=ENDS_ITSELF_S)
     run.expect("seccomp" in outcome.reason, f"ended because: {outcome.reason}")
 
 
@@ -66,7 +72,7 @@ def filters_its_calls(run: Run) -> None:
 def filters_its_calls_deadly(run: Run) -> None:
     """The same, where one such call kills the process."""
     for _ in range(3):
-        outcome = _gives_up(run, "kill")
+        outcome = _gives_up(run, "kill", seconds=ENDS_ITSELF_S)
         run.expect("seccomp" in outcome.reason, f"ended because: {outcome.reason}")
 
 
@@ -85,7 +91,8 @@ def runs_out_of_address_space(run: Run) -> None:
 @scenario("gcc")
 def runs_out_of_queued_signals(run: Run) -> None:
     """RLIMIT_SIGPENDING 0: signals arrive without what was sent with them."""
-    outcome = _gives_up(run, "sigpending", "thread")
+    # Signals have to be sent under the limit, also where we were long in getting there.
+    outcome = _gives_up(run, "sigpending", "thread", seconds=4.0)
     run.expect(outcome.counters["signals_failed"] > 0, f"not told: {outcome.counters}")
 
 
