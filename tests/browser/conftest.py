@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import FakeSource
 from flametap.web.server import Server, serve
@@ -13,6 +13,9 @@ from flametap.web.server import Server, serve
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 400, "height": 800}
 READY = "() => globalThis.flametap?.views.current?.total_ns > 0"
+# For what takes milliseconds on a quiet machine: a test waits that long only if it then fails.
+TIMEOUT_MS = 20_000
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def open_page(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]
     def open_page(hash_: str = "", *, ready: str = READY, **options: object) -> Page:
         context = browser.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]
         contexts.append(context)
-        context.set_default_timeout(5_000)
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on(

@@ -25,7 +25,7 @@ def test_line_that_is_lost_before_any_status_is_told(page: Page) -> None:
     expect(page.locator("#state-text")).to_have_text("Reconnecting")
     expect(page.locator("#banner")).to_contain_text("trying again")
     page.unroute("**/api/events")
-    expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
+    expect(page.locator("#state-text")).to_have_text("Recording")
     expect(page.locator("#banner")).to_be_hidden()
 
 
@@ -103,5 +103,5 @@ def test_last_view_is_asked_for_again_when_it_was_not_answered(
     page.route("**/api/view?*", lambda route: route.abort(), times=1)
     source.advance(0.5)
     source.end("the process exited")
-    wait_for_revision(page, source.revision, timeout_ms=15_000)
+    wait_for_revision(page, source.revision)
     assert len([each for each in failed if "/view?" in each.url]) == 1

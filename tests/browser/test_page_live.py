@@ -113,7 +113,7 @@ class TestDeepStack:
         assert page.evaluate("document.getElementById('boxes').height") < 900
         assert page.evaluate("flametap.views.current.boxCount") < 400
         page.evaluate("document.getElementById('scroller').scrollTop = 0")
-        page.wait_for_function("() => flametap.views.current.boxCount >= 2000", timeout=10_000)
+        page.wait_for_function("() => flametap.views.current.boxCount >= 2000")
         page.wait_for_function("() => flametap.graph.locate('frame_1998')?.y > 0")
 
     def test_scroll_position_stays_with_the_rows(self, page: Page, source: FakeSource) -> None:
@@ -197,6 +197,6 @@ def test_lost_connection_comes_back_by_itself(
     expect(page.locator("#banner")).to_contain_text("trying again")
     restarted(server)
     source.advance(1.0)
-    expect(page.locator("#state-text")).to_have_text("Recording", timeout=8_000)
+    expect(page.locator("#state-text")).to_have_text("Recording")
     wait_for_revision(page, source.revision)
     expect(page.locator("#banner")).to_be_hidden()

@@ -50,11 +50,10 @@ def zoom_names(page: Page) -> list[str]:
     return page.locator("#crumbs .crumb").all_inner_texts()[1:]
 
 
-def wait_for_revision(page: Page, revision: int, timeout_ms: float = 5_000) -> None:
+def wait_for_revision(page: Page, revision: int) -> None:
     """Until a view of at least that revision has been painted."""
     page.wait_for_function(
         "(revision) => flametap.views.current?.revision >= revision && !flametap.graph.frame",
         arg=revision,
-        timeout=timeout_ms,
         polling=10,
     )
