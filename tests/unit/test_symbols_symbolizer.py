@@ -271,7 +271,7 @@ def test_close_with_work_left_ends_the_threads(
     started = time.monotonic()
     worker.close()
     worker.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10  # it does not hang; no_leaks sees the threads' end
     worker.add_module(module_of(program, 2))
 
 
