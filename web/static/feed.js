@@ -3,7 +3,8 @@
 import { Connection, fetchJson } from './connection.js';
 
 const GAP_MS = 1000; // threads and symbols change slowly and are read, not watched
-const RETRY_MS = 2000; // where no event will come that asks again
+const RETRY_MS = 2000; // where no event will come that asks again, and ever later
+const RETRY_MAX_MS = 60_000;
 
 export class Feed {
   /** @param on {status(status), whole(status, threads), line(line)} */
@@ -16,6 +17,7 @@ export class Feed {
     this.askedAt = -Infinity;
     this.timer = 0;
     this.line = 'connecting';
+    this.retryMs = RETRY_MS;
     this.connection = new Connection({
       onStatus: (event) => this.take(event),
       onState: (line) => this.setLine(line),
@@ -52,7 +54,9 @@ export class Feed {
       answer = await fetchJson('status');
     } catch {
       // The connection says what is wrong, and the next event asks again, where one can come.
-      if (this.line === 'complete') this.askIn(RETRY_MS);
+      if (this.line !== 'complete') return;
+      this.askIn(this.retryMs);
+      this.retryMs = Math.min(2 * this.retryMs, RETRY_MAX_MS);
       return;
     }
     if (mine < this.taken) return; // a later one was faster

@@ -160,7 +160,7 @@ function show(view, isNewPlace) {
 }
 
 /** There is no answer: zoom in what was loaded, also out of what is shown; clock and threads stay. */
-function offline() {
+function offline({ isLive }) {
   const view = views.current;
   if (!view) return;
   if (weightQuery(view.asked) !== weightQuery(state)) {
@@ -174,7 +174,8 @@ function offline() {
   }
   const isOther = (key) => state[key] !== view.asked[key];
   const isTable = state.tab === 'functions';
-  if (isOther('search') || (isTable && (isOther('tab') || isOther('sort')))) say('flametap does not answer.');
+  const isUnanswered = isOther('search') || (isTable && (isOther('tab') || isOther('sort')));
+  if (isUnanswered && !isLive) say('flametap does not answer.');
   const isInView = view.find(state.zoom) !== null;
   const isDeeper = view.zoom.path.length <= state.zoom.length;
   if (!unzoomed || weightQuery(unzoomed.asked) !== weightQuery(state) || (isInView && isDeeper)) return;

@@ -94,6 +94,8 @@ export function rowsToAsk(row, lastRow, deepestRow) {
   return row + ROWS_STEP;
 }
 
+const MAX_DOUBLINGS = 5;
+
 /**
  * Decides when news are fetched: soon, but at most `1000 / gapMs` times a second, one request at a
  * time, and never for more than a third of the time, so that a slow server or a slow machine is not
@@ -105,6 +107,7 @@ export class Pacer {
     this.retryMs = retryMs;
     this.hasNews = false;
     this.startedAt = null; // of the request under way
+    this.failures = 0; // in a row
     this.nextAt = -Infinity;
   }
 
@@ -127,12 +130,13 @@ export class Pacer {
     const tookMs = now - this.startedAt;
     this.nextAt = this.startedAt + Math.max(this.gapMs, 3 * tookMs);
     this.startedAt = null;
+    this.failures = 0;
   }
 
-  /** There was no answer: what was asked for is still news, but not at once. */
+  /** There was no answer: what was asked for is still news, but not at once, and ever later. */
   failed(now) {
     this.hasNews = true;
-    this.nextAt = now + this.retryMs;
+    this.nextAt = now + this.retryMs * 2 ** Math.min(this.failures++, MAX_DOUBLINGS);
     this.startedAt = null;
   }
 }

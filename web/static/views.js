@@ -7,7 +7,8 @@ import { Pacer, viewQuery } from './state.js';
 
 export class Views {
   /**
-   * @param on {show(view, isNewPlace), failed(message), offline()}
+   * @param on {show(view, isNewPlace), failed(message), offline({isLive})}; isLive: no wish of the
+   *   user's was left unanswered
    * @param geometry returns {width, rows} to ask for
    */
   constructor(getState, geometry, on) {
@@ -61,7 +62,7 @@ export class Views {
     try {
       answer = await fetchJson(`view?${query}`, { signal });
     } catch (error) {
-      if (!signal.aborted) this.fail(error);
+      if (!signal.aborted) this.fail(error, isLive);
       return;
     }
     if (!signal.aborted) this.take(answer, asked, signal);
@@ -82,14 +83,14 @@ export class Views {
     }
   }
 
-  fail(error) {
+  fail(error, isLive) {
     const now = performance.now();
     if (error instanceof HttpError) {
       this.pacer.finished(now); // to be told that there is no such view is an answer
       this.on.failed(error.message);
     } else {
       this.pacer.failed(now);
-      this.on.offline();
+      this.on.offline({ isLive });
     }
     this.schedule();
   }

@@ -67,15 +67,18 @@ test('news are fetched soon, but at most four times a second', () => {
   assert.equal(pacer.delay(1300), 0);
 });
 
-test('what was not answered is asked for again, but not at once', () => {
+test('what was not answered is asked for again, but not at once, and ever later', () => {
   const pacer = new state.Pacer(250, 2000);
   pacer.news();
   pacer.started(0);
   pacer.failed(30);
   assert.equal(pacer.delay(30), 2000);
   pacer.started(2030);
-  pacer.finished(2040);
-  assert.equal(pacer.delay(5000), null);
+  pacer.failed(2040);
+  assert.equal(pacer.delay(2040), 4000); // ever later
+  pacer.started(6040);
+  pacer.finished(6050);
+  assert.equal(pacer.delay(9000), null);
 });
 
 test('a slow server is asked a third of the time at most', () => {
