@@ -7,8 +7,8 @@
 
 /* How often threads born since are sorted into the target's and Frida's, and whether the host still lives is asked. */
 const TEND_INTERVAL_MS = 100;
-/* So long after a thread was seen first it may still turn out to be Frida's. */
-const YOUNG_MS = 1000;
+/* So often a thread is asked about after it was seen first: it may still turn out to be Frida's. */
+const YOUNG_LOOKS = 10;
 
 /* errno: the host was away for so long between prepare and start that the agent is gone. */
 const ETIMEDOUT = 110;
@@ -49,7 +49,7 @@ let module = null;
 let cell = null;
 let agent = null;
 let tendTimer = null;
-/* Threads that were not Frida's when they were seen first, by tid: until when to ask again. */
+/* Threads that were not Frida's when they were seen first, by tid: how often to ask again. */
 const young = new Map();
 /* Inode numbers of the sockets that lead to the host. */
 let hostSockets = [];
@@ -86,22 +86,22 @@ function libcSymbols() {
 }
 
 /*
- * A thread of Frida's says that it is one in its first turn, which it may not have had yet: those that have not are asked
- * about again for a while.
+ * A thread of Frida's says that it is one in its first turn, which it may not have had yet: those that have not said so
+ * are asked about again for a while.
  */
 function sortThreads() {
-  const now = Date.now();
-  for (const [tid, until] of young) {
+  for (const [tid, looks] of young) {
     const isFridas = Cloak.hasThread(tid);
     if (isFridas) agent.agent_set_owner(tid, 1);
-    if (isFridas || now > until) young.delete(tid);
+    if (isFridas || looks === 1) young.delete(tid);
+    else young.set(tid, looks - 1);
   }
   for (;;) {
     const tid = agent.agent_next_unknown();
     if (tid === 0) return;
     const isFridas = Cloak.hasThread(tid);
     agent.agent_set_owner(tid, isFridas ? 1 : 0);
-    if (!isFridas) young.set(tid, now + YOUNG_MS);
+    if (!isFridas) young.set(tid, YOUNG_LOOKS);
   }
 }
 

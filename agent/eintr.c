@@ -12,9 +12,10 @@
  *   our signal was blocked during the call (the mask of ppoll and its like)             mask_during_call_sigsafe
  *   a signal of the target's own is due: it is delivered when ours returns              own_signal_is_due_sigsafe
  *   a handler of the target's that blocks ours has run meanwhile                        own_handler_has_run_sigsafe
- * It may be anybody's, and is left, too, where the call lets in signals of the target's that the thread blocks otherwise
- * (ppoll and its like with a mask): that is sigsuspend with more to wait for. A handler of the target's may have returned
- * in the microsecond in which ours was sent, and whoever waits so counts on being woken by it, however it falls.
+ * It may be anybody's, and is left, too, where the call lets in signals of the target's that the thread blocks
+ * otherwise (ppoll and its like with a mask): that is sigsuspend with more to wait for. A handler of the target's may
+ * have returned in the microsecond in which ours was sent, and whoever waits so counts on being woken by it, however it
+ * falls.
  *
  * A signal of a lower number sent to the thread itself is delivered first, and its handler interrupted by ours before
  * its first instruction: then no EINTR is to be seen here.

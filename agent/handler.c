@@ -98,7 +98,7 @@ static void disposition_return_sigsafe(const struct agent *a, i32 signo)
 /*
  * A signal that the target ignores, but for us, would not even have ended a wait: nor does it now. When the wait began is
  * not known, so that signals which come faster than it times out would make it last for ever: it is begun again only so
- * often. Context: signal.
+ * often, and never where that might lose a signal of the target's own (eintr.c). Context: signal.
  */
 static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {

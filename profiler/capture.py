@@ -161,12 +161,12 @@ class Capture:
 
     def status(self) -> Status:
         """See ``ProfileSource.status``."""
-        with self._pump_lock:
-            counters = dict(self._counters)
-            handler_p50_ns, handler_p99_ns = self._handler_ns
         symbolizer = self.symbolizer
         # Before all else: what is final then has its last revision and its last names below.
         is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
+        with self._pump_lock:
+            counters = dict(self._counters)
+            handler_p50_ns, handler_p99_ns = self._handler_ns
         return Status(
             pid=self.pid,
             command=self.command,
@@ -316,6 +316,8 @@ class Capture:
     def _finish(self, reason: str) -> None:
         self._drain()
         self._session.detach()
+        if self.symbolizer is not None:
+            self.symbolizer.look_again()
         if not self._session.end_reason:
             self._session.end_reason = reason
         self._state = "ended"

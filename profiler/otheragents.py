@@ -55,7 +55,8 @@ def _is_at_work(target: Target) -> bool:
         for mapping in target.mappings()
         if AGENT_NAME in mapping.path and "x" in mapping.permissions
     ]
-    for tid in procfs.list_tasks(target.pid, target.proc):
+    # The main thread is never one of theirs, and in a forked child has what its parent left there.
+    for tid in set(procfs.list_tasks(target.pid, target.proc)) - {target.pid}:
         with contextlib.suppress(OSError):  # gone, or not ours to look at
             if procfs.read_task_name(target.pid, tid, target.proc) == "gum-js-loop":
                 return True
@@ -72,7 +73,7 @@ def _top_of_stack(target: Target, tid: int) -> array.array[int]:
     if call is not None:
         fd = os.open(f"{target.proc}/{target.pid}/mem", os.O_RDONLY)
         try:
-            data = os.pread(fd, STACK_BYTES, call.sp)
+            data = os.pread(fd, STACK_BYTES, call.sp) if call.sp < 1 << 63 else b""
         finally:
             os.close(fd)
         words.frombytes(data[: len(data) // words.itemsize * words.itemsize])

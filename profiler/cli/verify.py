@@ -86,14 +86,16 @@ class Verification:
         from flametap import harm
 
         assert self._before is not None
+        attached = self._attached or self._before
+        came = attached.threads.keys() - self._before.threads.keys()
         deadline = time.monotonic() + SETTLE_S
         while True:
             after = _look(self._pid)
             if after is None or not self._before.files & after.files:
                 return None
             found = harm.differences(self._before, after, attached=self._attached)
-            is_settled = not any(
-                difference.blame in (harm.Blame.OURS, harm.Blame.UNCLEAR) for difference in found
+            is_settled = came.isdisjoint(after.threads) and not any(
+                difference.blame is harm.Blame.OURS for difference in found
             )
             if is_settled or time.monotonic() > deadline:
                 return found

@@ -111,6 +111,21 @@ class JitNames:
         return len(self._queue) + self._in_work
 
     @property
+    def is_idle(self) -> bool:
+        """True when a name was looked for for all of them, in what was written by the time of
+        ``look_again``.
+        """
+        is_done = not self.pending and self._passes_done >= self._passes_wanted
+        return self._thread is None or self._closing or is_done
+
+    def look_again(self) -> None:
+        """Has names looked for once more in what is written by now."""
+        with self._changed:
+            if self._thread is not None:
+                self._passes_wanted = self._passes_begun + 1
+                self._changed.notify_all()
+
+    @property
     def name_count(self) -> int:
         """Pieces of code that names were read for."""
         return sum(len(reader) for reader in self._readers())
@@ -118,14 +133,8 @@ class JitNames:
     def wait_idle(self, timeout_s: float) -> bool:
         """Waits until names were looked for in all that is written by now. False: out of time."""
         with self._changed:
-            if self._thread is None:
-                return True
-            wanted = self._passes_wanted = self._passes_begun + 1
-            self._changed.notify_all()
-            return self._changed.wait_for(
-                lambda: self._closing or (not self.pending and self._passes_done >= wanted),
-                timeout_s,
-            )
+            self.look_again()
+            return self._changed.wait_for(lambda: self.is_idle, timeout_s)
 
     def sources(self) -> list[SymbolSource]:
         """Where names come from: one entry, or none when no such code was seen."""

@@ -160,7 +160,13 @@ class Symbolizer:
         final note.
         """
         with self._changed:
-            return self._closing or (self._is_all_told() and not self._jit.pending)
+            return self._closing or (self._is_all_told() and self._jit.is_idle)
+
+    def look_again(self) -> None:
+        """To be called when no more addresses will come: code of runtimes may have got its name
+        since it was looked for.
+        """
+        self._jit.look_again()
 
     @property
     def note(self) -> str:

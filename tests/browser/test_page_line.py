@@ -61,6 +61,22 @@ def test_clock_and_threads_stay_as_shown_when_no_other_can_be_fetched(
     expect(page.locator("#details")).not_to_contain_text("Wall")
 
 
+def test_wish_that_hangs_while_the_line_breaks_is_given_up(page: Page, server: Server) -> None:
+    expect(page.locator("#state-text")).to_have_text("Recording")
+    page.route("**/api/view?*", lambda route: None)  # never answered, nor refused
+    page.keyboard.press("2")
+    server._server.shutdown()
+    server._server.hang_up()
+    server._server.server_close()
+    expect(page.locator("#state-text")).to_have_text("Reconnecting")
+    cpu = page.get_by_role("button", name="CPU", exact=True)
+    expect(cpu).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("3")  # and so is one over a line that is lost
+    expect(page.locator("#toast")).to_contain_text("does not answer")
+    expect(cpu).to_have_attribute("aria-pressed", "true")
+    page.unroute_all()
+
+
 def test_view_that_came_before_any_status_is_told_of_the_end(
     open_page: Callable[..., Page], source: FakeSource
 ) -> None:

@@ -118,6 +118,18 @@ def test_map_written_later_gives_names_to_what_had_none(
     assert source(worker).note == ""
 
 
+def test_last_look_has_ended_when_all_that_is_written_was_looked_at(
+    table: SymbolTable, make: Make, perf_map: Path
+) -> None:
+    worker = make()
+    worker.submit([(0, BASE)])
+    wait_until(lambda: worker.is_idle, "the first look", WAIT_S)
+    perf_map.write_text(f"{BASE:x} 40 int Busy.fib(int)\n")
+    worker.look_again()
+    wait_until(lambda: worker.is_idle, "the last look", WAIT_S)
+    assert names(table, 0) == ["Busy.fib"]
+
+
 def test_address_keeps_the_name_it_had_when_it_was_seen(
     table: SymbolTable, make: Make, perf_map: Path
 ) -> None:

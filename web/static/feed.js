@@ -18,6 +18,7 @@ export class Feed {
     this.timer = 0;
     this.line = 'connecting';
     this.retryMs = RETRY_MS;
+    this.isWhole = false; // all is there, and nothing will change
     this.connection = new Connection({
       onStatus: (event) => this.take(event),
       onState: (line) => this.setLine(line),
@@ -45,10 +46,11 @@ export class Feed {
 
   /** Asks for what the events leave out: threads and symbols. */
   async ask() {
+    if (this.isWhole) return;
     this.askedAt = performance.now();
     clearTimeout(this.timer);
     const mine = ++this.asked;
-    const { events } = this;
+    const { events, line } = this;
     let answer;
     try {
       answer = await fetchJson('status');
@@ -61,6 +63,7 @@ export class Feed {
     }
     if (mine < this.taken) return; // a later one was faster
     this.taken = mine;
+    this.isWhole = line === 'complete';
     // What an event has said meanwhile is newer than an answer that was on its way.
     const isNewest = events === this.events;
     this.status = isNewest ? answer.status : { ...this.status, symbols: answer.status.symbols };

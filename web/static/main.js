@@ -301,6 +301,9 @@ const feed = new Feed({
   line(line) {
     header.setLine(line);
     views.setLine(line);
+    if (line !== 'live') return;
+    fetchModules();
+    code.news({ isOther: true });
   },
 });
 

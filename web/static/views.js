@@ -5,6 +5,8 @@ import { HttpError, fetchJson } from './connection.js';
 import { BoxView } from './layout.js';
 import { Pacer, viewQuery } from './state.js';
 
+const PATIENCE_MS = 1000;
+
 export class Views {
   /**
    * @param on {show(view, isNewPlace), failed(message), offline({isLive})}; isLive: no wish of the
@@ -18,7 +20,9 @@ export class Views {
     this.pacer = new Pacer();
     this.line = 'connecting'; // to the server, as Connection calls it
     this.timer = 0;
-    this.isNewPlace = false; // what is asked for now
+    this.isNewPlace = false; // what is asked for now …
+    this.isLive = false; // … and whether by news alone, by no wish of the user's
+    this.patience = 0; // timer: for an answer over a line that is lost
     this.underWay = new AbortController();
   }
 
@@ -29,12 +33,18 @@ export class Views {
     this.schedule();
   }
 
-  /** What was on its way over a line that broke may never arrive. */
+  /** What was on its way over a line that broke may never arrive, nor say so. */
   setLine(line) {
     const isBack = this.line === 'lost' && line === 'live';
     this.line = line;
     if (isBack) this.request({ isLive: true });
+    else if (line === 'lost' && this.pacer.startedAt !== null) this.giveUp();
     else this.schedule();
+  }
+
+  giveUp() {
+    this.underWay.abort();
+    this.fail(null);
   }
 
   /** Also called when a page comes back to sight: hidden ones ask for nothing. */
@@ -53,7 +63,10 @@ export class Views {
     if (this.pacer.startedAt !== null) this.pacer.finished(performance.now());
     this.pacer.started(performance.now());
     clearTimeout(this.timer);
+    clearTimeout(this.patience);
+    if (this.line === 'lost') this.patience = setTimeout(() => this.giveUp(), PATIENCE_MS);
     this.isNewPlace ||= isNewPlace;
+    this.isLive = isLive;
     // A user's wish is answered from the tree the server has; only news make it build a new one.
     const revision = isLive ? this.newest : (this.current?.revision ?? 0);
     const asked = this.getState();
@@ -62,13 +75,14 @@ export class Views {
     try {
       answer = await fetchJson(`view?${query}`, { signal });
     } catch (error) {
-      if (!signal.aborted) this.fail(error, isLive);
+      if (!signal.aborted) this.fail(error);
       return;
     }
     if (!signal.aborted) this.take(answer, asked, signal);
   }
 
   take(answer, asked, signal) {
+    clearTimeout(this.patience);
     const { isNewPlace } = this;
     this.isNewPlace = false;
     try {
@@ -83,14 +97,15 @@ export class Views {
     }
   }
 
-  fail(error, isLive) {
+  fail(error) {
+    clearTimeout(this.patience);
     const now = performance.now();
     if (error instanceof HttpError) {
       this.pacer.finished(now); // to be told that there is no such view is an answer
       this.on.failed(error.message);
     } else {
       this.pacer.failed(now);
-      this.on.offline({ isLive });
+      this.on.offline({ isLive: this.isLive });
     }
     this.schedule();
   }
