@@ -34,6 +34,7 @@ Shared helpers
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -132,16 +133,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _children() -> dict[int, str]:
-    """Direct children of this process: pid → command line. Zombies count: nobody waited for
-    them."""
+    """Direct children of this process: pid → command line, or name and state. Zombies count: nobody
+    waited for them."""
     found: dict[int, str] = {}
     for task in Path("/proc/self/task").iterdir():
         try:
-            for pid in (task / "children").read_text().split():
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                found[int(pid)] = b" ".join(words).decode("utf-8", "replace").strip()
-        except OSError:  # the thread or the child ended while we looked
+            pids = (task / "children").read_text().split()
+        except OSError:  # the thread ended while we looked
             continue
+        for pid in map(int, pids):
+            with contextlib.suppress(OSError):  # it ended
+                found[pid] = _describe(pid)
     return {
         pid: line
         for pid, line in found.items()
@@ -149,14 +151,40 @@ def _children() -> dict[int, str]:
     }
 
 
+def _describe(pid: int) -> str:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
+    if words:
+        return words.decode("utf-8", "replace")
+    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    return stat[stat.index("(") : stat.rindex(")") + 3]  # "(name) Z"
+
+
+def _started_s(pid: int) -> float:
+    """When a process was started, CLOCK_BOOTTIME; never where it has gone. proc(5), ``stat``."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return 0.0
+    return int(stat.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.fixture(autouse=True)
 def no_leaks() -> Iterator[None]:
-    """Fail a test that leaves a child process or a Python thread behind."""
+    """Fail a test that leaves a child process or a Python thread behind.
+
+    The list of children may miss some while others end (proc(5)), so what is older than the test
+    is none of its.
+    """
     children, threads = set(_children()), set(threading.enumerate())
+    began_s = time.clock_gettime(time.CLOCK_BOOTTIME) - 2 / os.sysconf("SC_CLK_TCK")
     yield
     deadline = time.monotonic() + LEAK_GRACE_S
     while True:
-        left = {pid: line for pid, line in _children().items() if pid not in children}
+        left = {
+            pid: line
+            for pid, line in _children().items()
+            if pid not in children and _started_s(pid) >= began_s
+        }
         running = [
             thread
             for thread in threading.enumerate()

@@ -12,6 +12,7 @@ import pytest
 
 from agent_build import CFI_SOURCES, run_driver
 from eh_frame import HEADER, ROW, RULE, driver_arguments, read_section
+from flametap import unpacking
 from flametap.agent import source
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -75,6 +76,8 @@ def test_rows_under_tinycc_are_those_under_gcc(
         if blob is not None:
             data[message["payload"]] = blob
 
+    # As the profiler does: else Frida starts a daemon by way of a child of ours.
+    unpacking.refuse(frida._frida.__file__)
     session = frida.attach(
         sleeper,
         exceptor="off",
