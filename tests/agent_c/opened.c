@@ -7,15 +7,15 @@
  * Prints: opened waits=N own=N lost=N foreign=N sent=N: waits that its own signal ended, that went on although its
  * handler had run, that ended without, and signals of ours.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "require.h"
 
 #define WAIT_LIMIT_NS 100000000L          /* so long lasts one that has lost its end */
 #define OUR_GAP_NS 20000L
@@ -78,14 +78,6 @@ static struct thread_slot *slot_of_waiter(void)
     return NULL;
 }
 
-static void check(int condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s failed\n", what);
-    exit(1);
-}
-
 int main(int count, char **arguments)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -95,7 +87,7 @@ int main(int count, char **arguments)
     pthread_t sender;
     sigset_t blocked;
     u64 until;
-    check(count == 2, "usage: opened MILLISECONDS");
+    require(count == 2, "usage: opened MILLISECONDS");
     sigaction(SIGCHLD, &action, NULL);
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGCHLD);
@@ -104,12 +96,12 @@ int main(int count, char **arguments)
     while (!waiter_tid)
         sleep_ns(1000000);
     pthread_create(&sender, NULL, signals_send, NULL);
-    check(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
+    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
     ring = agent_cell->ring;
     agent_set_paused(1);
-    check(agent_start() == 0, "agent_start");
+    require(agent_start() == 0, "agent_start");
     slot = slot_of_waiter();
-    check(slot != NULL, "slot");
+    require(slot != NULL, "slot");
     slot->frames = pages_new(SLOT_PAGES_BYTES);
     until = now_ns_sigsafe() + (u64)atoi(arguments[1]) * 1000000ULL;
     while (now_ns_sigsafe() < until) {
