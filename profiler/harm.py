@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from flametap import faults
 from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
 from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt, file_page
 
@@ -33,6 +34,8 @@ INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner
 # What glibc and Go block for a moment while they start a thread: all but SIGKILL and SIGSTOP, with
 # the two of glibc's own. A look that met that tells nothing of the time before.
 STARTING = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
+# Signals that report a fault.
+FAULTS = sum(1 << (number - 1) for number in faults.FAULTS)
 # Signals that the agent may use: agent/main.c.
 OUR_SIGNALS = (signal.SIGURG, signal.SIGWINCH)
 
@@ -107,7 +110,10 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
                 difference = Difference(Blame.RESIDUE, "handlers for signals 32 and 33", why)
                 found.setdefault(difference, []).append(tid)
             if changed:
+                # Frida's calls end in a SIGSEGV: see ``faults``. A handler that goes is our doing.
+                is_lost = name in ("SigCgt", "SigIgn") and was & ~now & FAULTS
                 is_theirs = not changed & ours or (name == "SigBlk" and was == STARTING)
+                is_theirs = is_theirs and not is_lost
                 blame = Blame.TARGET if is_theirs else Blame.OURS
                 what = f"{name} was {was:016x}, is {now:016x}"
                 found.setdefault(Difference(blame, what), []).append(tid)

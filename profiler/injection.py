@@ -15,9 +15,8 @@ are read, too (NT_X86_XSTATE: x87, SSE, AVX, AVX-512), and written back right be
 mostly blocks nothing. So they would take the process's signals whenever all its own threads block
 them: run its handlers on a thread of Frida's while the main one is in a critical section, or lose
 what it fetches with sigwait(3) or signalfd(2) (``tests/targets/critical.c``, ``urgent.c``). So the
-main thread blocks all signals while it runs Frida's code, but those that report a fault (the kernel
-resets the disposition of one that is blocked) and the two that the C library sends to every thread
-(setuid(2) waits for the answers).
+main thread blocks all signals while it runs Frida's code, but those that report a fault and the two
+that the C library sends to every thread. See ``faults``.
 
 **A machine that stands still.** Frida waits 5 s for a call to return and then gives up, in the
 middle of it: the thread returns to nowhere and the target is dead. On an overloaded machine, or one
@@ -234,6 +233,9 @@ def _wait_for_stop(tid: int, tracee: Tracee, status: ctypes.c_int, options: int)
             # The whole process stops, and stays so; this thread only when it has come back.
             _ptrace(PTRACE_CONT, tid, None, ptrace.signal_of(status.value))
             continue
+        if found == tid and tracee.is_calling and _is_taken(tracee, status.value):
+            _ptrace(PTRACE_CONT, tid, None, None)
+            continue
         if found != 0:
             if tracee.is_calling:
                 tracee.is_calling = False
@@ -265,6 +267,13 @@ def _wait_for_stop(tid: int, tracee: Tracee, status: ctypes.c_int, options: int)
         waited_s += interval_s
         is_locked = tracee.is_calling and system_call(tid, tid).number == SYS_FUTEX
         locked_s = locked_s + interval_s if is_locked else 0.0
+
+
+def _is_taken(tracee: Tracee, status: int) -> bool:
+    """Has it stopped with a fault signal that somebody sent? It gets that one afterwards."""
+    if tracee.pending is None or not os.WIFSTOPPED(status):
+        return False
+    return tracee.pending.take(ptrace.signal_of(status))
 
 
 def _give_back(tid: int, tracee: Tracee) -> None:

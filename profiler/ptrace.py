@@ -20,6 +20,7 @@ PTRACE_SYSCALL, PTRACE_SETOPTIONS, PTRACE_O_TRACESYSGOOD = 24, 0x4200, 1
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
+PTRACE_GETSIGINFO = 0x4202
 PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
 PTRACE_SECCOMP_GET_FILTER = 0x420C
 NT_PRSTATUS = 1
@@ -42,11 +43,19 @@ waitpid = _libc.waitpid
 waitpid.restype = ctypes.c_int
 waitpid.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
 
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+
 Bytes = ctypes.Array[ctypes.c_char]
 
 
 class Vector(ctypes.Structure):  # struct iovec
     _fields_ = (("base", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t))
+
+
+def syscall(number: int, *arguments: int) -> int:
+    """Make a system call that libc has no function for; -1 where it failed. syscall(2)"""
+    return int(_syscall(*(ctypes.c_long(value) for value in (number, *arguments))))
 
 
 def transfer(request: int, tid: int, kind: int, registers: ctypes.Array[Any]) -> int:

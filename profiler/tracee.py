@@ -6,10 +6,9 @@ Only on the thread that traces.
 from __future__ import annotations
 
 import ctypes
-import signal
 from dataclasses import dataclass, field
 
-from flametap import codeswap, ptrace, rewait, shownstack
+from flametap import codeswap, faults, ptrace, rewait, shownstack
 from flametap.codeswap import CodeSwap
 from flametap.loader import Loader
 from flametap.ptrace import (
@@ -30,18 +29,6 @@ from flametap.ptrace import (
 Words = ctypes.Array[ctypes.c_uint64]  # struct user_regs_struct
 GET_REGISTERS = (PTRACE_GETREGS, PTRACE_GETREGSET)
 SET_REGISTERS = (PTRACE_SETREGS, PTRACE_SETREGSET)
-# Signals that threads of Frida's take all the same: faults, and glibc's SIGCANCEL and SIGSETXID.
-UNBLOCKED = (
-    signal.SIGILL,
-    signal.SIGTRAP,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGSEGV,
-    signal.SIGSYS,
-    32,
-    33,
-)
-FRIDA_MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in UNBLOCKED)
 
 
 @dataclass
@@ -54,6 +41,8 @@ class Tracee:
     registers: ptrace.Bytes | None = None  # as it came: general …
     vector_registers: ptrace.Bytes | None = None  # … and all others
     mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
+    ignored: faults.Ignored | None = None
+    pending: faults.Pending | None = None
     shown: bytes = b""  # its general registers as Frida knows them
     called: int = 0  # runtime_addr of the function that it is to call
     has_called: bool = False
@@ -66,13 +55,15 @@ class Tracee:
     tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
 
     def save(self) -> None:
-        """Takes note of what it comes with, and has it block signals; it has just stopped."""
+        """Note what it comes with, and have it block the signals in ``faults.MASK`` and no others;
+        it has just stopped."""
         rewait.prepare(self.tid)
         self.registers = ptrace.saved(self.tid, NT_PRSTATUS, REGISTERS_BYTES)
         self.vector_registers = ptrace.saved(self.tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
         self.mask = ptrace.blocked(self.tid)
+        self.ignored, self.pending = faults.Ignored.find(self.tid), faults.Pending.find(self.tid)
         if self.mask is not None:
-            ptrace.block(self.tid, self.mask | FRIDA_MASK)
+            ptrace.block(self.tid, faults.MASK)
 
     def show(self, request: int, where: int | None, data: int) -> None:
         """Changes what Frida has just been given as its registers."""
@@ -116,8 +107,12 @@ class Tracee:
             self.code_swap.end(self.tid)
         if self.vector_registers is not None:
             ptrace.transfer(PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, self.vector_registers)
+        if self.ignored is not None:
+            self.ignored.restore()
         if self.mask is not None:
             ptrace.block(self.tid, self.mask)
+        if self.pending is not None:
+            self.pending.send_again()
 
     def set_own(self) -> bool:
         """Gives it back its general registers; False if it does not stand still."""

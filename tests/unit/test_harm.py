@@ -100,6 +100,14 @@ def test_signal_that_the_agent_did_not_use_is_the_targets() -> None:
     assert blames(after, our_signal=28) == {Blame.TARGET}
 
 
+@pytest.mark.parametrize("name", ["SigCgt", "SigIgn"])
+@pytest.mark.parametrize("number", [4, 5, 7, 8, 11, 31])
+def test_lost_handler_of_a_fault_signal_is_ours(name: str, number: int) -> None:
+    before = replace(BEFORE, signals={10: {**NO_SIGNALS, name: 1 << (number - 1)}})
+    assert blames(BEFORE, before) == {Blame.OURS}
+    assert blames(before, BEFORE) == {Blame.TARGET}
+
+
 def test_mask_of_a_thread_that_was_just_starting_another_is_its_own() -> None:
     before = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigBlk": STARTING}})
     assert blames(BEFORE, before) == {Blame.TARGET}
