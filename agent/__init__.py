@@ -45,6 +45,7 @@ C_SOURCES = (
     "idle.c",
     "threads.c",
     "running.c",
+    "alternate.c",
     "room.c",
     "sandbox.c",
     "callsite.c",

@@ -103,6 +103,7 @@ enum counter {
     COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled: no room for it on one of the thread's stacks */
     COUNTER_MODULES_LOST = 36,            /* mapped files that found no number: frames in them are bare addresses */
     COUNTER_RECORDS_LOST = 37,            /* news of threads (name, end) that found no room in the ring */
+    COUNTER_STRAY_STACK = 38,             /* … it left its own stack (coroutines) and has no alternate one with room */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

@@ -24,6 +24,8 @@
 #define FLUSH_INTERVAL_NS 10000000ULL
 #define QUIET_FLUSH_INTERVAL_NS 50000000ULL
 
+#define PROBES_MAX 256                    /* stackprobe.py: 24 of each of 8 threads */
+
 #define SENT_JUST_NOW (~0ULL)             /* for `signal_ns` */
 
 /* SENT by the sampler, HANDLING and ANSWERED by the handler, IDLE by the sampler. */
@@ -57,6 +59,7 @@ struct code_range {
 struct memory_range {
     u64 start;
     u64 end;
+    u64 is_guarded;                       /* a mapping without rights ends where this one starts: it is a stack's */
 };
 
 /* One reading of /proc/self/maps. Never changed once published; freed when no handler can still hold it. */
@@ -168,8 +171,12 @@ struct thread_slot {
     u32 seen_in;                          /* number of the last directory reading it was found in */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u32 room;                             /* enum stack_room */
-    u32 quiet_looks;                      /* room.c */
-    u64 doubted_sp;
+    u32 alternate_is_known;               /* alternate.c: alternate_start and alternate_bytes are … */
+    u32 quiet_looks;                      /* … else so often no handler was at work there … */
+    u32 is_in_own_handlers;               /* … or it was */
+    u64 doubted_sp;                       /* for ROOM_IN_DOUBT */
+    u64 doubted_start;                    /* of what was mapped there … */
+    u32 doubted_readings;                 /* … also in so many readings since */
     u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;
@@ -226,7 +233,7 @@ struct agent {
     i32 signo;
     u32 has_fsgsbase;                     /* the thread pointer can be read without a system call */
     u64 stack_notes_offset;               /* from the thread pointer to where glibc notes the stack; 0: not known */
-    u32 on_alternate_stack;               /* our handler runs there: the target's do (Go) */
+    u32 on_alternate_stack;               /* our handler runs on the alternate stacks of threads that have one */
     u64 frame_bytes;                      /* of a signal's frame on the stack */
     u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
     u32 was_filtered;                     /* sandbox.c: the target, when we came … */
@@ -236,9 +243,16 @@ struct agent {
     u32 drain_is_blind;                   /* drain.c: a thread that is there could not be looked at */
     u32 asks;                             /* permit.c: our threads came without a filter, but one may come … */
     u32 handlers_ask;                     /* … and so did all others */
-    u64 alternate_handlers;               /* room.c: signals whose handlers run there */
-    u64 alternate_read_ns;
-    u64 alternate_smallest;               /* of all alternate stacks that threads were seen to have; 0: none */
+    u64 alternate_handlers;               /* alternate.c: signals whose handlers run there and go on afterwards … */
+    u32 alternate_in_use;                 /* … or any do … */
+    u32 alternate_is_for_ours;            /* … or that of SIGURG did, when we came */
+    u64 alternate_smallest;               /* of all alternate stacks that threads are known to have; 0: none */
+    u32 has_strays;                       /* room.c: threads on coroutines' stacks, without an alternate one */
+    u32 probe_count;
+    struct probe {
+        struct thread_slot *slot;
+        u64 sp;
+    } probes[PROBES_MAX];                 /* what the host saw before the first signal */
     u64 own_code;                         /* some address in our own code */
     u64 libc_start;                       /* libc's code, runtime_addr */
     u64 libc_end;

@@ -28,6 +28,8 @@ const FUNCTIONS = {
   agent_set_paused: ['void', ['int']],
   agent_ring_fd: ['int', []],
   agent_close_ring_fd: ['void', []],
+  agent_scratch: ['pointer', []],
+  agent_note_stack: ['void', ['uint', 'uint64', 'uint64', 'int64']],
   agent_next_unknown: ['uint', []],
   agent_set_owner: ['void', ['uint', 'int']],
   agent_is_orphaned: ['int', []],
@@ -151,12 +153,15 @@ rpc.exports = {
     sortThreads();
     tendTimer = setInterval(tend, TEND_INTERVAL_MS);
     releaseLoader();
-    return { error: 0, fd: agent.agent_ring_fd() };
+    return { error: 0, fd: agent.agent_ring_fd(), scratch: agent.agent_scratch().toString() };
   },
 
-  /* The host has the ring: give the descriptor back, begin to sample. Returns 0 or an errno. */
-  start() {
+  /* The host has the ring: give the descriptor back, begin to sample. `stacks` is what it saw of threads that compute
+   * (profiler/stackprobe.py). Returns 0 or an errno. */
+  start(stacks) {
     if (tendTimer === null) return ETIMEDOUT;
+    for (const { tid, sps, alternate_start, alternate_bytes } of stacks)
+      for (const sp of sps) agent.agent_note_stack(tid, sp, alternate_start, alternate_bytes);
     releaseLoader();
     agent.agent_close_ring_fd();
     return agent.agent_start();

@@ -9,7 +9,8 @@
 
 #define GATE_BYTES 8192                   /* a page of code, and one with the address it jumps to */
 #define GATE_CODE_BYTES 4096
-#define DISPOSITIONS_INTERVAL_NS 1000000000ULL
+#define DISPOSITIONS_INTERVAL_NS 250000000ULL
+#define DISPOSITIONS_SOON_NS 1000000ULL   /* before a thread's first signal */
 
 /* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
  * signalfd). */
@@ -31,8 +32,7 @@ static void signal_choose(struct agent *a)
     struct kernel_sigaction action;
     u32 i;
     kernel_sigaction_get(SIGNO_URG, &action);
-    /* On a goroutine's small stack a handler must not run, and Go's own handlers say so. */
-    a->on_alternate_stack = action.handler > SIGNAL_IGNORE && (action.flags & FLAG_ONSTACK) != 0;
+    a->alternate_is_for_ours = action.handler > SIGNAL_IGNORE && (action.flags & FLAG_ONSTACK) != 0;
     for (i = 0; i < 2; i++) {
         if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE &&
             !signal_is_blocked(a, candidates[i])) {
@@ -63,27 +63,40 @@ static u32 gate_new(struct agent *a)
 
 /*
  * The dispositions of all other signals, as they are now:
- *   blocking  the target's own handlers that keep our signal waiting while they run: what they interrupted must not be
- *             taken for our doing (eintr.c)
- *   ignored   what nobody handles and nobody would notice, SIGCHLD most of all. Our handler must not block these: the
- *             kernel drops an ignored signal only where it is not blocked, and otherwise wakes another thread to take
- *             it, whose epoll_wait then fails with EINTR (kernel/signal.c, sig_ignored and complete_signal).
+ *   blocking   the target's own handlers that keep our signal waiting while they run: what they interrupted must not be
+ *              taken for our doing (eintr.c)
+ *   ignored    what nobody handles and nobody would notice, SIGCHLD most of all. Our handler must not block these: the
+ *              kernel drops an ignored signal only where it is not blocked, and otherwise wakes another thread to take
+ *              it, whose epoll_wait then fails with EINTR (kernel/signal.c, sig_ignored and complete_signal).
+ *   alternate  handlers that run on alternate stacks (alternate.c)
  */
-static void dispositions_read(const struct agent *a, u64 *blocking, u64 *ignored)
+static void dispositions_read(struct agent *a)
 {
     const u64 ignored_by_default = 1ULL << 16 | 1ULL << 17 | 1ULL << 22 | 1ULL << 27; /* CHLD CONT URG WINCH */
     struct kernel_sigaction action;
+    u64 blocking = 0, ignored = 0, alternate = 0;
     i32 signo;
-    *blocking = *ignored = 0;
     for (signo = 1; signo <= 64; signo++) {
         u64 bit = 1ULL << (signo - 1);
         if (signo == a->signo || kernel_sigaction_get(signo, &action) < 0)
             continue;
         if (action.handler > SIGNAL_IGNORE && action.mask >> (a->signo - 1) & 1)
-            *blocking |= bit;
+            blocking |= bit;
+        if (action.handler > SIGNAL_IGNORE && action.flags & FLAG_ONSTACK)
+            alternate |= bit;
         if (action.handler == SIGNAL_IGNORE || (action.handler == SIGNAL_DEFAULT && bit & ignored_by_default))
-            *ignored |= bit;
+            ignored |= bit;
     }
+    a->blocking_handlers = blocking;
+    a->alternate_handlers = alternate & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC;
+    a->alternate_in_use = a->alternate_is_for_ours || (alternate & ~SIGNALS_OF_LIBC) != 0;
+    a->handler_mask = ~ignored;
+    a->handler_mask_least &= ~ignored;
+}
+
+static u64 handler_flags(const struct agent *a)
+{
+    return FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
 }
 
 /* 0, or an errno. */
@@ -91,18 +104,19 @@ static i32 signal_install(struct agent *a)
 {
     /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
      * restorer, whose code stays when ours is unmapped. */
-    u64 action[19], ignored;
+    u64 action[19];
     u32 i;
     i32 failed;
     if (!gate_new(a))
         return 12;                        /* ENOMEM */
-    dispositions_read(a, &a->blocking_handlers, &ignored);
-    a->handler_mask = a->handler_mask_least = ~ignored;
+    a->handler_mask_least = ~0ULL;
+    dispositions_read(a);
+    a->on_alternate_stack = alternate_is_wanted(a);
     for (i = 0; i < 19; i++)
         action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
     action[0] = (u64)a->gate;
     action[1] = a->handler_mask;
-    action[17] = FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
+    action[17] = handler_flags(a);
     failed = libc_sigaction(a->signo, action, (void *)0);
     if (failed) {
         pages_free(a->gate, GATE_BYTES);
@@ -121,23 +135,22 @@ static u32 signal_is_ours(struct agent *a)
     return is_ours;
 }
 
-/* Once a second: has the target set or dropped handlers of other signals? */
-static void dispositions_keep(struct agent *a, u64 now_ns)
+/* Has the target set or dropped handlers of other signals? Asked again when that was not asked for `interval_ns`. */
+static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
 {
     struct kernel_sigaction now;
-    u64 ignored;
-    if (now_ns - a->dispositions_read_ns < DISPOSITIONS_INTERVAL_NS)
+    if (now_ns - a->dispositions_read_ns < interval_ns)
         return;
     a->dispositions_read_ns = now_ns;
-    dispositions_read(a, &a->blocking_handlers, &ignored);
-    if (a->handler_mask == ~ignored)
+    dispositions_read(a);
+    if (kernel_sigaction_get(a->signo, &now) < 0 || now.handler != (u64)a->gate)
         return;
-    a->handler_mask = ~ignored;
-    a->handler_mask_least &= ~ignored;
-    if (kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)a->gate) {
-        now.mask = a->handler_mask;
-        kernel_sigaction_set(a->signo, &now);
-    }
+    a->on_alternate_stack = alternate_is_wanted(a);
+    if (now.mask == a->handler_mask && !(now.flags & FLAG_ONSTACK) == !a->on_alternate_stack)
+        return;
+    now.mask = a->handler_mask;
+    now.flags = (now.flags & ~FLAG_ONSTACK) | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
+    kernel_sigaction_set(a->signo, &now);
 }
 
 /* Put the target's disposition back, if ours is still there. The kernel drops what is pending of an ignored signal. */

@@ -105,6 +105,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered)
         a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
         a->fd_limit = resource_limit(7 /* RLIMIT_NOFILE */);
         sandbox_prepare(a, filtered);
+        frame_bytes_read(a);
         signal_choose(a);
         if (maps_refresh(a))
             error = is_sandboxed(a) ? -ERR_ECANCELED : -2;
@@ -163,6 +164,18 @@ void agent_close_ring_fd(void)
 {
     close_fd(agent_cell->ring_fd);
     agent_cell->ring_fd = -1;
+}
+
+/* Memory of ours in which the host may have a thread leave something, between agent_prepare and agent_start. */
+void *agent_scratch(void)
+{
+    return agent_cell->text;
+}
+
+/* See room_note. Between agent_prepare and agent_start. */
+void agent_note_stack(unsigned int tid, unsigned long long sp, unsigned long long alternate_start, long long alternate_bytes)
+{
+    room_note(agent_cell, tid, sp, alternate_start, alternate_bytes);
 }
 
 unsigned int agent_next_unknown(void)

@@ -25,7 +25,8 @@ static void memory_map_free(struct agent *a, struct memory_map *map)
     }
 }
 
-static void memory_map_add(struct agent *a, struct memory_map *map, const struct map_line *line, u64 base)
+/* `barrier_end` is where the last mapping without any rights ended. */
+static void memory_map_add(struct agent *a, struct memory_map *map, const struct map_line *line, u64 base, u64 barrier_end)
 {
     if (line->executable && line->readable) {
         struct code_range *range = &map->code[map->code_count++];
@@ -42,6 +43,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
         }
         map->stacks[map->stack_count].start = line->start;
         map->stacks[map->stack_count].end = line->end;
+        map->stacks[map->stack_count].is_guarded = line->start == barrier_end;
         map->stack_count++;
     }
 }
@@ -50,7 +52,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
 static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_limit)
 {
     char *text = (char *)a->text;
-    u64 base = 0, base_inode = 0, base_device = 0;
+    u64 base = 0, base_inode = 0, base_device = 0, barrier_end = 0;
     u32 held = 0, lines = 0;
     i32 fd = open_readonly(a, "/proc/self/maps");
     if (fd < 0)
@@ -76,7 +78,10 @@ static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_lim
                 base_inode = line.inode;
                 base_device = line.device;
             }
-            memory_map_add(a, map, &line, base_inode == line.inode && base_device == line.device ? base : 0);
+            memory_map_add(a, map, &line, base_inode == line.inode && base_device == line.device ? base : 0,
+                           barrier_end);
+            if (!line.readable && !line.writable && !line.executable)
+                barrier_end = line.end;
         }
         held = end - from;
         memmove(text, text + from, held);

@@ -63,6 +63,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     slot->late_ticks = 0;
     handler_cost_add(a, slot);
     stack_learn(a, slot);
+    alternate_note(a, slot);
     room_learn(a, slot, slot->sp_seen);
     count_up(a, COUNTER_SIGNALS_FAILED, slot->came_bare);
     slot->came_bare = 0;
@@ -147,6 +148,18 @@ static i32 signal_post(const struct agent *a, struct thread_slot *slot, u64 cloc
     return error;
 }
 
+/* Has the thread a stack for our signal? Where it never will, no stack of it is to be had. */
+static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    u32 room = room_for_signal(a, slot);
+    if (room == ROOM_ENOUGH)
+        return 1;
+    count_up(a, room == ROOM_STRAYED ? COUNTER_STRAY_STACK : COUNTER_SMALL_STACK, 1);
+    if (room != ROOM_IN_DOUBT)
+        interval_observe_unattributed(a, slot, now_ns);
+    return 0;
+}
+
 static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
 {
     i64 clock;
@@ -171,10 +184,10 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         count_up(a, COUNTER_HANDLER_REPLACED, 1);
         return;
     }
-    if (!has_room(a, slot)) {
-        count_up(a, COUNTER_SMALL_STACK, 1);
+    if (!slot->alternate_is_known)
+        dispositions_keep(a, now_ns, DISPOSITIONS_SOON_NS);
+    if (!room_is_there(a, slot, now_ns))
         return;
-    }
     if (now_ns < slot->backoff_until_ns || now_ns < a->signals_from_ns)
         return;
     if (!slot->frames)
@@ -239,7 +252,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     if (result != PARKED_SEEN)
         return;
     room_learn(a, slot, wait.sp);
-    room_watch(a, slot);
+    alternate_watch(a, slot);
     if (wait.sysno == NR_RT_SIGTIMEDWAIT)
         slot->signals_blocked = BLOCKED_FOR_GOOD;
     trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);
@@ -282,7 +295,6 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
 static void threads_tick(struct agent *a, u64 now_ns)
 {
     u32 i;
-    alternate_handlers_keep(a, now_ns);
     idle_turns_begin(a);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];

@@ -97,7 +97,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     maps_keep(a, now_ns);
     threads_keep(a, now_ns);
     a->signal_is_ours = signal_is_ours(a);
-    dispositions_keep(a, now_ns);
+    dispositions_keep(a, now_ns, DISPOSITIONS_INTERVAL_NS);
     a->signals_open = 0;
     threads_tick(a, now_ns);
     unseen_keep(a, now_ns);
@@ -157,7 +157,7 @@ static void sampler_begin(struct agent *a)
         return;
     a->fds_private = permitted_call(a, NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0) == 0;
     stack_notes_find(a);
-    room_prepare(a);
+    rooms_begin(a);
     turns_shorten(a);
     for (i = 0; i < a->slot_count; i++)
         if (a->slots[i].tid)

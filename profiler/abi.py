@@ -73,6 +73,7 @@ COUNTER_NAMES = (
     "small_stack",
     "modules_lost",
     "records_lost",
+    "stray_stack",
 )
 STOP_NONE = 0
 STOP_ASKED = 1

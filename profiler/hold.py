@@ -13,6 +13,8 @@ then lets them go on as if nothing had been (ptrace(2)).
   (``stop_others``), and when it lets go of that, it is kept (``keeps``).
 - ``stop`` before the agent leaves.
 - ``let_go`` in both cases; without it they go on after ``LIMIT_S``.
+
+``look`` stops a thread only to read something of it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flametap import midfork, procfs, ptrace, rewait
@@ -37,6 +39,9 @@ LIMIT_S = 3.0
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.02
 STOP_LOOK_INTERVAL_S = 0.0005
+# The same for a thread that is stopped for a moment only (``look``).
+LOOK_LIMIT_S = 0.1
+BRIEF_INTERVAL_S = 0.00005
 # How long threads other than the main one are watched for children.
 WATCH_S = 0.05
 WATCH_INTERVAL_S = 0.001
@@ -148,6 +153,31 @@ def expire() -> bool:
         if now_s > kept.until_s or _is_dead(tid):
             release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
     return bool(_kept)
+
+
+def look(pid: int, tid: int, read: Callable[[], object]) -> None:
+    """Stop a thread for a moment and have ``read`` called while it stands still.
+
+    Nothing is read from a thread that does not stop in time; it goes on as soon as it has.
+    """
+    with contextlib.suppress(OSError):
+        tracer.run(lambda: _look(pid, tid, read))
+
+
+def _look(pid: int, tid: int, read: Callable[[], object]) -> int:
+    if tid in _kept or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+        return 0
+    _kept[tid] = _Kept(pid, time.monotonic())
+    ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+    try:
+        for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
+            if _has_stopped(tid):
+                read()
+                break
+            time.sleep(BRIEF_INTERVAL_S)
+    finally:
+        release(tid, STOP_LOOK_INTERVAL_S)  # or ``expire`` does it
+    return 0
 
 
 def _others(pid: int) -> set[int]:

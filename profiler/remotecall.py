@@ -32,7 +32,7 @@ SYS_MUNMAP = 11
 # The step is told by SIGTRAP: where that is blocked or ignored the kernel takes away the handler.
 BLOCKED = (1 << 64) - 1 - (1 << signal.SIGTRAP - 1)
 NO_CALL = (1 << 64) - 1  # in orig_rax: the thread is in no system call that could go on
-LOOK_INTERVAL_S = 0.0005
+LOOK_INTERVAL_S = 0.0001
 # A thread may be stopped before it has made the step: by SIGSTOP, SIGCONT, an earlier interruption.
 TRIES = 10
 
@@ -48,10 +48,10 @@ def unmap(pid: int, start: int, size_bytes: int) -> bool:
 
 
 def execute(pid: int, number: int, *arguments: int) -> int | None:
-    """Has the main thread of a process make a system call; it stands still, before and afterwards.
+    """Has a thread make a system call; it stands still, before and afterwards.
 
     Args:
-        pid: the process.
+        pid: the thread; the number of a process is that of its main thread.
         number: <asm/unistd_64.h>; a call that does not wait.
         arguments: up to six, each below 2^64.
 

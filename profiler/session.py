@@ -18,7 +18,18 @@ from typing import Any
 
 import frida
 
-from flametap import agent, caretaker, connection, execs, filters, guard, hold, injection, unpacking
+from flametap import (
+    agent,
+    caretaker,
+    connection,
+    execs,
+    filters,
+    guard,
+    hold,
+    injection,
+    stackprobe,
+    unpacking,
+)
 from flametap.ends import END_REASONS, could_not_prepare, explain
 from flametap.errors import AttachFailedError, CannotAttachError
 from flametap.handshake import Handshake, Standstill
@@ -86,6 +97,7 @@ class Session:
         self.end_reason = ""
         self.ended = threading.Event()
         self._ring_descriptor = -1
+        self._scratch_addr = 0
         self._is_given_up = threading.Event()
         self._session: Any = None
         self._handshake: Handshake | None = None
@@ -179,7 +191,8 @@ class Session:
             AttachFailedError: the agent could not install its signal handler or start its thread.
         """
         try:
-            start = self._script.exports_sync.start
+            stacks = [found.as_packet() for found in stackprobe.find(self.pid, self._scratch_addr)]
+            start = functools.partial(self._script.exports_sync.start, stacks)
             error = bounded(
                 start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts, self._is_at_work
             )
@@ -295,6 +308,7 @@ class Session:
         )
         if prepared["error"]:
             raise could_not_prepare(prepared["error"], self.pid)
+        self._scratch_addr = int(prepared["scratch"], 0)
         self._ring_descriptor = self._open_ring(prepared["fd"])
         return self._ring_descriptor
 

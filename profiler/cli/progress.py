@@ -20,6 +20,7 @@ SKIP_COUNTERS = (
     "parked_torn",
     "signal_blocked",
     "small_stack",
+    "stray_stack",
     "fork_backoff",
 )
 

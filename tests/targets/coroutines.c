@@ -1,8 +1,8 @@
 /*
- * Coroutines: code that runs on stacks nobody told the C library of. usage: coroutines ucontext | switch BYTES
+ * Coroutines: code that runs on stacks nobody told the C library of. usage: coroutines ucontext | switch BYTES [bare]
  *
  * One thread makes, runs and unmaps stacks of BYTES bytes all the time, each in a mapping of its own with a guard page
- * below it or, every second one, right below another stack. On each a coroutine recurses, yields in the middle, and
+ * below it or, with `bare`, every second one right above another mapping. On each a coroutine recurses, yields in the middle, and
  * returns a number that is checked. `switch` changes stacks by hand as boost.context does: six registers and the stack
  * pointer, no system call. The report counts coroutines and wrong results.
  */
@@ -16,7 +16,7 @@
 #define STEP_SPINS 5000
 
 static size_t stack_bytes;
-static int by_hand;
+static int by_hand, is_bare;
 
 struct coroutine {
     unsigned char *mapping;
@@ -92,7 +92,7 @@ static void coroutine_main(void)
 
 static void begin(struct coroutine *which, unsigned number)
 {
-    size_t guard = number % 2 ? PAGE : 0;
+    size_t guard = is_bare && number % 2 ? 0 : PAGE;
     unsigned char *memory = mmap(NULL, guard + stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         perror("mmap");
@@ -122,6 +122,7 @@ int main(int count, char **arguments)
     unsigned begun = 0, wrong = 0;
     by_hand = count > 1 && strcmp(arguments[1], "switch") == 0;
     stack_bytes = count > 2 ? strtoul(arguments[2], NULL, 10) : 16384;
+    is_bare = count > 3;
     target_ready("");
     while (!target_asked_to_stop()) {
         for (int round = 0; round < 4; round++) {

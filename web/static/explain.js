@@ -25,6 +25,7 @@ export const COUNTER_GROUPS = [
       ['signals_late', 'Samples skipped', 'The last signal to the thread had not arrived yet.'],
       ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is seen only while it waits.'],
       ['small_stack', 'Stack too small', 'A stack of the thread has no room for a signal, so it is seen only while it waits.'],
+      ['stray_stack', 'On stacks of its own making', 'The thread runs coroutines on stacks whose end is not known, and has no alternate signal stack: a signal could overwrite memory, so it is seen only while it waits.'],
       ['parked_torn', 'Reads thrown away', 'The thread woke up while its stack was read; tried again at the next tick.'],
       ['ticks_late', 'Late rounds', 'A round began more than a period late: the machine was busy.'],
       ['fork_backoff', 'Held back around fork', 'No signals while a thread forks, so that the fork can finish.'],

@@ -1,0 +1,145 @@
+/*
+ * A thread that computes on stacks of 4 KiB from malloc, where a signal has no room: its frame would overwrite what lies
+ * below. Below each of them lies a pattern that must stay as it is.
+ *
+ * usage: strays none | small | roomy | unused
+ *   none    the thread has no alternate signal stack
+ *   small   one of 4 KiB, with a pattern below it, and a handler for SIGSEGV that runs there
+ *   roomy   one of 64 KiB, and such a handler
+ *   unused  one of 64 KiB, and no handler that runs there
+ *
+ * The report counts wrong results, and bytes of the patterns that have changed.
+ */
+#include "target.h"
+
+#include <signal.h>
+
+#define STACKS 16
+#define STACK_BYTES 4096
+#define BELOW_BYTES 8192
+#define PATTERN 0xc3
+
+struct stray {
+    unsigned char *memory; /* the pattern, and above it the stack */
+    void *sp;
+    unsigned seed, result;
+    int is_done;
+};
+
+static struct stray strays[STACKS];
+static struct stray *current;
+static void *scheduler_sp;
+static unsigned char *below_alternate;
+static volatile int stop;
+static unsigned wrong, spoilt, rounds;
+
+/* void switch_stack(void **save, void *to): six registers and the stack pointer, as boost.context does. */
+void switch_stack(void **save, void *to);
+__asm__(".text\n.globl switch_stack\n.type switch_stack,@function\nswitch_stack:\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+        "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
+        "ret\n.size switch_stack,.-switch_stack\n");
+
+NOINLINE static unsigned compute(unsigned seed, int depth)
+{
+    volatile unsigned state = seed;
+    if (depth)
+        return compute(seed + 1, depth - 1) ^ state;
+    uint64_t sum = state;
+    SPIN(sum, 20000, 6364136223846793005ULL);
+    return (unsigned)(sum >> 32);
+}
+
+static void stray(void)
+{
+    struct stray *me = current;
+    me->result = compute(me->seed, 8);
+    switch_stack(&me->sp, scheduler_sp);
+    me->result ^= compute(me->seed + 7, 8);
+    me->is_done = 1;
+    switch_stack(&me->sp, scheduler_sp);
+}
+
+static void begin(struct stray *one, unsigned seed)
+{
+    void **top = (void **)((uintptr_t)(one->memory + BELOW_BYTES + STACK_BYTES) & ~(uintptr_t)15);
+    *--top = NULL;          /* where stray would return to: the stack is aligned as after a call */
+    *--top = (void *)stray;
+    top -= 6;
+    memset(top, 0, 6 * sizeof *top);
+    *one = (struct stray){.memory = one->memory, .sp = top, .seed = seed};
+}
+
+static unsigned changed(const unsigned char *pattern, size_t bytes)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += pattern[i] != PATTERN;
+    return count;
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    while (!stop) {
+        for (int i = 0; i < STACKS; i++)
+            begin(&strays[i], rounds + (unsigned)i);
+        for (int turn = 0; turn < 2; turn++)
+            for (int i = 0; i < STACKS; i++) {
+                current = &strays[i];
+                switch_stack(&scheduler_sp, current->sp);
+            }
+        for (int i = 0; i < STACKS; i++)
+            wrong += !strays[i].is_done ||
+                     (rounds % 256 == 0 && strays[i].result != (compute(rounds + (unsigned)i, 8) ^ compute(rounds + (unsigned)i + 7, 8)));
+        rounds++;
+    }
+    return NULL;
+}
+
+static void on_fault(int number)
+{
+    _exit(number);
+}
+
+static void *worker(void *kind)
+{
+    int is_small = !strcmp(kind, "small");
+    if (strcmp(kind, "none")) {
+        size_t bytes = is_small ? 4096 : 65536;
+        unsigned char *memory = malloc(BELOW_BYTES + bytes);
+        stack_t alternate = {.ss_sp = memory + BELOW_BYTES, .ss_size = bytes};
+        memset(memory, PATTERN, BELOW_BYTES);
+        below_alternate = memory;
+        sigaltstack(&alternate, NULL);
+    }
+    return work(NULL);
+}
+
+int main(int count, char **arguments)
+{
+    char *kind = count > 1 ? arguments[1] : "none";
+    pthread_t thread;
+    for (int i = 0; i < STACKS; i++) {
+        strays[i].memory = malloc(BELOW_BYTES + STACK_BYTES);
+        memset(strays[i].memory, PATTERN, BELOW_BYTES);
+    }
+    if (!strcmp(kind, "small") || !strcmp(kind, "roomy")) {
+        struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+        sigaction(SIGSEGV, &action, NULL);
+    }
+    pthread_create(&thread, NULL, worker, kind);
+    while (!__atomic_load_n(&rounds, __ATOMIC_RELAXED))
+        usleep(1000);
+    target_ready("");
+    target_wait_for_stop();
+    stop = 1;
+    pthread_join(thread, NULL);
+    for (int i = 0; i < STACKS; i++)
+        spoilt += changed(strays[i].memory, BELOW_BYTES);
+    if (below_alternate)
+        spoilt += changed(below_alternate, BELOW_BYTES);
+    printf("wrong %u spoilt %u\n", wrong, spoilt);
+    return 0;
+}
