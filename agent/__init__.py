@@ -44,6 +44,7 @@ C_SOURCES = (
     "governor.c",
     "idle.c",
     "threads.c",
+    "hostfiles.c",
     "running.c",
     "alternate.c",
     "room.c",

@@ -167,6 +167,8 @@ struct thread_slot {
     volatile u32 owner;                   /* enum thread_owner */
     i32 syscall_fd;                       /* both kept open; -1: not */
     i32 schedstat_fd;
+    u32 is_file_asked;                    /* hostfiles.c: enum file_asked … */
+    u32 is_look_due;                      /* … and its look waits for the answer */
     u32 announced;                        /* the host knows this thread */
     u32 seen_in;                          /* number of the last directory reading it was found in */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
@@ -260,7 +262,10 @@ struct agent {
     struct kernel_sigaction old_action;
     u64 sampler_thread;                   /* pthread_t */
     i32 ring_fd;
-    u32 fds_private;                      /* the sampler thread has its own descriptor table */
+    i32 host_fd;                          /* hostfiles.c: the sampler's end of the pair, -1: none … */
+    i32 host_end_fd;                      /* … and the host's */
+    u32 fds_private;                      /* the sampler thread has its own descriptor table … */
+    volatile u32 has_descriptors;         /* … or could not get one */
     u64 tsc_start;
     u64 tsc_start_ns;
     u64 ns_per_tsc_20;                    /* nanoseconds per TSC tick, times 2^20; 0 until calibrated */

@@ -28,6 +28,7 @@ const FUNCTIONS = {
   agent_set_paused: ['void', ['int']],
   agent_ring_fd: ['int', []],
   agent_close_ring_fd: ['void', []],
+  agent_host_end_fd: ['int', []],
   agent_scratch: ['pointer', []],
   agent_note_stack: ['void', ['uint', 'uint64', 'uint64', 'int64']],
   agent_next_unknown: ['uint', []],
@@ -136,7 +137,8 @@ function hangUp() {
 }
 
 rpc.exports = {
-  /* Compile; prepare memory, maps and the list of threads. Returns what the host needs to map the ring. */
+  /* Compile; prepare memory, maps and the list of threads. Returns the descriptors of the ring and of the host's end of the
+   * pair of sockets (-1: none), and the address of memory that stackprobe.py may use. */
   prepare(source, rateHz, sockets, threadsFiltered) {
     hostSockets = sockets;
     filtered = threadsFiltered;
@@ -153,7 +155,12 @@ rpc.exports = {
     sortThreads();
     tendTimer = setInterval(tend, TEND_INTERVAL_MS);
     releaseLoader();
-    return { error: 0, fd: agent.agent_ring_fd(), scratch: agent.agent_scratch().toString() };
+    return {
+      error: 0,
+      fd: agent.agent_ring_fd(),
+      hostEnd: agent.agent_host_end_fd(),
+      scratch: agent.agent_scratch().toString(),
+    };
   },
 
   /* The host has the ring: give the descriptor back, begin to sample. `stacks` is what it saw of threads that compute

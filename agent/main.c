@@ -88,7 +88,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered)
     i64 error;
     if (!a)
         return -12;
-    a->ring_fd = -1;
+    a->ring_fd = a->host_fd = a->host_end_fd = -1;
     a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
     a->period_ns = 1000000000ULL / rate_hz;
     a->asked_period_ns = a->period_ns;
@@ -115,6 +115,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered)
         return (int)error;
     }
     code_find(a);
+    hostfiles_prepare(a);
     threads_list(a, now_ns_sigsafe());
     agent_cell = a;
     return 0;
@@ -145,6 +146,7 @@ int agent_start(void)
             gate_close(a);
         }
     }
+    hostfiles_leave_target(a);
     return error;
 }
 
@@ -157,6 +159,13 @@ void agent_set_paused(int paused)
 int agent_ring_fd(void)
 {
     return agent_cell->ring_fd;
+}
+
+/* The end of the pair of sockets that is for the host (hostfiles.c), -1 if there is none. Between agent_prepare and
+ * agent_start. */
+int agent_host_end_fd(void)
+{
+    return agent_cell->host_end_fd;
 }
 
 /* The host has mapped the ring: the target's descriptor table gets its entry back. */

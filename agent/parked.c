@@ -5,7 +5,7 @@
  * from those alone. The thread's CPU clock, unchanged between before and after, proves that it did not run meanwhile.
  */
 
-enum parked_result { PARKED_RUNNING = 0, PARKED_SEEN = 1, PARKED_TORN = 2, PARKED_GONE = 3, PARKED_RETRY = 4 };
+enum parked_result { PARKED_RUNNING = 0, PARKED_SEEN = 1, PARKED_TORN = 2, PARKED_GONE = 3, PARKED_RETRY = 4, PARKED_HIDDEN = 5 };
 
 struct wait_record {
     i64 sysno;                            /* -1: asleep outside a system call */
@@ -82,6 +82,27 @@ static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait
 }
 
 /*
+ * The file that tells what the thread waits in cannot be read: the thread is gone, or procfs is closed to us since the
+ * process changed its uid or root. One that is asleep is not woken by a signal; then its stack is not known.
+ */
+static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cpu_ns, i64 error)
+{
+    struct thread_signals signals;
+    i64 clock_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    if (clock_ns < 0)
+        return PARKED_GONE;
+    if (error == -ERR_ESRCH && slot->syscall_fd >= 0) {
+        close_fd(slot->syscall_fd);       /* of a thread that had this number before */
+        slot->syscall_fd = -1;
+        slot->is_file_asked = NOT_ASKED;
+    }
+    hostfile_ask(a, slot);
+    if ((u64)clock_ns != cpu_ns)
+        return PARKED_RUNNING;
+    return thread_signals_read(a, slot->tid, &signals) && signals.state == 'R' ? PARKED_RUNNING : PARKED_HIDDEN;
+}
+
+/*
  * If the thread is asleep, take its stack into `u`. `cpu_ns` is its CPU clock as read just before.
  */
 static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, struct wait_record *wait,
@@ -90,8 +111,8 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
     char text[256];
     i64 got = syscall_file_read(a, slot, text, sizeof text);
     u32 i;
-    if (got < 0)        /* gone; or procfs is closed to us since it changed its uid or root: only a signal shows the stack */
-        return clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) < 0 ? PARKED_GONE : PARKED_RUNNING;
+    if (got < 0)
+        return parked_without_file(a, slot, cpu_ns, got);
     if (!wait_record_parse(text, got, wait))
         return PARKED_RUNNING;
     if (wait->sysno == NR_RESTART_SYSCALL)

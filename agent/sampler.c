@@ -3,7 +3,7 @@
  *
  *   idle for long, of many         only now and then is it looked at (idle.c)
  *   CPU clock unchanged            it is where it was: the open interval grows, nothing else is read
- *   changed, asleep in the kernel  its stack is read from outside (parked.c)
+ *   changed, asleep in the kernel  its stack is read from outside (parked.c), or not at all
  *   changed, running               one signal; its handler answers into the slot, which is collected at the next tick.
  *                                  If it had no CPU, its stack shows what it did last, but stands for no CPU time
  *                                  (queued.c)
@@ -249,6 +249,9 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         learn(a);
     if (result == PARKED_RUNNING)
         signal_send(a, slot, now_ns, cpu_ns);
+    slot->is_look_due = result == PARKED_HIDDEN && hostfile_is_coming(a, slot);
+    if (result == PARKED_HIDDEN && !slot->is_look_due)
+        interval_observe(a, slot, now_ns, 0, 0, STATE_BLOCKED, -1, 1);
     if (result != PARKED_SEEN)
         return;
     room_learn(a, slot, wait.sp);
@@ -284,7 +287,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
         slot->open.dirty = 1;             /* it may be a while until a stack comes for this time, or never */
     if (signal_is_under_way(slot)) {
         signal_overdue(a, slot, ran);
-    } else if (ran || !slot->open.state) {
+    } else if (ran || !slot->open.state || slot->is_look_due) {
         thread_look(a, slot, now_ns, (u64)cpu_ns);
     } else {
         interval_observe(a, slot, now_ns, 0, slot->open.trace_id, slot->open.state, slot->open.sysno, 0);
@@ -295,6 +298,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
 static void threads_tick(struct agent *a, u64 now_ns)
 {
     u32 i;
+    hostfiles_take(a);
     idle_turns_begin(a);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];

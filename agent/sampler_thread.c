@@ -155,13 +155,18 @@ static void sampler_begin(struct agent *a)
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     if (is_sandboxed(a))
         return;
-    a->fds_private = permitted_call(a, NR_CLOSE_RANGE, 0, 0xffffffffU, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0) == 0;
+    descriptors_unshare(a);
     stack_notes_find(a);
     rooms_begin(a);
     turns_shorten(a);
-    for (i = 0; i < a->slot_count; i++)
-        if (a->slots[i].tid)
-            a->slots[i].syscall_fd = task_file_keep(a, a->slots[i].tid, "syscall");
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        if (!slot->tid)
+            continue;
+        slot->syscall_fd = task_file_keep(a, slot->tid, "syscall");
+        if (slot->syscall_fd < 0)
+            hostfile_ask(a, slot);
+    }
 }
 
 /* Whatever the reason of the end: from here on no handler of ours can run, and the last batch is in the ring. */

@@ -23,6 +23,7 @@ from flametap import (
     caretaker,
     connection,
     execs,
+    filelender,
     filters,
     guard,
     hold,
@@ -309,6 +310,8 @@ class Session:
         if prepared["error"]:
             raise could_not_prepare(prepared["error"], self.pid)
         self._scratch_addr = int(prepared["scratch"], 0)
+        if prepared["hostEnd"] >= 0:
+            filelender.start(self.pid, prepared["hostEnd"])
         self._ring_descriptor = self._open_ring(prepared["fd"])
         return self._ring_descriptor
 

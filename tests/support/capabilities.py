@@ -143,6 +143,7 @@ _MAIN = '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
 
 CAPABILITIES: dict[str, Capability] = {
     "attach": Capability(attach),
+    "root": Capability(lambda: None if os.geteuid() else "root", required=False),
     # Compilers and what reads their output.
     "gcc": Capability(compiles(_MAIN), ("gcc", "libc6-dev")),
     "g++": Capability(command("g++"), ("g++",)),

@@ -1,8 +1,9 @@
 /*
- * One thread for each way to wait. usage: parked long | short
+ * One thread for each way to wait. usage: parked long | short [dropped]
  *
  * long:  waits that do not end while a test runs.
  * short: waits that time out every few milliseconds, for ever; the thread then does a little work.
+ * dropped: as user 65534, which it became after its start as root: its own procfs files are closed to it.
  *
  * Each thread is called after its wait and has the stack start_thread → park → park_in_WAIT → the C library. It counts
  * how often the wait returned, and how often with EINTR. "ready" is followed by WAIT=TID for each thread; the report
@@ -223,9 +224,14 @@ int main(int count, char **arguments)
 {
     char facts[512] = "";
     size_t used = 0;
-    if (count != 2 || (strcmp(arguments[1], "long") != 0 && strcmp(arguments[1], "short") != 0)) {
-        fputs("usage: parked long|short\n", stderr);
+    int is_dropped = count == 3 && strcmp(arguments[2], "dropped") == 0;
+    if (count < 2 || count > 2 + is_dropped || (strcmp(arguments[1], "long") != 0 && strcmp(arguments[1], "short") != 0)) {
+        fputs("usage: parked long|short [dropped]\n", stderr);
         return 2;
+    }
+    if (is_dropped && (setgid(65534) != 0 || setuid(65534) != 0)) {
+        perror("parked: setuid");
+        return 1;
     }
     is_short = strcmp(arguments[1], "short") == 0;
     open_waits();

@@ -1,0 +1,82 @@
+"""Open procfs files for an agent that may not open them itself.
+
+The files of a process that changed its user belong to root. Its agent may read what its threads
+wait in, but not open the file that tells it (``agent/hostfiles.c``). It sends the number of a
+thread over a socket, and gets a descriptor of that thread's ``syscall`` file; that is all there is
+to be had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+
+from flametap import ptrace
+
+SYS_PIDFD_GETFD = 438  # <asm/unistd_64.h>
+TID = struct.Struct("=I")
+
+
+def start(pid: int, fd: int) -> bool:
+    """Answer the agent from now on, on a thread of its own that ends with the agent.
+
+    Args:
+        pid: the target.
+        fd: the descriptor of our end of the sockets, in the target.
+
+    Returns:
+        False where the kernel does not hand it out (before Linux 5.6); the agent then gets nothing.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        own_fd = ptrace.syscall(SYS_PIDFD_GETFD, pidfd, fd, 0)
+    finally:
+        os.close(pidfd)
+    if own_fd < 0:
+        return False
+    link = socket.socket(fileno=own_fd)
+    link.setblocking(True)
+    threading.Thread(target=_serve, args=(pid, link), daemon=True, name="file-lender").start()
+    return True
+
+
+def _serve(pid: int, link: socket.socket) -> None:
+    numbers: dict[int, int] = {}
+    with link, contextlib.suppress(OSError):
+        while len(request := link.recv(TID.size)) == TID.size:
+            (own_tid,) = TID.unpack(request)
+            if own_tid not in numbers:
+                numbers = _numbers(pid)
+            fd = _open(pid, numbers.get(own_tid, own_tid))
+            try:
+                socket.send_fds(link, [request], [fd] if fd >= 0 else [])
+            finally:
+                if fd >= 0:
+                    os.close(fd)
+
+
+def _open(pid: int, tid: int) -> int:
+    with contextlib.suppress(OSError):
+        return os.open(f"/proc/{pid}/task/{tid}/syscall", os.O_RDONLY | os.O_CLOEXEC)
+    return -1
+
+
+def _numbers(pid: int) -> dict[int, int]:
+    """A thread's number in the target's pid namespace → its number here. proc(5), ``NSpid``."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with (
+                contextlib.suppress(OSError, ValueError),
+                open(f"/proc/{pid}/task/{name}/status") as file,
+            ):
+                for line in file:
+                    if line.startswith("NSpid:"):
+                        found[int(line.split()[-1])] = int(name)
+    return found
