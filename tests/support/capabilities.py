@@ -46,6 +46,11 @@ def command(*names: str) -> Probe:
     return probe
 
 
+def all_of(first: Probe, *others: Probe) -> Probe:
+    """A probe for the first, provided that the others are there, too."""
+    return lambda: first() if all(probe() for probe in others) else None
+
+
 def python(version: str) -> Probe:
     """A probe for another CPython, on PATH or built by pyenv."""
 
@@ -181,6 +186,9 @@ CAPABILITIES: dict[str, Capability] = {
     # Half a gigabyte of packages: CI may do without.
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
+    "erlang": Capability(command("erlc"), ("erlang-base",)),
+    "mono": Capability(all_of(command("mono"), command("mcs")), ("mono-runtime", "mono-mcs")),
+    "sbcl": Capability(command("sbcl"), ("sbcl",)),
     "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
     "unshare": Capability(unshare, ("util-linux",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
