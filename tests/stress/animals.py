@@ -130,6 +130,7 @@ COMPILED: tuple[Animal, ...] = (
         "threads.rs",
         "./animal",
         "rustc -O -o animal threads.rs",
+        own_threads="animal",
     ),
     Animal(
         "go",
@@ -138,6 +139,7 @@ COMPILED: tuple[Animal, ...] = (
         "cgo.go",
         "./animal",
         "env CGO_ENABLED=1 GO111MODULE=off go build -o animal cgo.go",
+        own_threads="animal",
     ),
     Animal(
         "d",
@@ -146,6 +148,7 @@ COMPILED: tuple[Animal, ...] = (
         "fibers.d",
         "./animal",
         "gdc -O2 -o animal fibers.d",
+        own_threads="animal",
     ),
     Animal(
         "ada",
@@ -154,6 +157,7 @@ COMPILED: tuple[Animal, ...] = (
         "animal.adb",
         "./animal",
         "gnatmake -q -O2 animal.adb",
+        own_threads="animal|workers.*",
     ),
     Animal(
         "fortran",

@@ -13,7 +13,7 @@ class Tree:
         self.right = Tree(depth - 1) if depth else None
 
     def nodes(self):
-        return 1 + (self.left.nodes() + self.right.nodes() if self.left else 0)
+        return 1 + sum(tree.nodes() for tree in (self.left, self.right) if tree)
 
 
 def fib(n):
