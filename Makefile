@@ -84,6 +84,12 @@ SECONDS ?= 5
 stress: $(STAMP) ## real programs recorded at 1 000 Hz while they live and die; see tests/stress/README.md
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds $(SECONDS) $(ARGS)
 
+# Half an hour; one animal again and again: make zoo ARGS="zoo-erlang --rounds 50"
+.PHONY: zoo
+zoo: $(STAMP) ## small programs in some forty runtimes, each attached to twenty times; see tests/stress/README.md
+	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds 30 --results build/zoo.jsonl \
+		$(if $(findstring zoo-,$(ARGS)),,'zoo-*') $(ARGS)
+
 # One core, lowest priority. All of them: make fuzz RUNS=10000000
 RUNS ?= 0
 TARGETS ?=

@@ -14,6 +14,7 @@ import rights
 import servers
 import standstill
 import surroundings
+import zoo
 from harness import CATALOGUE
 
 MODULES = (
@@ -29,5 +30,6 @@ MODULES = (
     rights,
     standstill,
     surroundings,
+    zoo,
 )
 SCENARIOS = CATALOGUE

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import signal
 import subprocess
@@ -45,9 +44,23 @@ class Scenario:
     run: Callable[[Run], None]
     about: str
     needs: tuple[str, ...]
+    matrix: bool = False  # one of many of a kind: only in the long form
 
 
 CATALOGUE: dict[str, Scenario] = {}
+
+
+def enter(
+    name: str,
+    run: Callable[[Run], None],
+    *,
+    about: str,
+    needs: tuple[str, ...],
+    matrix: bool = False,
+) -> None:
+    """Put a scenario into the catalogue. ``@scenario`` does it for a function."""
+    assert name not in CATALOGUE, f"two scenarios are called {name}"
+    CATALOGUE[name] = Scenario(name, run, about, ("attach", *needs), matrix)
 
 
 def scenario(*needs: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
@@ -57,14 +70,12 @@ def scenario(*needs: str) -> Callable[[Callable[[Run], None]], Callable[[Run], N
         needs: names from ``tests/support/capabilities.py``; without them it is skipped.
     """
 
-    def enter(function: Callable[[Run], None]) -> Callable[[Run], None]:
-        name = function.__name__.replace("_", "-")
-        assert name not in CATALOGUE, f"two scenarios are called {name}"
+    def decorate(function: Callable[[Run], None]) -> Callable[[Run], None]:
         about = (function.__doc__ or "").strip().splitlines()[0]
-        CATALOGUE[name] = Scenario(name, function, about, ("attach", *needs))
+        enter(function.__name__.replace("_", "-"), function, about=about, needs=needs)
         return function
 
-    return enter
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -310,19 +321,20 @@ class Run:
         before = receipt.take_at_rest(pid)
         failures = self._failures
         yield
-        if not os.path.exists(f"/proc/{pid}"):
+        try:
+            found = receipt.harm_after_settling(
+                pid,
+                before,
+                timeout_s=10.0 if was_killed else 6.0,
+                attaches=attaches,
+                # An attach that fails may leave the loader's memory to a thread that is in it.
+                was_killed=was_killed or self._failures > failures,
+                has_jit=has_jit,
+                own_threads=own_threads,
+            )
+        except (FileNotFoundError, ProcessLookupError):  # also while it is a zombie
             self.findings.append(f"the target {pid} is gone")
             return
-        found = receipt.harm_after_settling(
-            pid,
-            before,
-            timeout_s=10.0 if was_killed else 6.0,
-            attaches=attaches,
-            # An attach that fails may have to leave the loader's memory to a thread that is in it.
-            was_killed=was_killed or self._failures > failures,
-            has_jit=has_jit,
-            own_threads=own_threads,
-        )
         self.findings += [f"harm: {line}" for line in found if not ignore(line)]
 
     # ------------------------------------------------------------------ verdict

@@ -46,6 +46,11 @@ def command(*names: str) -> Probe:
     return probe
 
 
+def all_of(first: Probe, *others: Probe) -> Probe:
+    """A probe for the first, provided that the others are there, too."""
+    return lambda: first() if all(probe() for probe in others) else None
+
+
 def python(version: str) -> Probe:
     """A probe for another CPython, on PATH or built by pyenv."""
 
@@ -65,6 +70,29 @@ def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
         arguments = [found, "-x", "c", "-", "-o", "/dev/null", *flags]
         built = subprocess.run(arguments, input=text, text=True, capture_output=True, check=False)
         return found if built.returncode == 0 else None
+
+    return probe
+
+
+def header(name: str) -> Probe:
+    """A probe for a header in the compiler's usual place."""
+
+    def probe() -> str | None:
+        path = Path("/usr/include", name)
+        return str(path) if path.exists() else None
+
+    return probe
+
+
+def works(*command_line: str) -> Probe:
+    """A probe for a program with a library of its own language: a command that has to succeed."""
+
+    def probe() -> str | None:
+        found = shutil.which(command_line[0])
+        if found is None:
+            return None
+        tried = subprocess.run(command_line, capture_output=True, check=False)
+        return found if tried.returncode == 0 else None
 
     return probe
 
@@ -182,6 +210,57 @@ CAPABILITIES: dict[str, Capability] = {
     # Half a gigabyte of packages: CI may do without.
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
+    "erlang": Capability(command("erlc"), ("erlang-base",)),
+    "mono": Capability(all_of(command("mono"), command("mcs")), ("mono-runtime", "mono-mcs")),
+    "sbcl": Capability(command("sbcl"), ("sbcl",)),
+    # The rest of the zoo, two gigabytes of packages: CI does without.
+    **{
+        name: Capability(command(program), packages, required=False)
+        for name, program, packages in (
+            ("bash", "bash", ("bash",)),
+            ("chezscheme", "chezscheme", ("chezscheme",)),
+            ("chicken", "csc", ("chicken-bin", "libchicken-dev")),
+            ("clisp", "clisp", ("clisp",)),
+            ("ecl", "ecl", ("ecl",)),
+            ("elixir", "elixir", ("elixir",)),
+            ("fpc", "fpc", ("fpc",)),
+            ("gawk", "gawk", ("gawk",)),
+            ("gdc", "gdc", ("gdc",)),
+            ("gfortran", "gfortran", ("gfortran",)),
+            ("gforth", "gforth", ("gforth",)),
+            ("ghc", "ghc", ("ghc",)),
+            ("gnat", "gnatmake", ("gnat",)),
+            ("guile", "guile", ("guile-3.0",)),
+            ("lua", "lua5.4", ("lua5.4",)),
+            ("luajit", "luajit", ("luajit",)),
+            ("ocaml", "ocamlopt", ("ocaml-nox",)),
+            ("octave", "octave-cli", ("octave",)),
+            ("perl", "perl", ("perl",)),
+            ("php", "php", ("php-cli",)),
+            ("polyml", "poly", ("polyml",)),
+            ("pypy3", "pypy3", ("pypy3",)),
+            ("python", "/usr/bin/python3", ("python3",)),
+            ("qemu-user", "qemu-x86_64", ("qemu-user",)),
+            ("r", "Rscript", ("r-base-core",)),
+            ("racket", "racket", ("racket",)),
+            ("ruby", "ruby", ("ruby",)),
+            ("rustc", "rustc", ("rustc",)),
+            ("swipl", "swipl", ("swi-prolog-nox",)),
+            ("tarantool", "tarantool", ("tarantool",)),
+            ("tcl", "tclsh", ("tcl",)),
+        )
+    },
+    "boost-context": Capability(
+        header("boost/context/fiber.hpp"),
+        ("libboost-context-dev",),
+        required=False,
+    ),
+    "gevent": Capability(
+        works("/usr/bin/python3", "-c", "import gevent"), ("python3-gevent",), False
+    ),
+    "libgc": Capability(compiles(_MAIN, "-lgc"), ("libgc-dev",), required=False),
+    "perl-coro": Capability(works("perl", "-MCoro", "-e", "1"), ("libcoro-perl",), False),
+    "pth": Capability(compiles(_MAIN, "-lpth"), ("libpth-dev",), required=False),
     "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
     "unshare": Capability(unshare, ("util-linux",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
