@@ -158,7 +158,8 @@ def expire() -> bool:
 def look(pid: int, tid: int, read: Callable[[], object]) -> None:
     """Stop a thread for a moment and have ``read`` called while it stands still.
 
-    Nothing is read from a thread that does not stop in time; it goes on as soon as it has.
+    Nothing is read from a thread that does not stop in time (it goes on as soon as it has), or that
+    is about to take a signal.
     """
     with contextlib.suppress(OSError):
         tracer.run(lambda: _look(pid, tid, read))
@@ -172,7 +173,10 @@ def _look(pid: int, tid: int, read: Callable[[], object]) -> int:
     try:
         for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
             if _has_stopped(tid):
-                read()
+                # Before a signal of its own it has to be let go as it is: a fault's handler is told
+                # where the fault was only if nothing comes in between.
+                if tid in _kept and not _kept[tid].number:
+                    read()
                 break
             time.sleep(BRIEF_INTERVAL_S)
     finally:

@@ -19,6 +19,7 @@ from flametap.ptrace import (
     ARGUMENTS,
     NT_PRSTATUS,
     ORIG_RAX,
+    PTRACE_CONT,
     PTRACE_GETREGSET,
     PTRACE_SETREGSET,
     PTRACE_SINGLESTEP,
@@ -80,6 +81,12 @@ def execute(pid: int, number: int, *arguments: int) -> int | None:
         is_stopped |= ptrace.signal_of(status) == signal.SIGSTOP
         if ours[RIP] == instruction + len(SYSCALL):
             result = ctypes.c_int64(ours[RAX]).value
+            if ptrace.signal_of(status) != signal.SIGTRAP and ptrace.is_in(
+                pid, b"SigPnd", signal.SIGTRAP
+            ):
+                # An earlier interruption was reported first; the step's own signal is next.
+                ptrace.ptrace(PTRACE_CONT, pid, None, None)
+                ptrace.next_stop(pid, math.inf, LOOK_INTERVAL_S)
             break
     _transfer(PTRACE_SETREGSET, pid, registers)
     ptrace.block(pid, mask)

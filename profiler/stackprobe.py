@@ -70,15 +70,18 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
 
 
 def _look(pid: int, stacks: Stacks, scratch_addr: int) -> None:
-    """Note the stack pointer of a thread that stands still; the first time, its alternate stack."""
+    """Note the stack pointer of a thread that stands still; and its alternate stack, once."""
     registers = ptrace.saved(stacks.tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
     if registers is None:
         return
     words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}Q", registers.raw)
-    is_first = not stacks.sps
     stacks.sps.append(words[ptrace.RSP])
-    # A seccomp filter might kill the thread for a call that its program does not make.
-    if not is_first or _status(pid, stacks.tid).get(b"Seccomp") != b"0":
+    if stacks.alternate_bytes >= 0:
+        return
+    status = _status(pid, stacks.tid)
+    # A seccomp filter might kill the thread for a call that its program does not make, and a fault
+    # whose signal it has not taken yet would be lost.
+    if status.get(b"Seccomp") != b"0" or int(status.get(b"SigPnd", b"1"), 16):
         return
     if remotecall.execute(stacks.tid, SYS_SIGALTSTACK, 0, scratch_addr) != 0:
         return
