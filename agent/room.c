@@ -76,8 +76,6 @@ static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
         return;
     a->want_refresh = 1;
     slot->doubted_start = mapping_start(a, sp);
-    if (!slot->doubted_start)
-        return;                           /* a stack that is newer than the maps */
     slot->room = ROOM_IN_DOUBT;
     slot->doubted_sp = sp;
     slot->doubted_readings = 0;
@@ -85,14 +83,16 @@ static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
 }
 
 /*
- * The maps are fresh. If something else is mapped there now, it was a stack that came after the maps before, or has gone
- * since: that tells nothing of the room that was on it. A reading that met a change of the mappings may lack a line, so
- * several have to agree.
+ * The maps are fresh. If nothing is mapped there now, or something else than before, it was a stack that has gone since:
+ * that tells nothing of the room that was on it. A reading that met a change of the mappings may lack a line, so several
+ * have to agree.
  */
 static void room_decide(struct agent *a, struct thread_slot *slot)
 {
-    u64 sp = slot->doubted_sp;
-    u32 room = mapping_start(a, sp) == slot->doubted_start ? room_at(a, slot, sp) : ROOM_ENOUGH;
+    u64 sp = slot->doubted_sp, start = mapping_start(a, sp);
+    u32 is_there = start && (start == slot->doubted_start || !slot->doubted_start);
+    u32 room = is_there ? room_at(a, slot, sp) : ROOM_ENOUGH;
+    slot->doubted_start = start;
     if (room != ROOM_ENOUGH && ++slot->doubted_readings < DOUBTED_READINGS) {
         slot->doubted_ns = now_ns_sigsafe();
         a->want_refresh = 1;
