@@ -27,9 +27,8 @@ from flametap import filters, freeze, procfs, program, rights, seccomp
 from flametap.errors import CannotAttachError, PermissionRefusedError
 from flametap.finding import Finding, Severity, Target
 from flametap.otheragents import check_other_agent
+from flametap.sparetasks import check_spare_tasks
 
-# Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
-REQUIRED_SPARE_TASKS = 10
 # Frida opens up to 14 at a time; with fewer its agent stays in the target without a connection.
 REQUIRED_SPARE_DESCRIPTORS = 24
 # The agent with its 8 stacks; without it the attach fails half-way, or GLib aborts.
@@ -273,20 +272,6 @@ def _unreadable_filter(name: str, target: Target, filters_count: int) -> Finding
     )
 
 
-def _check_tasks(name: str, target: Target) -> Finding:
-    least: procfs.TaskLimit | None = None
-    for limit in procfs.task_limits(target.pid, target.status, target.proc):
-        if least is None or limit.spare < least.spare:
-            least = limit
-    if least is None or least.spare >= REQUIRED_SPARE_TASKS:
-        return Finding(name, Severity.OK, "room for the agent's threads")
-    raise CannotAttachError(
-        f"{target.subject} has no room for {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
-        f"{least.limit}, {least.used} in use",
-        "raise that limit (docker --pids-limit, TasksMax=, ulimit -u), or end other threads",
-    )
-
-
 def _check_limits(name: str, target: Target) -> Finding:
     spare = procfs.spare_descriptors(target.pid, target.proc)
     if spare is not None and spare < REQUIRED_SPARE_DESCRIPTORS:
@@ -333,10 +318,10 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("procfs", _check_own_procfs, False),
     ("program", _check_program, False),
     ("seccomp", _check_seccomp, False),
-    ("spare threads", _check_tasks, False),
+    ("spare threads", check_spare_tasks, False),
     ("limits", _check_limits, False),
     ("freeze", _check_freeze, False),
     ("other agents", check_other_agent, False),
 ]
 # Each of these can take more than a millisecond: not for lists of all processes.
-SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, _check_tasks)
+SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, check_spare_tasks)
