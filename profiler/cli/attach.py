@@ -14,6 +14,7 @@ from flametap.finding import Severity
 
 if TYPE_CHECKING:
     from flametap.capture import Capture
+    from flametap.cli.verify import Verification
 
 # Half an attach would leave code in the target that waits for us for ever.
 ATTACHING_REPLY = (
@@ -64,8 +65,19 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
         capture.close()
 
 
-def start(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
-    """Attaches and begins to sample. A signal meanwhile has to wait until that is done.
+def start(
+    capture: Capture,
+    interrupts: Interrupts,
+    progress: Progress,
+    verification: Verification | None = None,
+) -> None:
+    """Attach and begin to sample. A signal meanwhile has to wait until that is done.
+
+    Args:
+        capture: made by ``prepared``.
+        interrupts: checked before and after.
+        progress: where a signal meanwhile is answered.
+        verification: looks at the process as soon as it is attached to.
 
     Raises:
         Interrupted: there was one; the caller closes the capture.
@@ -73,8 +85,12 @@ def start(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
     """
     with interrupts.replying("" if progress.is_quiet else ATTACHING_REPLY):
         if not interrupts.stop:
+            if verification is not None:
+                verification.note_attaching()
             with not_suspended():
                 capture.start()
+            if verification is not None:
+                verification.note_attached()
     if interrupts.stop:
         raise Interrupted
 

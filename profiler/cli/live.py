@@ -92,8 +92,7 @@ def live(
                 # Before the attach, so that a port in use costs the target nothing.
                 server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
                 try:
-                    attach.start(capture, interrupts, progress)
-                    verification.note_attached()
+                    attach.start(capture, interrupts, progress, verification)
                     progress.clear()
                     print_data(server.url)
                     if not no_open:

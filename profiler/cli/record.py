@@ -155,8 +155,7 @@ def _record_process(
                 verified(pid, progress, how) as verification,
                 attach.prepared(pid, how, progress) as capture,
             ):
-                attach.start(capture, interrupts, progress)
-                verification.note_attached()
+                attach.start(capture, interrupts, progress, verification)
                 watch(capture, interrupts, progress, duration_s)
                 return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
         except Interrupted:
@@ -186,8 +185,7 @@ def _record_command(
                 verified(launched.pid, progress, how) as verification,
                 attach.prepared(launched.pid, how, progress) as capture,
             ):
-                attach.start(capture, interrupts, progress)
-                verification.note_attached()
+                attach.start(capture, interrupts, progress, verification)
                 launched.release()
                 until_released.pop_all()
                 watch(capture, interrupts, progress, duration_s)
