@@ -99,9 +99,8 @@ def live(
                         open_browser(server.url)
                     progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
                     watch(capture, interrupts, progress, duration)
-                    code = finish(
-                        capture, planned, What(), interrupts, progress, verbose=how.verbose
-                    )
+                    what = What(has_page=True)
+                    code = finish(capture, planned, what, interrupts, progress, verbose=how.verbose)
                     if not interrupts.stop:
                         progress.say("the page stays until Ctrl-C")
                         while not interrupts.wait(1.0):

@@ -256,7 +256,7 @@ def test_summary_tells_trust_and_losses() -> None:
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
     ]
-    assert summary(status, 1_500_000_000, threads) == [
+    assert summary(status, 1_500_000_000, threads, What()) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% never seen with a stack",
@@ -267,12 +267,23 @@ def test_summary_tells_trust_and_losses() -> None:
     ]
 
 
-def test_summary_of_an_idle_process_points_to_the_wall_clock() -> None:
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (What(), "it was nearly always asleep: --clock wall shows where"),
+        (What(clock=Clock.WALL), "it was nearly always asleep"),
+        (What(clock=Clock.OFF_CPU), "it was nearly always asleep"),
+        (
+            What(has_page=True),
+            "it was nearly always asleep: the wall clock of the page shows where",
+        ),
+    ],
+)
+def test_summary_of_an_idle_process_points_to_another_clock(what: What, said: str) -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
-    lines = summary(status, 310_000, PlayedCapture().threads()[:1])
-    assert lines[0] == "recorded 2.0 s: 1 sample of 1 thread, 0.31 ms of CPU time"
-    assert "--clock wall" in lines[1]
+    lines = summary(status, 310_000, PlayedCapture().threads()[:1], what)
+    assert lines == ["recorded 2.0 s: 1 sample of 1 thread, 0.31 ms of CPU time", said]
 
 
 def test_recording_line() -> None:
