@@ -121,6 +121,15 @@ def read_start_ticks(pid: int, proc: str = PROC) -> int:
     return int(fields[19])  # field 22, starttime
 
 
+def read_exit_status(pid: int, proc: str = PROC) -> int | None:
+    """How a zombie ended, as wait(2) gives it; None for a process that is none.
+
+    The kernel answers 0 where we lack the right to trace.
+    """
+    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[49]) if fields[0] in "ZX" else None  # field 52, exit_code
+
+
 def read_start_s(pid: int, proc: str = PROC) -> float:
     """When the process started, on the clock of ``time.time``; right to some hundredths of a
     second unless that clock was set since.

@@ -70,13 +70,15 @@ def dump(
                     raise Interrupted
                 _name(capture, interrupts, progress)
                 stacks = read_stacks(capture)
+                if not any(stack.frames for stack in stacks):
+                    raise NoSamplesError(
+                        f"no stack of process {target} could be taken", "try again"
+                    )
+                text = as_json_text if as_json else as_plain_text
+                print_data(text(target, capture.status().command, stacks))
         except Interrupted:
             progress.say("interrupted")
             return EXIT_CODE
-    if not any(stack.frames for stack in stacks):
-        raise NoSamplesError(f"no stack of process {target} could be taken", "try again")
-    text = as_json_text if as_json else as_plain_text
-    print_data(text(target, capture.status().command, stacks))
     return 0
 
 
