@@ -7,6 +7,7 @@ reasons were each tried on Frida 17.26:
 
 static program        glibc: killed by the attempt; Go, musl: frozen until we exit
 musl                  the agent does not load
+valgrind              Frida's loader crashes in it
 stopped               the stop is lost: the program runs on after the attempt
 already traced        the attempt fails after 10 s
 no /proc of its own   the agent would look for threads of another process
@@ -36,6 +37,8 @@ REQUIRED_SPARE_BYTES = 256 << 20
 
 # A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
 UNINTERRUPTIBLE_PATIENCE_S = 0.5
+VALGRIND_TOOL_SUFFIXES = ("-amd64-linux", "-x86-linux")
+VALGRIND_MAPPINGS = ("vgpreload_", "vgdb-pipe-shared-mem-vgdb-")
 # Of how many threads the filters are read that are not the main thread's; each stops for that.
 FILTERED_THREADS_MAX = 64
 
@@ -166,9 +169,27 @@ def _check_program(name: str, target: Target) -> Finding:
     return Finding(name, Severity.OK, "a 64-bit program that uses glibc")
 
 
+def _refuse_valgrind(target: Target) -> None:
+    """Raise for a program that valgrind interprets: its threads run valgrind's code, not its own.
+
+    The executable is then valgrind's tool (memcheck-amd64-linux). Valgrind preloads libraries of
+    its own into the program, and maps memory for its debugger server into every process.
+    """
+    tool = os.readlink(f"{target.proc}/{target.pid}/exe").removesuffix(" (deleted)")
+    if tool.endswith(VALGRIND_TOOL_SUFFIXES) and any(
+        mapping.name.startswith(VALGRIND_MAPPINGS) for mapping in target.mappings()
+    ):
+        raise CannotAttachError(
+            f"{target.subject} is a program run by valgrind, which interprets its code; flametap "
+            "can only attach to code that the processor runs itself",
+            "run the program without valgrind, or profile it by valgrind --tool=callgrind",
+        )
+
+
 def _refuse_program(found: program.Program, target: Target) -> None:
     """Raises for a program that Frida cannot enter."""
     subject = target.subject
+    _refuse_valgrind(target)
     if found.bits != 64 or found.machine != program.MACHINE_X86_64:
         machine = program.MACHINES.get(found.machine, f"ELF machine {found.machine}")
         raise CannotAttachError(

@@ -109,6 +109,19 @@ def test_strict_seccomp(run: Callable[[str], Target]) -> None:
     refuse(run("strict").pid, "strict seccomp")
 
 
+@pytest.mark.needs("valgrind")
+@pytest.mark.parametrize("tool", ["memcheck", "none"])
+def test_program_run_by_valgrind(adopt: Callable[[Target], Target], tool: str) -> None:
+    target = adopt(Target(["valgrind", "-q", f"--tool={tool}", "cat"], announces=False))
+    refuse(target.pid, "run by valgrind")
+    cli.run("record", "-p", target.pid, "-d", 1).assert_refused(5, "run by valgrind", "callgrind")
+    assert "run by valgrind" in cli.run("doctor", target.pid).stdout
+    assert re.search(
+        rf"^ *{target.pid} .* no .*run by valgrind", cli.run("ps").stdout, re.MULTILINE
+    )
+    target.finish()
+
+
 def test_parent_that_waits_for_its_vfork_child(run: Callable[[str], Target]) -> None:
     refuse(run("vforked").pid, "uninterruptible sleep")
 

@@ -183,6 +183,7 @@ CAPABILITIES: dict[str, Capability] = {
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
     "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
     "unshare": Capability(unshare, ("util-linux",), required=False),
+    "valgrind": Capability(command("valgrind"), ("valgrind",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 14)},
 }

@@ -147,6 +147,31 @@ def test_other_frida_agent_is_a_warning(fake: FakeProc) -> None:
     assert "Frida agent" in preflight.check(PID, proc=fake.proc).warnings[0]
 
 
+# --- valgrind
+
+
+@pytest.mark.parametrize(
+    ("tool", "mapped", "is_refused"),
+    [
+        ("memcheck-amd64-linux", "/usr/libexec/valgrind/vgpreload_core-amd64-linux.so", True),
+        ("none-amd64-linux", "/tmp/vgdb-pipe-shared-mem-vgdb-7-by-???-on-???", True),
+        ("gcc-amd64-linux", "/usr/lib/libother.so", False),
+        ("demo", "/usr/libexec/valgrind/vgpreload_core-amd64-linux.so", False),
+    ],
+)
+def test_program_run_by_valgrind(fake: FakeProc, tool: str, mapped: str, is_refused: bool) -> None:
+    folder = fake.process(PID, maps=mapping(0x1000, 4096, mapped) + LIBC, program=DYNAMIC)
+    (folder / "program").rename(folder / tool)
+    (folder / "exe").unlink()
+    (folder / "exe").symlink_to(folder / tool)
+    if not is_refused:
+        preflight.check(PID, proc=fake.proc)
+        return
+    error = refusal(fake)
+    assert isinstance(error, CannotAttachError)
+    assert "valgrind" in error.message
+
+
 # --- freeze
 
 
