@@ -366,7 +366,7 @@ STACKS = [
     ThreadStack(
         8, "w", "", False, [Frame(Function("libx.so+0x10", "libx.so", "", FrameKind.UNKNOWN))]
     ),
-    ThreadStack(9, "new", "", False, []),
+    ThreadStack(9, "new", "", False, [], "", "it blocks"),
     ThreadStack(
         10,
         "copy",
@@ -397,7 +397,7 @@ thread 8 "w" runs
     libx.so+0x10
     … the rest could not be unwound
 
-thread 9 "new" was not seen
+thread 9 "new" was not seen: it blocks
 
 thread 10 "copy" runs in read
     read (libc.so.6)
@@ -410,6 +410,7 @@ def test_dump_as_json() -> None:
     document = json.loads(as_json_text(7, "./demo", STACKS))
     assert [thread["waits_in"] for thread in document["threads"]] == ["epoll_wait", *[None] * 3]
     assert [thread["runs_in"] for thread in document["threads"]] == [*[None] * 3, "read"]
+    assert document["threads"][2]["unseen_because"] == "it blocks"
     assert document["threads"][0]["frames_leaf_first"][1] == {
         "name": "loop",
         "module": "demo",
