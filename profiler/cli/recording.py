@@ -31,6 +31,7 @@ LINE_INTERVAL_S = 0.25  # the eye reads no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
 SHARE_SHOWN = 0.0005  # less is 0.0% in words
+NO_FILE = "code outside of any file (JIT)"
 # What a stack is cut by, in words for the summary.
 CUT_BY = {
     Verdict.TRUNCATED_DEPTH: "deeper than the limit",
@@ -235,7 +236,8 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Wh
             f"{names}"
         )
     if status.verdict_modules:
-        lines.append(f"stacks were cut in: {', '.join(list(status.verdict_modules)[:5])}")
+        modules = [module or NO_FILE for module in status.verdict_modules][:5]
+        lines.append(f"stacks were cut in: {', '.join(modules)}")
     return lines + _lost(status)
 
 

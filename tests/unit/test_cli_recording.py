@@ -250,7 +250,7 @@ def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
 def test_summary_tells_trust_and_losses() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1200)
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
-    status.verdict_modules = {"libold.so": 90}
+    status.verdict_modules = {"libold.so": 60, "": 30}
     status.counters = {"traces_lost": 2, "signals_late": 3, "ticks": 99}
     threads = [
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
@@ -261,7 +261,7 @@ def test_summary_tells_trust_and_losses() -> None:
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% never seen with a stack",
         "1 thread blocked signals and could be seen only while waiting: worker",
-        "stacks were cut in: libold.so",
+        "stacks were cut in: libold.so, code outside of any file (JIT)",
         "lost: 2 traces lost",
         "skipped: 3 signals late",
     ]
