@@ -8,8 +8,6 @@ This is what the command line drives and what the page looks at (it meets
 from __future__ import annotations
 
 import contextlib
-import os
-import select
 import threading
 import time
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from flametap.calltree import CallTree, build
 from flametap.codeview import CodeView
 from flametap.ends import END_REASONS
 from flametap.errors import FlametapError
+from flametap.exitstatus import ExitStatus, ExitWatch
 from flametap.heartbeat import Heartbeat
 from flametap.injector import Injector
 from flametap.model import Clock, Function, Status, ThreadInfo
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from flametap.symbols.debuginfod import Debuginfod
 
 PUMP_INTERVAL_S = 0.05
+STOPPED = "stopped"
+TARGET_ENDED = END_REASONS["process-terminated"]
 LAST_THREAD_ENDED = "the last thread of the target ended"
 # 1 % of a core.
 BUDGET_PPM = 10_000
@@ -77,9 +78,11 @@ class Capture:
         self.table = SymbolTable(self.profile.locate)
         self.command = ""
         self.error: FlametapError | None = None
+        self.exit_status: ExitStatus | None = None  # the target's, if it ended while attached to
         self.symbolizer: Symbolizer | None = None
         self._code = CodeView(self.profile, self.table, None)
         self._session = Injector(pid)
+        self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
         self._decoder = Decoder()
         self._state = "attaching"
@@ -103,6 +106,7 @@ class Capture:
         Raises:
             FlametapError: the attach did not work; the target goes on.
         """
+        self._target = ExitWatch(self.pid)
         with contextlib.suppress(*procfs.GONE):
             self.command = procfs.read_command(self.pid)
         self.symbolizer = Symbolizer(
@@ -119,6 +123,8 @@ class Capture:
             ring.set_budget(self.options.budget_ppm)
             self._session.start()
         except BaseException:
+            self._session.detach()
+            self.exit_status = self._target.status()
             self.close()
             raise
         self._state = "recording"
@@ -140,7 +146,7 @@ class Capture:
                 self._notes.append(note)
             self._stopping.set()
             self._pump.join()
-            self._finish("stopped")
+            self._finish(STOPPED)
 
     def finish_symbols(self, timeout_s: float) -> bool:
         """Wait until every address has its name. False if time ran out."""
@@ -156,6 +162,8 @@ class Capture:
         self._session.close()
         if self.symbolizer is not None:
             self.symbolizer.close()
+        if self._target is not None:
+            self._target.close()
 
     # ------------------------------------------------------------------ what the page asks for
 
@@ -246,36 +254,36 @@ class Capture:
         )
 
     def _pump_loop(self) -> None:
-        with _ExitWatch(self.pid) as target:
-            while not self._stopping.wait(PUMP_INTERVAL_S):
-                self._drain()
-                # While a process exits, or waits to be reaped, its main thread looks the same.
-                if self._only_agents_are_left() and not target.has_exited(REASON_WAIT_S):
-                    self._session.stop()
-                    self._session.end_reason = LAST_THREAD_ENDED
-                    self._finish(LAST_THREAD_ENDED)
-                    return
-                if (
-                    self.error is None
-                    and not self._session.ended.is_set()
-                    and not self._given_up_because()
-                    and not target.has_exited()
-                ):
-                    continue
-                if reason := self._given_up_because():
-                    self._session.end_reason = reason
-                    self._notes.append(GIVEN_UP_NOTES[reason])
-                    self._finish(reason)
-                    return
-                self._session.ended.wait(REASON_WAIT_S)
-                if target.has_exited(REASON_WAIT_S):
-                    self._session.end_reason = END_REASONS["process-terminated"]
-                elif self._session.end_reason == END_REASONS["process-terminated"]:
-                    # To Frida an exec looks like an exit, but the process is still there.
-                    self._session.end_reason = END_REASONS["process-replaced"]
-                self._session.ended.set()
-                self._finish(self._session.end_reason)
+        assert self._target is not None
+        while not self._stopping.wait(PUMP_INTERVAL_S):
+            self._drain()
+            # While a process exits, or waits to be reaped, its main thread looks the same.
+            if self._only_agents_are_left() and not self._target.has_exited(REASON_WAIT_S):
+                self._session.stop()
+                self._session.end_reason = LAST_THREAD_ENDED
+                self._finish(LAST_THREAD_ENDED)
                 return
+            if (
+                self.error is None
+                and not self._session.ended.is_set()
+                and not self._given_up_because()
+                and not self._target.has_exited()
+            ):
+                continue
+            if reason := self._given_up_because():
+                self._session.end_reason = reason
+                self._notes.append(GIVEN_UP_NOTES[reason])
+                self._finish(reason)
+                return
+            self._session.ended.wait(REASON_WAIT_S)
+            if self._target.has_exited(REASON_WAIT_S):
+                self._session.end_reason = TARGET_ENDED
+            elif self._session.end_reason == TARGET_ENDED:
+                # To Frida an exec looks like an exit, but the process is still there.
+                self._session.end_reason = END_REASONS["process-replaced"]
+            self._session.ended.set()
+            self._finish(self._session.end_reason)
+            return
 
     def _given_up_because(self) -> str:
         """Why the agent has ended by itself, empty if it has not."""
@@ -318,32 +326,14 @@ class Capture:
         self._session.detach()
         if self.symbolizer is not None:
             self.symbolizer.look_again()
+        assert self._target is not None
+        self.exit_status = self._target.status()
+        if self.exit_status is not None and reason in (STOPPED, TARGET_ENDED):
+            self._session.end_reason = f"the target {self.exit_status}"
         if not self._session.end_reason:
             self._session.end_reason = reason
         self._state = "ended"
         self._ended.set()
-
-
-class _ExitWatch:
-    """Tells when a process has exited, through a pidfd (pidfd_open(2)), which a reused pid cannot
-    fool.
-    """
-
-    def __init__(self, pid: int) -> None:
-        try:
-            self._fd = os.pidfd_open(pid)
-        except OSError:
-            self._fd = -1
-
-    def __enter__(self) -> _ExitWatch:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def has_exited(self, timeout_s: float = 0.0) -> bool:
-        return self._fd >= 0 and bool(select.select([self._fd], [], [], timeout_s)[0])
 
 
 def _rate_notes(options: CaptureOptions, counters: dict[str, int]) -> list[str]:

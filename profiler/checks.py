@@ -7,6 +7,7 @@ reasons were each tried on Frida 17.26:
 
 static program        glibc: killed by the attempt; Go, musl: frozen until we exit
 musl                  the agent does not load
+valgrind              Frida's loader crashes in it
 stopped               the stop is lost: the program runs on after the attempt
 already traced        the attempt fails after 10 s
 no /proc of its own   the agent would look for threads of another process
@@ -27,9 +28,8 @@ from flametap import filters, freeze, procfs, program, rights, seccomp
 from flametap.errors import CannotAttachError, PermissionRefusedError
 from flametap.finding import Finding, Severity, Target
 from flametap.otheragents import check_other_agent
+from flametap.sparetasks import check_spare_tasks
 
-# Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
-REQUIRED_SPARE_TASKS = 10
 # Frida opens up to 14 at a time; with fewer its agent stays in the target without a connection.
 REQUIRED_SPARE_DESCRIPTORS = 24
 # The agent with its 8 stacks; without it the attach fails half-way, or GLib aborts.
@@ -37,6 +37,8 @@ REQUIRED_SPARE_BYTES = 256 << 20
 
 # A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
 UNINTERRUPTIBLE_PATIENCE_S = 0.5
+VALGRIND_TOOL_SUFFIXES = ("-amd64-linux", "-x86-linux")
+VALGRIND_MAPPINGS = ("vgpreload_", "vgdb-pipe-shared-mem-vgdb-")
 # Of how many threads the filters are read that are not the main thread's; each stops for that.
 FILTERED_THREADS_MAX = 64
 
@@ -167,9 +169,27 @@ def _check_program(name: str, target: Target) -> Finding:
     return Finding(name, Severity.OK, "a 64-bit program that uses glibc")
 
 
+def _refuse_valgrind(target: Target) -> None:
+    """Raise for a program that valgrind interprets: its threads run valgrind's code, not its own.
+
+    The executable is then valgrind's tool (memcheck-amd64-linux). Valgrind preloads libraries of
+    its own into the program, and maps memory for its debugger server into every process.
+    """
+    tool = os.readlink(f"{target.proc}/{target.pid}/exe").removesuffix(" (deleted)")
+    if tool.endswith(VALGRIND_TOOL_SUFFIXES) and any(
+        mapping.name.startswith(VALGRIND_MAPPINGS) for mapping in target.mappings()
+    ):
+        raise CannotAttachError(
+            f"{target.subject} is a program run by valgrind, which interprets its code; flametap "
+            "can only attach to code that the processor runs itself",
+            "run the program without valgrind, or profile it by valgrind --tool=callgrind",
+        )
+
+
 def _refuse_program(found: program.Program, target: Target) -> None:
     """Raises for a program that Frida cannot enter."""
     subject = target.subject
+    _refuse_valgrind(target)
     if found.bits != 64 or found.machine != program.MACHINE_X86_64:
         machine = program.MACHINES.get(found.machine, f"ELF machine {found.machine}")
         raise CannotAttachError(
@@ -273,20 +293,6 @@ def _unreadable_filter(name: str, target: Target, filters_count: int) -> Finding
     )
 
 
-def _check_tasks(name: str, target: Target) -> Finding:
-    least: procfs.TaskLimit | None = None
-    for limit in procfs.task_limits(target.pid, target.status, target.proc):
-        if least is None or limit.spare < least.spare:
-            least = limit
-    if least is None or least.spare >= REQUIRED_SPARE_TASKS:
-        return Finding(name, Severity.OK, "room for the agent's threads")
-    raise CannotAttachError(
-        f"{target.subject} has no room for {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
-        f"{least.limit}, {least.used} in use",
-        "raise that limit (docker --pids-limit, TasksMax=, ulimit -u), or end other threads",
-    )
-
-
 def _check_limits(name: str, target: Target) -> Finding:
     spare = procfs.spare_descriptors(target.pid, target.proc)
     if spare is not None and spare < REQUIRED_SPARE_DESCRIPTORS:
@@ -333,10 +339,10 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("procfs", _check_own_procfs, False),
     ("program", _check_program, False),
     ("seccomp", _check_seccomp, False),
-    ("spare threads", _check_tasks, False),
+    ("spare threads", check_spare_tasks, False),
     ("limits", _check_limits, False),
     ("freeze", _check_freeze, False),
     ("other agents", check_other_agent, False),
 ]
 # Each of these can take more than a millisecond: not for lists of all processes.
-SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, _check_tasks)
+SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, check_spare_tasks)

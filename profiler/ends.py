@@ -17,7 +17,7 @@ from flametap.errors import (
 )
 
 END_REASONS = {
-    "process-terminated": "the target exited",
+    "process-terminated": "the target ended",
     "process-replaced": "the target replaced itself by another program (exec)",
     "connection-terminated": "the connection to the target was lost",
     "device-lost": "the device was lost",

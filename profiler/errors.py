@@ -9,7 +9,8 @@
     ├── CannotAttachError         exit 5   this target cannot be attached to without harm
     │   └── AttachFailedError     exit 5   the attach was tried and did not work
     ├── NoSamplesError            exit 6   nothing was recorded
-    └── LeftBehindError           exit 7   --verify-detach found something of ours in the process
+    ├── LeftBehindError           exit 7   --verify-detach found something of ours in the process
+    └── TargetDiedError           exit 7   the target died of a fault while we were attached
 
 An error is one line that says what happened and why, and a hint that says what to do next. The
 command line prints ``flametap: MESSAGE`` and ``hint: HINT`` to stderr and exits with
@@ -79,5 +80,11 @@ class NoSamplesError(FlametapError):
 
 class LeftBehindError(FlametapError):
     """After the detach something of ours is left in the process; the recording is saved."""
+
+    exit_code = 7
+
+
+class TargetDiedError(FlametapError):
+    """The target died of a fault (SIGSEGV, SIGABRT …) while we were attached: ours or its own."""
 
     exit_code = 7

@@ -4,7 +4,7 @@ packets with one JSON object each (unix(7), SOCK_SEQPACKET).
     {"id": 1, "call": "attach", "arguments": [100.0]}
     {"id": 1, "answer": null}         with the descriptor of the ring
     {"id": 1, "error": ["NoSuchProcessError", MESSAGE, HINT]}
-    {"ended": "the target exited"}    once, unasked
+    {"ended": "the target ended"}     once, unasked
 """
 
 from __future__ import annotations

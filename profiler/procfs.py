@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 PROC = "/proc"
@@ -120,6 +119,15 @@ def read_start_ticks(pid: int, proc: str = PROC) -> int:
     """
     fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
     return int(fields[19])  # field 22, starttime
+
+
+def read_exit_status(pid: int, proc: str = PROC) -> int | None:
+    """How a zombie ended, as wait(2) gives it; None for a process that is none.
+
+    The kernel answers 0 where we lack the right to trace.
+    """
+    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[49]) if fields[0] in "ZX" else None  # field 52, exit_code
 
 
 def read_start_s(pid: int, proc: str = PROC) -> float:
@@ -244,44 +252,18 @@ def open_mapped_file(pid: int, mapping: Mapping, proc: str = PROC) -> int | None
     return None
 
 
-@dataclass(frozen=True)
-class TaskLimit:
-    """How many tasks (threads of any process) may still be started under one limit."""
-
-    name: str  # what the limit is called, for a message
-    limit: int
-    used: int
-
-    @property
-    def spare(self) -> int:
-        """Tasks that still fit."""
-        return max(0, self.limit - self.used)
-
-
-def task_limits(pid: int, status: ProcessStatus, proc: str = PROC) -> Iterator[TaskLimit]:
-    """Every limit on new threads that binds the process: control groups, user, kernel."""
-    total = _tasks_total(proc)
-    yield TaskLimit("kernel.threads-max", _read_int(f"{proc}/sys/kernel/threads-max"), total)
-    yield TaskLimit("kernel.pid_max", _read_int(f"{proc}/sys/kernel/pid_max"), total)
-    for folder in control_group_folders(pid, "pids", proc):
-        limit = _read_limit(f"{folder}/pids.max")
-        used = _read_limit(f"{folder}/pids.current")
-        if limit is not None and used is not None:
-            yield TaskLimit(f"pids.max of control group {folder}", limit, used)
-    nproc = _soft_limit(pid, "Max processes", proc)
-    exempt = (1 << CAP_SYS_RESOURCE) | (1 << CAP_SYS_ADMIN)
-    if nproc is None or status.uids[0] == 0 or status.capabilities_effective & exempt:
-        return  # kernel/fork.c: the limit does not bind these
-    name = f"RLIMIT_NPROC of user {status.uids[0]}"
-    # Counting a user's threads reads every process; all tasks together are an upper bound that is
-    # free.
-    used = total if nproc - total >= 64 else _tasks_of_user(status.uids[0], proc)
-    yield TaskLimit(name, nproc, used)
+def read_limits(pid: int, name: str, proc: str = PROC) -> tuple[int | None, int | None]:
+    """The soft and the hard limit of that name in ``/proc/PID/limits``; None for no limit."""
+    for line in _read(f"{proc}/{pid}/limits").splitlines():
+        if line.startswith(name):
+            soft, hard = line[len(name) :].split()[:2]
+            return int(soft) if soft.isdigit() else None, int(hard) if hard.isdigit() else None
+    return None, None
 
 
 def spare_descriptors(pid: int, proc: str = PROC) -> int | None:
     """How many more files the process may open (RLIMIT_NOFILE); None for no limit."""
-    limit = _soft_limit(pid, "Max open files", proc)
+    limit, _ = read_limits(pid, "Max open files", proc)
     try:
         return None if limit is None else limit - len(os.listdir(f"{proc}/{pid}/fd"))
     except FileNotFoundError:
@@ -290,7 +272,7 @@ def spare_descriptors(pid: int, proc: str = PROC) -> int | None:
 
 def spare_address_bytes(pid: int, proc: str = PROC) -> int | None:
     """How much more memory the process may map (RLIMIT_AS); None for no limit."""
-    limit = _soft_limit(pid, "Max address space", proc)
+    limit, _ = read_limits(pid, "Max address space", proc)
     if limit is None:
         return None
     return limit - int(_read(f"{proc}/{pid}/statm").split()[0]) * os.sysconf("SC_PAGESIZE")
@@ -344,45 +326,3 @@ def _read(path: str) -> str:
     # surrogateescape: names and command lines are bytes of any encoding.
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read()
-
-
-def _read_int(path: str) -> int:
-    try:
-        return int(_read(path))
-    except (OSError, ValueError):
-        return 1 << 62  # no such limit on this kernel
-
-
-def _read_limit(path: str) -> int | None:
-    try:
-        text = _read(path).strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
-
-
-def _soft_limit(pid: int, name: str, proc: str) -> int | None:
-    for line in _read(f"{proc}/{pid}/limits").splitlines():
-        if line.startswith(name):
-            soft = line[len(name) :].split()[0]
-            return int(soft) if soft.isdigit() else None
-    return None
-
-
-def _tasks_total(proc: str) -> int:
-    try:
-        return int(_read(f"{proc}/loadavg").split()[3].partition("/")[2])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _tasks_of_user(uid: int, proc: str) -> int:
-    count = 0
-    for pid in list_pids(proc):
-        try:
-            status = read_status(pid, proc)
-        except GONE:
-            continue
-        if status.uids[0] == uid:
-            count += status.threads
-    return count

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from flametap import preflight
 from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupted, Interrupts, not_suspended
+from flametap.errors import AttachFailedError, NoSamplesError, TargetDiedError
 from flametap.finding import Severity
 
 if TYPE_CHECKING:
     from flametap.capture import Capture
+    from flametap.cli.verify import Verification
 
 # Half an attach would leave code in the target that waits for us for ever.
 ATTACHING_REPLY = (
@@ -37,9 +39,10 @@ class How:
 
 @contextmanager
 def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
-    """A capture that is not attached yet, of a process that may be; closed and detached at the end.
+    """Make a capture of a process that may be attached to; detach and close it at the end.
 
     Raises:
+        TargetDiedError: the process died of a fault while it was attached to.
         FlametapError: the process cannot be attached to, or not without harm.
     """
     ready = preflight.check(pid, force=how.force)
@@ -59,13 +62,45 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
     capture = Capture(pid, options)
     try:
         yield capture
+    except (NoSamplesError, AttachFailedError) as error:
+        _refuse_fault(capture, error.message)
+        raise
     finally:
         progress.clear()
         capture.close()
+    _refuse_fault(capture, "")
 
 
-def start(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
-    """Attaches and begins to sample. A signal meanwhile has to wait until that is done.
+def _refuse_fault(capture: Capture, failure: str) -> None:
+    """Raise TargetDiedError if the target died of a fault while attached to.
+
+    Args:
+        capture: it has ended, or its attach has failed.
+        failure: why nothing was saved, "" if it was.
+    """
+    status = capture.exit_status
+    if status is None or not status.is_fault:
+        return
+    raise TargetDiedError(
+        f"the target {status} while flametap was attached" + (f"; {failure}" if failure else ""),
+        ("" if failure else "what was sampled is kept; ")
+        + "if it does not die so without flametap, please report this",
+    )
+
+
+def start(
+    capture: Capture,
+    interrupts: Interrupts,
+    progress: Progress,
+    verification: Verification | None = None,
+) -> None:
+    """Attach and begin to sample. A signal meanwhile has to wait until that is done.
+
+    Args:
+        capture: made by ``prepared``.
+        interrupts: checked before and after.
+        progress: where a signal meanwhile is answered.
+        verification: looks at the process as soon as it is attached to.
 
     Raises:
         Interrupted: there was one; the caller closes the capture.
@@ -73,8 +108,12 @@ def start(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
     """
     with interrupts.replying("" if progress.is_quiet else ATTACHING_REPLY):
         if not interrupts.stop:
+            if verification is not None:
+                verification.note_attaching()
             with not_suspended():
                 capture.start()
+            if verification is not None:
+                verification.note_attached()
     if interrupts.stop:
         raise Interrupted
 

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flametap import procfs
 from flametap.cli import attach
-from flametap.cli.options import pick_pid, pid_arguments, sampling_options, talk_options
+from flametap.cli.options import pick_pid, pid_arguments, sampling_options_with, talk_options
 from flametap.cli.progress import Progress
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
 from flametap.cli.streams import print_data
 from flametap.errors import NoSamplesError
-from flametap.model import Clock, Frame, FrameKind
+from flametap.model import Clock, Frame, FrameKind, Thread
 
 if TYPE_CHECKING:
     from flametap.capture import Capture
 
 # Sampling goes on until every thread has a stack. A thread that runs needs to be caught running,
-# which takes a few periods on a busy machine; one that never answers must not keep us.
+# which takes a few periods on a busy machine, and a hundred where the program has handlers on
+# alternate stacks (room.c). One that never answers must not keep us, nor one that blocks the signal
+# and does not sleep.
 SHORTEST_S = 0.1
-LONGEST_S = 1.5
+BLOCKED_S = 0.5
+LONGEST_S = 3.0
+# It is over in a moment: faster than a recording, and without a budget, which would lower the rate
+# of a process with many threads before the busy ones were met.
+RATE_HZ, BUDGET_PERCENT = "250", "0"
 POLL_S = 0.02
+# Counter of signals that were not sent, or not taken → what that says of a thread without a stack.
+UNSEEN_BECAUSE = (
+    ("handler_replaced", "the program has set a handler of its own for the signal of the samples"),
+    ("stray_stack", "it runs on a stack of its own making, where a signal may find no room"),
+    ("small_stack", "there may be no room for a signal on its stack"),
+    ("signals_failed", "the kernel did not take all signals for it (ulimit -i)"),
+)
 NAMING_S = 60.0
 
 
@@ -38,12 +54,13 @@ class ThreadStack:
     is_complete: bool  # the root was reached
     frames: list[Frame]  # leaf first; empty if the thread was never seen
     runs_in: str = ""  # the system call it runs in, "kernel" if it is not known which
+    unseen_because: str = ""  # why it has no frames, "" if it has
 
 
 @click.command(short_help="Print the stacks of all threads, once.")
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
-@sampling_options
+@sampling_options_with(RATE_HZ, BUDGET_PERCENT)
 @talk_options
 def dump(
     pid: int | None,
@@ -62,33 +79,58 @@ def dump(
             attach.tell_findings(target, progress)
         try:
             with attach.prepared(target, how, progress) as capture:
+                tids = _tasks(target)
                 attach.start(capture, interrupts, progress)
                 progress.step("taking the stacks")
-                _sample(capture, interrupts)
+                _sample(capture, tids, interrupts)
                 capture.stop()
                 if interrupts.stop:
                     raise Interrupted
                 _name(capture, interrupts, progress)
                 stacks = read_stacks(capture)
+                if not any(stack.frames for stack in stacks):
+                    raise NoSamplesError(
+                        f"no stack of process {target} could be taken", "try again"
+                    )
+                text = as_json_text if as_json else as_plain_text
+                print_data(text(target, capture.status().command, stacks))
         except Interrupted:
             progress.say("interrupted")
             return EXIT_CODE
-    if not any(stack.frames for stack in stacks):
-        raise NoSamplesError(f"no stack of process {target} could be taken", "try again")
-    text = as_json_text if as_json else as_plain_text
-    print_data(text(target, capture.status().command, stacks))
     return 0
 
 
-def _sample(capture: Capture, interrupts: Interrupts) -> None:
+def _tasks(pid: int) -> frozenset[int]:
+    """The threads of the process now."""
+    with contextlib.suppress(*procfs.GONE):
+        return frozenset(procfs.list_tasks(pid))
+    return frozenset()
+
+
+def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> None:
+    """Sample until each of the threads ``tids``, which were there before the attach, is seen."""
     begin_s = time.monotonic()
     while not interrupts.stop and not capture.wait(POLL_S):
         elapsed_s = time.monotonic() - begin_s
         if elapsed_s >= LONGEST_S:
             return
-        newest = _newest_leaves(capture)
-        if elapsed_s >= SHORTEST_S and newest and None not in newest.values():
+        if elapsed_s >= SHORTEST_S and not _is_any_unseen(capture, tids, elapsed_s):
             return
+
+
+def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> bool:
+    """True while a thread that may still be seen has no stack."""
+    threads = capture.profile.threads
+    settled = {thread.tid for thread in threads.values() if thread.exited}
+    for thread_id, leaf in _newest_leaves(capture).items():
+        thread = threads[thread_id]
+        if leaf is not None or (thread.signals_blocked and elapsed_s >= BLOCKED_S):
+            settled.add(thread.tid)
+        elif thread.tid:
+            return True
+    # The agent tells of a thread when it has something to tell.
+    missing = tids - settled
+    return bool(missing) and bool(missing & _tasks(capture.pid))
 
 
 def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
@@ -109,6 +151,8 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
     kernel = capture.table.kernel()
     stacks = []
     threads = capture.profile.threads
+    cpu_ns = {info.thread_id: info.cpu_ns for info in capture.threads()}
+    counters = capture.status().counters
     for thread_id, leaf in _newest_leaves(capture).items():
         thread = threads[thread_id]
         frames: list[Frame] = []
@@ -126,8 +170,30 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
                     frames.extend(reversed(capture.table.lost(int(trie.address[node]), address)))
             is_complete = node == ROOT
         waits_in = syscall_name(sysno) if sysno >= 0 else ""
-        stacks.append(ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames, runs_in))
+        stack = ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames, runs_in)
+        if not frames:
+            why = unseen_because(thread, cpu_ns.get(thread_id, 0), counters)
+            stack = replace(stack, unseen_because=why)
+        stacks.append(stack)
     return sorted(stacks, key=lambda stack: (stack.tid != capture.pid, stack.tid))
+
+
+def unseen_because(thread: Thread, cpu_ns: int, counters: Mapping[str, int]) -> str:
+    """Say why a thread has no stack, as far as it is known.
+
+    Args:
+        thread: which.
+        cpu_ns: what it used while it was sampled.
+        counters: of the whole process (abi.h, enum counter): what kept its busy threads unseen.
+    """
+    if thread.signals_blocked:
+        return "it blocks the signal that samples running threads, and never slept"
+    if not cpu_ns:
+        return "it got no CPU meanwhile"
+    for counter, why in UNSEEN_BECAUSE:
+        if counters.get(counter, 0):
+            return why
+    return "it did not run long enough at a time; try again"
 
 
 def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
@@ -155,7 +221,7 @@ def as_plain_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
         if stack.runs_in:
             does = f"runs in {stack.runs_in}"
         if not stack.frames:
-            does = "was not seen"
+            does = f"was not seen: {stack.unseen_because}"
         lines += ["", f'thread {stack.tid} "{stack.name}" {does}']
         for frame in stack.frames:
             lines.append("    " + _frame_text(frame))
@@ -178,7 +244,8 @@ def _frame_text(frame: Frame) -> str:
 def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
     """For programs: pid, command, threads; of each its frames, leaf first.
 
-    ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel; a frame
+    ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel,
+    ``unseen_because`` unless it has no frames; a frame
     is ``{name, module, file, line, function_file, kind}`` with line 0 and files "" if not known.
     A line may be in another file than its function: code taken in by #include.
     """
@@ -188,6 +255,7 @@ def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
             "name": stack.name,
             "waits_in": stack.waits_in or None,
             "runs_in": stack.runs_in or None,
+            "unseen_because": stack.unseen_because or None,
             "complete": stack.is_complete,
             "frames_leaf_first": [
                 {

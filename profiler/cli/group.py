@@ -89,7 +89,8 @@ def run(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit code.
 
     Exit codes: 0 done or saved; 1 internal or I/O; 2 usage; 3 no such process; 4 no permission;
-    5 cannot be attached to; 6 no samples; 130 interrupted; that of CMD for ``record -- CMD``.
+    5 cannot be attached to; 6 no samples; 7 something of ours stayed, or the process died of a
+    fault while attached to; 130 interrupted; that of CMD for ``record -- CMD``.
     """
     try:
         code = flametap.main(list(arguments), prog_name="flametap", standalone_mode=False)

@@ -92,17 +92,15 @@ def live(
                 # Before the attach, so that a port in use costs the target nothing.
                 server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
                 try:
-                    attach.start(capture, interrupts, progress)
-                    verification.note_attached()
+                    attach.start(capture, interrupts, progress, verification)
                     progress.clear()
                     print_data(server.url)
                     if not no_open:
                         open_browser(server.url)
                     progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
                     watch(capture, interrupts, progress, duration)
-                    code = finish(
-                        capture, planned, What(), interrupts, progress, verbose=how.verbose
-                    )
+                    what = What(has_page=True)
+                    code = finish(capture, planned, what, interrupts, progress, verbose=how.verbose)
                     if not interrupts.stop:
                         progress.say("the page stays until Ctrl-C")
                         while not interrupts.wait(1.0):

@@ -154,6 +154,22 @@ def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
     """How to sample and to name, the same for every command that attaches: it gets a ``how``. To be
     put above ``verify_option`` and ``talk_options``, of which that takes what concerns it.
     """
+    return sampling_options_with("100", "1")(command)
+
+
+def sampling_options_with(
+    rate: str, budget_percent: str
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The same with other defaults."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        return _with_sampling_options(_with_how(command), rate, budget_percent)
+
+    return decorate
+
+
+def _with_how(command: Callable[..., int]) -> Callable[..., int]:
+    """Gather the options of ``sampling_options`` in one ``how``."""
 
     @functools.wraps(command)
     def with_how(
@@ -181,10 +197,10 @@ def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
         )
         return command(how=how, **others)
 
-    return _with_sampling_options(with_how)
+    return with_how
 
 
-def _with_sampling_options(command: _Command) -> _Command:
+def _with_sampling_options(command: _Command, rate: str, budget_percent: str) -> _Command:
     for option in reversed(
         [
             click.option(
@@ -192,7 +208,7 @@ def _with_sampling_options(command: _Command) -> _Command:
                 "--rate",
                 metavar="RATE",
                 callback=by(parse_rate_hz),
-                default="100",
+                default=rate,
                 show_default=True,
                 help="Samples per second and thread; 1k is 1000.",
             ),
@@ -201,7 +217,7 @@ def _with_sampling_options(command: _Command) -> _Command:
                 "budget_ppm",
                 metavar="PERCENT",
                 callback=by(parse_budget_ppm),
-                default="1",
+                default=budget_percent,
                 show_default=True,
                 help="What sampling may cost, in per cent of one core: above it the rate is "
                 "lowered. 0 is no limit.",

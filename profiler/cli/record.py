@@ -29,7 +29,7 @@ from flametap.cli.progress import Progress
 from flametap.cli.recording import POLL_S, What, finish, watch
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts, leave
 from flametap.cli.verify import verified
-from flametap.errors import FlametapError, NoSamplesError, UsageError
+from flametap.errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from flametap.model import Clock
 
 if TYPE_CHECKING:
@@ -155,8 +155,7 @@ def _record_process(
                 verified(pid, progress, how) as verification,
                 attach.prepared(pid, how, progress) as capture,
             ):
-                attach.start(capture, interrupts, progress)
-                verification.note_attached()
+                attach.start(capture, interrupts, progress, verification)
                 watch(capture, interrupts, progress, duration_s)
                 return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
         except Interrupted:
@@ -186,8 +185,7 @@ def _record_command(
                 verified(launched.pid, progress, how) as verification,
                 attach.prepared(launched.pid, how, progress) as capture,
             ):
-                attach.start(capture, interrupts, progress)
-                verification.note_attached()
+                attach.start(capture, interrupts, progress, verification)
                 launched.release()
                 until_released.pop_all()
                 watch(capture, interrupts, progress, duration_s)
@@ -195,13 +193,15 @@ def _record_command(
                     finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
                 except FlametapError as error:
                     failure = error  # the program itself shall not suffer from it
+        except TargetDiedError as error:
+            failure = failure or error  # its own exit code says it
         except Interrupted:
             progress.say("interrupted before anything was recorded")
             return EXIT_CODE
         exit_code = _outlive(launched, interrupts, progress)
     if isinstance(failure, NoSamplesError):
         progress.warn(f"nothing was saved: {failure.message}")
-    elif failure is not None:
+    elif failure is not None and not isinstance(failure, TargetDiedError):
         raise failure
     return exit_code
 

@@ -31,6 +31,7 @@ LINE_INTERVAL_S = 0.25  # the eye reads no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
 SHARE_SHOWN = 0.0005  # less is 0.0% in words
+NO_FILE = "code outside of any file (JIT)"
 # What a stack is cut by, in words for the summary.
 CUT_BY = {
     Verdict.TRUNCATED_DEPTH: "deeper than the limit",
@@ -50,6 +51,14 @@ class What:
     unit: str = "time"  # or "samples"
     tids: tuple[int, ...] = ()
     thread_name: re.Pattern[str] | None = None
+    has_page: bool = False  # which shows every clock; there is no --clock to choose one
+
+    @property
+    def waiting_is_shown_by(self) -> str:
+        """Where to see what a sleeping process waits for; "" if this shows it already."""
+        if self.has_page:
+            return "the wall clock of the page"
+        return "--clock wall" if self.clock is Clock.CPU else ""
 
     def thread_ids(self, capture: Capture) -> frozenset[int] | None:
         """The threads that are wanted; None for all."""
@@ -113,7 +122,7 @@ def finish(
     status = capture.status()
     for note in status.notes:
         progress.warn(note)
-    lines = summary(status, capture.profile.total_ns(Clock.CPU), capture.threads())
+    lines = summary(status, capture.profile.total_ns(Clock.CPU), capture.threads(), what)
     certificate = Certificate.of(status)
     if outputs:
         _refuse_empty(capture, what)
@@ -152,7 +161,7 @@ def _refuse_empty(capture: Capture, what: What) -> None:
     if what.clock is Clock.CPU and capture.profile.total_ns(Clock.WALL) > 0:
         raise NoSamplesError(
             f"process {capture.pid} used no CPU time while it was recorded",
-            "--clock wall shows where its threads wait",
+            f"{what.waiting_is_shown_by} shows where its threads wait",
         )
     raise NoSamplesError(
         f"nothing of process {capture.pid} was recorded", "record for longer: -d 10"
@@ -188,14 +197,22 @@ def _write(
         progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
 
 
-def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo]) -> list[str]:
-    """What was recorded, how far it can be trusted, what was lost. Lines without a full stop."""
+def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: What) -> list[str]:
+    """Say what was recorded, how far it can be trusted, what was lost. Lines without a full stop.
+
+    Args:
+        status: at the end of the recording.
+        cpu_ns: CPU time of all threads.
+        threads: all that were seen.
+        what: which part of it the user asked for.
+    """
     lines = [
         f"recorded {duration(status.duration_ns / 1e9)}: {counted(status.samples, 'sample')} of "
         f"{counted(len(threads), 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
     ]
     if cpu_ns < IDLE_SHARE * status.duration_ns:
-        lines.append("it was nearly always asleep: --clock wall shows where")
+        where = what.waiting_is_shown_by
+        lines.append("it was nearly always asleep" + (f": {where} shows where" if where else ""))
         return lines + _lost(status)
     total_ns = sum(status.verdict_cpu_ns.values())
     cut = {
@@ -219,7 +236,8 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo]) -> list[
             f"{names}"
         )
     if status.verdict_modules:
-        lines.append(f"stacks were cut in: {', '.join(list(status.verdict_modules)[:5])}")
+        modules = [module or NO_FILE for module in status.verdict_modules][:5]
+        lines.append(f"stacks were cut in: {', '.join(modules)}")
     return lines + _lost(status)
 
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from flametap import procfs
-from flametap.cli.attach import How
 from flametap.cli.progress import Progress, counted
 from flametap.errors import LeftBehindError
 
 if TYPE_CHECKING:
+    from flametap.cli.attach import How
     from flametap.harm import Blame, Difference
     from flametap.receipt import Receipt
 
@@ -35,19 +35,24 @@ class Verification:
         self._pid = pid
         self._before = _look(pid) if is_wanted else None
         self._attached: Receipt | None = None
+        self._was_touched = False
+
+    def note_attaching(self) -> None:
+        """Remember that an attach was tried. Without one there is nothing to tell."""
+        self._was_touched = True
 
     def note_attached(self) -> None:
-        """To be called as soon as sampling has begun."""
+        """Look at the process as soon as sampling has begun."""
         if self._before is not None:
             self._attached = _look(self._pid)
 
     def tell(self, progress: Progress, *, verbose: bool = False) -> None:
-        """Prints what differs. To be called after the detach.
+        """Print what differs after the detach; nothing where no attach was tried.
 
         Raises:
             LeftBehindError: some of it is ours.
         """
-        if self._before is None:
+        if self._before is None or not self._was_touched:
             return
         from flametap.harm import Blame
 

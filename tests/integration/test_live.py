@@ -112,6 +112,32 @@ def test_dump_as_json_can_be_parsed(start: Start) -> None:
     target.finish()
 
 
+def threads_of_dump(pid: int) -> dict[str, dict[str, Any]]:
+    """What ``dump --json`` says of each thread, by its name."""
+    result = cli.run("dump", pid, "--json")
+    result.assert_saved()
+    return {thread["name"]: thread for thread in json.loads(result.stdout)["threads"]}
+
+
+def test_dump_shows_busy_threads_beside_handlers_on_alternate_stacks(start: Start) -> None:
+    target = start("busy", "alternate")
+    threads = threads_of_dump(target.pid)
+    for name in ("busy 0", "busy 1"):
+        functions = [frame["name"] for frame in threads[name]["frames_leaf_first"]]
+        assert "spin" in functions, threads[name]
+        assert threads[name]["unseen_because"] is None
+    target.finish()
+
+
+def test_dump_says_why_a_thread_was_not_seen(start: Start) -> None:
+    target = start("busy", "blocked")
+    threads = threads_of_dump(target.pid)
+    for name in ("busy 0", "busy 1"):
+        assert not threads[name]["frames_leaf_first"]
+        assert "blocks the signal" in threads[name]["unseen_because"]
+    target.finish()
+
+
 def test_ps_lists_the_target_and_doctor_finds_nothing_wrong(start: Start) -> None:
     target = start("sleeper")
     listed = cli.run("ps")

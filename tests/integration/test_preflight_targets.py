@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -106,6 +107,19 @@ def refuse(pid: int, pattern: str) -> None:
 
 def test_strict_seccomp(run: Callable[[str], Target]) -> None:
     refuse(run("strict").pid, "strict seccomp")
+
+
+@pytest.mark.needs("valgrind")
+@pytest.mark.parametrize("tool", ["memcheck", "none"])
+def test_program_run_by_valgrind(adopt: Callable[[Target], Target], tool: str) -> None:
+    target = adopt(Target(["valgrind", "-q", f"--tool={tool}", "cat"], announces=False))
+    refuse(target.pid, "run by valgrind")
+    cli.run("record", "-p", target.pid, "-d", 1).assert_refused(5, "run by valgrind", "callgrind")
+    assert "run by valgrind" in cli.run("doctor", target.pid).stdout
+    assert re.search(
+        rf"^ *{target.pid} .* no .*run by valgrind", cli.run("ps").stdout, re.MULTILINE
+    )
+    target.finish()
 
 
 def test_parent_that_waits_for_its_vfork_child(run: Callable[[str], Target]) -> None:
@@ -214,6 +228,23 @@ def test_control_group_without_room(adopt: Callable[[Target], Target], control_g
 def test_user_without_room(adopt: Callable[[Target], Target]) -> None:
     target = adopt(Target([*NOBODY, "prlimit", "--nproc=5", "cat"], announces=False))
     refuse(target.pid, "RLIMIT_NPROC of user 65534 is 5")
+
+
+@pytest.mark.usefixtures("as_root")
+@pytest.mark.needs("setpriv")
+def test_remedy_for_a_user_without_room_helps(
+    adopt: Callable[[Target], Target], tmp_path: Path
+) -> None:
+    target = adopt(Target([*NOBODY, "prlimit", "--nproc=0:4096", "cat"], announces=False))
+    refuse(target.pid, "RLIMIT_NPROC of user 65534 is 0")
+    refused = cli.run("record", "-p", target.pid)
+    remedy = re.search(r"prlimit --pid \d+ --nproc=\S+", refused.stderr)
+    assert remedy, refused.stderr
+    subprocess.run([*NOBODY, *remedy[0].split()], check=True)
+    output = tmp_path / "out.folded"
+    cli.run("record", "-p", target.pid, "-d", 0.5, "--clock=wall", "-o", output).assert_saved()
+    assert output.read_text()
+    target.finish()
 
 
 @pytest.mark.usefixtures("as_root")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+from flametap.exitstatus import ExitStatus
 from harness import Run, scenario
 from load import READY_S
 from running import Target, wait_until
@@ -54,7 +55,9 @@ def ends_while_recorded(run: Run) -> None:
         ended_s = time.monotonic()
         outcome = run.collect(recording)
         _check(run, target, how, WAYS[how])
-        run.expect(outcome.reason == "the target exited", f"{how}: ended because {outcome.reason}")
+        code = WAYS[how]
+        ending = ExitStatus(signal_number=-code) if code < 0 else ExitStatus(code=code)
+        run.expect(outcome.reason == f"the target {ending}", f"{how}: ended: {outcome.reason}")
         tail_s = ended_s - outcome.until_s
         run.expect(tail_s < TAIL_S, f"{how}: the last {tail_s:.2f} s are not in the recording")
         run.expect(outcome.cpu_s > 0, f"{how}: CPU time is missing: {outcome}")

@@ -263,6 +263,7 @@ CAPABILITIES: dict[str, Capability] = {
     "pth": Capability(compiles(_MAIN, "-lpth"), ("libpth-dev",), required=False),
     "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
     "unshare": Capability(unshare, ("util-linux",), required=False),
+    "valgrind": Capability(command("valgrind"), ("valgrind",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 14)},
 }

@@ -250,29 +250,40 @@ def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
 def test_summary_tells_trust_and_losses() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1200)
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
-    status.verdict_modules = {"libold.so": 90}
+    status.verdict_modules = {"libold.so": 60, "": 30}
     status.counters = {"traces_lost": 2, "signals_late": 3, "ticks": 99}
     threads = [
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
     ]
-    assert summary(status, 1_500_000_000, threads) == [
+    assert summary(status, 1_500_000_000, threads, What()) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% never seen with a stack",
         "1 thread blocked signals and could be seen only while waiting: worker",
-        "stacks were cut in: libold.so",
+        "stacks were cut in: libold.so, code outside of any file (JIT)",
         "lost: 2 traces lost",
         "skipped: 3 signals late",
     ]
 
 
-def test_summary_of_an_idle_process_points_to_the_wall_clock() -> None:
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (What(), "it was nearly always asleep: --clock wall shows where"),
+        (What(clock=Clock.WALL), "it was nearly always asleep"),
+        (What(clock=Clock.OFF_CPU), "it was nearly always asleep"),
+        (
+            What(has_page=True),
+            "it was nearly always asleep: the wall clock of the page shows where",
+        ),
+    ],
+)
+def test_summary_of_an_idle_process_points_to_another_clock(what: What, said: str) -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
-    lines = summary(status, 310_000, PlayedCapture().threads()[:1])
-    assert lines[0] == "recorded 2.0 s: 1 sample of 1 thread, 0.31 ms of CPU time"
-    assert "--clock wall" in lines[1]
+    lines = summary(status, 310_000, PlayedCapture().threads()[:1], what)
+    assert lines == ["recorded 2.0 s: 1 sample of 1 thread, 0.31 ms of CPU time", said]
 
 
 def test_recording_line() -> None:
@@ -355,7 +366,7 @@ STACKS = [
     ThreadStack(
         8, "w", "", False, [Frame(Function("libx.so+0x10", "libx.so", "", FrameKind.UNKNOWN))]
     ),
-    ThreadStack(9, "new", "", False, []),
+    ThreadStack(9, "new", "", False, [], "", "it blocks"),
     ThreadStack(
         10,
         "copy",
@@ -386,7 +397,7 @@ thread 8 "w" runs
     libx.so+0x10
     … the rest could not be unwound
 
-thread 9 "new" was not seen
+thread 9 "new" was not seen: it blocks
 
 thread 10 "copy" runs in read
     read (libc.so.6)
@@ -399,6 +410,7 @@ def test_dump_as_json() -> None:
     document = json.loads(as_json_text(7, "./demo", STACKS))
     assert [thread["waits_in"] for thread in document["threads"]] == ["epoll_wait", *[None] * 3]
     assert [thread["runs_in"] for thread in document["threads"]] == [*[None] * 3, "read"]
+    assert document["threads"][2]["unseen_because"] == "it blocks"
     assert document["threads"][0]["frames_leaf_first"][1] == {
         "name": "loop",
         "module": "demo",

@@ -44,7 +44,7 @@ def test_end_that_we_asked_for_has_no_reason(monkeypatch: pytest.MonkeyPatch) ->
             number = json.loads(link.recv(1 << 16))["id"]
             link.send(json.dumps({"id": number, "error": ["AttachFailedError", "no", ""]}).encode())
             link.recv(1 << 16)  # "stop", which is not answered: the connection breaks meanwhile
-            link.send(json.dumps({"ended": "the target exited"}).encode())
+            link.send(json.dumps({"ended": "the target ended"}).encode())
 
     monkeypatch.setattr(injector, "spawn", spawn)
     attaching = Injector(os.getpid())

@@ -147,76 +147,29 @@ def test_other_frida_agent_is_a_warning(fake: FakeProc) -> None:
     assert "Frida agent" in preflight.check(PID, proc=fake.proc).warnings[0]
 
 
-# --- room for threads
+# --- valgrind
 
 
-def test_process_limit_of_the_user(fake: FakeProc) -> None:
-    folder = fake.process(PID, uid=1000, maps=LIBC, program=DYNAMIC, Threads="3")
-    fake.process(PID + 1, uid=1000, Threads="4")
-    fake.process(PID + 2, uid=1001, Threads="50")
-    (folder / "limits").write_text("Max processes             16      20      processes\n")
-    assert "RLIMIT_NPROC of user 1000 is 16, 7 in use" in refusal(fake).message
-
-
-@pytest.mark.parametrize(("uid", "capability"), [(0, 0), (1000, procfs.CAP_SYS_RESOURCE)])
-def test_process_limit_does_not_bind_the_mighty(fake: FakeProc, uid: int, capability: int) -> None:
-    effective = f"{1 << capability:x}"
-    folder = fake.process(PID, uid=uid, maps=LIBC, program=DYNAMIC, CapEff=effective)
-    (folder / "limits").write_text("Max processes             1      1      processes\n")
-    preflight.check(PID, proc=fake.proc)
-
-
-def test_task_limit_of_the_kernel(fake: FakeProc) -> None:
-    (fake.root / "sys/kernel/threads-max").write_text("105\n")
-    fake.process(PID, maps=LIBC, program=DYNAMIC)
-    assert "kernel.threads-max is 105, 100 in use" in refusal(fake).message
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_task_limit_of_an_outer_control_group(fake: FakeProc, tmp_path: Path, version: int) -> None:
-    mount = tmp_path / "cgroup"
-    inner = mount / "outer" / "inner"
-    inner.mkdir(parents=True)
-    (inner / "pids.max").write_text("max\n")
-    (inner / "pids.current").write_text("5\n")
-    (mount / "outer" / "pids.max").write_text("12\n")
-    (mount / "outer" / "pids.current").write_text("8\n")
-    kind, line = [("cgroup", "4:cpu,pids"), ("cgroup2", "0:")][version - 1]
-    (fake.root / "self/mountinfo").write_text(f"30 20 0:26 / {mount} rw - {kind} none rw,pids\n")
-    folder = fake.process(PID, maps=LIBC, program=DYNAMIC)
-    (folder / "cgroup").write_text(f"{line}:/outer/inner\n")
-    assert f"control group {mount}/outer is 12, 8 in use" in refusal(fake).message
-
-
-@pytest.mark.parametrize(("start_ticks", "is_own"), [(5000, True), (17, False)])
-def test_pid_namespace_with_and_without_its_own_procfs(
-    fake: FakeProc, tmp_path: Path, start_ticks: int, is_own: bool
-) -> None:
-    """Number 1 in the target's /proc is the target, or the machine's first process."""
-    folder = fake.process(PID, maps=LIBC, program=DYNAMIC, NSpid=f"{PID}\t1")
-    within = tmp_path / "root/proc/1"
-    within.mkdir(parents=True)
-    (folder / "root").unlink()
-    (folder / "root").symlink_to(tmp_path / "root")
-    before = " ".join("0" * 18)
-    (folder / "stat").write_text(f"{PID} (demo) S {before} 5000 0\n")
-    (within / "stat").write_text(f"1 (first) S {before} {start_ticks} 0\n")
-    if is_own:
+@pytest.mark.parametrize(
+    ("tool", "mapped", "is_refused"),
+    [
+        ("memcheck-amd64-linux", "/usr/libexec/valgrind/vgpreload_core-amd64-linux.so", True),
+        ("none-amd64-linux", "/tmp/vgdb-pipe-shared-mem-vgdb-7-by-???-on-???", True),
+        ("gcc-amd64-linux", "/usr/lib/libother.so", False),
+        ("demo", "/usr/libexec/valgrind/vgpreload_core-amd64-linux.so", False),
+    ],
+)
+def test_program_run_by_valgrind(fake: FakeProc, tool: str, mapped: str, is_refused: bool) -> None:
+    folder = fake.process(PID, maps=mapping(0x1000, 4096, mapped) + LIBC, program=DYNAMIC)
+    (folder / "program").rename(folder / tool)
+    (folder / "exe").unlink()
+    (folder / "exe").symlink_to(folder / tool)
+    if not is_refused:
         preflight.check(PID, proc=fake.proc)
-    else:
-        error = refusal(fake)
-        assert "pid namespace without a /proc of its own" in error.message
-        assert "--mount-proc" in error.hint
-
-
-def test_frozen_control_group(fake: FakeProc, tmp_path: Path) -> None:
-    mount = tmp_path / "cgroup"
-    (mount / "box").mkdir(parents=True)
-    (mount / "box" / "cgroup.events").write_text("populated 1\nfrozen 1\n")
-    (fake.root / "self/mountinfo").write_text(f"30 20 0:26 / {mount} rw - cgroup2 none rw\n")
-    folder = fake.process(PID, maps=LIBC, program=DYNAMIC)
-    (folder / "cgroup").write_text("0::/box\n")
-    assert "frozen" in refusal(fake).message
+        return
+    error = refusal(fake)
+    assert isinstance(error, CannotAttachError)
+    assert "valgrind" in error.message
 
 
 # --- freeze

@@ -1,0 +1,153 @@
+"""Check before an attach whether the target may start the agent's threads, and name the remedy.
+
+The kernel counts threads as processes. It refuses one more (EAGAIN) where the machine, a control
+group or the user has reached a limit; a thread that cannot be started aborts the target. Some
+programs forbid themselves new processes by RLIMIT_NPROC 0, and with them new threads: haproxy's
+workers do. Only root's processes, and those with CAP_SYS_RESOURCE or CAP_SYS_ADMIN, are exempt
+from that limit (kernel/fork.c, copy_process).
+
+A limit of a running process can be raised from outside (prlimit(2)). Up to the hard limit its own
+user may do that; beyond it, and for another user's process, CAP_SYS_RESOURCE is needed: root has it
+on the machine itself, but not always in a container.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from flametap import procfs, rights
+from flametap.errors import CannotAttachError
+from flametap.finding import Finding, Severity, Target
+from flametap.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
+
+# Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
+REQUIRED_SPARE_TASKS = 10
+# What the remedy asks for: the user's other programs may start some meanwhile.
+COMFORTABLE_SPARE_TASKS = 32
+
+
+class TaskLimitKind(Enum):
+    """Who is bound by a limit on tasks."""
+
+    MACHINE = "machine"
+    GROUP = "control group"
+    USER = "user"
+
+
+@dataclass(frozen=True)
+class TaskLimit:
+    """How many tasks (threads of any process) may still be started under one limit."""
+
+    name: str  # what the limit is called, for a message
+    limit: int
+    used: int
+    kind: TaskLimitKind
+    hard_limit: int | None = None  # of a user's: how far the user may raise it; None for no limit
+
+    @property
+    def spare(self) -> int:
+        """Tasks that still fit."""
+        return max(0, self.limit - self.used)
+
+
+def check_spare_tasks(name: str, target: Target) -> Finding:
+    """Refuse a process that cannot start ``REQUIRED_SPARE_TASKS`` more threads; see ``checks``."""
+    least: TaskLimit | None = None
+    for limit in _task_limits(target.pid, target.status, target.proc):
+        if least is None or limit.spare < least.spare:
+            least = limit
+    if least is None or least.spare >= REQUIRED_SPARE_TASKS:
+        return Finding(name, Severity.OK, "room for the agent's threads")
+    raise CannotAttachError(
+        f"{target.subject} has no room for {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
+        f"{least.limit}, {least.used} in use",
+        _remedy(least, target),
+    )
+
+
+def _remedy(limit: TaskLimit, target: Target) -> str:
+    if limit.kind is TaskLimitKind.GROUP:
+        return "raise that limit (docker update --pids-limit, TasksMax=), or end other threads"
+    if limit.kind is TaskLimitKind.MACHINE:
+        wanted = limit.used + COMFORTABLE_SPARE_TASKS
+        return f"raise that limit: sysctl {limit.name}={wanted}; or end other threads"
+    remedy = f"raise that limit while it runs: {_prlimit(limit, target)}"
+    if limit.limit == 0 and target.status.name == "haproxy":
+        remedy += "; or restart it with insecure-fork-wanted in the global section of its settings"
+    return remedy
+
+
+def _prlimit(limit: TaskLimit, target: Target) -> str:
+    """The command that raises RLIMIT_NPROC of a running process, and who may run it."""
+    wanted = limit.used + COMFORTABLE_SPARE_TASKS
+    ours = procfs.read_status(os.getpid(), target.proc)
+    is_weak_root = ours.uids[1] == 0 and not ours.capabilities_effective & (1 << CAP_SYS_RESOURCE)
+    if limit.hard_limit is None or limit.hard_limit >= wanted:
+        owner = rights.user_name(target.status.uids[0])
+        who = f"as {owner}" if is_weak_root else f"as {owner} or root"
+        return f"prlimit --pid {target.pid} --nproc={wanted}: ({who})"
+    who = "as root"
+    if is_weak_root:
+        who += "; needs CAP_SYS_RESOURCE, which we lack: run it outside this container"
+    return f"prlimit --pid {target.pid} --nproc={wanted} ({who})"
+
+
+def _task_limits(pid: int, status: ProcessStatus, proc: str) -> Iterator[TaskLimit]:
+    """Every limit on new threads that binds the process: control groups, user, kernel."""
+    total = _tasks_total(proc)
+    for name in ("threads-max", "pid_max"):
+        limit = _read_int(f"{proc}/sys/kernel/{name}")
+        yield TaskLimit(f"kernel.{name}", limit, total, TaskLimitKind.MACHINE)
+    for folder in procfs.control_group_folders(pid, "pids", proc):
+        pids_max = _read_limit(f"{folder}/pids.max")
+        used = _read_limit(f"{folder}/pids.current")
+        if pids_max is not None and used is not None:
+            name = f"pids.max of control group {folder}"
+            yield TaskLimit(name, pids_max, used, TaskLimitKind.GROUP)
+    nproc, hard_limit = procfs.read_limits(pid, "Max processes", proc)
+    exempt = (1 << CAP_SYS_RESOURCE) | (1 << CAP_SYS_ADMIN)
+    if nproc is None or status.uids[0] == 0 or status.capabilities_effective & exempt:
+        return  # kernel/fork.c: the limit does not bind these
+    name = f"RLIMIT_NPROC of user {status.uids[0]}"
+    # Counting a user's threads reads every process; all tasks together are an upper bound that is
+    # free.
+    used = total if nproc - total >= 64 else _tasks_of_user(status.uids[0], proc)
+    yield TaskLimit(name, nproc, used, TaskLimitKind.USER, hard_limit)
+
+
+def _read_int(path: str) -> int:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return 1 << 62  # no such limit on this kernel
+
+
+def _read_limit(path: str) -> int | None:
+    try:
+        text = Path(path).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _tasks_total(proc: str) -> int:
+    try:
+        return int(Path(proc, "loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _tasks_of_user(uid: int, proc: str) -> int:
+    count = 0
+    for pid in procfs.list_pids(proc):
+        try:
+            status = procfs.read_status(pid, proc)
+        except procfs.GONE:
+            continue
+        if status.uids[0] == uid:
+            count += status.threads
+    return count

@@ -1,0 +1,41 @@
+"""``--verify-detach`` speaks only of an attach that was tried."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import suppress
+from typing import Any, cast
+
+from flametap.cli import attach
+from flametap.cli.progress import Progress
+from flametap.cli.signals import Interrupts
+from flametap.cli.verify import verified
+from flametap.errors import CannotAttachError
+
+
+class FailingCapture:
+    def start(self) -> None:
+        raise CannotAttachError("Frida said no")
+
+
+def receipt(*, is_refused: bool) -> str:
+    out = io.StringIO()
+    progress = Progress(stream=out)
+    with (
+        suppress(CannotAttachError),
+        Interrupts() as interrupts,
+        verified(os.getpid(), progress, attach.How(verify_detach=True)) as verification,
+    ):
+        if is_refused:
+            raise CannotAttachError("a check said no")
+        attach.start(cast(Any, FailingCapture()), interrupts, progress, verification)
+    return out.getvalue()
+
+
+def test_process_that_was_refused_has_no_receipt() -> None:
+    assert receipt(is_refused=True) == ""
+
+
+def test_attach_that_failed_has_one() -> None:
+    assert "detach receipt" in receipt(is_refused=False)
