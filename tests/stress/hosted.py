@@ -78,6 +78,7 @@ HOSTED: tuple[Animal, ...] = (
         "tarantool.lua",
         "tarantool tarantool.lua",
         has_jit=True,
+        own_threads="coio",
     ),
     Animal(
         "pypy",
@@ -140,6 +141,7 @@ HOSTED: tuple[Animal, ...] = (
         "gforth.fs",
         "gforth gforth.fs",
         has_jit=True,
+        ignore=r"code of gforth\.fi",  # its image: code and variables in one mapping
     ),
     Animal(
         "prolog",
@@ -147,6 +149,7 @@ HOSTED: tuple[Animal, ...] = (
         "swipl",
         "prolog.pl",
         "swipl -q -f none -g main prolog.pl",
+        own_threads="gc|swipl",
     ),
     Animal(
         "python",
@@ -218,7 +221,7 @@ HOSTED: tuple[Animal, ...] = (
         "octave.m",
         "octave-cli --norc --quiet octave.m",
         # Debian's says so at the end of any script.
-        errors="ignoring const execution_exception& while preparing to exit",
+        errors="error: ignoring const execution_exception& while preparing to exit",
     ),
     Animal(
         "gawk",
