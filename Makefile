@@ -84,9 +84,9 @@ SECONDS ?= 5
 stress: $(STAMP) ## real programs recorded at 1 000 Hz while they live and die; see tests/stress/README.md
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds $(SECONDS) $(ARGS)
 
-# Half an hour; one animal again and again: make zoo ARGS="zoo-erlang --rounds 50"
+# About an hour; one animal again and again: make zoo ARGS="zoo-erlang --rounds 50"
 .PHONY: zoo
-zoo: $(STAMP) ## small programs in some forty runtimes, each attached to twenty times; see tests/stress/README.md
+zoo: $(STAMP) ## small programs in some fifty runtimes, each attached to 21 times; see tests/stress/README.md
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds 30 --results build/zoo.jsonl \
 		$(if $(findstring zoo-,$(ARGS)),,'zoo-*') $(ARGS)
 

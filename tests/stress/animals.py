@@ -198,6 +198,7 @@ COMPILED: tuple[Animal, ...] = (
         "ocaml.ml",
         "./animal",
         "ocamlopt -I +threads unix.cmxa threads.cmxa ocaml.ml -o animal",
+        own_threads="animal",
     ),
     Animal(
         "ocaml-bytecode",
@@ -206,6 +207,7 @@ COMPILED: tuple[Animal, ...] = (
         "ocaml.ml",
         "./animal",
         "ocamlc -custom -I +threads unix.cma threads.cma ocaml.ml -o animal",
+        own_threads="animal",
     ),
     Animal(
         "chicken",
