@@ -29,9 +29,10 @@ def explain(error: Exception, pid: int) -> FlametapError:
     if isinstance(error, FlametapError):
         return error
     reason = (str(error).splitlines() or [""])[0]  # after a crash registers follow
-    if isinstance(error, frida.ProcessNotFoundError):
+    is_over = has_ended(pid)
+    if isinstance(error, frida.ProcessNotFoundError) and is_over:
         return NoSuchProcessError(f"process {pid} is gone", "see what runs: flametap ps")
-    if _has_ended(pid):
+    if is_over:
         return AttachFailedError(
             f"process {pid} ended while it was being attached to: {reason}",
             "what ended it is in its own output or exit status, or in dmesg",
@@ -52,8 +53,8 @@ def explain(error: Exception, pid: int) -> FlametapError:
     )
 
 
-def _has_ended(pid: int) -> bool:
-    """True also while its parent has not asked for its exit status."""
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended; it has also while its parent has not reaped it."""
     try:
         is_alone = procfs.list_tasks(pid) == [pid]
         return is_alone and procfs.read_task_state(pid, pid) in "ZX"

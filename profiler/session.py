@@ -31,7 +31,7 @@ from flametap import (
     stackprobe,
     unpacking,
 )
-from flametap.ends import END_REASONS, could_not_prepare, explain
+from flametap.ends import END_REASONS, could_not_prepare, explain, has_ended
 from flametap.errors import AttachFailedError, CannotAttachError
 from flametap.handshake import Handshake, Standstill
 from flametap.patience import LOOK_INTERVAL_S, NoAnswerError, bounded
@@ -140,13 +140,21 @@ class Session:
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
-                may_repeat = isinstance(error, LOST_MESSAGE) and self._presence.has_left()
+                may_repeat = self._may_repeat(error) and self._presence.has_left()
                 is_over = is_last or self._is_given_up.is_set()
                 if is_over or not may_repeat or execs.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
             self.end_reason = ""
         raise AssertionError("unreachable")
+
+    def _may_repeat(self, error: Exception) -> bool:
+        """Tell whether an attach that ended so may well succeed when it is tried again.
+
+        Frida takes the end of a thread, just as it looks at the threads, for that of the process.
+        """
+        is_thread = isinstance(error, frida.ProcessNotFoundError) and not has_ended(self.pid)
+        return is_thread or isinstance(error, LOST_MESSAGE)
 
     def give_up(self) -> None:
         """Ends an attach that is under way; afterwards nothing happens."""

@@ -39,7 +39,15 @@ def test_target_that_has_ended_is_not_said_to_go_on(error: Exception) -> None:
 
 
 def test_target_that_was_gone_before_is_no_process() -> None:
-    assert isinstance(explain(frida.ProcessNotFoundError("?"), 1), NoSuchProcessError)
+    with subprocess.Popen(["true"]) as target:
+        pass
+    assert isinstance(explain(frida.ProcessNotFoundError("?"), target.pid), NoSuchProcessError)
+
+
+def test_target_of_which_a_thread_was_not_found_is_there() -> None:
+    error = explain(frida.ProcessNotFoundError("?"), os.getpid())
+    assert isinstance(error, AttachFailedError)
+    assert "goes on" in error.hint
 
 
 def test_target_that_goes_on_is_said_to() -> None:
