@@ -3,6 +3,9 @@
  */
 
 #define RETIRED_MIN_NS 1000000ULL
+/* glibc's arenas for malloc begin at such an address, often right above the unused part of another one. HEAP_MAX_SIZE,
+ * malloc/arena.c */
+#define ARENA_ALIGNMENT (64ULL << 20)
 
 static struct memory_map *memory_map_new(struct agent *a, u32 line_limit)
 {
@@ -43,7 +46,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
         }
         map->stacks[map->stack_count].start = line->start;
         map->stacks[map->stack_count].end = line->end;
-        map->stacks[map->stack_count].is_guarded = line->start == barrier_end;
+        map->stacks[map->stack_count].is_guarded = line->start == barrier_end && line->start % ARENA_ALIGNMENT != 0;
         map->stack_count++;
     }
 }
