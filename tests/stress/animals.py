@@ -93,6 +93,7 @@ COMPILED: tuple[Animal, ...] = (
         "collected.c",
         "./animal",
         f"{_C} collected.c -lgc",
+        ignore=_IN_HANDLERS,
     ),
     Animal(
         "boost-fixed",
@@ -117,6 +118,7 @@ COMPILED: tuple[Animal, ...] = (
         "coroutines.cpp",
         "./animal",
         f"{_CXX} -std=c++20 coroutines.cpp",
+        own_threads="animal",
     ),
     Animal(
         "qemu-user",
