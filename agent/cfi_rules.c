@@ -22,6 +22,7 @@ enum {
     DW_OP_LIT0 = 0x30,
     DW_OP_LIT8 = 0x38,
     DW_OP_LIT15 = 0x3f,
+    DW_OP_LIT31 = 0x4f,
     DW_OP_BREG0 = 0x70,
     DW_OP_BREG31 = 0x8f,
     DW_OP_BREGX = 0x92,
@@ -104,15 +105,30 @@ static int eh_parse_index(struct eh_reader *block, u32 *reg)
     return 1;
 }
 
+/* What an expression adds at its end: `plus_uconst m`, or `lit m; plus` as hand-written rules have it; 0 for nothing. */
+static int eh_parse_addend(struct eh_reader *block)
+{
+    const u8 *at = block->at;
+    if (block->end - at == 2 && at[0] >= DW_OP_LIT0 && at[0] <= DW_OP_LIT31 && at[1] == DW_OP_PLUS) {
+        block->at += 2;
+        return at[0] - DW_OP_LIT0;
+    }
+    if (at == block->end || *at != DW_OP_PLUS_UCONST)
+        return 0;
+    block->at++;
+    return eh_read_uleb_int(block);
+}
+
 /*
- * Recognise the expressions that occur: breg n; breg n, deref; either followed by plus_uconst m; the two above. All else,
- * malformed expressions included, is EH_FORM_OTHER.
+ * Recognise the expressions that occur: breg n; breg n, deref; either with an addend; the two above. All else, malformed
+ * expressions included, is EH_FORM_OTHER.
  */
 static struct eh_expression eh_parse_expression(struct eh_reader block)
 {
     struct eh_expression other = {EH_FORM_OTHER, 0, 0, 0};
     struct eh_expression result = {EH_FORM_REG, 0, 0, 0};
     u32 op = eh_read_u8(&block);
+    int addend;
     if (op >= DW_OP_BREG0 && op <= DW_OP_BREG31)
         result.reg = op - DW_OP_BREG0;
     else if (op == DW_OP_BREGX)
@@ -132,14 +148,11 @@ static struct eh_expression eh_parse_expression(struct eh_reader block)
         result.form = EH_FORM_DEREF;
         block.at++;
     }
-    if (block.at != block.end && *block.at == DW_OP_PLUS_UCONST) {
-        block.at++;
-        int addend = eh_read_uleb_int(&block);
-        if (result.form != EH_FORM_REG)
-            result.extra = addend;
-        else
-            result.off = eh_int(&block, (i64)result.off + addend);
-    }
+    addend = eh_parse_addend(&block);
+    if (result.form != EH_FORM_REG)
+        result.extra = addend;
+    else
+        result.off = eh_int(&block, (i64)result.off + addend);
     return block.failed || block.at != block.end ? other : result;
 }
 

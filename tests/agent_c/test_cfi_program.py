@@ -163,6 +163,10 @@ def test_instruction(compile_program, program: bytes, rule: Rule) -> None:
             id="libcrypto",
         ),
         pytest.param(
+            breg(RBP, 0) + DEREF + b"\x40\x22", Rule(CFA_DEREF_RBP, extra=16), id="sbcl, lit; plus"
+        ),
+        pytest.param(breg(RBP, 0) + DEREF + b"\x40\x1c", UNSUPPORTED, id="lit; minus"),
+        pytest.param(
             b"\x92\x0a" + sleb(-8) + DEREF,
             Rule(CFA_DEREF_REG, cfa_reg=R10, cfa_off=-8),
             id="bregx",
