@@ -252,7 +252,7 @@ struct agent {
     u32 has_strays;                       /* room.c: threads on coroutines' stacks, without an alternate one */
     u32 probe_count;
     struct probe {
-        struct thread_slot *slot;
+        u32 tid;
         u64 sp;
     } probes[PROBES_MAX];                 /* what the host saw before the first signal */
     u64 own_code;                         /* some address in our own code */
@@ -263,7 +263,8 @@ struct agent {
     u64 sampler_thread;                   /* pthread_t */
     i32 ring_fd;
     i32 host_fd;                          /* hostfiles.c: the sampler's end of the pair, -1: none … */
-    i32 host_end_fd;                      /* … and the host's */
+    i32 host_end_fd;                      /* … and the host's, … */
+    i32 host_fd_of_target;                /* … and the sampler's, in the target's table */
     u32 fds_private;                      /* the sampler thread has its own descriptor table … */
     volatile u32 has_descriptors;         /* … or could not get one */
     u64 tsc_start;

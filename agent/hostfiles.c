@@ -11,6 +11,8 @@
 #define SOCKET_PACKETS 0x80805            /* SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, socket(2) */
 #define NO_SIGPIPE 0x4000                 /* MSG_NOSIGNAL, send(2) */
 #define ANSWERS_A_TICK 64
+#define LEAVE_LOOK_NS 1000000ULL
+#define LEAVE_LOOKS_MAX 2000
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
 
@@ -40,7 +42,7 @@ static void hostfiles_prepare(struct agent *a)
     close_fd(own);
     if (own != -ERR_EACCES || permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
         return;
-    a->host_fd = ends[0];
+    a->host_fd = a->host_fd_of_target = ends[0];
     a->host_end_fd = ends[1];
 }
 
@@ -63,7 +65,7 @@ static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *s
 static void hostfiles_take(struct agent *a)
 {
     u32 i, hint = 0;
-    for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0; i++) {
+    for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0 && a->fds_private; i++) {
         u32 tid = 0;
         struct io_vector part = {(u64)&tid, sizeof tid};
         struct control_message control = {0, 0, 0, -1, 0};
@@ -105,14 +107,20 @@ static void descriptors_unshare(struct agent *a)
     store_release_u32(&a->has_descriptors, 1);
 }
 
-/* The sampler has its own table: close the pair in the target's. JS thread, in agent_start. */
-static void hostfiles_leave_target(const struct agent *a)
+/*
+ * Close the pair in the target's table, once the sampler has its own, or if there will be no sampler. If that takes too
+ * long, it stays there until agent_free: the sampler must not meet another file under its number. JS thread.
+ */
+static void hostfiles_leave_target(struct agent *a, u32 is_sampling)
 {
     u32 looks;
-    if (a->host_fd < 0)
+    if (a->host_end_fd < 0)
         return;
-    for (looks = 0; looks < 1000 && !load_acquire_u32(&a->has_descriptors); looks++)
-        sleep_until_ns(now_ns_sigsafe() + 1000000);
+    for (looks = 0; is_sampling && looks < LEAVE_LOOKS_MAX && !load_acquire_u32(&a->has_descriptors); looks++)
+        sleep_until_ns(now_ns_sigsafe() + LEAVE_LOOK_NS);
+    if (is_sampling && !load_acquire_u32(&a->has_descriptors))
+        return;
     close_fd(a->host_end_fd);
-    close_fd(a->host_fd);
+    close_fd(a->host_fd_of_target);
+    a->host_end_fd = a->host_fd_of_target = -1;
 }

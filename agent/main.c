@@ -48,6 +48,7 @@ static void agent_free(struct agent *a)
     pages_free(a->intervals_out.data, a->intervals_out.capacity);
     pages_free(a->ring, RING_HEADER_BYTES + RING_BYTES);
     close_fd(a->ring_fd);
+    hostfiles_leave_target(a, 0);
     pages_free(a, sizeof *a);
 }
 
@@ -88,7 +89,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered)
     i64 error;
     if (!a)
         return -12;
-    a->ring_fd = a->host_fd = a->host_end_fd = -1;
+    a->ring_fd = a->host_fd = a->host_end_fd = a->host_fd_of_target = -1;
     a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
     a->period_ns = 1000000000ULL / rate_hz;
     a->asked_period_ns = a->period_ns;
@@ -146,7 +147,7 @@ int agent_start(void)
             gate_close(a);
         }
     }
-    hostfiles_leave_target(a);
+    hostfiles_leave_target(a, !error);
     return error;
 }
 

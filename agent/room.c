@@ -148,7 +148,7 @@ static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64
         alternate_note(a, slot);
     }
     if (a->probe_count < PROBES_MAX) {
-        a->probes[a->probe_count].slot = slot;
+        a->probes[a->probe_count].tid = tid;
         a->probes[a->probe_count++].sp = sp;
     }
 }
@@ -157,10 +157,12 @@ static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64
 static void rooms_begin(struct agent *a)
 {
     u64 block = thread_pointer_sigsafe(a), head = robust_list(a, 0);
-    u32 i;
+    u32 i, hint = 0;
     a->robust_list_offset = block && head - block < CONTROL_BLOCK_BYTES ? head - block : 0;
     for (i = 0; i < a->probe_count; i++) {
-        struct thread_slot *slot = a->probes[i].slot;
+        struct thread_slot *slot = thread_find(a, a->probes[i].tid, &hint);
+        if (!slot)
+            continue;
         if (slot->room == ROOM_UNKNOWN)
             room_look(a, slot);
         room_learn(a, slot, a->probes[i].sp);

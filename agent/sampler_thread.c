@@ -153,8 +153,11 @@ static void sampler_begin(struct agent *a)
     u64 mask = ~(3ULL << 31);
     sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&mask, 0, 8, 0, 0);
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
-    if (is_sandboxed(a))
+    if (is_sandboxed(a)) {
+        a->host_fd = -1;
+        store_release_u32(&a->has_descriptors, 1);
         return;
+    }
     descriptors_unshare(a);
     stack_notes_find(a);
     rooms_begin(a);

@@ -34,7 +34,7 @@ HOSTED: tuple[Animal, ...] = (
         has_jit=True,
         own_threads="sbcl",
         # Its collector moves code within the mapped core file; it blocks signals for moments.
-        ignore=r"code of sbcl\.core|SigBlk",
+        ignore=r"code\b.*sbcl\.core|SigBlk",
         force=True,  # its core file of 40 MB is mapped: the attach takes seconds
         matrix=False,
     ),
