@@ -12,14 +12,16 @@
 #define ENTRY_PATTERN_BYTES 11
 #define ENTRY_READS_MAX 128               /* what the searches of one walk may cost */
 
-/* Does a function entry that leaves rbp alone (1), or one that makes it the frame pointer (2), begin here? */
+enum rbp_use { RBP_USE_UNKNOWN = 0, RBP_LEFT_ALONE = 1, RBP_IS_FRAME = 2 };
+
+/* What the function that begins here does with rbp; unknown where none does. */
 static u32 entry_kind_sigsafe(const u8 *code)
 {
     if (code[0] == 0x55) {                                      /* push %rbp */
         if (code[1] != 0x48)
-            return 0;
+            return RBP_USE_UNKNOWN;
         if ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec)) /* mov %rsp,%rbp */
-            return 2;
+            return RBP_IS_FRAME;
         return (code[2] == 0x83 || code[2] == 0x81) && code[3] == 0xec; /* sub $n,%rsp */
     }
     if (code[0] != 0x48 || code[2] != 0xec)
@@ -29,7 +31,7 @@ static u32 entry_kind_sigsafe(const u8 *code)
     return code[1] == 0x81 && code[7] == 0x48 && code[8] == 0x89 && code[9] == 0xac && code[10] == 0x24;
 }
 
-/* The kind of the nearest entry before `pc`, 0 if there is none near. Context: signal. */
+/* enum rbp_use of the nearest entry before `pc`; unknown if there is none near. Context: signal. */
 static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
 {
     const struct code_range *range = code_range_sigsafe(u->map, pc);
@@ -51,22 +53,22 @@ static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
         for (i = high - low; i-- > 0;) {
             u32 kind = entry_kind_sigsafe(code + i);
             if (kind)
-                return kind == 2 && pc - (low + i) < 4 ? 1 : kind; /* it has not come to the `mov` */
+                return kind == RBP_IS_FRAME && pc - (low + i) < 4 ? RBP_LEFT_ALONE : kind; /* the `mov` is to come */
         }
         high = low;
     }
     return 0;
 }
 
-/* Does the code at `pc`, of no file, leave rbp alone? Context: signal. */
-static u32 leaves_rbp_alone_sigsafe(struct unwinder *u, u64 pc)
+/* What the code at `pc`, of no file, does with rbp: enum rbp_use. Context: signal. */
+static u32 rbp_use_sigsafe(struct unwinder *u, u64 pc)
 {
     volatile u64 *slot = kept_slot_sigsafe(u->agent, pc, ASKED_RBP);
     u64 key = kept_key_sigsafe(u->agent, pc, ASKED_RBP), entry = *slot;
     u32 answer;
     if ((entry & ~0xfULL) == key)
-        return entry & 1;
-    answer = entry_search_sigsafe(u, pc) == 1;
+        return entry & 0xf;
+    answer = entry_search_sigsafe(u, pc);
     *slot = key | answer;
     return answer;
 }

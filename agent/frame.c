@@ -25,7 +25,7 @@ static u32 leaf_register_sigsafe(const struct unwinder *u, u32 number, u64 *valu
  */
 #define ASKED_CALL 0x10U                  /* does a call end there? guess.c */
 #define ASKED_START 0x20U                 /* enum start_code, guess.c */
-#define ASKED_RBP 0x30U                   /* does the function leave rbp alone? entry.c */
+#define ASKED_RBP 0x30U                   /* enum rbp_use, entry.c */
 
 static u64 kept_key_sigsafe(const struct agent *a, u64 runtime_addr, u32 question)
 {

@@ -139,6 +139,22 @@ static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
 }
 
 /*
+ * A caller in JIT code whose functions keep their frames in rbp, and rbp, which is known for sure, leads to none here:
+ * 1, and the walk ends. What lies further up is of no use: Erlang's processes have small stacks within their heaps, and
+ * above each lie the remains of others'. A chain of frames ends in an rbp of 0 (ABI 3.4.1); where rbp came out of code
+ * with CFI, the frame is on another stack, or there is none.
+ */
+static u32 frames_end_sigsafe(struct unwinder *u)
+{
+    u32 is_end = u->chained && u->chained + 1 == u->frame_count && u->bp == 0;
+    u32 is_exact = !u->guessed && u->frame_count > 1;
+    if (!u->bp_known || !(is_end || is_exact) || rbp_use_sigsafe(u, u->pc) != RBP_IS_FRAME)
+        return 0;
+    unwind_stop_sigsafe(u, is_end ? VERDICT_COMPLETE : VERDICT_NO_UNWIND_INFO, is_end ? 0 : u->pc);
+    return 1;
+}
+
+/*
  * Without CFI. Three guesses, best first: the frame that rbp points to; where the code leaves rbp alone, a slot that
  * holds it just below a return address; a word further up that is a return address after a call, with the saved rbp
  * below it. Returns 0 at the end of the stack.
@@ -148,7 +164,11 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     u64 ra = 0, saved = 0, slot, limit;
     u32 bp_is_frame = u->bp_known && u->bp >= u->sp && !(u->bp & 7) && stack_word_sigsafe(u, u->bp, &saved) &&
                       stack_word_sigsafe(u, u->bp + 8, &ra) && (ra == 0 ? saved == 0 : is_code_sigsafe(u, ra - 1));
-    u32 bp_is_ours = bp_is_frame && !(in_jit && leaves_rbp_alone_sigsafe(u, u->pc));
+    u32 bp_is_ours = bp_is_frame && !(in_jit && rbp_use_sigsafe(u, u->pc) == RBP_LEFT_ALONE);
+    if (in_jit && !bp_is_frame && frames_end_sigsafe(u)) {
+        u->guessed = 1;
+        return 0;
+    }
     u->guessed = 1;
     limit = u->sp + SCAN_WORDS * 8;
     if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use it */
@@ -169,6 +189,8 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     if (bp_is_frame) {
         u64 cfa = u->bp + 16;
         u->bp = saved;
+        if (in_jit && rbp_use_sigsafe(u, u->pc) == RBP_IS_FRAME)
+            u->chained = u->frame_count;
         return enter_caller_sigsafe(u, cfa, ra);
     }
     return step_by_scan_sigsafe(u, limit);

@@ -154,6 +154,7 @@ static void unwind_sigsafe(struct unwinder *u)
     u->guessed = 0;
     u->scan_checks = 0;
     u->entry_reads = 0;
+    u->chained = 0;
     u->moves = 0;
     u->switches = 0;
     window_open_sigsafe(u, u->sp, 1);

@@ -55,6 +55,7 @@ struct unwinder {
     u32 guessed;
     u32 scan_checks;
     u32 entry_reads;
+    u32 chained;                          /* frame_count when rbp was read from a frame that JIT code had made; 0 never */
 };
 
 /* The stack that holds `sp` becomes the one to read; nothing is read yet. `is_live`: the register's value, not something

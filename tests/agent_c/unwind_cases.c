@@ -471,6 +471,42 @@ static void case_code_that_leaves_rbp_alone(void)
     }
 }
 
+/* Frames of JIT code on a small stack within a heap: the first has an rbp of 0, and above it lies what is left of others'
+ * calls. */
+static void case_chain_of_frames_that_ends(void)
+{
+    u8 *page = world_of_jit("\x55\x48\x89\xe5\x56\x57", 6);
+    stack[10] = 0;                        /* the first frame's */
+    stack[14] = (u64)page + 0x125;        /* a call that is over */
+    walk((u64)page + 0x110, 2, (u64)(stack + 10), 1, NULL);
+    expect(VERDICT_GUESSED, 2, (u64[]){(u64)page + 0x110, (u64)page + 0x524});
+}
+
+/* The same where the code at its end may use rbp for anything: 0 says nothing. */
+static void case_rbp_of_0_in_code_that_leaves_rbp_alone(void)
+{
+    u8 *page = world_of_jit("\x55\x48\x89\xe5\x56\x57", 6);
+    memcpy(page + 0x400, "\x55\x48\x83\xec\x20\x90", 6);
+    stack[10] = 0;
+    stack[14] = (u64)page + 0x125;
+    walk((u64)page + 0x110, 2, (u64)(stack + 10), 1, NULL);
+    require(u.frame_count > 2 && frames[2] == (u64)page + 0x124, "its caller is looked for");
+}
+
+/* JIT code with frame pointers calls code with CFI on another stack: rbp, known for sure, leads to no frame on this one,
+ * and what lies there is left over. */
+static void case_frame_of_jit_code_on_another_stack(void)
+{
+    u8 *page = world_of_jit("\x55\x48\x89\xe5\x56\x57", 6);
+    rule(2, CFA_RSP, 8)->rbp_kind = RBP_SAME;
+    stack[2] = (u64)page + 0x325;
+    stack[10] = 0x5a5a;                   /* of the frame that is over: its saved rbp is gone */
+    for (u64 bp = 0; bp <= 0x7000000; bp += 0x7000000) {
+        walk(FUNCTION(2), 2, bp, 1, NULL);
+        expect(VERDICT_NO_UNWIND_INFO, 2, (u64[]){FUNCTION(2), (u64)page + 0x324});
+    }
+}
+
 /*
  * A thread asleep: rbp is not known. Function 1 (rules 1 to 3: entered, rbp pushed, rbp set) has made a frame of 64
  * bytes below rbp and called function 7, which sleeps. Functions 5 and 8 call function 1, function 6 is the root.
@@ -875,6 +911,9 @@ static const struct {
     CASE(root_of_a_coroutine),
     CASE(code_with_frame_pointers_has_no_other_frames),
     CASE(code_that_leaves_rbp_alone),
+    CASE(chain_of_frames_that_ends),
+    CASE(rbp_of_0_in_code_that_leaves_rbp_alone),
+    CASE(frame_of_jit_code_on_another_stack),
     CASE(stale_word_below_the_return_address),
     CASE(frame_that_is_over_among_the_locals),
     CASE(frame_of_a_computed_size),

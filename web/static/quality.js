@@ -10,6 +10,9 @@ import {
 } from './explain.js';
 import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
 
+// Code that a program made while it ran lies in no module.
+const NO_FILE = 'code outside of any file (JIT)';
+
 /** Replaces the content of an element, unless it would stay the same or its text is being selected. */
 function fill(element, key, make) {
   const text = JSON.stringify(key);
@@ -114,7 +117,7 @@ export class Quality {
         h(
           'ul',
           { class: 'facts' },
-          atFault.map(([module, ns]) => fact(module, formatShare(ns, total))),
+          atFault.map(([module, ns]) => fact(module || NO_FILE, formatShare(ns, total))),
         ),
       ];
     });
