@@ -51,6 +51,8 @@ GIVEN_UP_NOTES = {
     TARGET_WAS_SANDBOXED: "sampling stopped because the target put itself under a seccomp filter: "
     "a call that the filter does not know might kill it",
 }
+# Reasons that hold whatever becomes of the process afterwards.
+NOT_OF_THE_END = (*GIVEN_UP.values(), LAST_THREAD_ENDED, END_REASONS["process-replaced"])
 # After a target's death its pidfd may be readable a moment before Frida says why.
 REASON_WAIT_S = 0.5
 
@@ -278,9 +280,6 @@ class Capture:
             self._session.ended.wait(REASON_WAIT_S)
             if self._target.has_exited(REASON_WAIT_S):
                 self._session.end_reason = TARGET_ENDED
-            elif self._session.end_reason == TARGET_ENDED:
-                # To Frida an exec looks like an exit, but the process is still there.
-                self._session.end_reason = END_REASONS["process-replaced"]
             self._session.ended.set()
             self._finish(self._session.end_reason)
             return
@@ -328,8 +327,13 @@ class Capture:
             self.symbolizer.look_again()
         assert self._target is not None
         self.exit_status = self._target.status()
-        if self.exit_status is not None and reason in (STOPPED, TARGET_ENDED):
+        if reason in NOT_OF_THE_END:
+            pass
+        elif self.exit_status is not None:  # one that dies slowly may look lost, or replaced
             self._session.end_reason = f"the target {self.exit_status}"
+        elif self._session.end_reason == TARGET_ENDED and not self._target.has_exited():
+            # To Frida an exec looks like an exit, but the process is still there.
+            self._session.end_reason = END_REASONS["process-replaced"]
         if not self._session.end_reason:
             self._session.end_reason = reason
         self._state = "ended"

@@ -12,13 +12,14 @@ import kernel
 from running import Start, Target, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
+PATIENCE_S = 60.0  # an attach waits for its turns where the machine is busy
 
 
 def wait_until_sampled(target: Target, cpu_s: float = 0) -> None:
     """Waits until sampling has begun, and the target has used that much CPU time since."""
-    wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "the agent", 20)
+    wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "the agent", PATIENCE_S)
     enough_ns = kernel.cpu_with_ended_ns(target.pid) + cpu_s * 1e9
-    wait_until(lambda: kernel.cpu_with_ended_ns(target.pid) >= enough_ns, "CPU time", 20)
+    wait_until(lambda: kernel.cpu_with_ended_ns(target.pid) >= enough_ns, "CPU time", PATIENCE_S)
 
 
 def record_until_end(
@@ -34,7 +35,7 @@ def record_until_end(
             target.signal(number)
         else:
             target.close_input()
-        result = run.result(30)
+        result = run.result(PATIENCE_S)
     target.close()
     return result, output
 
@@ -70,7 +71,7 @@ def test_end_of_one_that_used_no_cpu(
     with cli.Running(str(tmp_path), "record", "-p", target.pid, *options) as run:
         wait_until_sampled(target)
         target.signal(number)
-        result = run.result(30)
+        result = run.result(PATIENCE_S)
     target.close()
     assert result.exit_code == exit_code, result.stderr
     assert f"the target was killed by signal {number.value}" in result.stderr
