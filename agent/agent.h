@@ -247,7 +247,9 @@ struct agent {
     u32 handlers_ask;                     /* … and so did all others */
     u64 alternate_handlers;               /* alternate.c: signals whose handlers run there and go on afterwards … */
     u32 alternate_in_use;                 /* … or any do … */
-    u32 alternate_is_for_ours;            /* … or that of SIGURG did, when we came */
+    u32 alternate_is_for_ours;            /* … or that of SIGURG did, when we came … */
+    u32 handlers_are_plain;               /* … or some that go on afterwards do not … */
+    u32 strays_have_alternates;           /* … or room.c wants it so */
     u64 alternate_smallest;               /* of all alternate stacks that threads are known to have; 0: none */
     u32 has_strays;                       /* room.c: threads on coroutines' stacks, without an alternate one */
     u32 probe_count;

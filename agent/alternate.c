@@ -2,11 +2,13 @@
  * Alternate signal stacks (sigaltstack(2)): does our handler run on them, and have they room for it? Sampler thread only,
  * but for alternate_note.
  *
- * Programs whose threads leave their own stacks (BEAM, Go, OCaml 5) give each thread an alternate one, and have their
- * handlers run there (SA_ONSTACK). So must ours: a signal's frame on a stack in the heap overwrites what lies below. The
- * flag belongs to the signal and not to a thread. It is set where a handler of the target's has it, or a thread is known
- * to have such a stack; not where one is known whose stack is too small. A thread without one takes the signal on the
- * stack that it is on.
+ * Programs whose threads leave their own stacks (BEAM, Go, OCaml 5) give each thread an alternate one, and have all their
+ * handlers run there (SA_ONSTACK). So must ours: a signal's frame on a stack in the heap overwrites what lies below. Other
+ * programs take their signals on the stack that a thread is on, and have an alternate one for SIGSEGV alone; some have
+ * long freed its memory (SWI-Prolog): ours must not run there. The flag belongs to the signal and not to a thread. It is
+ * set where handlers of the target's have it and none of those that go on afterwards lacks it, or where a thread that left
+ * its own stack is known to have an alternate one with room; not where one is known that is too small. A thread without
+ * one takes the signal on the stack that it is on.
  *
  * How large a thread's stack is, each answer of the handler tells (ucontext's uc_stack), and stackprobe.py for threads
  * that computed at the attach. A stack that holds our handler alone may still be too small where it meets a handler of
@@ -57,7 +59,7 @@ static u32 alternate_is_wanted(const struct agent *a)
 {
     if (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed(a))
         return 0;
-    return a->alternate_in_use || a->alternate_smallest;
+    return a->strays_have_alternates || (a->alternate_in_use && !a->handlers_are_plain);
 }
 
 /* A thread's alternate stack became known; 0 bytes if it has none. */

@@ -68,13 +68,14 @@ static u32 gate_new(struct agent *a)
  *   ignored    what nobody handles and nobody would notice, SIGCHLD most of all. Our handler must not block these: the
  *              kernel drops an ignored signal only where it is not blocked, and otherwise wakes another thread to take
  *              it, whose epoll_wait then fails with EINTR (kernel/signal.c, sig_ignored and complete_signal).
- *   alternate  handlers that run on alternate stacks (alternate.c)
+ *   alternate  handlers that run on alternate stacks, and …
+ *   plain      … those that do not (alternate.c)
  */
 static void dispositions_read(struct agent *a)
 {
     const u64 ignored_by_default = 1ULL << 16 | 1ULL << 17 | 1ULL << 22 | 1ULL << 27; /* CHLD CONT URG WINCH */
     struct kernel_sigaction action;
-    u64 blocking = 0, ignored = 0, alternate = 0;
+    u64 blocking = 0, ignored = 0, alternate = 0, plain = 0;
     i32 signo;
     for (signo = 1; signo <= 64; signo++) {
         u64 bit = 1ULL << (signo - 1);
@@ -84,11 +85,14 @@ static void dispositions_read(struct agent *a)
             blocking |= bit;
         if (action.handler > SIGNAL_IGNORE && action.flags & FLAG_ONSTACK)
             alternate |= bit;
+        else if (action.handler > SIGNAL_IGNORE)
+            plain |= bit;
         if (action.handler == SIGNAL_IGNORE || (action.handler == SIGNAL_DEFAULT && bit & ignored_by_default))
             ignored |= bit;
     }
     a->blocking_handlers = blocking;
     a->alternate_handlers = alternate & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC;
+    a->handlers_are_plain = (plain & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC) != 0;
     a->alternate_in_use = a->alternate_is_for_ours || (alternate & ~SIGNALS_OF_LIBC) != 0;
     a->handler_mask = ~ignored;
     a->handler_mask_least &= ~ignored;

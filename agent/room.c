@@ -99,7 +99,14 @@ static void room_decide(struct agent *a, struct thread_slot *slot)
         return;
     }
     slot->room = room;
-    a->has_strays |= room == ROOM_STRAYED && slot->alternate_is_known;
+    if (room != ROOM_STRAYED || !slot->alternate_is_known)
+        return;
+    if (slot->alternate_bytes >= alternate_bytes_needed(a)) {
+        a->strays_have_alternates = 1;
+        a->dispositions_read_ns = 0;      /* our handler's flags are due */
+    } else {
+        a->has_strays = 1;
+    }
 }
 
 /*
@@ -125,7 +132,8 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
     if (alternate_is_too_small(a, slot) || slot->room == ROOM_TOO_SMALL)
         return ROOM_TOO_SMALL;
     if (slot->alternate_is_known)
-        return slot->room;
+        return slot->room == ROOM_STRAYED && a->strays_have_alternates && !a->on_alternate_stack ? ROOM_IN_DOUBT
+                                                                                                 : slot->room;
     alternate_watch(a, slot);
     if (!a->on_alternate_stack && (slot->room == ROOM_STRAYED || a->has_strays))
         return ROOM_STRAYED;

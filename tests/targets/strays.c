@@ -2,11 +2,13 @@
  * A thread that computes on stacks of 4 KiB from malloc, where a signal has no room: its frame would overwrite what lies
  * below. Below each of them lies a pattern that must stay as it is.
  *
- * usage: strays none | small | roomy | unused
+ * usage: strays none | small | roomy | unused | stale
  *   none    the thread has no alternate signal stack
  *   small   one of 4 KiB, with a pattern below it, and a handler for SIGSEGV that runs there
  *   roomy   one of 64 KiB, and such a handler
  *   unused  one of 64 KiB, and no handler that runs there
+ *   stale   the thread stays on its own stack. It has an alternate one whose memory was given to something else long ago,
+ *           a handler for SIGSEGV that would run there, and another one that would not
  *
  * The report counts wrong results, and bytes of the patterns that have changed.
  */
@@ -31,6 +33,8 @@ static struct stray *current;
 static void *scheduler_sp;
 static unsigned char *below_alternate;
 static volatile int stop;
+static int is_at_home;
+static size_t below_bytes = BELOW_BYTES;
 static unsigned wrong, spoilt, rounds;
 
 /* void switch_stack(void **save, void *to): six registers and the stack pointer, as boost.context does. */
@@ -83,6 +87,11 @@ static void *work(void *unused)
 {
     (void)unused;
     while (!stop) {
+        if (is_at_home) {
+            wrong += compute(rounds, 8) != compute(rounds, 8);
+            rounds++;
+            continue;
+        }
         for (int i = 0; i < STACKS; i++)
             begin(&strays[i], rounds + (unsigned)i);
         for (int turn = 0; turn < 2; turn++)
@@ -113,6 +122,10 @@ static void *worker(void *kind)
         memset(memory, PATTERN, BELOW_BYTES);
         below_alternate = memory;
         sigaltstack(&alternate, NULL);
+        if (is_at_home) {
+            below_bytes += bytes;
+            memset(memory, PATTERN, below_bytes);
+        }
     }
     return work(NULL);
 }
@@ -125,9 +138,13 @@ int main(int count, char **arguments)
         strays[i].memory = malloc(BELOW_BYTES + STACK_BYTES);
         memset(strays[i].memory, PATTERN, BELOW_BYTES);
     }
-    if (!strcmp(kind, "small") || !strcmp(kind, "roomy")) {
+    is_at_home = !strcmp(kind, "stale");
+    if (!strcmp(kind, "small") || !strcmp(kind, "roomy") || is_at_home) {
         struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
         sigaction(SIGSEGV, &action, NULL);
+        action.sa_flags = 0;
+        if (is_at_home)
+            sigaction(SIGUSR1, &action, NULL);
     }
     pthread_create(&thread, NULL, worker, kind);
     while (!__atomic_load_n(&rounds, __ATOMIC_RELAXED))
@@ -139,7 +156,7 @@ int main(int count, char **arguments)
     for (int i = 0; i < STACKS; i++)
         spoilt += changed(strays[i].memory, BELOW_BYTES);
     if (below_alternate)
-        spoilt += changed(below_alternate, BELOW_BYTES);
+        spoilt += changed(below_alternate, below_bytes);
     printf("wrong %u spoilt %u\n", wrong, spoilt);
     return 0;
 }
