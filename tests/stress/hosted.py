@@ -87,6 +87,7 @@ HOSTED: tuple[Animal, ...] = (
         "threads.py",
         "pypy3 threads.py",
         has_jit=True,
+        own_threads="pypy3",
     ),
     Animal(
         "poly",
@@ -157,6 +158,7 @@ HOSTED: tuple[Animal, ...] = (
         "python",
         "threads.py",
         "/usr/bin/python3 threads.py",
+        own_threads="python3",
     ),
     Animal(
         "gevent",
@@ -192,6 +194,7 @@ HOSTED: tuple[Animal, ...] = (
         "ruby",
         "fibers.rb",
         "ruby fibers.rb",
+        own_threads=r"fibers\.rb.*",
     ),
     Animal(
         "lua",
@@ -236,5 +239,6 @@ HOSTED: tuple[Animal, ...] = (
         "bash",
         "subshells.sh",
         "bash subshells.sh",
+        ignore=r"ShdPnd|fd \d+ was pipe",  # SIGCHLD of a subshell, and the pipe to it
     ),
 )
