@@ -174,6 +174,8 @@ struct thread_slot {
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate.c: alternate_start and alternate_bytes are … */
+    u32 alternate_is_shared;              /* … another thread has it, too … */
+    u64 alternate_compared;               /* … as of this start of it … */
     u32 quiet_looks;                      /* … else so often no handler was at work there … */
     u32 is_in_own_handlers;               /* … or it was */
     u64 doubted_sp;                       /* for ROOM_IN_DOUBT */
@@ -249,7 +251,8 @@ struct agent {
     u32 alternate_in_use;                 /* … or any do … */
     u32 alternate_is_for_ours;            /* … or that of SIGURG did, when we came … */
     u32 handlers_are_plain;               /* … or some that go on afterwards do not … */
-    u32 strays_have_alternates;           /* … or room.c wants it so */
+    u32 strays_have_alternates;           /* … or room.c wants it so … */
+    u32 alternate_is_shared;              /* … or some threads have the same memory for theirs */
     u64 alternate_smallest;               /* of all alternate stacks that threads are known to have; 0: none */
     u32 has_strays;                       /* room.c: threads on coroutines' stacks, without an alternate one */
     u32 probe_count;

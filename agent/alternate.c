@@ -6,9 +6,9 @@
  * handlers run there (SA_ONSTACK). So must ours: a signal's frame on a stack in the heap overwrites what lies below. Other
  * programs take their signals on the stack that a thread is on, and have an alternate one for SIGSEGV alone; some have
  * long freed its memory (SWI-Prolog): ours must not run there. The flag belongs to the signal and not to a thread. It is
- * set where handlers of the target's have it and none of those that go on afterwards lacks it, or where a thread that left
- * its own stack is known to have an alternate one with room; not where one is known that is too small. A thread without
- * one takes the signal on the stack that it is on.
+ * set where the target's handlers that go on afterwards have it, and none of them lacks it, or where a thread that left
+ * its own stack is known to have an alternate one with room; not where one is known that is too small, or that several
+ * threads share. A thread without one takes the signal on the stack that it is on.
  *
  * How large a thread's stack is, each answer of the handler tells (ucontext's uc_stack), and stackprobe.py for threads
  * that computed at the attach. A stack that holds our handler alone may still be too small where it meets a handler of
@@ -57,15 +57,31 @@ static u64 alternate_bytes_needed(const struct agent *a)
 /* Is our handler to run on alternate stacks? */
 static u32 alternate_is_wanted(const struct agent *a)
 {
-    if (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed(a))
+    if (a->alternate_is_shared || (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed(a)))
         return 0;
     return a->strays_have_alternates || (a->alternate_in_use && !a->handlers_are_plain);
+}
+
+/* Do two threads have the same memory for theirs? Harmless for handlers that end the program; not for ours. */
+static void alternate_compare(struct agent *a, struct thread_slot *slot)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *other = &a->slots[i];
+        if (other != slot && other->tid && other->alternate_bytes &&
+            slot->alternate_start < other->alternate_start + other->alternate_bytes &&
+            other->alternate_start < slot->alternate_start + slot->alternate_bytes)
+            other->alternate_is_shared = slot->alternate_is_shared = a->alternate_is_shared = 1;
+    }
 }
 
 /* A thread's alternate stack became known; 0 bytes if it has none. */
 static void alternate_note(struct agent *a, struct thread_slot *slot)
 {
     u64 bytes = slot->alternate_bytes;
+    if (bytes && (!slot->alternate_is_known || slot->alternate_compared != slot->alternate_start))
+        alternate_compare(a, slot);
+    slot->alternate_compared = slot->alternate_start;
     slot->alternate_is_known = 1;
     if (bytes && (!a->alternate_smallest || bytes < a->alternate_smallest))
         a->alternate_smallest = bytes;
@@ -74,14 +90,15 @@ static void alternate_note(struct agent *a, struct thread_slot *slot)
 /* Does the thread have one, and our handler runs there with room enough? */
 static u32 alternate_has_room(const struct agent *a, const struct thread_slot *slot)
 {
-    return a->on_alternate_stack && slot->alternate_is_known && slot->alternate_bytes >= alternate_bytes_needed(a);
+    return a->on_alternate_stack && slot->alternate_is_known && !slot->alternate_is_shared &&
+           slot->alternate_bytes >= alternate_bytes_needed(a);
 }
 
 /* Would our handler run on one that is too small, or meet another handler there? */
 static u32 alternate_is_too_small(const struct agent *a, const struct thread_slot *slot)
 {
     return slot->alternate_bytes && (a->on_alternate_stack || a->alternate_handlers) &&
-           slot->alternate_bytes < alternate_bytes_needed(a);
+           (slot->alternate_is_shared || slot->alternate_bytes < alternate_bytes_needed(a));
 }
 
 /*

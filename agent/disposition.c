@@ -93,7 +93,7 @@ static void dispositions_read(struct agent *a)
     a->blocking_handlers = blocking;
     a->alternate_handlers = alternate & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC;
     a->handlers_are_plain = (plain & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC) != 0;
-    a->alternate_in_use = a->alternate_is_for_ours || (alternate & ~SIGNALS_OF_LIBC) != 0;
+    a->alternate_in_use = a->alternate_is_for_ours || a->alternate_handlers;
     a->handler_mask = ~ignored;
     a->handler_mask_least &= ~ignored;
 }
@@ -143,13 +143,21 @@ static u32 signal_is_ours(struct agent *a)
 static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
 {
     struct kernel_sigaction now;
+    u32 i;
     if (now_ns - a->dispositions_read_ns < interval_ns)
         return;
     a->dispositions_read_ns = now_ns;
     dispositions_read(a);
     if (kernel_sigaction_get(a->signo, &now) < 0 || now.handler != (u64)a->gate)
         return;
-    a->on_alternate_stack = alternate_is_wanted(a);
+    if (a->on_alternate_stack != alternate_is_wanted(a)) {
+        for (i = 0; i < a->slot_count; i++)
+            if (signal_is_under_way(&a->slots[i])) {
+                a->dispositions_read_ns = 0;      /* it was sent to the stack that the old flag stands for */
+                return;
+            }
+        a->on_alternate_stack = alternate_is_wanted(a);
+    }
     if (now.mask == a->handler_mask && !(now.flags & FLAG_ONSTACK) == !a->on_alternate_stack)
         return;
     now.mask = a->handler_mask;

@@ -51,14 +51,14 @@ static void hostfile_ask(const struct agent *a, struct thread_slot *slot)
 {
     if (a->host_fd < 0 || !a->fds_private || slot->is_file_asked)
         return;
-    slot->is_file_asked = ASKED;
-    permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)&slot->tid, sizeof slot->tid, NO_SIGPIPE, 0);
+    if (permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)&slot->tid, sizeof slot->tid, NO_SIGPIPE, 0) > 0)
+        slot->is_file_asked = ASKED;      /* else the socket is full, and the next look asks again */
 }
 
 /* Is the answer on its way? */
 static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *slot)
 {
-    return a->host_fd >= 0 && slot->is_file_asked == ASKED;
+    return a->host_fd >= 0 && a->fds_private && slot->is_file_asked != ANSWERED;
 }
 
 /* Take what the host has opened meanwhile. */
@@ -95,14 +95,9 @@ static void descriptors_unshare(struct agent *a)
 {
     u64 kept = a->host_fd < 0 ? 0 : (u64)a->host_fd;
     const u64 unshare = 2;                /* CLOSE_RANGE_UNSHARE */
-    i64 error;
-    if (a->host_fd > 0) {
-        error = permitted_call(a, NR_CLOSE_RANGE, 0, kept - 1, unshare, 0, 0);
-        if (!error)
-            permitted_call(a, NR_CLOSE_RANGE, kept + 1, 0xffffffffU, 0, 0, 0);
-    } else {
-        error = permitted_call(a, NR_CLOSE_RANGE, a->host_fd == 0, 0xffffffffU, unshare, 0, 0);
-    }
+    i64 error = permitted_call(a, NR_CLOSE_RANGE, a->host_fd < 0 ? 0 : kept + 1, 0xffffffffU, unshare, 0, 0);
+    if (!error && a->host_fd > 0)
+        error = permitted_call(a, NR_CLOSE_RANGE, 0, kept - 1, 0, 0, 0);
     a->fds_private = error == 0;
     store_release_u32(&a->has_descriptors, 1);
 }

@@ -40,25 +40,41 @@ def start(pid: int, fd: int) -> bool:
         os.close(pidfd)
     if own_fd < 0:
         return False
-    link = socket.socket(fileno=own_fd)
-    link.setblocking(True)
+    try:
+        link = socket.socket(fileno=own_fd)
+        if (link.family, link.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+            link.close()
+            return False
+        link.setblocking(True)
+    except OSError:  # the target has put another file there
+        os.close(own_fd)
+        return False
     threading.Thread(target=_serve, args=(pid, link), daemon=True, name="file-lender").start()
     return True
 
 
 def _serve(pid: int, link: socket.socket) -> None:
     numbers: dict[int, int] = {}
+    is_elsewhere = _is_in_namespace(pid)
     with link, contextlib.suppress(OSError):
         while len(request := link.recv(TID.size)) == TID.size:
             (own_tid,) = TID.unpack(request)
-            if own_tid not in numbers:
+            if is_elsewhere and own_tid not in numbers:
                 numbers = _numbers(pid)
             fd = _open(pid, numbers.get(own_tid, own_tid))
             try:
-                socket.send_fds(link, [request], [fd] if fd >= 0 else [])
+                with contextlib.suppress(OSError):  # its queue of descriptors is full, say
+                    socket.send_fds(link, [request], [fd] if fd >= 0 else [])
             finally:
                 if fd >= 0:
                     os.close(fd)
+
+
+def _is_in_namespace(pid: int) -> bool:
+    """Tell whether the process knows its threads by other numbers than we do."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
+        return any(line.startswith("NSpid:") and len(line.split()) > 2 for line in file)
+    return False
 
 
 def _open(pid: int, tid: int) -> int:

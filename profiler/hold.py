@@ -40,7 +40,7 @@ STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.02
 STOP_LOOK_INTERVAL_S = 0.0005
 # The same for a thread that is stopped for a moment only (``look``).
-LOOK_LIMIT_S = 0.1
+LOOK_LIMIT_S = 0.25
 BRIEF_INTERVAL_S = 0.00005
 # How long threads other than the main one are watched for children.
 WATCH_S = 0.05

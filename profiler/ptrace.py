@@ -23,6 +23,7 @@ PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 PTRACE_GETSIGINFO = 0x4202
 PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x420A, 0x420B
 PTRACE_SECCOMP_GET_FILTER = 0x420C
+PTRACE_GET_RSEQ_CONFIGURATION = 0x420F
 NT_PRSTATUS = 1
 NT_X86_XSTATE = 0x202
 # The whole state with AMX is 11 KiB; the kernel says how much of it there is.
@@ -101,6 +102,21 @@ def next_stop(tid: int, limit_s: float, interval_s: float) -> int | None:
         time.sleep(interval_s)
         waited_s += interval_s
     return status.value if found == tid and os.WIFSTOPPED(status.value) else None
+
+
+def is_in_critical_section(tid: int) -> bool:
+    """Is a thread that stands still in a restartable sequence (rseq(2))? One that returns to
+    another place meanwhile loses its protection. False on kernels before 5.13, which do not tell.
+    """
+    found = ctypes.create_string_buffer(24)  # struct ptrace_rseq_configuration
+    if ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, len(found), ctypes.addressof(found)) <= 0:
+        return False
+    (rseq_addr,) = struct.unpack_from("<Q", found)
+    if not rseq_addr:
+        return False
+    with contextlib.suppress(OSError):
+        return stack(tid, rseq_addr + 8, 8) != (0,)  # rseq_cs
+    return True
 
 
 def signal_of(status: int) -> int:

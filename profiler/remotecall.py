@@ -40,7 +40,7 @@ TRIES = 10
 
 def can_execute(pid: int) -> bool:
     """Can ``execute`` be used with this process, and leave nothing?"""
-    return bool(_find_syscall(pid))
+    return bool(find_syscall(pid))
 
 
 def unmap(pid: int, start: int, size_bytes: int) -> bool:
@@ -48,18 +48,19 @@ def unmap(pid: int, start: int, size_bytes: int) -> bool:
     return execute(pid, SYS_MUNMAP, start, size_bytes) == 0
 
 
-def execute(pid: int, number: int, *arguments: int) -> int | None:
+def execute(pid: int, number: int, *arguments: int, instruction: int = 0) -> int | None:
     """Has a thread make a system call; it stands still, before and afterwards.
 
     Args:
         pid: the thread; the number of a process is that of its main thread.
         number: <asm/unistd_64.h>; a call that does not wait.
         arguments: up to six, each below 2^64.
+        instruction: what ``find_syscall`` has found; looked for if 0.
 
     Returns:
         what the call returns, -errno below 0; None where it has not been made.
     """
-    instruction = _find_syscall(pid)
+    instruction = instruction or find_syscall(pid)
     mask = ptrace.blocked(pid)
     registers = (ctypes.c_uint64 * (REGISTERS_BYTES // 8))()
     if not instruction or mask is None or not _transfer(PTRACE_GETREGSET, pid, registers):
@@ -99,7 +100,7 @@ def _transfer(request: int, tid: int, registers: ctypes.Array[ctypes.c_uint64]) 
     return bool(ptrace.transfer(request, tid, NT_PRSTATUS, registers))
 
 
-def _find_syscall(pid: int) -> int:
+def find_syscall(pid: int) -> int:
     """runtime_addr of a ``syscall`` instruction in a process's vDSO; 0 if there is none, or a step
     would cost the process what it does with SIGTRAP.
     """

@@ -26,7 +26,7 @@ from flametap.tasks import tasks
 ROUNDS = 24
 ROUND_INTERVAL_S = 0.0007
 # Looking takes this long at the most: on a busy machine each thread stops when its turn comes.
-LIMIT_S = 0.1
+LIMIT_S = 1.0
 # A thread that has not waited for anything for so long computes.
 WATCH_S = 0.003
 THREADS_MAX = 8
@@ -38,7 +38,7 @@ STACK_T = struct.Struct("<QiiQ")  # start, flags, padding, size
 class Stacks:
     """The stacks of one thread: runtime addresses and bytes."""
 
-    tid: int
+    tid: int  # as its own process knows it: in its pid namespace
     sps: list[int]  # where the stack pointer stood
     alternate_start: int = 0
     alternate_bytes: int = -1  # 0: there is none, -1: unknown
@@ -56,34 +56,41 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
         scratch_addr: runtime_addr of ``STACK_T.size`` bytes in it that nobody uses meanwhile.
     """
     found: dict[int, Stacks] = {}
-    computing = sorted(_computing(pid))[:THREADS_MAX]
+    computing = dict(sorted(_computing(pid).items())[:THREADS_MAX])
+    instruction = remotecall.find_syscall(pid) if computing else 0
     end_s = time.monotonic() + LIMIT_S
     for _ in range(ROUNDS):
-        for tid in computing:
+        for tid, waits in list(computing.items()):
             if time.monotonic() > end_s:
                 return list(found.values())
-            stacks = found.setdefault(tid, Stacks(tid, []))
-            hold.look(pid, tid, functools.partial(_look, pid, stacks, scratch_addr))
+            if _waits(pid, tid) != waits:  # it may be about to wait, which a stop would end
+                del computing[tid]
+                continue
+            stacks = found.setdefault(tid, Stacks(_own_tid(pid, tid), []))
+            look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
+            hold.look(pid, tid, look)
         if computing:
             time.sleep(ROUND_INTERVAL_S)
     return list(found.values())
 
 
-def _look(pid: int, stacks: Stacks, scratch_addr: int) -> None:
-    """Note the stack pointer of a thread that stands still; and its alternate stack, once."""
-    registers = ptrace.saved(stacks.tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
+def _look(pid: int, tid: int, stacks: Stacks, instruction: int, scratch_addr: int) -> None:
+    """Note the stack pointer of a thread that stands still, and its alternate stack, once."""
+    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
     if registers is None:
         return
     words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}Q", registers.raw)
     stacks.sps.append(words[ptrace.RSP])
-    if stacks.alternate_bytes >= 0:
+    if stacks.alternate_bytes >= 0 or not instruction:
         return
-    status = _status(pid, stacks.tid)
-    # A seccomp filter might kill the thread for a call that its program does not make, and a fault
-    # whose signal it has not taken yet would be lost.
+    status = _status(pid, tid)
+    # A seccomp filter might kill the thread for a call that its program does not make; a fault
+    # whose signal it has not taken yet would be lost, and so would a critical section's end.
     if status.get(b"Seccomp") != b"0" or int(status.get(b"SigPnd", b"1"), 16):
         return
-    if remotecall.execute(stacks.tid, SYS_SIGALTSTACK, 0, scratch_addr) != 0:
+    if ptrace.is_in_critical_section(tid):
+        return
+    if remotecall.execute(tid, SYS_SIGALTSTACK, 0, scratch_addr, instruction=instruction) != 0:
         return
     with contextlib.suppress(OSError), open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         memory.seek(scratch_addr)
@@ -91,11 +98,17 @@ def _look(pid: int, stacks: Stacks, scratch_addr: int) -> None:
         stacks.alternate_start, stacks.alternate_bytes = start, size_bytes
 
 
-def _computing(pid: int) -> set[int]:
-    """The threads that have run for ``WATCH_S`` without waiting for anything."""
+def _own_tid(pid: int, tid: int) -> int:
+    """The number of a thread in the innermost pid namespace that it is in. proc(5), ``NSpid``."""
+    numbers = _status(pid, tid).get(b"NSpid", b"").split()
+    return int(numbers[-1]) if numbers else tid
+
+
+def _computing(pid: int) -> dict[int, bytes]:
+    """The threads that have run for ``WATCH_S`` without waiting for anything → ``_waits``."""
     before = {tid: _waits(pid, tid) for tid in tasks(pid)}
     time.sleep(WATCH_S)
-    return {tid for tid, waits in before.items() if waits and waits == _waits(pid, tid)}
+    return {tid: waits for tid, waits in before.items() if waits and waits == _waits(pid, tid)}
 
 
 def _waits(pid: int, tid: int) -> bytes:

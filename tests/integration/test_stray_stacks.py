@@ -3,11 +3,15 @@ not at all: memory below those stacks belongs to somebody else (``tests/targets/
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+import kernel
 import receipt
 from recording import capturing, record
-from running import Start, wait_until
+from running import Start, Target, wait_until
+from targetbuild import Builder
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -44,3 +48,16 @@ def test_without_room_it_gets_no_signal(start: Start, seconds: float, kind: str)
     assert seen["signals_sent"] == 0
     assert seen["stray_stack"] > 0
     assert seen["unattributed_cpu_ns"] > 0
+
+
+@pytest.mark.needs("unshare")
+def test_in_a_pid_namespace_it_gets_no_signal_either(
+    adopt: Callable[[Target], Target], builder: Builder, seconds: float
+) -> None:
+    """The target knows its threads by other numbers than we do."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", builder.program("strays"), "none"]
+    launcher = adopt(Target(command))
+    (pid,) = kernel.children(launcher.pid)
+    seen = record(pid, seconds, rate_hz=1000).status().counters
+    assert launcher.finish() == ["wrong 0 spoilt 0"]
+    assert seen["signals_sent"] == 0
