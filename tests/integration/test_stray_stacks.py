@@ -55,8 +55,8 @@ def test_in_a_pid_namespace_it_gets_no_signal_either(
     adopt: Callable[[Target], Target], builder: Builder, seconds: float
 ) -> None:
     """The target knows its threads by other numbers than we do."""
-    command = ["unshare", "--pid", "--fork", "--mount-proc", builder.program("strays"), "none"]
-    launcher = adopt(Target(command))
+    program = builder.program("strays")
+    launcher = adopt(Target(["unshare", "--pid", "--fork", "--mount-proc", str(program), "none"]))
     (pid,) = kernel.children(launcher.pid)
     seen = record(pid, seconds, rate_hz=1000).status().counters
     assert launcher.finish() == ["wrong 0 spoilt 0"]
