@@ -169,6 +169,8 @@ struct thread_slot {
     i32 schedstat_fd;
     u32 is_file_asked;                    /* hostfiles.c: enum file_asked … */
     u32 is_look_due;                      /* … and its look waits for the answer */
+    u64 asked_cpu_ns;                     /* parked.c: its CPU clock … */
+    u64 asked_ns;                         /* … then */
     u32 announced;                        /* the host knows this thread */
     u32 seen_in;                          /* number of the last directory reading it was found in */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */

@@ -5,6 +5,8 @@
  * from those alone. The thread's CPU clock, unchanged between before and after, proves that it did not run meanwhile.
  */
 
+#define MOSTLY_RAN 4                      /* a fourth of the time, where others want the CPUs, too */
+
 enum parked_result { PARKED_RUNNING = 0, PARKED_SEEN = 1, PARKED_TORN = 2, PARKED_GONE = 3, PARKED_RETRY = 4, PARKED_HIDDEN = 5 };
 
 struct wait_record {
@@ -81,6 +83,17 @@ static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait
     unwind_sigsafe(u);
 }
 
+/* Has the thread used much of the time since it was last asked? Where there is no procfs, nothing else tells of one that
+ * waits for a CPU. */
+static u32 mostly_ran(struct thread_slot *slot, u64 cpu_ns)
+{
+    u64 now_ns = now_ns_sigsafe();
+    u64 used_ns = cpu_ns - slot->asked_cpu_ns, since_ns = now_ns - slot->asked_ns;
+    slot->asked_cpu_ns = cpu_ns;
+    slot->asked_ns = now_ns;
+    return used_ns * MOSTLY_RAN >= since_ns;
+}
+
 /*
  * The file that tells what the thread waits in cannot be read: the thread is gone, or procfs is closed to us since the
  * process changed its uid or root. One that is asleep is not woken by a signal; then its stack is not known.
@@ -99,7 +112,9 @@ static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cp
     hostfile_ask(a, slot);
     if ((u64)clock_ns != cpu_ns)
         return PARKED_RUNNING;
-    return thread_signals_read(a, slot->tid, &signals) && signals.state == 'R' ? PARKED_RUNNING : PARKED_HIDDEN;
+    if (thread_signals_read(a, slot->tid, &signals))
+        return signals.state == 'R' ? PARKED_RUNNING : PARKED_HIDDEN;
+    return mostly_ran(slot, cpu_ns) ? PARKED_RUNNING : PARKED_HIDDEN;
 }
 
 /*

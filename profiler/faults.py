@@ -32,6 +32,8 @@ FAULTS = (
     signal.SIGSEGV,
     signal.SIGSYS,
 )
+# The instruction at fault is executed again when the handler, or nobody, has mended that.
+COME_AGAIN = (signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 # glibc's SIGCANCEL and SIGSETXID: setuid(2) waits until every thread has answered the second.
 OF_LIBC = (32, 33)
 # What a thread blocks while it runs Frida's functions, and what Frida's threads inherit from it.
@@ -94,28 +96,31 @@ class Pending:
     """Fault signals that were sent to a main thread which blocked them, and were taken from it."""
 
     pid: int
-    of_process: int = 0  # those that were pending for the whole process: bit n - 1 is signal n
+    of_process: int = 0  # those that were pending for the whole process: bit n - 1 is signal n …
+    of_thread: int = 0  # … and for its main thread, faults of its own among them
     taken: list[bytes] = field(default_factory=list)  # siginfo_t
 
     @classmethod
     def find(cls, pid: int) -> Pending:
-        """Note which fault signals are pending for the process, not for its main thread alone."""
-        numbers = [number for number in FAULTS if ptrace.is_in(pid, b"ShdPnd", number)]
-        return cls(pid, sum(1 << (number - 1) for number in numbers))
+        """Note which fault signals are pending for the process, and for its main thread alone."""
+        return cls(pid, _faults_in(pid, b"ShdPnd"), _faults_in(pid, b"SigPnd"))
 
     def take(self, number: int) -> bool:
-        """Take the signal that the thread has stopped with, if somebody has sent it.
+        """Take the signal that the thread has stopped with, if it is not one of Frida's call.
 
-        Return False if the kernel reports a fault by it, or it is no fault signal.
+        Return False if the kernel reports a fault of that call by it, or it is no fault signal.
         """
         if number not in FAULTS:
             return False
         info = ctypes.create_string_buffer(SIGINFO_BYTES)
         if ptrace.ptrace(ptrace.PTRACE_GETSIGINFO, self.pid, None, ctypes.addressof(info)):
             return False
-        if INT.unpack_from(info, SI_CODE_OFFSET)[0] > 0:
+        is_of_the_kernel = INT.unpack_from(info, SI_CODE_OFFSET)[0] > 0
+        if is_of_the_kernel and not self.of_thread & 1 << (number - 1):
             return False
-        self.taken.append(info.raw)
+        self.of_thread &= ~(1 << (number - 1))
+        if not is_of_the_kernel or number not in COME_AGAIN:
+            self.taken.append(info.raw)
         return True
 
     def send_again(self) -> None:
@@ -128,7 +133,7 @@ class Pending:
             (number,) = INT.unpack_from(info)
             (code,) = INT.unpack_from(info, SI_CODE_OFFSET)
             again = ctypes.create_string_buffer(info, SIGINFO_BYTES)
-            if code in (SI_USER, SI_TKILL):
+            if code >= SI_USER or code == SI_TKILL:
                 INT.pack_into(again, SI_CODE_OFFSET, SI_QUEUE)
             if self.of_process & 1 << (number - 1):
                 ptrace.syscall(SYS_RT_SIGQUEUEINFO, self.pid, number, ctypes.addressof(again))
@@ -136,3 +141,8 @@ class Pending:
                 where = (self.pid, self.pid, number)
                 ptrace.syscall(SYS_RT_TGSIGQUEUEINFO, *where, ctypes.addressof(again))
         self.taken.clear()
+
+
+def _faults_in(pid: int, name: bytes) -> int:
+    """The fault signals in one of a thread's sets (proc(5)): bit n - 1 is signal n."""
+    return sum(1 << (number - 1) for number in FAULTS if ptrace.is_in(pid, name, number))

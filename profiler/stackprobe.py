@@ -27,8 +27,11 @@ ROUNDS = 24
 ROUND_INTERVAL_S = 0.0007
 # Looking takes this long at the most: on a busy machine each thread stops when its turn comes.
 LIMIT_S = 1.0
-# A thread that has not waited for anything for so long computes.
-WATCH_S = 0.003
+# A thread computes that has used so much CPU time without waiting for anything …
+COMPUTED_NS = 2_000_000
+# … while it was watched, for so long at the most where it has to wait for a CPU.
+WATCH_S = 0.005
+WATCHES = 20
 THREADS_MAX = 8
 SYS_SIGALTSTACK = 131  # <asm/unistd_64.h>
 STACK_T = struct.Struct("<QiiQ")  # start, flags, padding, size
@@ -105,10 +108,34 @@ def _own_tid(pid: int, tid: int) -> int:
 
 
 def _computing(pid: int) -> dict[int, bytes]:
-    """The threads that have run for ``WATCH_S`` without waiting for anything → ``_waits``."""
-    before = {tid: _waits(pid, tid) for tid in tasks(pid)}
-    time.sleep(WATCH_S)
-    return {tid: waits for tid, waits in before.items() if waits and waits == _waits(pid, tid)}
+    """The threads that have used ``COMPUTED_NS`` without waiting for anything → ``_waits``."""
+    before = {tid: (_waits(pid, tid), _cpu_ns(pid, tid)) for tid in tasks(pid)}
+    found: dict[int, bytes] = {}
+    for _ in range(WATCHES):
+        before = {
+            tid: (waits, cpu_ns)
+            for tid, (waits, cpu_ns) in before.items()
+            if tid not in found and waits and waits == _waits(pid, tid)
+        }
+        if not before:
+            break
+        time.sleep(WATCH_S)
+        found |= {
+            tid: waits
+            for tid, (waits, cpu_ns) in before.items()
+            if _cpu_ns(pid, tid) - cpu_ns >= COMPUTED_NS and waits == _waits(pid, tid)
+        }
+    return found
+
+
+def _cpu_ns(pid: int, tid: int) -> int:
+    """The CPU time that a thread has used. proc(5), ``schedstat``."""
+    with (
+        contextlib.suppress(OSError, ValueError, IndexError),
+        open(f"/proc/{pid}/task/{tid}/schedstat", "rb") as file,
+    ):
+        return int(file.read().split()[0])
+    return 0
 
 
 def _waits(pid: int, tid: int) -> bytes:

@@ -36,7 +36,7 @@ static void parse_maps(const char *text, u64 bytes)
         require(!line.path_bytes || line.path + line.path_bytes == text + at, "the path ends the line");
         from = at + 1;
         lines++;
-        memory_map_add(&agent, map, &line, 0);
+        memory_map_add(&agent, map, &line, 0, line.start);
     }
     require(map->code_count <= lines && map->stack_count <= lines, "a line is one range at most");
     for (u32 i = 0; i < map->code_count; i++)
