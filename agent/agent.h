@@ -60,6 +60,7 @@ struct memory_range {
     u64 start;
     u64 end;
     u64 is_guarded;                       /* a mapping without rights ends where this one starts: it is a stack's */
+    u64 is_heap;                          /* malloc's, by its name or its alignment */
 };
 
 /* One reading of /proc/self/maps. Never changed once published; freed when no handler can still hold it. */
@@ -183,6 +184,7 @@ struct thread_slot {
     u64 doubted_sp;                       /* for ROOM_IN_DOUBT */
     u64 doubted_start;                    /* of what was mapped there … */
     u32 doubted_readings;                 /* … also in so many readings since */
+    u32 sightings;                        /* on memory that is not known as a stack, and not the heap's */
     u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;

@@ -47,6 +47,8 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
         map->stacks[map->stack_count].start = line->start;
         map->stacks[map->stack_count].end = line->end;
         map->stacks[map->stack_count].is_guarded = line->start == barrier_end && line->start % ARENA_ALIGNMENT != 0;
+        map->stacks[map->stack_count].is_heap =
+            line->start % ARENA_ALIGNMENT == 0 || text_is(line->path, line->path_bytes, "[heap]");
         map->stack_count++;
     }
 }

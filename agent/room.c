@@ -15,6 +15,7 @@
 
 #define SMALL_STACK_BYTES 32768           /* less than that is a tiny stack: PTHREAD_STACK_MIN is 16 KiB */
 #define ROOM_MARGIN_BYTES 4096            /* what the thread may use on top of what it was seen to use */
+#define SIGHTINGS 3                       /* in mappings that may have been another one's just before: fibers come and go */
 #define DOUBTED_READINGS 3                /* of the maps that have to agree on what is there */
 
 enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO_SMALL = 3, ROOM_STRAYED = 4 };
@@ -71,15 +72,26 @@ static u64 mapping_start(const struct agent *a, u64 sp)
  * for fresh maps: those we have may tell of stacks that are gone. */
 static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
 {
+    if (slot->room == ROOM_IN_DOUBT && mapping_start(a, sp) == slot->doubted_start)
+        slot->sightings++;
     if (sp - slot->alternate_start < slot->alternate_bytes || slot->room >= ROOM_IN_DOUBT ||
         alternate_has_room(a, slot) || room_at(a, slot, sp) == ROOM_ENOUGH)
         return;
     a->want_refresh = 1;
     slot->doubted_start = mapping_start(a, sp);
+    if (!slot->doubted_start)
+        return;                           /* a stack that is newer than the maps: fibers come and go */
     slot->room = ROOM_IN_DOUBT;
     slot->doubted_sp = sp;
     slot->doubted_readings = 0;
     slot->doubted_ns = now_ns_sigsafe();
+}
+
+/* Is `sp` in memory that malloc hands out in pieces? */
+static u32 is_heap(const struct agent *a, u64 sp)
+{
+    const struct memory_range *range = stack_range_sigsafe(a->map, sp);
+    return range && range->is_heap;
 }
 
 /*
@@ -90,14 +102,14 @@ static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
 static void room_decide(struct agent *a, struct thread_slot *slot)
 {
     u64 sp = slot->doubted_sp, start = mapping_start(a, sp);
-    u32 is_there = start && (start == slot->doubted_start || !slot->doubted_start);
-    u32 room = is_there ? room_at(a, slot, sp) : ROOM_ENOUGH;
-    slot->doubted_start = start;
+    u32 room = start == slot->doubted_start ? room_at(a, slot, sp) : ROOM_ENOUGH;
     if (room != ROOM_ENOUGH && ++slot->doubted_readings < DOUBTED_READINGS) {
         slot->doubted_ns = now_ns_sigsafe();
         a->want_refresh = 1;
         return;
     }
+    if (room == ROOM_STRAYED && !is_heap(a, sp) && ++slot->sightings < SIGHTINGS)
+        room = ROOM_ENOUGH;
     slot->room = room;
     if (room != ROOM_STRAYED || !slot->alternate_is_known)
         return;

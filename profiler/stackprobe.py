@@ -66,12 +66,13 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
         for tid, waits in list(computing.items()):
             if time.monotonic() > end_s:
                 return list(found.values())
-            if _waits(pid, tid) != waits:  # it may be about to wait, which a stop would end
+            if not waits or _waits(pid, tid) != waits:  # a stop would end its next wait
                 del computing[tid]
                 continue
             stacks = found.setdefault(tid, Stacks(_own_tid(pid, tid), []))
             look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
             hold.look(pid, tid, look)
+            computing[tid] = _waits(pid, tid)  # the stop counts as one
         if computing:
             time.sleep(ROUND_INTERVAL_S)
     return list(found.values())
