@@ -252,7 +252,6 @@ struct agent {
     u32 asks;                             /* permit.c: our threads came without a filter, but one may come … */
     u32 handlers_ask;                     /* … and so did all others */
     u64 alternate_handlers;               /* alternate.c: signals whose handlers run there and go on afterwards … */
-    u32 alternate_in_use;                 /* … or any do … */
     u32 alternate_is_for_ours;            /* … or that of SIGURG did, when we came … */
     u32 handlers_are_plain;               /* … or some that go on afterwards do not … */
     u32 strays_have_alternates;           /* … or room.c wants it so … */

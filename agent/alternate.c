@@ -59,7 +59,7 @@ static u32 alternate_is_wanted(const struct agent *a)
 {
     if (a->alternate_is_shared || (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed(a)))
         return 0;
-    return a->strays_have_alternates || (a->alternate_in_use && !a->handlers_are_plain);
+    return a->strays_have_alternates || ((a->alternate_is_for_ours || a->alternate_handlers) && !a->handlers_are_plain);
 }
 
 /* Do two threads have the same memory for theirs? Harmless for handlers that end the program; not for ours. */

@@ -93,7 +93,6 @@ static void dispositions_read(struct agent *a)
     a->blocking_handlers = blocking;
     a->alternate_handlers = alternate & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC;
     a->handlers_are_plain = (plain & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC) != 0;
-    a->alternate_in_use = a->alternate_is_for_ours || a->alternate_handlers;
     a->handler_mask = ~ignored;
     a->handler_mask_least &= ~ignored;
 }
