@@ -16,6 +16,7 @@ C_SOURCES = (
     "rules.h",
     "atomics.h",
     "os_linux.h",
+    "thread_slot.h",
     "agent.h",
     "permit.c",
     "cfi.h",
