@@ -66,7 +66,7 @@ def test_stacks_known_as_unfit_stay_unused_when_handlers_come(start: Start, kind
 
 
 # Before it nobody knows their stacks. Tiny: it kills the target where a frame has 3.4 KB (AVX-512).
-# Shared: two such signals at once run on the same memory, in some 1 of 7 runs.
+# Shared: two such signals at once run on the same memory; 2 of 31 runs of `used` ended by a signal.
 FIRST_SIGNAL = pytest.mark.xfail(reason="the first signal meets an unknown stack", strict=False)
 
 
