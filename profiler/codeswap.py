@@ -11,7 +11,6 @@ Only on the thread that traces. mmap(2), proc(5).
 
 from __future__ import annotations
 
-import errno
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from dataclasses import dataclass
 from flametap import remotecall
 from flametap.presence import is_left_by_frida
 
-SYS_MMAP = 9  # <asm/unistd_64.h>
-NO_FILE = (1 << 64) - 1
 # Frida takes the first code that its bootstrapper fits into, which is some KiB; but less than this.
 BOOTSTRAPPER_BYTES_MAX = 65536
 
@@ -80,12 +77,9 @@ def begin(pid: int, believed_addr: int) -> CodeSwap | None:
         if start <= believed_addr < end:
             size_bytes = end - believed_addr
             access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            memory = remotecall.execute(pid, SYS_MMAP, 0, size_bytes, access, flags, NO_FILE, 0)
-            if memory is None or memory <= 0 or memory % mmap.PAGESIZE:
-                failure = -memory if memory and memory < 0 else errno.EAGAIN
-                raise OSError(failure, "the target could not map memory for Frida's first steps")
-            return CodeSwap(believed_addr, size_bytes, memory)
+            return CodeSwap(
+                believed_addr, size_bytes, remotecall.map_memory(pid, size_bytes, access)
+            )
     return None
 
 

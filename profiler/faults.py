@@ -40,8 +40,7 @@ OF_LIBC = (32, 33)
 MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in (*FAULTS, *OF_LIBC))
 
 # <asm/unistd_64.h>
-SYS_MMAP, SYS_RT_SIGACTION, SYS_RT_SIGQUEUEINFO, SYS_RT_TGSIGQUEUEINFO = 9, 13, 129, 297
-NO_FILE = (1 << 64) - 1
+SYS_RT_SIGACTION, SYS_RT_SIGQUEUEINFO, SYS_RT_TGSIGQUEUEINFO = 13, 129, 297
 ACTION = struct.Struct("<4Q")  # the kernel's struct sigaction: handler, flags, restorer, mask
 MASK_BYTES = 8
 SIGINFO_BYTES = 128
@@ -70,9 +69,10 @@ class Ignored:
         """
         if not self.is_ignored or ptrace.is_in(self.pid, b"SigIgn", signal.SIGSEGV):
             return True
-        access, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        page = remotecall.execute(self.pid, SYS_MMAP, 0, mmap.PAGESIZE, access, flags, NO_FILE, 0)
-        if page is None or page <= 0:
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        try:
+            page = remotecall.map_memory(self.pid, mmap.PAGESIZE, access)
+        except OSError:
             return False
         try:
             # The kernel has left flags and mask as they were.

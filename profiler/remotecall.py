@@ -10,7 +10,9 @@ ptrace(2), PTRACE_SINGLESTEP; vdso(7); System V ABI AMD64 A.2.1; <sys/user.h>; <
 from __future__ import annotations
 
 import ctypes
+import errno
 import math
+import mmap
 import os
 import signal
 
@@ -29,7 +31,8 @@ from flametap.ptrace import (
 )
 
 SYSCALL = b"\x0f\x05"
-SYS_MUNMAP = 11
+SYS_MMAP, SYS_MUNMAP = 9, 11
+NO_FILE = (1 << 64) - 1
 # The step is told by SIGTRAP: where that is blocked or ignored the kernel takes away the handler.
 BLOCKED = (1 << 64) - 1 - (1 << signal.SIGTRAP - 1)
 NO_CALL = (1 << 64) - 1  # in orig_rax: the thread is in no system call that could go on
@@ -41,6 +44,28 @@ TRIES = 10
 def can_execute(pid: int) -> bool:
     """Can ``execute`` be used with this process, and leave nothing?"""
     return bool(find_syscall(pid))
+
+
+def map_memory(pid: int, size_bytes: int, access: int) -> int:
+    """Has the process map memory that holds zeros, see ``execute``.
+
+    Args:
+        pid: the process; its main thread stands still.
+        size_bytes: how much.
+        access: PROT_…, mmap(2).
+
+    Returns:
+        its runtime_addr.
+
+    Raises:
+        OSError: nothing has been mapped.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    start = execute(pid, SYS_MMAP, 0, size_bytes, access, flags, NO_FILE, 0)
+    if start is None or start <= 0 or start % mmap.PAGESIZE:
+        failure = -start if start and start < 0 else errno.EAGAIN
+        raise OSError(failure, "the target could not map memory")
+    return start
 
 
 def unmap(pid: int, start: int, size_bytes: int) -> bool:

@@ -66,13 +66,14 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
         for tid, waits in list(computing.items()):
             if time.monotonic() > end_s:
                 return list(found.values())
-            if not waits or _waits(pid, tid) != waits:  # a stop would end its next wait
+            status = _status(pid, tid)
+            if not waits or _waits(status) != waits:  # a stop would end its next wait
                 del computing[tid]
                 continue
-            stacks = found.setdefault(tid, Stacks(_own_tid(pid, tid), []))
+            stacks = found.setdefault(tid, Stacks(_own_tid(tid, status), []))
             look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
             hold.look(pid, tid, look)
-            computing[tid] = _waits(pid, tid)  # the stop counts as one
+            computing[tid] = _waits(_status(pid, tid))  # the stop counts as one
         if computing:
             time.sleep(ROUND_INTERVAL_S)
     return list(found.values())
@@ -102,21 +103,21 @@ def _look(pid: int, tid: int, stacks: Stacks, instruction: int, scratch_addr: in
         stacks.alternate_start, stacks.alternate_bytes = start, size_bytes
 
 
-def _own_tid(pid: int, tid: int) -> int:
+def _own_tid(tid: int, status: dict[bytes, bytes]) -> int:
     """The number of a thread in the innermost pid namespace that it is in. proc(5), ``NSpid``."""
-    numbers = _status(pid, tid).get(b"NSpid", b"").split()
+    numbers = status.get(b"NSpid", b"").split()
     return int(numbers[-1]) if numbers else tid
 
 
 def _computing(pid: int) -> dict[int, bytes]:
     """The threads that have used ``COMPUTED_NS`` without waiting for anything → ``_waits``."""
-    before = {tid: (_waits(pid, tid), _cpu_ns(pid, tid)) for tid in tasks(pid)}
+    before = {tid: (_waits(_status(pid, tid)), _cpu_ns(pid, tid)) for tid in tasks(pid)}
     found: dict[int, bytes] = {}
     for _ in range(WATCHES):
         before = {
             tid: (waits, cpu_ns)
             for tid, (waits, cpu_ns) in before.items()
-            if tid not in found and waits and waits == _waits(pid, tid)
+            if tid not in found and waits and waits == _waits(_status(pid, tid))
         }
         if not before:
             break
@@ -124,7 +125,7 @@ def _computing(pid: int) -> dict[int, bytes]:
         found |= {
             tid: waits
             for tid, (waits, cpu_ns) in before.items()
-            if _cpu_ns(pid, tid) - cpu_ns >= COMPUTED_NS and waits == _waits(pid, tid)
+            if _cpu_ns(pid, tid) - cpu_ns >= COMPUTED_NS and waits == _waits(_status(pid, tid))
         }
     return found
 
@@ -139,9 +140,8 @@ def _cpu_ns(pid: int, tid: int) -> int:
     return 0
 
 
-def _waits(pid: int, tid: int) -> bytes:
+def _waits(status: dict[bytes, bytes]) -> bytes:
     """How often a thread has waited, in digits; empty if it is not running. proc(5), ``status``."""
-    status = _status(pid, tid)
     is_running = status.get(b"State", b"").startswith(b"R")
     return status.get(b"voluntary_ctxt_switches", b"") if is_running else b""
 
