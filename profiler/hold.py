@@ -52,6 +52,7 @@ FORKS = frozenset((56, 57, 435))  # clone, fork, clone3; <asm/unistd_64.h>
 class _Kept:
     pid: int
     until_s: float  # monotonic clock
+    is_brief: bool = False  # it computed just before: a wait it is stopped in has just begun
     number: int = 0  # the signal that it is to be given when it goes on; 0 is nothing
 
 
@@ -168,7 +169,7 @@ def look(pid: int, tid: int, read: Callable[[], object]) -> None:
 def _look(pid: int, tid: int, read: Callable[[], object]) -> int:
     if tid in _kept or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
         return 0
-    _kept[tid] = _Kept(pid, time.monotonic())
+    _kept[tid] = _Kept(pid, time.monotonic(), is_brief=True)
     ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
     try:
         for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
@@ -247,7 +248,7 @@ def _has_stopped(tid: int) -> bool:
     if found != tid or not os.WIFSTOPPED(status.value):
         return bool(found)
     _kept[tid].number = ptrace.signal_of(status.value) or _kept[tid].number
-    rewait.prepare(tid)
+    rewait.prepare(tid, has_just_begun=_kept[tid].is_brief)
     return True
 
 

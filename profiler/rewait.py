@@ -5,8 +5,8 @@ Most system calls go on by themselves after a stop; these return EINTR (signal(7
 system calls and library functions by stop signals"). A thread that stands still at such a return is
 given ERESTARTNOHAND as the result, with which the kernel begins a call again when it lets the
 thread go, unless a handler runs first: then the program sees EINTR, as it should
-(kernel/entry/common.c, arch/x86/kernel/signal.c). Only waits without an end: one with a timeout
-would begin to count anew.
+(kernel/entry/common.c, arch/x86/kernel/signal.c). Only waits without an end, or that have just
+begun: one with a timeout begins to count anew.
 
 Only on the thread that traces. <asm/unistd_64.h>, <sys/user.h>.
 """
@@ -39,11 +39,12 @@ _IN_MILLISECONDS = (EPOLL_WAIT, EPOLL_PWAIT)  # the fourth, an int that is negat
 _ON_SOCKETS = (42, 44, 45, 46, 47, 299, 307)
 
 
-def prepare(tid: int) -> bool:
+def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
     """Has the wait that a thread was stopped in begin again when the thread goes on.
 
     Args:
         tid: a thread that we trace and that stands still, with the registers it came with.
+        has_just_begun: nothing is lost where a timeout begins to count anew.
 
     Returns:
         whether it was in a wait that would have ended.
@@ -53,7 +54,7 @@ def prepare(tid: int) -> bool:
         return False
     words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
     call = Call(words[ORIG_RAX], tuple(words[place] for place in ARGUMENTS))
-    if words[RAX] != -EINTR or not _is_endless(call):
+    if words[RAX] != -EINTR or not (_is_endless(call) or (has_just_begun and may_end(call))):
         return False
     struct.pack_into("<q", registers, RAX * 8, -ERESTARTNOHAND)
     return bool(ptrace.transfer(ptrace.PTRACE_SETREGSET, tid, ptrace.NT_PRSTATUS, registers))

@@ -17,8 +17,6 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 ATTACHES = 5
 
 
-# A wait may begin between the last look at the thread and its stop: 1 of 10 runs, cores busy.
-@pytest.mark.xfail(reason="a wait with a timeout that is stopped ends", strict=False)
 def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> None:
     target = start("pulse", "1")
     before = receipt.take_at_rest(target.pid)
