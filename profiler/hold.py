@@ -82,7 +82,7 @@ def keep(tid: int, number: int) -> None:
 
     Only on the thread that traces.
     """
-    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number)
+    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number=number)
 
 
 def stop(pid: int) -> None:
