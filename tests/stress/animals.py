@@ -155,6 +155,7 @@ COMPILED: tuple[Animal, ...] = (
         "./animal",
         "gdc -O2 -o animal fibers.d",
         own_threads="animal",
+        ignore=_IN_HANDLERS,
     ),
     Animal(
         "ada",

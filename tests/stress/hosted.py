@@ -54,6 +54,7 @@ HOSTED: tuple[Animal, ...] = (
         "java -Xmx64m -cp . Zoo",
         "javac -d . Zoo.java",
         has_jit=True,
+        own_threads="GC Thread.*",
     ),
     Animal(
         "node",
