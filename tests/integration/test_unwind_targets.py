@@ -113,6 +113,9 @@ def test_coroutines(start: Start, kind: str, seconds: float) -> None:
     target = start("coroutines", kind, "65536")
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert target.finish() == ["coroutines ran wrong 0"]
-    assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    # By chance such a thread is taken for one on a stack without room, and gets no signal from then on.
+    cpu_ns = capture.status().verdict_cpu_ns
+    with_stack_ns = sum(cpu_ns.values()) - cpu_ns.get("NO_STACK", 0)
+    assert cpu_ns["COMPLETE"] >= BAR * with_stack_ns, doubts(capture)
     root = "__start_context" if kind == "ucontext" else "coroutine_main"
     assert any(stack[0] == root and "descend" in stack for stack in stacks(capture).weights)
