@@ -113,7 +113,7 @@ def test_coroutines(start: Start, kind: str, seconds: float) -> None:
     target = start("coroutines", kind, "65536")
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert target.finish() == ["coroutines ran wrong 0"]
-    # By chance such a thread is taken for one on a stack without room, and gets no signal from then on.
+    # By chance such a thread is taken for one without room on its stack, and gets no signal then.
     cpu_ns = capture.status().verdict_cpu_ns
     with_stack_ns = sum(cpu_ns.values()) - cpu_ns.get("NO_STACK", 0)
     assert cpu_ns["COMPLETE"] >= BAR * with_stack_ns, doubts(capture)
