@@ -1,6 +1,6 @@
 /*
  * Threads that start late, when told to by a line on standard input, and whose alternate signal stacks (sigaltstack(2))
- * are not made for a signal of somebody else's. usage: late shared | tiny  fault | after | used | unused
+ * are not made for a signal of somebody else's. usage: late shared | tiny  fault | after
  *
  *   shared  two threads have the same memory as theirs, 64 KB. Harmless, as only one at a time sends itself a signal
  *   tiny    one has a stack of 2 KB, of which a signal's frame alone takes up to 3.4 KB, and never gets a signal; another
@@ -9,8 +9,6 @@
  *   fault   a handler for SIGSEGV would run on these stacks, but that signal never comes
  *   after   the same, and one for SIGUSR1 on the threads' own stacks; from a second line on it runs, now and then, on
  *           those of 64 KB
- *   used    that is so from the beginning
- *   unused  a handler for SIGTERM would run there, which never comes either
  *
  * The answer to the first line is "begun TID TID", or "refused" where the kernel takes no stack of 2 KB, and to the
  * second one "installed". Below and above each stack lies a pattern, and each handler keeps one in its frame. The report
@@ -115,8 +113,7 @@ int main(int count, char **arguments)
     int is_tiny = count > 1 && !strcmp(arguments[1], "tiny");
     const char *how = count > 2 ? arguments[2] : "fault";
     pthread_t threads[THREADS];
-    is_used = !strcmp(how, "used");
-    install(is_used ? SIGUSR1 : strcmp(how, "unused") ? SIGSEGV : SIGTERM, SA_ONSTACK);
+    install(SIGSEGV, SA_ONSTACK);
     if (!strcmp(how, "after"))
         install(SIGUSR1, 0);
     new_alternate(&alternates[0], LARGE_BYTES);
