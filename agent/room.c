@@ -27,7 +27,8 @@ static u64 robust_list(const struct agent *a, u32 tid)
     return permitted_call(a, NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes, 0, 0) < 0 ? 0 : head;
 }
 
-/* The first look, before the first signal. The main thread's stack grows: nothing is known of it, nor need be. */
+/* Before the first signal. A thread that has just begun has no robust list yet: its stack is looked up again then. The main
+ * thread's grows: nothing is known of it, nor need be. */
 static void room_look(struct agent *a, struct thread_slot *slot)
 {
     u64 head = slot->tid == a->pid || !a->robust_list_offset ? 0 : robust_list(a, slot->tid);
@@ -72,6 +73,8 @@ static u64 mapping_start(const struct agent *a, u64 sp)
  * for fresh maps: those we have may tell of stacks that are gone. */
 static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
 {
+    if (slot->room <= ROOM_ENOUGH && !slot->stack_end)
+        room_look(a, slot);
     if (slot->room == ROOM_IN_DOUBT && mapping_start(a, sp) == slot->doubted_start)
         slot->sightings++;
     if (sp - slot->alternate_start < slot->alternate_bytes || slot->room >= ROOM_IN_DOUBT ||
@@ -181,10 +184,7 @@ static void rooms_begin(struct agent *a)
     a->robust_list_offset = block && head - block < CONTROL_BLOCK_BYTES ? head - block : 0;
     for (i = 0; i < a->probe_count; i++) {
         struct thread_slot *slot = thread_find(a, a->probes[i].tid, &hint);
-        if (!slot)
-            continue;
-        if (slot->room == ROOM_UNKNOWN)
-            room_look(a, slot);
-        room_learn(a, slot, a->probes[i].sp);
+        if (slot)
+            room_learn(a, slot, a->probes[i].sp);
     }
 }

@@ -1,5 +1,6 @@
 """A thread on small stacks of its own making takes our signal on an alternate stack with room, or
-not at all: memory below those stacks belongs to somebody else (``tests/targets/strays.c``)."""
+not at all: memory below those stacks belongs to somebody else (``tests/targets/strays.c``). A
+thread on its own stack always takes it (``tests/targets/aligned.c``)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import pytest
 
 import kernel
 import receipt
-from recording import capturing, record
+from flametap.model import Clock
+from recording import capturing, complete_share, record
 from running import Start, Target, wait_until
 from targetbuild import Builder
 
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 
 ENOUGH = 100  # signals
+ENOUGH_CPU_NS = 500_000_000
 PATIENCE_S = 30.0
 
 
@@ -48,6 +51,26 @@ def test_without_room_it_gets_no_signal(start: Start, seconds: float, kind: str)
     assert seen["signals_sent"] == 0
     assert seen["stray_stack"] > 0
     assert seen["unattributed_cpu_ns"] > 0
+
+
+def test_stack_aligned_as_an_arena_is_a_stack(start: Start) -> None:
+    """Asleep when it is first seen, before any handler tells where its stack lies."""
+    target = start("aligned")
+    before = receipt.take_at_rest(target.pid)
+    with capturing(target.pid, rate_hz=1000) as capture:
+        wait_until(
+            lambda: capture.status().counters.get("parked_reads", 0) >= 2, "looks", PATIENCE_S
+        )
+        target.say("begin", PATIENCE_S)
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) > ENOUGH_CPU_NS, "CPU time", PATIENCE_S
+        )
+        capture.stop()
+        seen = capture.status().counters
+    assert receipt.harm_after_settling(target.pid, before) == []
+    assert target.finish() == ["begun"]
+    assert seen["stray_stack"] == seen["small_stack"] == 0
+    assert complete_share(capture) >= 0.99
 
 
 @pytest.mark.needs("unshare")
