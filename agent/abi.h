@@ -23,11 +23,12 @@
  * Version history
  *   1  first version
  *   2  heartbeat and budget of the host, the reason of a stop, room for 64 counters
+ *   3  waiting for a CPU is a state of its own; intervals of running threads hold CPU time alone
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 2
+#define ABI_VERSION 3
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -47,9 +48,10 @@ enum section_kind {
 };
 
 enum thread_state {
-    STATE_RUNNING = 1,                    /* on a CPU, or runnable and waiting for one */
+    STATE_RUNNING = 1,                    /* on a CPU */
     STATE_PARKED = 2,                     /* asleep in a system call */
     STATE_BLOCKED = 3,                    /* asleep outside a system call */
+    STATE_QUEUED = 4,                     /* runnable, and waiting for a CPU */
 };
 
 enum verdict {
@@ -104,7 +106,22 @@ enum counter {
     COUNTER_MODULES_LOST = 36,            /* mapped files that found no number: frames in them are bare addresses */
     COUNTER_RECORDS_LOST = 37,            /* news of threads (name, end) that found no room in the ring */
     COUNTER_STRAY_STACK = 38,             /* … it left its own stack (coroutines) and has no alternate one with room */
+    COUNTER_UNATTRIBUTED_ENDED_NS = 39,   /* of COUNTER_UNATTRIBUTED_CPU_NS: the thread ended before its first sample … */
+    COUNTER_UNATTRIBUTED_BLOCKED_NS = 40, /* … it blocks our signal … */
+    COUNTER_UNATTRIBUTED_HANDLER_NS = 41, /* … the target has set a handler of its own for our signal … */
+    COUNTER_UNATTRIBUTED_STACK_NS = 42,   /* … it runs on a stack that may have no room for a signal … */
+    COUNTER_UNATTRIBUTED_UNSEEN_NS = 43,  /* … or it came and went between two looks */
+    COUNTER_ENGINE_NOW = 44,              /* enum engine */
+    COUNTER_TIMERS_FAILED = 45,           /* threads that could have no timer */
+    COUNTER_SAMPLES_LOST = 46,            /* samples that found no room in their thread's ring */
+    COUNTER_CPU_RATE_MHZ_NOW = 47,        /* samples a second of CPU time that are asked of each thread, in 1/1000 Hz */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
+};
+
+/* What decides when a running thread is sampled. */
+enum engine {
+    ENGINE_ROUNDS = 0,                    /* the sampler's rounds: it sends a signal to each thread that runs */
+    ENGINE_CPU_TIMERS = 1,                /* a POSIX timer on the thread's own CPU clock */
 };
 
 /* Why sampling ended, as far as the agent knows. */
@@ -190,7 +207,7 @@ struct trace_record {
 struct interval_record {
     unsigned long long t0_ns;
     unsigned long long wall_ns;
-    unsigned long long cpu_ns;            /* may exceed wall_ns: CPU used in bursts before is carried here */
+    unsigned long long cpu_ns;            /* wall_ns of a thread that runs, else 0 */
     unsigned int thread_id;
     unsigned int trace_id;
     unsigned char state;                  /* enum thread_state */

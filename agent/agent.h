@@ -19,7 +19,8 @@
 #define TRACE_SLOTS 65536
 #define STACK_COPY_BYTES (64U << 10)      /* how much of a parked thread's stack is copied at a time … */
 #define SLOT_COPY_BYTES (8U << 10)        /* … and of a running one's where it is not read in place */
-#define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES)
+#define SAMPLES_BYTES (36U << 10)         /* samples of one thread on their way: room for two of the deepest stacks */
+#define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES + SAMPLES_BYTES)
 /* What was sampled is with the host after so long, also when the target dies; less often when there is nothing new. */
 #define FLUSH_INTERVAL_NS 10000000ULL
 #define QUIET_FLUSH_INTERVAL_NS 50000000ULL
@@ -122,6 +123,11 @@ struct agent {
     u32 sampler_tid;
     u64 period_ns;                        /* in force */
     u64 asked_period_ns;
+    u64 cpu_period_ns;                    /* mean CPU time from one sample of a thread to the next */
+    u64 tick_ns;                          /* of the scheduler; 0: not known */
+    u64 timers_left;                      /* so many more may be made */
+    u32 engine_is_timers;
+    u32 late_rounds_16;                   /* instep.c: share of them, of late, times 2^16 */
     volatile u32 command;
     volatile u32 has_ended;               /* the sampler has done all it had to do */
     u32 stop_reason;                      /* enum stop_reason */
@@ -230,10 +236,12 @@ struct agent {
     u64 handler_cost_ns;
     u64 once_cpu_ns;                      /* of handler and sampler, spent on what happens once */
     u64 window_start_ns;
-    u64 window_cost_ns;
     u64 early_check_ns;
-    u32 windows_over;
-    u32 windows_under;
+    struct governed {
+        u64 window_cost_ns;
+        u32 windows_over;
+        u32 windows_under;
+    } rounds, samples;
 
     /* idle.c */
     u8 idle[MAX_THREADS];                 /* by slot */

@@ -15,7 +15,7 @@
  * the target's at work there.
  */
 
-#define HANDLER_STACK_BYTES 2048          /* red zone, our handler and what it calls, as TinyCC compiles it */
+#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and what it calls, as TinyCC compiles it */
 #define OTHER_HANDLER_BYTES 4096          /* what the target's own handler may need for itself */
 #define FRAME_BYTES_FALLBACK 4096         /* before Linux 5.14 there is no AT_MINSIGSTKSZ */
 #define QUIET_LOOKS 100                   /* at a thread that was never seen in a handler on an alternate stack */
@@ -42,8 +42,8 @@ static void frame_bytes_read(struct agent *a)
             a->frame_bytes = entries[i + 1];
 }
 
-/* What our handler needs where no other one is at work. */
-static u64 handler_bytes_needed(const struct agent *a)
+/* What our handler needs where no other one is at work. Context: signal. */
+static u64 handler_bytes_needed_sigsafe(const struct agent *a)
 {
     return a->frame_bytes + HANDLER_STACK_BYTES;
 }
@@ -51,13 +51,13 @@ static u64 handler_bytes_needed(const struct agent *a)
 /* … and where one of the target's may be. */
 static u64 alternate_bytes_needed(const struct agent *a)
 {
-    return handler_bytes_needed(a) + (a->alternate_handlers ? a->frame_bytes + OTHER_HANDLER_BYTES : 0);
+    return handler_bytes_needed_sigsafe(a) + (a->alternate_handlers ? a->frame_bytes + OTHER_HANDLER_BYTES : 0);
 }
 
 /* Is our handler to run on alternate stacks? */
 static u32 alternate_is_wanted(const struct agent *a)
 {
-    if (a->alternate_is_shared || (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed(a)))
+    if (a->alternate_is_shared || (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed_sigsafe(a)))
         return 0;
     return a->strays_have_alternates || ((a->alternate_is_for_ours || a->alternate_handlers) && !a->handlers_are_plain);
 }

@@ -142,7 +142,7 @@ static u32 signal_is_ours(struct agent *a)
 static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
 {
     struct kernel_sigaction now;
-    u32 i;
+    u32 i, is_busy = 0;
     if (now_ns - a->dispositions_read_ns < interval_ns)
         return;
     a->dispositions_read_ns = now_ns;
@@ -151,10 +151,14 @@ static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
         return;
     if (a->on_alternate_stack != alternate_is_wanted(a)) {
         for (i = 0; i < a->slot_count; i++)
-            if (signal_is_under_way(&a->slots[i])) {
-                a->dispositions_read_ns = 0;      /* it was sent to the stack that the old flag stands for */
-                return;
-            }
+            if (signal_is_under_way(&a->slots[i]) || a->slots[i].timer_may_be_set)
+                is_busy = 1;
+        cpu_timers_stop(a);               /* each is set again where there is room on the other stack */
+        if (is_busy) {
+            a->dispositions_read_ns = 0;  /* what is on its way is for the stack that the old flag stands for … */
+            a->signals_from_ns = now_ns + 1;      /* … and nothing more is sent in this round */
+            return;
+        }
         a->on_alternate_stack = alternate_is_wanted(a);
     }
     if (now.mask == a->handler_mask && !(now.flags & FLAG_ONSTACK) == !a->on_alternate_stack)

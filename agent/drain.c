@@ -8,6 +8,7 @@
  *   its mask is not the handler's, and its signal was answered
  *   its signal was pending, and it has not run since           the kernel dropped it with the disposition
  *   it has used more CPU time since than handler and kernel need for a signal
+ * The same holds for a thread that had a timer and has run since it was looked at last: its signal may be on the way.
  * There is no limit to the wait for a thread that may be in our code: to unmap it would be to kill the target.
  */
 
@@ -15,6 +16,7 @@
 #define TURN_WAIT_NS 2000000000ULL        /* … unless the thread has only to get a CPU: it may be on its way out of a
                                            * wait, and without our handler it would find that ended by EINTR */
 #define DRAIN_CPU_NS 50000000ULL          /* far more than any handler needs */
+#define TIMER_DRAIN_CPU_NS 5000000ULL     /* the same where a timer's signal may have been on its way, not knowing that one was */
 #define NEVER_BLOCKED (1ULL << 8 | 1ULL << 18)    /* SIGKILL and SIGSTOP */
 #define DRAIN_POLL_NS 1000000ULL
 #define BLIND_GRACE_NS 50000000ULL
@@ -23,6 +25,18 @@
 static u32 signal_is_open(const struct thread_slot *slot)
 {
     return signal_is_under_way(slot) || slot->given_up;
+}
+
+/* No timer raises a signal any more. Threads that ran of late may have one on its way. */
+static void cpu_timers_delete(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        u32 is_asleep = slot->open.state && clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) == (i64)slot->cpu_seen_ns;
+        slot->had_timer = slot->has_timer && !is_asleep;
+        cpu_timer_delete(a, slot);
+    }
 }
 
 /* Give every thread that can take its last signal now the time to do so. Returns how many did not. */
@@ -35,10 +49,13 @@ static u32 answers_await(struct agent *a)
         for (i = 0; i < a->slot_count; i++) {
             struct thread_slot *slot = &a->slots[i];
             struct thread_signals signals;
-            if (!slot->tid || !signal_is_under_way(slot) || !thread_signals_read(a, slot->tid, &signals))
+            if (!slot->tid || !(signal_is_under_way(slot) || slot->had_timer) ||
+                !thread_signals_read(a, slot->tid, &signals))
+                continue;
+            if (!signal_is_under_way(slot) && !slot->is_taking && !(signals.pending >> (a->signo - 1) & 1))
                 continue;
             unanswered++;
-            if (slot->signal_state == SIGNAL_HANDLING || !(signals.blocked >> (a->signo - 1) & 1))
+            if (slot->signal_state == SIGNAL_HANDLING || slot->is_taking || !(signals.blocked >> (a->signo - 1) & 1))
                 waiting += waited_ns < (signals.state == 'R' ? TURN_WAIT_NS : ANSWERS_WAIT_NS);
         }
         if (waiting)
@@ -79,7 +96,7 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
     i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     if (!slot->tid || !slot->frames || cpu_ns < 0)
         return 0;
-    if (load_acquire_u32(&slot->signal_state) == SIGNAL_HANDLING)
+    if (load_acquire_u32(&slot->signal_state) == SIGNAL_HANDLING || load_acquire_u32(&slot->is_taking))
         return 1;
     if (!thread_signals_read(a, slot->tid, &signals)) {
         a->drain_is_blind |= clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) >= 0;
@@ -87,11 +104,11 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
     }
     if (signals.state == 'S' || signals.state == 'Z' || signals.state == 'X')
         return 0;
-    if ((a->handler_mask_least & ~NEVER_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot))
+    if ((a->handler_mask_least & ~NEVER_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot) && !slot->had_timer)
         return 0;
     if (!slot->drain_cpu_ns)
         slot->drain_cpu_ns = cpu_ns;
-    return cpu_ns - slot->drain_cpu_ns < (i64)DRAIN_CPU_NS;
+    return cpu_ns - slot->drain_cpu_ns < (i64)(signal_is_open(slot) ? DRAIN_CPU_NS : TIMER_DRAIN_CPU_NS);
 }
 
 /*
@@ -112,7 +129,7 @@ static u32 handlers_drain_blind(struct agent *a)
             u32 tid = a->slots[i].tid, is_there = tid && clock_ns_sigsafe(THREAD_CPU_CLOCK(tid)) >= 0;
             u32 state = is_there ? load_acquire_u32(&a->slots[i].signal_state) : SIGNAL_IDLE;
             unanswered += state == SIGNAL_SENT;
-            waiting += state == SIGNAL_HANDLING || (state == SIGNAL_SENT && now_ns_sigsafe() < deadline);
+            waiting += state == SIGNAL_HANDLING || (is_there && load_acquire_u32(&a->slots[i].is_taking)) || (state == SIGNAL_SENT && now_ns_sigsafe() < deadline);
         }
         if (waiting)
             sleep_until_ns(now_ns_sigsafe() + DRAIN_POLL_NS);

@@ -47,8 +47,7 @@ static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
         /* A thread asleep is where it was: it need not be looked at again. */
         if (!was.state)
             continue;
-        interval_observe(a, slot, slot->accounted_ns, 0, was.trace_id, was.state, was.sysno, 0);
-        slot->open.dirty = 1;
+        interval_asleep(a, slot, slot->accounted_ns, was.trace_id, was.state, was.sysno, 0);
     }
     a->signals_from_ns = now_ns + GAP_GRACE_NS;
     count_up(a, COUNTER_GAPS, 1);

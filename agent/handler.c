@@ -41,6 +41,17 @@ static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
     slot->eintr_unrepairable += result == EINTR_UNREPAIRABLE;
 }
 
+/* Context: signal. */
+static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
+{
+    struct unwinder u;
+    take_stack_sigsafe(a, slot, gregs, slot->frames, &u);
+    slot->thread_pointer_seen = u.thread_pointer;
+    slot->frame_count = u.frame_count;
+    slot->verdict = u.verdict;
+    slot->fault_pc = u.fault_pc;
+}
+
 /* Stack, wait and repair: the answer to the sampler's question. Context: signal. */
 static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
@@ -57,22 +68,85 @@ static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs
     }
     if ((i64)gregs[GREG_RAX] == -ERR_EINTR) {
         u64 cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-        take_stack_sigsafe(a, slot, gregs);
+        answer_stack_sigsafe(a, slot, gregs);
         count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, cpu_ns, &slot->waited_in));
     } else {
-        take_stack_sigsafe(a, slot, gregs);
+        answer_stack_sigsafe(a, slot, gregs);
         describe_wait_sigsafe(a, slot, gregs);
     }
 }
 
-/* The slot that our signal carries; 0 when the signal is not ours. Context: signal. */
+/*
+ * The thread's timer has expired: one sample into its ring. If there is no room, its CPU time goes with the next one.
+ * An EINTR is none of ours (timers.c). Context: signal.
+ */
+static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs, const u8 *context, u64 started)
+{
+    struct sample *sample = sample_begin_sigsafe(slot);
+    struct unwinder u;
+    u32 has_room = 1;
+    if (sample) {
+        sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+        take_stack_sigsafe(a, slot, gregs, sample->frames, &u);
+        sample->verdict = (u16)u.verdict;
+        sample->frame_count = u.frame_count;
+        sample->began_tsc = started;
+        sample->fault_pc = u.fault_pc;
+        sample->sp = gregs[GREG_RSP];
+        sample->thread_pointer = u.thread_pointer;
+        sample->alternate_start = *(const u64 *)(context + UCONTEXT_STACK_START);
+        sample->alternate_bytes = *(const u64 *)(context + UCONTEXT_STACK_BYTES);
+        has_room = room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP]);
+    }
+    slot->samples_missed += !sample;
+    if (has_room)
+        cpu_timer_set_next_sigsafe(a, slot);
+    else
+        store_release_u32(&slot->timer_is_set, 0);
+    if (sample) {
+        sample->took_tsc = read_tsc_sigsafe() - started;
+        sample_end_sigsafe(slot, sample);
+    }
+}
+
+/*
+ * io_uring_enter alone does task work while it waits (io_uring.c, io_run_task_work): our timer's signal is raised there, and
+ * ends the wait. Context: signal.
+ */
+static void uring_wait_repair_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+{
+    u64 at = gregs[GREG_RIP] - 2;
+    i64 number;
+    i32 nr;
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, gregs[GREG_RIP], at))
+        return;
+    number = is_recorded_wait_sigsafe(slot, gregs) ? slot->wait_sysno : sysno_in_code_sigsafe(a, gregs, at);
+    if (number != NR_IO_URING_ENTER)
+        return;
+    slot->sent_on_cpu = 0;                /* of no signal that was sent is known when */
+    count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, 0, &nr));
+}
+
+/* Our timer's signal. It may come late: when nobody wants samples of this thread any more. Context: signal. */
+static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
+{
+    store_release_u32(&slot->is_taking, 1);
+    if (load_acquire_u32(&slot->timer_is_set) && !is_shut_sigsafe(a))
+        timer_sample_sigsafe(a, slot, gregs, context, started);
+    uring_wait_repair_sigsafe(a, slot, gregs, *(const u64 *)(context + UCONTEXT_SIGMASK));
+    store_release_u32(&slot->is_taking, 0);
+}
+
+/* The slot that our signal carries; 0 when the signal is not ours. A timer's that points to a slot is ours: a child of fork
+ * has none. Context: signal. */
 static struct thread_slot *slot_of_signal_sigsafe(const struct agent *a, const void *info)
 {
     struct thread_slot *slot = *(struct thread_slot *const *)((const u8 *)info + SIGINFO_VALUE);
     u64 distance = (u64)slot - (u64)a->slots;
-    if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) != SIGINFO_CODE_QUEUE ||
-        *(const u32 *)((const u8 *)info + SIGINFO_PID) != a->pid || (u64)slot < (u64)a->slots ||
-        distance % sizeof *slot || distance / sizeof *slot >= MAX_THREADS)
+    i32 code = *(const i32 *)((const u8 *)info + SIGINFO_CODE);
+    u32 is_sent = code == SIGINFO_CODE_QUEUE && *(const u32 *)((const u8 *)info + SIGINFO_PID) == a->pid;
+    if ((!is_sent && code != SIGINFO_CODE_TIMER) || (u64)slot < (u64)a->slots || distance % sizeof *slot ||
+        distance / sizeof *slot >= MAX_THREADS)
         return (struct thread_slot *)0;
     return slot;
 }
@@ -164,6 +238,9 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         slot = foreign_signal_sigsafe(a, signo, info, context, mask);
         if (!slot)
             return;
+    } else if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) == SIGINFO_CODE_TIMER) {
+        handle_timer_sigsafe(a, slot, gregs, context, started);
+        return;
     }
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT) {
         /* Held back by a mask until nobody waited for it any more: no sample, but it may have ended a wait. */

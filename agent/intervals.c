@@ -1,14 +1,24 @@
 /*
  * From observations to intervals: what a thread did, on which stack, for how long. Sampler thread only.
  *
- * An observation made at a tick stands for the time since the one before it. Observations that agree are one interval,
- * which stays open until a different one comes; the host is told of an open interval whenever it changed, and of its
- * end. CPU time used in bursts by a thread that was then found parked, or waiting for a CPU, is carried to its next
- * on-CPU observation, so that per-thread sums equal the kernel's.
+ * All time of a thread is told, and none twice:
+ *
+ *   wall  =  CPU time                        the thread's CPU clock; told with each sample, for the time since the one before
+ *          + waiting for a CPU               schedstat in proc(5), run delay; told when some has come together
+ *          + asleep, by cause                the rest; told for the stack that the thread was seen asleep on before, or is next
+ *
+ * The three sums are read one after another, so the rest may be less than nothing for a moment: it is carried on. A thread
+ * that has not run since the last look is where it was, or has been woken and waits for a CPU: which of both is known when
+ * it has run. Until then its interval stays open. The host is told of it when it has begun, and of its end. All other
+ * intervals are over when they are told.
  */
 
 #define RECENT_NS 1000000000ULL           /* a stack this old still stands for what the thread does, */
-#define RECENT_PERIODS 10                 /* or one so many periods old */
+#define RECENT_PERIODS 10                 /* or one so many periods old, … */
+#define RECENT_SAMPLES 2                  /* or one after which so many more might have been due */
+#define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is told once so much has come together */
+#define RUN_DELAY_UNKNOWN (~0ULL)
+#define ASLEEP_UNSEEN_NS 500000000LL      /* so much time asleep waits for a look that finds the thread asleep */
 
 static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
 {
@@ -26,7 +36,7 @@ static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags
     slot->announced = 1;
 }
 
-static void interval_send(struct agent *a, struct thread_slot *slot, u32 flags)
+static void interval_send(struct agent *a, struct thread_slot *slot, const struct interval *interval, u32 flags)
 {
     struct interval_record *record;
     if (!slot->announced)
@@ -36,107 +46,170 @@ static void interval_send(struct agent *a, struct thread_slot *slot, u32 flags)
         count_up(a, COUNTER_INTERVALS_LOST, 1);
         return;
     }
-    record->t0_ns = slot->open.t0_ns;
-    record->wall_ns = slot->open.wall_ns;
-    record->cpu_ns = slot->open.cpu_ns;
+    record->t0_ns = interval->t0_ns;
+    record->wall_ns = interval->wall_ns;
+    record->cpu_ns = interval->cpu_ns;
     record->thread_id = slot->thread_id;
-    record->trace_id = slot->open.trace_id;
-    record->state = slot->open.state;
+    record->trace_id = interval->trace_id;
+    record->state = interval->state;
     record->flags = (u8)flags;
-    record->sysno = slot->open.sysno;
-    record->samples = slot->open.samples;
+    record->sysno = interval->sysno;
+    record->samples = interval->samples;
 }
 
+/* The thread is no longer where it was asleep. */
 static void interval_close(struct agent *a, struct thread_slot *slot)
 {
-    if (slot->open.state && (slot->open.wall_ns || slot->open.cpu_ns))
-        interval_send(a, slot, 0);
+    if (slot->open.state && slot->blocked_ns > 0) {
+        slot->open.wall_ns += (u64)slot->blocked_ns;
+        slot->blocked_ns = 0;
+    }
+    if (slot->open.state && (slot->open.wall_ns || slot->open.samples || !slot->open.dirty))
+        interval_send(a, slot, &slot->open, 0);
     slot->open.state = 0;
     slot->open.dirty = 0;
 }
 
-/*
- * The thread was seen at `now_ns` in `state` on `trace_id`; `cpu_ns` is what it used on this stack, `samples` the
- * number of stacks that were taken (0: the last one still holds).
- */
-static void interval_observe(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 trace_id, u32 state,
-                             i16 sysno, u32 samples)
+/* An interval that is over: `wall_ns` up to `end_ns` in `state`. */
+static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 end_ns, u64 wall_ns, u32 state, u32 trace_id,
+                               i16 sysno, u32 samples)
+{
+    struct interval past;
+    past.t0_ns = end_ns - wall_ns;
+    past.wall_ns = wall_ns;
+    past.cpu_ns = state == STATE_RUNNING ? wall_ns : 0;
+    past.trace_id = trace_id;
+    past.samples = samples;
+    past.state = (u8)state;
+    past.sysno = sysno;
+    interval_close(a, slot);
+    interval_send(a, slot, &past, 0);
+}
+
+/* CPU time up to `cpu_ns` of the thread's clock was used on this stack, seen at `seen_ns`. */
+static void interval_ran(struct agent *a, struct thread_slot *slot, u64 seen_ns, u64 cpu_ns, u32 trace_id)
+{
+    if (cpu_ns <= slot->cpu_told_ns)
+        return;
+    interval_send_past(a, slot, seen_ns, cpu_ns - slot->cpu_told_ns, STATE_RUNNING, trace_id, -1, 1);
+    slot->cpu_told_ns = cpu_ns;
+    slot->last_run_trace = trace_id;
+    slot->last_run_ns = seen_ns;
+}
+
+/* All CPU time up to the last look: no stack of it is to be had. `why` is the counter that says why. */
+static void interval_unattributed(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 why)
+{
+    u64 cpu_ns = slot->cpu_seen_ns - slot->cpu_told_ns;
+    if (slot->cpu_seen_ns <= slot->cpu_told_ns)
+        return;
+    count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, cpu_ns);
+    count_up(a, why, cpu_ns);
+    interval_send_past(a, slot, now_ns, cpu_ns, STATE_RUNNING, 0, -1, 0);
+    slot->cpu_told_ns = slot->cpu_seen_ns;
+}
+
+/* What the thread waited for a CPU. It goes with the stack it was last seen running on. */
+static void interval_queued(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 at_least_ns)
+{
+    if (slot->queued_ns <= at_least_ns)
+        return;
+    interval_send_past(a, slot, now_ns, slot->queued_ns, STATE_QUEUED, slot->last_run_trace, -1, 0);
+    slot->queued_ns = 0;
+}
+
+/* Nothing before `now_ns` is told of the thread; its CPU clock shows `cpu_ns`. */
+static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
+{
+    slot->cpu_seen_ns = slot->cpu_told_ns = cpu_ns;
+    slot->run_delay_seen_ns = RUN_DELAY_UNKNOWN;
+    slot->accounted_ns = now_ns;
+    slot->blocked_ns = 0;
+    slot->queued_ns = 0;
+}
+
+/* The time since the last look: the thread ran for `ran_ns` of it and waited for a CPU for `queued_ns`, of which some may
+ * lie before all that is told of it. Returns how much of that was placed. */
+static u64 time_pass(struct thread_slot *slot, u64 now_ns, u64 ran_ns, u64 queued_ns)
+{
+    slot->blocked_ns += (i64)(now_ns - slot->accounted_ns) - (i64)ran_ns;
+    slot->accounted_ns = now_ns;
+    if ((i64)queued_ns > slot->blocked_ns)
+        queued_ns = slot->blocked_ns > 0 ? (u64)slot->blocked_ns : 0;
+    slot->blocked_ns -= (i64)queued_ns;
+    slot->queued_ns += queued_ns;
+    return queued_ns;
+}
+
+/* The thread is asleep at `now_ns`, on this stack. `samples` is the number of stacks that were taken (0: the last one
+ * still holds). */
+static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 trace_id, u32 state, i16 sysno,
+                            u32 samples)
 {
     struct interval *open = &slot->open;
-    u64 wall_ns = now_ns > slot->accounted_ns ? now_ns - slot->accounted_ns : 0;
     if (open->state && (open->trace_id != trace_id || open->state != state || open->sysno != sysno))
         interval_close(a, slot);
     if (!open->state) {
-        open->t0_ns = slot->accounted_ns;
+        open->t0_ns = slot->blocked_ns > 0 ? now_ns - (u64)slot->blocked_ns : now_ns;
         open->wall_ns = 0;
         open->cpu_ns = 0;
         open->samples = 0;
         open->trace_id = trace_id;
         open->state = (u8)state;
         open->sysno = sysno;
-    }
-    open->wall_ns += wall_ns;
-    open->cpu_ns += cpu_ns;
-    open->samples += samples;
-    if (cpu_ns || samples)
         open->dirty = 1;
-    slot->accounted_ns += wall_ns;
+    }
+    open->samples += samples;
+    open->dirty |= samples != 0;
+    slot->last_wait_trace = trace_id;
+    slot->last_wait_state = (u8)state;
+    slot->last_wait_sysno = sysno;
 }
 
-/*
- * Before a flush: tell the host of open intervals that changed since it was told last. CPU time that waits for an on-CPU
- * observation is told with them: should this be the last the host hears of the target, it is not lost. The record that
- * follows says what it really was.
- */
+/* Time asleep that no look has found the thread in goes where it slept last, if it is more than `at_least_ns`. */
+static void interval_asleep_unseen(struct agent *a, struct thread_slot *slot, u64 now_ns, i64 at_least_ns)
+{
+    if (slot->open.state || slot->blocked_ns <= at_least_ns)
+        return;
+    interval_send_past(a, slot, now_ns, (u64)slot->blocked_ns, slot->last_wait_state ? slot->last_wait_state : STATE_BLOCKED,
+                       slot->last_wait_trace, slot->last_wait_state ? slot->last_wait_sysno : -1, 0);
+    slot->blocked_ns = 0;
+}
+
+/* Before a flush: tell the host of open intervals that have begun since it was told last. */
 static void intervals_send_open(struct agent *a)
 {
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         if (slot->tid && slot->open.state && slot->open.dirty && slot->owner != OWNER_INJECTED) {
-            u64 carried_ns = slot->open.state == STATE_RUNNING ? slot->cpu_carry_ns : 0;
-            slot->open.cpu_ns += carried_ns;
-            interval_send(a, slot, INTERVAL_OPEN);
-            slot->open.cpu_ns -= carried_ns;
+            struct interval so_far = slot->open;
+            so_far.wall_ns += slot->blocked_ns > 0 ? (u64)slot->blocked_ns : 0;
+            interval_send(a, slot, &so_far, INTERVAL_OPEN);
             slot->open.dirty = 0;
         }
     }
 }
 
-/* The thread runs, and no stack of it is to be had. */
-static void interval_observe_unattributed(struct agent *a, struct thread_slot *slot, u64 now_ns)
-{
-    count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, slot->cpu_carry_ns);
-    interval_observe(a, slot, now_ns, slot->cpu_carry_ns, 0, STATE_RUNNING, -1, 0);
-    slot->cpu_carry_ns = 0;
-}
-
-/* CPU time without wall time, on a thread that has no open interval; on trace 0 it counts as unattributed. */
-static void interval_send_cpu(struct agent *a, struct thread_slot *slot, u64 t0_ns, u64 cpu_ns, u32 trace_id)
-{
-    if (!trace_id)
-        count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, cpu_ns);
-    slot->open.t0_ns = t0_ns;
-    slot->open.wall_ns = 0;
-    slot->open.cpu_ns = cpu_ns;
-    slot->open.trace_id = trace_id;
-    slot->open.state = STATE_RUNNING;
-    slot->open.sysno = -1;
-    slot->open.samples = 0;
-    interval_close(a, slot);
-}
-
-/*
- * The end of a thread, or of the recording. CPU time used since the last on-CPU observation goes to that one if it was
- * recent; otherwise it never met a stack, and is reported as such (trace 0).
- */
-static void intervals_finish(struct agent *a, struct thread_slot *slot)
+/* Does the stack that the thread was last seen running on still stand for what it does? So it does if that was not long
+ * ago, or if the thread has used no more CPU time since than from one sample to the next. */
+static u32 last_run_holds(const struct agent *a, const struct thread_slot *slot)
 {
     u64 recent_ns = RECENT_PERIODS * a->period_ns > RECENT_NS ? RECENT_PERIODS * a->period_ns : RECENT_NS;
-    u32 recent = slot->last_run_trace && slot->accounted_ns < slot->last_run_ns + recent_ns;
+    return slot->last_run_trace && (slot->accounted_ns < slot->last_run_ns + recent_ns ||
+                                    slot->cpu_seen_ns < slot->cpu_told_ns + RECENT_SAMPLES * (a->cpu_period_ns + a->tick_ns));
+}
+
+/* The end of a thread, or of the recording. What CPU time no sample stands for is reported as such. */
+static void intervals_finish(struct agent *a, struct thread_slot *slot)
+{
     interval_close(a, slot);
-    if (!slot->cpu_carry_ns)
-        return;
-    interval_send_cpu(a, slot, slot->accounted_ns, slot->cpu_carry_ns, recent ? slot->last_run_trace : 0);
-    slot->cpu_carry_ns = 0;
+    if (last_run_holds(a, slot) && slot->cpu_seen_ns > slot->cpu_told_ns) {
+        interval_send_past(a, slot, slot->accounted_ns, slot->cpu_seen_ns - slot->cpu_told_ns, STATE_RUNNING,
+                           slot->last_run_trace, -1, 0);
+        slot->cpu_told_ns = slot->cpu_seen_ns;
+    }
+    interval_unattributed(a, slot, slot->accounted_ns, COUNTER_UNATTRIBUTED_ENDED_NS);
+    interval_queued(a, slot, slot->accounted_ns, 0);
+    interval_asleep_unseen(a, slot, slot->accounted_ns, 0);
 }

@@ -79,11 +79,12 @@ static void code_find(struct agent *a)
 }
 
 /*
- * Prepare everything but sampling: memory, ring, maps, list of threads. `filtered` is enum filtered. Returns 0, or a
- * negative errno: ECANCELED when a seccomp filter has come since the host looked.
+ * Prepare everything but sampling: memory, ring, maps, list of threads. `filtered` is enum filtered;
+ * `may_have_timers`: no filter forbids timers. Returns 0, or a negative errno: ECANCELED when a seccomp filter has come
+ * since the host looked.
  * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
  */
-int agent_prepare(unsigned int rate_hz, unsigned int filtered)
+int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int may_have_timers)
 {
     struct agent *a = pages_new(sizeof *a);
     i64 error;
@@ -93,6 +94,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered)
     a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
     a->period_ns = 1000000000ULL / rate_hz;
     a->asked_period_ns = a->period_ns;
+    a->cpu_period_ns = a->period_ns;
     a->host_checked_ns = now_ns_sigsafe();
     a->random = now_ns_sigsafe() | 1;
     a->cache_generation = 1;
@@ -104,10 +106,14 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered)
     if (!error) {
         a->rules->count = 1;              /* rule 0: no unwind information */
         a->ring->counters[COUNTER_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
+        a->ring->counters[COUNTER_CPU_RATE_MHZ_NOW] = (u64)rate_hz * 1000;
         a->fd_limit = resource_limit(7 /* RLIMIT_NOFILE */);
         sandbox_prepare(a, filtered);
         frame_bytes_read(a);
         signal_choose(a);
+        if (may_have_timers)
+            cpu_timers_prepare(a);
+        a->ring->counters[COUNTER_ENGINE_NOW] = a->engine_is_timers ? ENGINE_CPU_TIMERS : ENGINE_ROUNDS;
         if (maps_refresh(a))
             error = is_sandboxed(a) ? -ERR_ECANCELED : -2;
     }
@@ -131,9 +137,8 @@ int agent_start(void)
     int error;
     for (i = 0; i < a->slot_count; i++) {
         i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->slots[i].tid));
-        a->slots[i].accounted_ns = now_ns;
         a->slots[i].first_seen_ns = now_ns;
-        a->slots[i].cpu_seen_ns = cpu_ns > 0 ? (u64)cpu_ns : 0;
+        time_begin(&a->slots[i], now_ns, cpu_ns > 0 ? (u64)cpu_ns : 0);
     }
     a->ring->start_ns = now_ns;
     a->unseen_checked_ns = now_ns;

@@ -110,13 +110,16 @@ static u32 memory_map_differs(const struct memory_map *old, const struct memory_
     return 0;
 }
 
-/* When the oldest signal was sent whose handler is at work; later than anything if there is none. */
+/* When the oldest signal was sent whose handler is at work; later than anything if there is none. A timer's may have
+ * begun at any time. */
 static u64 oldest_handler_ns(const struct agent *a)
 {
     u64 oldest_ns = ~0ULL;
     u32 i;
     for (i = 0; i < a->slot_count; i++)
-        if (load_acquire_u32(&a->slots[i].signal_state) == SIGNAL_HANDLING && a->slots[i].sent_ns < oldest_ns)
+        if (load_acquire_u32(&a->slots[i].is_taking))
+            return 0;
+        else if (load_acquire_u32(&a->slots[i].signal_state) == SIGNAL_HANDLING && a->slots[i].sent_ns < oldest_ns)
             oldest_ns = a->slots[i].sent_ns;
     return oldest_ns;
 }

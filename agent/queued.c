@@ -28,7 +28,6 @@
 #define ROUND_LATE_NS 120000ULL
 /* In a row: then even such a stack is better than none. At 100 Hz a turn of 3 ms is met by one look in four. */
 #define QUEUED_LOOKS_MAX 256
-#define RUN_DELAY_UNKNOWN (~0ULL)
 
 /* The second number of a schedstat file, ns; a kernel that does not count writes zeros. */
 static u64 run_delay_parse(const char *text, i64 bytes)

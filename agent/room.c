@@ -41,25 +41,37 @@ static void room_look(struct agent *a, struct thread_slot *slot)
         slot->room = ROOM_TOO_SMALL;
 }
 
-/* Is `sp` on the main thread's stack, as far down as that may have grown since the maps were read? */
-static u32 is_on_main_stack(const struct agent *a, u64 sp)
+/* Is `sp` on the main thread's stack, as far down as that may have grown since the maps were read? Context: signal. */
+static u32 is_on_main_stack_sigsafe(const struct agent *a, u64 sp)
 {
     const struct memory_range *main_stack = &a->map->main_stack;
     return sp < main_stack->end && (sp >= main_stack->start || main_stack->start - sp < STACK_GROWTH_BYTES) &&
            (sp >= main_stack->start || !stack_range_sigsafe(a->map, sp));
 }
 
-/* What `sp` says of the room on the stack it is on. */
-static u32 room_at(const struct agent *a, const struct thread_slot *slot, u64 sp)
+/* What `sp` says of the room on the stack it is on; the thread's own stack is from `start` to `end`. Context: signal. */
+static u32 room_at_sigsafe(const struct agent *a, u32 tid, u64 start, u64 end, u64 sp)
 {
     const struct memory_range *range;
-    u64 start = slot->stack_start, needed = handler_bytes_needed(a) + ROOM_MARGIN_BYTES;
-    if (sp >= start && sp < slot->stack_end)
+    u64 needed = handler_bytes_needed_sigsafe(a) + ROOM_MARGIN_BYTES;
+    if (sp >= start && sp < end)
         return sp - start < needed ? ROOM_TOO_SMALL : ROOM_ENOUGH;
-    if (slot->tid == a->pid && is_on_main_stack(a, sp))
+    if (tid == a->pid && is_on_main_stack_sigsafe(a, sp))
         return ROOM_ENOUGH;
     range = stack_range_sigsafe(a->map, sp);
     return range && range->is_guarded && sp - range->start >= needed ? ROOM_ENOUGH : ROOM_STRAYED;
+}
+
+static u32 room_at(const struct agent *a, const struct thread_slot *slot, u64 sp)
+{
+    return room_at_sigsafe(a, slot->tid, slot->stack_start, slot->stack_end, sp);
+}
+
+/* May the thread's timer be set again in its handler? If there was no room, the sampler looks at the matter first.
+ * Context: signal. */
+static u32 room_lasts_sigsafe(const struct agent *a, const struct thread_slot *slot, const struct unwinder *u, u64 sp)
+{
+    return slot->is_on_alternate || room_at_sigsafe(a, slot->tid, u->own_start, u->own_end, sp) == ROOM_ENOUGH;
 }
 
 /* Where what is mapped at `sp` starts, 0 if the maps know of nothing there. */

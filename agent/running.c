@@ -20,34 +20,35 @@ static u64 thread_pointer_sigsafe(const struct agent *a)
     return value;
 }
 
-/* Walk the stack of the interrupted thread into its slot. Context: signal. */
-static void take_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
+/* Walk the stack of the interrupted thread into `frames`. Context: signal. */
+static void take_stack_sigsafe(struct agent *a, const struct thread_slot *slot, const u64 *gregs, u64 *frames,
+                               struct unwinder *u)
 {
-    struct unwinder u;
-    u.agent = a;
-    u.map = a->map;
-    u.pc = gregs[GREG_RIP];
-    u.sp = gregs[GREG_RSP];
-    u.bp = gregs[GREG_RBP];
-    u.bp_known = 1;
-    u.gregs = gregs;
-    u.frames = slot->frames;
-    u.copy = (u8 *)(slot->frames + MAX_FRAMES);
-    u.copy_bytes = SLOT_COPY_BYTES;
-    u.in_handler = 1;
-    u.own_start = u.own_end = 0;
-    slot->thread_pointer_seen = thread_pointer_sigsafe(a);
+    u64 block = thread_pointer_sigsafe(a);
+    u->agent = a;
+    u->map = a->map;
+    u->pc = gregs[GREG_RIP];
+    u->sp = gregs[GREG_RSP];
+    u->bp = gregs[GREG_RBP];
+    u->bp_known = 1;
+    u->gregs = gregs;
+    u->frames = frames;
+    u->copy = (u8 *)(slot->frames + MAX_FRAMES);
+    u->copy_bytes = SLOT_COPY_BYTES;
+    u->in_handler = 1;
+    u->own_start = u->own_end = 0;
+    u->thread_pointer = block;
     if (slot->tid == a->pid) {
-        u.own_start = u.map->main_stack.start;
-        u.own_end = u.map->main_stack.end;
-    } else if (slot->thread_pointer_seen == slot->thread_pointer) {
-        u.own_start = slot->stack_start;
-        u.own_end = slot->stack_end;
+        u->own_start = u->map->main_stack.start;
+        u->own_end = u->map->main_stack.end;
+    } else if (block && block == load_acquire_u64((const volatile u64 *)&slot->thread_pointer)) {
+        u->own_start = slot->stack_start;
+        u->own_end = slot->stack_end;
+        /* The sampler may be about to write what belongs to another block. */
+        if (block != load_acquire_u64((const volatile u64 *)&slot->thread_pointer))
+            u->own_start = u->own_end = 0;
     }
-    unwind_sigsafe(&u);
-    slot->frame_count = u.frame_count;
-    slot->verdict = u.verdict;
-    slot->fault_pc = u.fault_pc;
+    unwind_sigsafe(u);
 }
 
 /*
@@ -80,14 +81,17 @@ static void stack_notes_find(struct agent *a)
 /* A handler saw a thread pointer that is new: learn which stack belongs to it. Context: sampler thread. */
 static void stack_learn(struct agent *a, struct thread_slot *slot)
 {
-    u64 block = slot->thread_pointer_seen, notes[3];
+    u64 block = slot->thread_pointer_seen, notes[3], start = 0, end = 0;
     if (block == slot->thread_pointer || !a->stack_notes_offset)
         return;
-    slot->thread_pointer = block;
-    slot->stack_start = slot->stack_end = 0;
-    if (read_memory(a, block + a->stack_notes_offset, notes, sizeof notes) != sizeof notes ||
-        notes[1] >= 1ULL << 40 || notes[2] >= notes[1] || block <= notes[0] + notes[2] || block >= notes[0] + notes[1])
-        return;
-    slot->stack_start = notes[0] + notes[2];
-    slot->stack_end = block & ~7ULL;
+    if (read_memory(a, block + a->stack_notes_offset, notes, sizeof notes) == sizeof notes && notes[1] < 1ULL << 40 &&
+        notes[2] < notes[1] && block > notes[0] + notes[2] && block < notes[0] + notes[1]) {
+        start = notes[0] + notes[2];
+        end = block & ~7ULL;
+    }
+    /* A handler of the thread's may read them at this moment: none goes with a block that it does not belong to. */
+    store_release_u64((volatile u64 *)&slot->thread_pointer, 0);
+    store_release_u64((volatile u64 *)&slot->stack_start, start);
+    store_release_u64((volatile u64 *)&slot->stack_end, end);
+    store_release_u64((volatile u64 *)&slot->thread_pointer, block);
 }

@@ -1,116 +1,23 @@
 /*
- * The tick: for each thread, has it run, is it asleep, or does it get a signal. Sampler thread only.
+ * The tick: each thread is looked at. Sampler thread only.
  *
  *   idle for long, of many         only now and then is it looked at (idle.c)
  *   CPU clock unchanged            it is where it was: the open interval grows, nothing else is read
  *   changed, asleep in the kernel  its stack is read from outside (parked.c), or not at all
- *   changed, running               one signal; its handler answers into the slot, which is collected at the next tick.
- *                                  If it had no CPU, its stack shows what it did last, but stands for no CPU time
- *                                  (queued.c)
+ *   changed                        its timer is set (timers.c), whether it runs now or not; what its handler has sampled
+ *                                  since the last tick is taken out of its ring
+ *
+ * A thread that can have no timer gets a signal when it is seen running; its handler answers into the slot, which is
+ * collected at the next tick. If it had no CPU, its stack shows what it did last, but stands for no CPU time (queued.c).
  */
 
 #define COMPILE_ROUNDS_MAX 16             /* modules one parked stack may bring in, one after another */
 #define LATE_TICKS_BEFORE_CHECK 5         /* unanswered so long although it ran: does it block our signal? */
+#define TIMER_LATE_PERIODS 8              /* CPU time, and as many ticks, without a sample: is it blocked? */
 #define BLOCKED_RECHECK_TICKS 256
 #define BLOCKED_FOR_GOOD 2                /* it fetches signals by sigwait(3), and would fetch ours */
-#define FORK_BACKOFF_NS 100000000ULL
-#define FORK_BACKOFF_MAX_NS 6400000000ULL
-#define HANDLER_COST_MAX_NS 200000ULL
 #define ANSWER_SOON_NS 1000000ULL
-
-/* Compile what stacks asked for. What that costs is told apart: it happens once a file, at any rate of sampling. */
-static void compile_wanted(struct agent *a)
-{
-    i64 cpu_ns;
-    if (!a->want_modules)
-        return;
-    cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-    modules_compile_wanted(a);
-    a->once_cpu_ns += (u64)(clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - cpu_ns);
-}
-
-/* A stack that met something new: make it known, so that the next attempt gets further. */
-static void learn(struct agent *a)
-{
-    count_up(a, COUNTER_NOT_READY, 1);
-    if (a->want_refresh && now_ns_sigsafe() - a->map_read_ns > MAP_REREAD_MIN_NS)
-        maps_refresh(a);
-    compile_wanted(a);
-}
-
-static void handler_cost_add(struct agent *a, const struct thread_slot *slot)
-{
-    u64 ns = slot->handler_tsc * a->ns_per_tsc_20 >> 20;
-    u64 bucket = ns / HANDLER_HISTOGRAM_NS;
-    count_up(a, COUNTER_SIGNALS_HANDLED, 1);
-    count_up(a, COUNTER_HANDLER_NS_TOTAL, ns);
-    /* What is longer was spent waiting for a CPU, which is no cost of ours. */
-    a->handler_cost_ns += ns < HANDLER_COST_MAX_NS ? ns : HANDLER_COST_MAX_NS;
-    if (ns > a->ring->counters[COUNTER_HANDLER_NS_MAX])
-        a->ring->counters[COUNTER_HANDLER_NS_MAX] = ns;
-    a->ring->handler_histogram[bucket < HANDLER_HISTOGRAM_BUCKETS ? bucket : HANDLER_HISTOGRAM_BUCKETS - 1]++;
-}
-
-/* Take the answer of a handler: a stack for the time up to the moment the signal was sent. */
-static void answer_collect(struct agent *a, struct thread_slot *slot)
-{
-    u32 trace_id, injected = 0;
-    repairs_collect(a, slot);
-    if (load_acquire_u32(&slot->signal_state) != SIGNAL_ANSWERED)
-        return;
-    slot->signal_state = SIGNAL_IDLE;
-    slot->given_up = 0;
-    slot->late_ticks = 0;
-    handler_cost_add(a, slot);
-    stack_learn(a, slot);
-    alternate_note(a, slot);
-    room_learn(a, slot, slot->sp_seen);
-    count_up(a, COUNTER_SIGNALS_FAILED, slot->came_bare);
-    slot->came_bare = 0;
-    if (slot->near_fork) {
-        /* Longer each time: a process may take seconds to fork, and older kernels begin again at every signal. */
-        slot->backoff_ns = slot->backoff_ns ? slot->backoff_ns * 2 : FORK_BACKOFF_NS;
-        if (slot->backoff_ns > FORK_BACKOFF_MAX_NS)
-            slot->backoff_ns = FORK_BACKOFF_MAX_NS;
-        slot->backoff_until_ns = slot->sent_ns + slot->backoff_ns;
-        count_up(a, COUNTER_FORK_BACKOFF, 1);
-        return;
-    }
-    slot->backoff_ns = 0;
-    /* Unknown code may have been mapped since the maps were read; anything not compiled yet is compiled now. */
-    if (slot->verdict == VERDICT_RETRY ||
-        (slot->verdict == VERDICT_BAD_MEMORY && a->want_refresh && a->map_read_ns < slot->sent_ns - MAP_REREAD_MIN_NS)) {
-        learn(a);
-        return;
-    }
-    trace_id = trace_intern(a, slot->frames, slot->frame_count, slot->verdict, slot->fault_pc, &injected);
-    if (injected && slot->owner == OWNER_UNKNOWN)
-        return;                           /* probably Frida's: wait until agent.js has said */
-    if (slot->waited_in != NOT_WAITING) {
-        /* It had gone to sleep when the signal came: its CPU time belongs to what it did before. */
-        interval_observe(a, slot, slot->sent_ns, 0, trace_id, slot->waited_in < 0 ? STATE_BLOCKED : STATE_PARKED,
-                         (i16)(slot->waited_in < 0 ? -1 : slot->waited_in), 1);
-        count_up(a, COUNTER_WAITS_INTERRUPTED, 1);
-        return;
-    }
-    if (slot->woken) {
-        /* On its way out of a wait, until then without a CPU: nor has it used one here. */
-        interval_observe(a, slot, slot->sent_ns, 0, trace_id, STATE_RUNNING, -1, 1);
-        return;
-    }
-    if (!stands_for_cpu(a, slot)) {
-        interval_observe(a, slot, slot->sent_ns, 0, trace_id, STATE_RUNNING, -1, 1);
-        /* Should it end before it is seen on a CPU again, what was seen there last still stands for what it does. */
-        if (!slot->last_run_trace)
-            slot->last_run_trace = trace_id;
-        slot->last_run_ns = slot->sent_ns;
-        return;
-    }
-    interval_observe(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id, STATE_RUNNING, -1, 1);
-    slot->cpu_carry_ns -= slot->sent_cpu_ns;
-    slot->last_run_trace = trace_id;
-    slot->last_run_ns = slot->sent_ns;
-}
+#define QUEUED_LEFT_MAX_NS 20000000ULL
 
 /* A thread that waits for a CPU because a signal of the target's own has woken it: will the handler block ours? */
 static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
@@ -156,43 +63,54 @@ static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
         return 1;
     count_up(a, room == ROOM_STRAYED ? COUNTER_STRAY_STACK : COUNTER_SMALL_STACK, 1);
     if (room != ROOM_IN_DOUBT)
-        interval_observe_unattributed(a, slot, now_ns);
+        interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_STACK_NS);
     return 0;
 }
 
-static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
+/* Does the thread block our signal? Asked before its first one, and then now and then. */
+static u32 signal_is_let_in(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
-    i64 clock;
-    i32 error;
     if (slot->signals_blocked) {
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
         if (slot->signals_blocked != BLOCKED_FOR_GOOD && blocked_check_is_due(++slot->late_ticks))
             slot->signals_blocked = thread_blocks_signal(a, slot->tid);
-        if (!slot->last_run_trace)
-            interval_observe_unattributed(a, slot, now_ns);
-        return;
-    }
-    /* A thread that waits for signals (sigwait, ppoll with a mask) is shown with the mask it waits with: what it blocks
-     * is known now that it runs. */
-    if (!slot->sp_seen && thread_blocks_signal(a, slot->tid)) {
+    } else if (!slot->sp_seen && !slot->has_timer && thread_blocks_signal(a, slot->tid)) {
+        /* A thread that waits for signals (sigwait, ppoll with a mask) is shown with the mask it waits with: what it blocks
+         * is known when it has run. */
         slot->signals_blocked = 1;
         slot->late_ticks = 0;
         thread_announce(a, slot, 0);
-        return;
     }
+    if (slot->signals_blocked)
+        interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_BLOCKED_NS);
+    return !slot->signals_blocked;
+}
+
+/* May the thread have samples now? If not, and if that is not for a moment only, its CPU time is unattributed. */
+static u32 may_be_sampled(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
     if (!a->signal_is_ours) {
         count_up(a, COUNTER_HANDLER_REPLACED, 1);
-        return;
+        interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_HANDLER_NS);
+        return 0;
     }
+    if (!signal_is_let_in(a, slot, now_ns))
+        return 0;
     if (!slot->alternate_is_known)
         dispositions_keep(a, now_ns, DISPOSITIONS_SOON_NS);
-    if (!room_is_there(a, slot, now_ns))
-        return;
-    if (now_ns < slot->backoff_until_ns || now_ns < a->signals_from_ns)
-        return;
+    if (!room_is_there(a, slot, now_ns) || now_ns < a->signals_from_ns)
+        return 0;
     if (!slot->frames)
         slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
-    if (!slot->frames)
+    return slot->frames != 0;
+}
+
+/* The thread runs, and has no timer, or that may not do (instep.c). */
+static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
+{
+    i64 clock;
+    i32 error;
+    if (now_ns < slot->backoff_until_ns)
         return;
     clock = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     slot->sent_off_cpu = clock == (i64)cpu_ns;
@@ -201,7 +119,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     slot->sent_ns = now_ns;
     if (slot->sent_off_cpu)
         queued_note(a, slot);
-    slot->sent_cpu_ns = slot->cpu_carry_ns;
+    slot->sent_cpu_ns = slot->cpu_seen_ns;
     error = signal_post(a, slot, (u64)clock);
     if (error < 0) {
         if (error != -ERR_ESRCH && error != -ERR_EACCES)    /* the thread has ended; a filter has come */
@@ -239,58 +157,131 @@ static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
     }
 }
 
+/* The thread has run on, and no sample came. Has it blocked our signal since, or has a handler of the target's taken it? */
+static void timer_overdue(struct agent *a, struct thread_slot *slot)
+{
+    struct thread_signals signals;
+    if (slot->cpu_seen_ns < slot->timer_set_cpu_ns + TIMER_LATE_PERIODS * (a->cpu_period_ns + a->tick_ns))
+        return;
+    count_up(a, COUNTER_SIGNALS_LATE, 1);
+    slot->timer_set_cpu_ns = slot->cpu_seen_ns;
+    if (slot->is_taking || !thread_signals_read(a, slot->tid, &signals))
+        return;
+    if (signals.blocked >> (a->signo - 1) & 1) {
+        cpu_timer_stop(a, slot);
+        slot->signals_blocked = 1;
+        slot->late_ticks = 0;
+        thread_announce(a, slot, 0);
+    } else if (!(signals.pending >> (a->signo - 1) & 1)) {
+        cpu_timer_stop(a, slot);              /* to be set anew */
+    }
+}
+
+/* The thread has run since the last look: shall it be sampled, and how? */
+static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 runs)
+{
+    if (slot->timer_is_set)
+        timer_overdue(a, slot);
+    if (!may_be_sampled(a, slot, now_ns)) {
+        cpu_timer_stop(a, slot);
+        return;
+    }
+    slot->is_on_alternate = alternate_has_room(a, slot);
+    if (runs)
+        phase_note(a, slot, now_ns);
+    if ((!cpu_timer_start(a, slot) || round_samples(a, slot)) && runs)
+        signal_send(a, slot, now_ns, cpu_ns);
+}
+
 /* The thread used CPU time since the last look, or was never looked at. */
-static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
+static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 ran)
 {
     struct wait_record wait;
     struct unwinder u;
     u32 result, trace_id, injected = 0, rounds = 0;
     while ((result = parked_take(a, slot, cpu_ns, &wait, &u)) == PARKED_RETRY && rounds++ < COMPILE_ROUNDS_MAX)
         learn(a);
-    if (result == PARKED_RUNNING)
-        signal_send(a, slot, now_ns, cpu_ns);
+    if (result == PARKED_SEEN) {
+        room_learn(a, slot, wait.sp);
+        alternate_watch(a, slot);
+        if (wait.sysno == NR_RT_SIGTIMEDWAIT)
+            slot->signals_blocked = BLOCKED_FOR_GOOD;
+    }
+    if (ran || result == PARKED_RUNNING)
+        sampling_keep(a, slot, now_ns, cpu_ns, result == PARKED_RUNNING);
     slot->is_look_due = result == PARKED_HIDDEN && hostfile_is_coming(a, slot);
     if (result == PARKED_HIDDEN && !slot->is_look_due)
-        interval_observe(a, slot, now_ns, 0, 0, STATE_BLOCKED, -1, 1);
+        interval_asleep(a, slot, now_ns, 0, STATE_BLOCKED, -1, 1);
     if (result != PARKED_SEEN)
         return;
-    room_learn(a, slot, wait.sp);
-    alternate_watch(a, slot);
-    if (wait.sysno == NR_RT_SIGTIMEDWAIT)
-        slot->signals_blocked = BLOCKED_FOR_GOOD;
     trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;
-    interval_observe(a, slot, now_ns, 0, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);
+    interval_asleep(a, slot, now_ns, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);
+}
+
+/* The time since the last look goes where it belongs. `ran_ns` is what the thread used of it. */
+static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 ran_ns)
+{
+    u64 queued_ns = 0, told_ns;
+    if (ran_ns) {
+        u64 delay_ns = run_delay_of(a, slot);
+        if (delay_ns != RUN_DELAY_UNKNOWN && slot->run_delay_seen_ns != RUN_DELAY_UNKNOWN &&
+            delay_ns > slot->run_delay_seen_ns)
+            queued_ns = delay_ns - slot->run_delay_seen_ns;
+        slot->run_delay_seen_ns = delay_ns;
+    }
+    told_ns = time_pass(slot, now_ns, ran_ns, queued_ns);
+    /* The clocks are read one after another: a little more than fits is told with the next look. */
+    if (queued_ns - told_ns < QUEUED_LEFT_MAX_NS)
+        slot->run_delay_seen_ns -= queued_ns - told_ns;
+    if (ran_ns)
+        interval_close(a, slot);
+    interval_queued(a, slot, now_ns, QUEUED_TOLD_NS);
+    if (ran_ns)                           /* until then it may be waiting for a CPU */
+        interval_asleep_unseen(a, slot, now_ns, ASLEEP_UNSEEN_NS);
+}
+
+static void thread_end(struct agent *a, struct thread_slot *slot)
+{
+    u64 unseen_ns;
+    if (slot->owner != OWNER_INJECTED) {
+        samples_collect(a, slot);
+        answer_collect(a, slot);
+        /* What its last samples tell of, no look has: the thread was there so much longer. */
+        unseen_ns = slot->cpu_told_ns > slot->cpu_seen_ns ? slot->cpu_told_ns - slot->cpu_seen_ns : 0;
+        a->target_cpu_ns += unseen_ns;
+        slot->cpu_seen_ns += unseen_ns;
+        time_pass(slot, slot->accounted_ns + unseen_ns, unseen_ns, 0);
+    }
+    thread_remove(a, slot);
+    a->list_checked_ns = 0;               /* where one goes another may have come */
+    a->list_links = 0;
 }
 
 static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     i64 cpu_ns;
-    u32 ran;
-    answer_collect(a, slot);
+    u64 ran_ns;
     cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     if (cpu_ns < 0 || (u64)cpu_ns < slot->cpu_seen_ns) {
-        thread_remove(a, slot);           /* gone, or its number belongs to another thread by now */
-        a->list_checked_ns = 0;           /* where one goes another may have come */
-        a->list_links = 0;
+        thread_end(a, slot);              /* gone, or its number belongs to another thread by now */
         return;
     }
-    ran = (u64)cpu_ns != slot->cpu_seen_ns;
-    slot->cpu_carry_ns += (u64)cpu_ns - slot->cpu_seen_ns;
-    a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
+    ran_ns = (u64)cpu_ns - slot->cpu_seen_ns;
+    a->target_cpu_ns += ran_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
-    slot->ran_since_name |= ran;
-    if (ran)
+    slot->ran_since_name |= ran_ns != 0;
+    if (ran_ns)
         slot->ran_ns = now_ns;
-    if (ran && slot->open.state == STATE_RUNNING)
-        slot->open.dirty = 1;             /* it may be a while until a stack comes for this time, or never */
+    time_account(a, slot, now_ns, ran_ns);
+    samples_collect(a, slot);
+    answer_collect(a, slot);
     if (signal_is_under_way(slot)) {
-        signal_overdue(a, slot, ran);
-    } else if (ran || !slot->open.state || slot->is_look_due) {
-        thread_look(a, slot, now_ns, (u64)cpu_ns);
+        signal_overdue(a, slot, ran_ns != 0);
+    } else if (ran_ns || !slot->open.state || slot->is_look_due) {
+        thread_look(a, slot, now_ns, (u64)cpu_ns, ran_ns != 0);
     } else {
-        interval_observe(a, slot, now_ns, 0, slot->open.trace_id, slot->open.state, slot->open.sysno, 0);
         count_up(a, COUNTER_UNCHANGED, 1);
     }
 }
@@ -302,10 +293,15 @@ static void threads_tick(struct agent *a, u64 now_ns)
     idle_turns_begin(a);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
-        if (idle_turn_is_over(a, i) || !slot->tid)
+        if (!slot->tid || (idle_turn_is_over(a, i) && !slot->is_gone))
             continue;
+        if (slot->is_gone) {
+            thread_end(a, slot);
+            continue;
+        }
         if (load_acquire_u32(&slot->owner) == OWNER_INJECTED) {
             idle_set(a, slot, 0);
+            cpu_timer_stop(a, slot);
             if (slot->announced) {        /* told of it before we knew: take it back */
                 thread_announce(a, slot, THREAD_HIDDEN);
                 slot->announced = 0;

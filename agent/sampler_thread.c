@@ -4,15 +4,16 @@
  */
 
 #define SLEEP_SLICE_NS 100000000ULL       /* at low rates: how soon the thread notices that it is to stop */
+#define CALIBRATION_MAX_NS 10000000000ULL /* times 2^20 it fits into 64 bits */
 #define PAUSE_LOOK_NS 20000000ULL
 #define TURN_NS 100000ULL                 /* the shortest that Linux knows */
 
-/* Nanoseconds per TSC tick, measured over the time since the start. */
+/* Nanoseconds per TSC tick, measured over the first second; later if there was no round before. */
 static void tsc_calibrate(struct agent *a, u64 now_ns)
 {
-    u64 ticks = read_tsc_sigsafe() - a->tsc_start;
-    if (ticks > 1000000 && now_ns - a->tsc_start_ns < 1000000000ULL)
-        a->ns_per_tsc_20 = ((now_ns - a->tsc_start_ns) << 20) / ticks;
+    u64 ticks = read_tsc_sigsafe() - a->tsc_start, passed_ns = now_ns - a->tsc_start_ns;
+    if (ticks > 1000000 && (passed_ns < 1000000000ULL || !a->ns_per_tsc_20) && passed_ns < CALIBRATION_MAX_NS)
+        a->ns_per_tsc_20 = (passed_ns << 20) / ticks;
 }
 
 /* Has the host asked for the end, or fallen silent, or is there a filter now? */
@@ -49,19 +50,17 @@ static void threads_settle(struct agent *a, u64 now_ns)
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         i64 cpu_ns;
+        u64 ran_ns;
         if (!slot->tid || slot->owner == OWNER_INJECTED)
             continue;
-        answer_collect(a, slot);
         cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
-        if (cpu_ns > (i64)slot->cpu_seen_ns) {
-            slot->cpu_carry_ns += (u64)cpu_ns - slot->cpu_seen_ns;
-            a->target_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
-            slot->cpu_seen_ns = (u64)cpu_ns;
-        }
-        if (slot->open.state)
-            interval_observe(a, slot, now_ns, 0, slot->open.trace_id, slot->open.state, slot->open.sysno, 0);
+        ran_ns = cpu_ns > (i64)slot->cpu_seen_ns ? (u64)cpu_ns - slot->cpu_seen_ns : 0;
+        a->target_cpu_ns += ran_ns;
+        slot->cpu_seen_ns += ran_ns;
+        time_account(a, slot, now_ns, ran_ns);
+        samples_collect(a, slot);
+        answer_collect(a, slot);
         intervals_finish(a, slot);
-        slot->sent_cpu_ns = 0;
     }
     unseen_report(a, now_ns);
 }
@@ -71,6 +70,7 @@ static void sampler_pause(struct agent *a)
 {
     u64 now_ns = now_ns_sigsafe();
     u32 i;
+    cpu_timers_stop(a);
     threads_settle(a, now_ns);
     ring_flush(a, now_ns);
     while (a->command == COMMAND_PAUSE && !must_end(a))
@@ -79,10 +79,8 @@ static void sampler_pause(struct agent *a)
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
-        if (cpu_ns < 0)
-            continue;
-        slot->cpu_seen_ns = (u64)cpu_ns;
-        slot->accounted_ns = now_ns;
+        if (cpu_ns >= 0)
+            time_begin(slot, now_ns, (u64)cpu_ns);
     }
     unseen_rebase(a);
     gaps_restart(a, now_ns);
@@ -93,10 +91,13 @@ static void sampler_round(struct agent *a, u64 now_ns)
 {
     u64 once_cpu_ns = a->once_cpu_ns, own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     tsc_calibrate(a, now_ns);
+    round_note(a, now_ns);
     gaps_keep(a, now_ns);
     maps_keep(a, now_ns);
     threads_keep(a, now_ns);
     a->signal_is_ours = signal_is_ours(a);
+    if (!a->signal_is_ours)
+        cpu_timers_stop(a);
     dispositions_keep(a, now_ns, DISPOSITIONS_INTERVAL_NS);
     a->signals_open = 0;
     threads_tick(a, now_ns);
@@ -172,16 +173,18 @@ static void sampler_begin(struct agent *a)
     }
 }
 
-/* Whatever the reason of the end: from here on no handler of ours can run, and the last batch is in the ring. */
+/* Whatever the reason of the end: when this returns no handler of ours can run, and the last batch is in the ring. The
+ * recording ends before the handlers do: on busy CPUs it may be long until each thread has had its turn. */
 static void sampler_end(struct agent *a)
 {
     u64 now_ns;
-    a->unanswered = handlers_drain(a);
+    cpu_timers_delete(a);
     now_ns = now_ns_sigsafe();
     threads_settle(a, now_ns);
     modules_announce_again(a);
-    a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     ring_flush(a, now_ns);
+    a->unanswered = handlers_drain(a);
+    a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     ring_close(a, a->stop_reason);
 }
 

@@ -12,6 +12,9 @@
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 
+#define PHASES 8                          /* instep.c */
+#define CYCLE_PARTS 25
+
 /* Values of waited_in besides system call numbers. */
 #define NOT_WAITING (-1)
 #define WAIT_UNKNOWN (-2)                 /* in a system call of which only its EINTR is known */
@@ -31,7 +34,8 @@ struct thread_slot {
     /* between sampler and handler */
     volatile u32 signal_state;            /* enum signal_state */
     u32 tid;
-    u64 *frames;                          /* MAX_FRAMES pcs, leaf first, and SLOT_COPY_BYTES; from the first signal on */
+    /* From the first look at it running on: MAX_FRAMES pcs, leaf first; SLOT_COPY_BYTES; SAMPLES_BYTES. */
+    u64 *frames;
     u64 thread_pointer;                   /* by the sampler: looked at, and the thread's own stack that it tells of, */
     u64 stack_start;                      /* both 0 if none */
     u64 stack_end;
@@ -60,6 +64,23 @@ struct thread_slot {
     u64 signal_ns;                        /* by the sampler: when the signal was sent, or SENT_JUST_NOW, … */
     u64 signal_cpu_ns;                    /* … and the thread's CPU clock then */
 
+    /* timers.c, samples.c */
+    volatile u32 has_timer;               /* by the sampler … */
+    volatile u32 timer_is_set;            /* … and samples are wanted; by the handler: first, see whether there is room */
+    u32 timer_may_be_set;                 /* by the sampler */
+    volatile u32 is_on_alternate;         /* by the sampler: it takes signals on an alternate stack with room */
+    i32 timer_id;
+    volatile u32 is_taking;               /* by the handler: it is at work on a sample of the timer's */
+    volatile u64 samples_written;         /* by the handler: bytes ever put into the ring … */
+    volatile u64 samples_read;            /* … and taken out, by the sampler */
+    volatile u32 samples_missed;          /* by the handler: they found no room */
+    u32 samples_missed_told;
+    u64 timer_random;                     /* by the handler, once there is a timer */
+    u8 phases[PHASES];                    /* instep.c: by the sampler: at which parts of the tick it was found running … */
+    u8 cycle[CYCLE_PARTS];                /* … and of a longer time … */
+    u32 found_running;                    /* … and how often in all */
+    u64 timer_set_cpu_ns;                 /* by the sampler: the thread's CPU clock when it was set, or had its last sample */
+
     /* the wait seen last through procfs; the handler compares with it before it restarts a call */
     i64 wait_sysno;
     u64 wait_args[6];
@@ -76,7 +97,8 @@ struct thread_slot {
     u64 asked_cpu_ns;                     /* parked.c: its CPU clock … */
     u64 asked_ns;                         /* … then */
     u32 announced;                        /* the host knows this thread */
-    u32 seen_in;                          /* number of the last directory reading it was found in */
+    u32 seen_in;                          /* number of the last directory reading it was found in … */
+    u32 is_gone;                          /* … and since then it has ended */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate.c: alternate_start and alternate_bytes are … */
@@ -92,21 +114,28 @@ struct thread_slot {
     u32 late_ticks;
     u32 ran_since_name;
     u64 ran_ns;                           /* when it was last seen to have run */
-    u64 cpu_seen_ns;
-    u64 cpu_carry_ns;
-    u64 accounted_ns;                     /* wall time up to here is in an interval */
+    u64 cpu_seen_ns;                      /* its CPU clock at the last look … */
+    u64 cpu_told_ns;                      /* … up to where it is in an interval … */
+    u64 accounted_ns;                     /* … and the time of that look */
+    i64 blocked_ns;                       /* intervals.c: time in no interval yet in which it neither ran nor waited for a CPU … */
+    u64 queued_ns;                        /* … and in which it waited for one */
+    u64 run_delay_seen_ns;                /* how long it has waited for CPUs, ever, as of the last look */
     u64 sent_ns;
-    u64 sent_cpu_ns;
+    u64 sent_cpu_ns;                      /* cpu_seen_ns when the signal was sent */
     u64 first_seen_ns;
     u64 backoff_until_ns;
     u64 backoff_ns;                       /* around fork; 0: the last signal met none */
     u32 eintr_repaired_told;              /* of the handler's counts, what is in the ring's */
     u32 eintr_unrepairable_told;
     u32 given_up;                         /* its last signal was not answered, and we stopped waiting for that */
+    u32 had_timer;                        /* drain.c: and may be about to take its signal … */
     u32 drain_pending;                    /* drain.c: that signal was pending … */
     i64 drain_cpu_ns;                     /* … and the thread's CPU clock then */
     u64 last_run_ns;                      /* when it was last seen on a CPU, and on which stack */
     u32 last_run_trace;
+    u32 last_wait_trace;                  /* where it was last seen asleep … */
+    u8 last_wait_state;                   /* … 0 if it never was */
+    i16 last_wait_sysno;
     struct interval open;
     char name[16];
 };

@@ -138,6 +138,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
 {
     struct thread_slot *slot = thread_slot_free(a);
     u64 *frames;
+    u32 is_newborn;
     i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(tid));
     if (!slot || a->next_thread_id >= THREAD_ID_MAX) {
         count_up(a, COUNTER_THREADS_LOST, 1);
@@ -154,11 +155,13 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->schedstat_fd = -1;
     slot->seen_in = a->list_number;
     slot->first_seen_ns = now_ns;
-    slot->accounted_ns = now_ns;
     slot->ran_ns = is_first_listing ? 0 : now_ns;
     slot->wait_sysno = -1;
     /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
-    slot->cpu_seen_ns = is_first_listing || (u64)cpu_ns > now_ns - listed_ns ? (u64)cpu_ns : 0;
+    is_newborn = !is_first_listing && (u64)cpu_ns <= now_ns - listed_ns;
+    slot->cpu_seen_ns = slot->cpu_told_ns = is_newborn ? 0 : (u64)cpu_ns;
+    slot->run_delay_seen_ns = is_newborn ? 0 : RUN_DELAY_UNKNOWN;
+    slot->accounted_ns = is_newborn ? now_ns - (u64)cpu_ns : now_ns;
     if (!thread_read_name(a, slot)) {
         task_files_close(slot);
         slot->tid = 0;                    /* gone already: unseen.c reports what it used */
@@ -179,7 +182,9 @@ static void repairs_collect(struct agent *a, struct thread_slot *slot)
 
 static void thread_remove(struct agent *a, struct thread_slot *slot)
 {
-    intervals_finish(a, slot);
+    cpu_timer_delete(a, slot);
+    if (slot->owner != OWNER_INJECTED)
+        intervals_finish(a, slot);
     repairs_collect(a, slot);
     if (slot->owner != OWNER_INJECTED) {
         thread_announce(a, slot, THREAD_EXITED);
@@ -230,7 +235,7 @@ static void threads_list(struct agent *a, u64 now_ns)
         /* A listing can end early when a thread ends under it: only a clock that is gone proves that a thread is. */
         if (a->slots[i].tid && a->slots[i].seen_in != a->list_number &&
             clock_ns_sigsafe(THREAD_CPU_CLOCK(a->slots[i].tid)) < 0)
-            thread_remove(a, &a->slots[i]);
+            a->slots[i].is_gone = 1;
 }
 
 /* Number of threads: the link count of the directory less two, without listing it. 0 when it cannot be had. */

@@ -55,7 +55,9 @@ static void unseen_report(struct agent *a, u64 now_ns)
         bytes_copy(a->unseen.name, name, 16);
         thread_announce(a, &a->unseen, THREAD_EXITED);
     }
-    interval_send_cpu(a, &a->unseen, now_ns, unseen_ns - a->unseen_cpu_ns, 0);
+    a->unseen.cpu_seen_ns = unseen_ns;
+    a->unseen.cpu_told_ns = a->unseen_cpu_ns;
+    interval_unattributed(a, &a->unseen, now_ns, COUNTER_UNATTRIBUTED_UNSEEN_NS);
     a->unseen_cpu_ns = unseen_ns;
 }
 

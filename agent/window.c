@@ -36,6 +36,7 @@ struct unwinder {
     u64 window_delta;                     /* … and what to add to get at the bytes */
     u64 stack_start;                      /* the stack it is a part of */
     u64 stack_end;
+    u64 thread_pointer;                   /* in the handler: its base of fs, 0 when not known */
     u64 own_start;                        /* the thread's own stack, in its handler; 0 when not known */
     u64 own_end;
     u8 *copy;                             /* where other stacks are copied to */

@@ -1,10 +1,11 @@
 """flametap as a process of its own, as the command line runs it, that tells its figures when asked.
 
-    python bench/host.py PID RATE_HZ [FOLDED]
+    python bench/host.py PID RATE_HZ [FOLDED [BUDGET_PPM]]
 
 Prints "ready" when it samples. For every line of input: one line of JSON, see ``report``. At the
 end of input it stops, and writes the folded stacks (CPU time, microseconds) to FOLDED. The
-governor is off (``--budget 0``): what is measured is the rate that was asked for.
+governor is off (``--budget 0``) unless BUDGET_PPM says what sampling may cost, in millionths of a
+core: what is measured is the rate that was asked for.
 """
 
 from __future__ import annotations
@@ -42,18 +43,21 @@ def report(capture: Capture) -> str:
 
 
 def last_report(capture: Capture) -> str:
-    """``report``, with what takes time: number of different stacks, and how long a view takes."""
+    """``report``, with what takes time: number of different stacks, how many stacks were taken of
+    running threads, and how long a view takes."""
     began = time.thread_time()
     capture.tree(Clock.CPU)
     view_s = time.thread_time() - began
     leaves = capture.profile.leaf_weights(Clock.CPU).node
-    more = {"stacks": len(np.unique(leaves)), "view_s": view_s}
+    cpu_samples = int(capture.profile.leaf_samples(Clock.CPU).total)
+    more = {"stacks": len(np.unique(leaves)), "cpu_samples": cpu_samples, "view_s": view_s}
     return json.dumps(json.loads(report(capture)) | more)
 
 
 def main() -> None:
     pid, rate_hz, *output = sys.argv[1:]
-    capture = Capture(int(pid), CaptureOptions(rate_hz=float(rate_hz), budget_ppm=0))
+    budget_ppm = int(output[1]) if len(output) > 1 else 0
+    capture = Capture(int(pid), CaptureOptions(rate_hz=float(rate_hz), budget_ppm=budget_ppm))
     try:
         began = time.monotonic()
         capture.start()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import usage
+from flametap.capture import BUDGET_PPM
 from programs import Program
 
 HERE = Path(__file__).resolve().parent
@@ -52,9 +53,10 @@ class Outcome:
 class Flametap:
     """flametap, by way of ``host.py``."""
 
-    def __init__(self, pid: int, rate_hz: float, output: Path, _options: tuple[str, ...]) -> None:
+    def __init__(self, pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> None:
         self._output = output
         command = [sys.executable, str(HERE / "host.py"), str(pid), str(rate_hz), str(output)]
+        command += options
         self._host = Program(command, READY_TIMEOUT_S)
 
     def mark(self) -> Usage:
@@ -219,6 +221,8 @@ class Peer:
 
 
 FLAMETAP = Peer("flametap", "", Flametap)
+FLAMETAP_IN_BUDGET = Peer("flametap, default budget", "", Flametap, (str(BUDGET_PPM),))
+PERF_FLAT = Peer("perf", "perf", _start_perf)  # leaves only
 PERF_FP = Peer("perf -g fp", "perf", _start_perf, ("-g",))
 PERF_DWARF = Peer("perf dwarf", "perf", _start_perf, ("--call-graph", "dwarf"))
 PY_SPY = Peer("py-spy", "py-spy", _start_py_spy, python_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -41,6 +42,26 @@ def of_output(
     return {name: weight / total for name, weight in weights.items()}
 
 
+def of_leaves(peer: str, output: Path) -> tuple[dict[str, float], float]:
+    """Share of the whole weight of each function that stacks end in, 0 to 1; and the whole weight:
+    microseconds, or samples of perf (recorded without stacks).
+
+    Raises:
+        RuntimeError: there is nothing in it.
+    """
+    weights: Counter[str] = Counter()
+    if peer.startswith("perf"):
+        for line in _perf_lines(output):
+            weights[line.strip().partition(" ")[2]] += 1
+    else:
+        for stack, weight in _folded_stacks(output):
+            weights[stack.rpartition(";")[2]] += round(weight)
+    total = weights.total()
+    if not total:
+        raise RuntimeError("nothing was seen")
+    return {name: weight / total for name, weight in weights.items()}, total
+
+
 def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
     """``frame;frame;frame WEIGHT`` lines: flametap, py-spy raw, austin."""
     with output.open(errors="replace") as file:
@@ -52,12 +73,17 @@ def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
 
 def _perf_stacks(output: Path) -> Iterator[tuple[str, float]]:
     """The samples of perf.data, each of weight 1."""
+    for sample in _blocks(_perf_lines(output)):
+        yield ";".join(sample), 1.0
+
+
+def _perf_lines(output: Path) -> list[str]:
+    """Lines ``ADDRESS FUNCTION``; of stacks, one below the other with an empty line behind."""
     command = ["perf", "script", "--no-inline", "-F", "ip,sym", "-i", str(output)]
     ran = subprocess.run(
         command, capture_output=True, timeout=SCRIPT_TIMEOUT_S, check=False, errors="replace"
     )
-    for sample in _blocks(ran.stdout.splitlines()):
-        yield ";".join(sample), 1.0
+    return ran.stdout.splitlines()
 
 
 def _named(stacks: Iterable[tuple[str, float]], perf_map: Path) -> Iterator[tuple[str, float]]:

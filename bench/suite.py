@@ -24,6 +24,7 @@ import memory
 import reporting
 import store
 import symbols
+import truth
 from benchmark import Bench
 
 BENCHES: tuple[Bench, ...] = (
@@ -38,6 +39,7 @@ BENCHES: tuple[Bench, ...] = (
     store.BENCH,
     symbols.BENCH,
     accuracy.BENCH,
+    truth.BENCH,
     completeness.BENCH,
 )
 LIMIT_S = 900.0  # of one bench that nobody has asked for more

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -74,7 +74,19 @@ COUNTER_NAMES = (
     "modules_lost",
     "records_lost",
     "stray_stack",
+    "unattributed_ended_ns",
+    "unattributed_blocked_ns",
+    "unattributed_handler_ns",
+    "unattributed_stack_ns",
+    "unattributed_unseen_ns",
+    "engine_now",
+    "timers_failed",
+    "samples_lost",
+    "cpu_rate_mhz_now",
 )
+ENGINE_ROUNDS = 0
+ENGINE_CPU_TIMERS = 1
+
 STOP_NONE = 0
 STOP_ASKED = 1
 STOP_HOST_SILENT = 2

@@ -22,7 +22,7 @@ from flametap.model import Clock, FrameKind, Function, Thread
 from flametap.profile import LeafWeights, Profile
 from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED, Trie
 from flametap.symbols.table import FramePool, SymbolTable
-from flametap.syscalls import syscall_name
+from flametap.syscalls import QUEUED, syscall_name
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -33,7 +33,8 @@ TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
 
 def syscall_function(sysno: int) -> Function:
     """The leaf frame of a thread that waits or runs in a system call."""
-    return Function(f"[{syscall_name(sysno)}]", "", kind=FrameKind.SYSCALL)
+    kind = FrameKind.SYNTHETIC if sysno == QUEUED else FrameKind.SYSCALL
+    return Function(f"[{syscall_name(sysno)}]", "", kind=kind)
 
 
 def thread_function(thread: Thread) -> Function:

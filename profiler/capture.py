@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flametap import procfs
-from flametap.abi import HANDLER_HISTOGRAM_NS, HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
+from flametap.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
 from flametap.annotated import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.calltree import CallTree, build
 from flametap.codeview import CodeView
@@ -24,12 +24,15 @@ from flametap.errors import FlametapError
 from flametap.exitstatus import ExitStatus, ExitWatch
 from flametap.heartbeat import Heartbeat
 from flametap.injector import Injector
-from flametap.model import Clock, Function, Status, ThreadInfo
+from flametap.kernelcheck import Comparison
+from flametap.kernelwatch import KernelWatch
+from flametap.model import Clock, Function, Status, ThreadInfo, Verdict
 from flametap.profile import Profile
 from flametap.protocol import Decoder
-from flametap.ring import Ring
+from flametap.rates import Rates
 from flametap.symbols import Symbolizer
 from flametap.symbols.table import SymbolTable
+from flametap.unattributed import unattributed_notes
 
 if TYPE_CHECKING:
     from flametap.symbols.debuginfod import Debuginfod
@@ -40,8 +43,6 @@ TARGET_ENDED = END_REASONS["process-terminated"]
 LAST_THREAD_ENDED = "the last thread of the target ended"
 # 1 % of a core.
 BUDGET_PPM = 10_000
-# Below this part of the rate that was asked for, it is worth saying so.
-LOWERED_SHARE = 0.95
 HOST_WAS_STOPPED = "flametap itself was stopped"
 TARGET_WAS_SANDBOXED = "the target put itself under a seccomp filter"
 GIVEN_UP = {STOP_HOST_SILENT: HOST_WAS_STOPPED, STOP_SANDBOXED: TARGET_WAS_SANDBOXED}
@@ -86,6 +87,7 @@ class Capture:
         self._session = Injector(pid)
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
+        self._kernel = KernelWatch(pid)
         self._decoder = Decoder()
         self._state = "attaching"
         self._notes: list[str] = []
@@ -124,6 +126,7 @@ class Capture:
             self._heartbeat = Heartbeat(ring)
             ring.set_budget(self.options.budget_ppm)
             self._session.start()
+            self._kernel.begin()
         except BaseException:
             self._session.detach()
             self.exit_status = self._target.status()
@@ -143,6 +146,7 @@ class Capture:
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
                 return
+            self._kernel.end(self.profile)
             note = self._session.stop()
             if note:
                 self._notes.append(note)
@@ -177,25 +181,48 @@ class Capture:
         with self._pump_lock:
             counters = dict(self._counters)
             handler_p50_ns, handler_p99_ns = self._handler_ns
+        verdict_cpu_ns = self.profile.verdict_cpu_ns()
+        seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
+        asked_hz = self.options.rate_hz
+        rates = Rates.of(asked_hz, counters, self.profile.cpu_samples, seen_cpu_ns)
+        lowered = counters.get("budget_lowered", 0)
+        is_named = symbolizer is None or symbolizer.is_idle
+        compared = (
+            self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
+        )
+        duration_ns = self.profile.duration_ns
         return Status(
             pid=self.pid,
             command=self.command,
             state=self._state,
             reason=self._session.end_reason,
-            rate_hz=counters.get("rate_mhz_now", 0) / 1000 or self.options.rate_hz,
-            duration_ns=self.profile.duration_ns,
+            engine=rates.engine,
+            rate_hz=rates.rate_hz,
+            look_rate_hz=rates.look_rate_hz,
+            effective_rate_hz=rates.effective_rate_hz,
+            duration_ns=duration_ns,
             revision=self._revision(),
             samples=self.profile.samples,
             counters=counters,
             handler_p50_ns=handler_p50_ns,
             handler_p99_ns=handler_p99_ns,
-            verdict_cpu_ns=self.profile.verdict_cpu_ns(),
+            verdict_cpu_ns=verdict_cpu_ns,
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
             is_final=is_final,
-            notes=[*self._notes, *_rate_notes(self.options, counters), *_signal_notes(counters)],
+            notes=[
+                *self._notes,
+                *rates.notes(asked_hz, self.options.budget_ppm, lowered),
+                *_signal_notes(counters),
+                *unattributed_notes(counters, verdict_cpu_ns, duration_ns),
+                *compared,
+            ],
         )
+
+    def compare(self) -> Comparison | None:
+        """The CPU time by the kernel and by us; None where they cannot be compared."""
+        return self._kernel.compare(self.profile, self.table)
 
     def threads(self) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""
@@ -231,6 +258,7 @@ class Capture:
     def set_paused(self, paused: bool) -> None:
         """See ``ProfileSource.set_paused``."""
         if self._state in ("recording", "paused"):
+            self._kernel.give_up()
             self._session.set_paused(paused)
             self._state = "paused" if paused else "recording"
 
@@ -259,6 +287,7 @@ class Capture:
         assert self._target is not None
         while not self._stopping.wait(PUMP_INTERVAL_S):
             self._drain()
+            self._kernel.look(self.profile)
             # While a process exits, or waits to be reaped, its main thread looks the same.
             if self._only_agents_are_left() and not self._target.has_exited(REASON_WAIT_S):
                 self._session.stop()
@@ -275,6 +304,7 @@ class Capture:
             if reason := self._given_up_because():
                 self._session.end_reason = reason
                 self._notes.append(GIVEN_UP_NOTES[reason])
+                self._kernel.give_up()
                 self._finish(reason)
                 return
             self._session.ended.wait(REASON_WAIT_S)
@@ -305,7 +335,7 @@ class Capture:
                 self._notes.append(error.message)
                 return
             self._counters = ring.counters()
-            self._handler_ns = _quantiles_ns(ring)
+            self._handler_ns = ring.handler_quantiles_ns()
         assert self.symbolizer is not None
         for batch in batches:
             for update in batch.modules:
@@ -340,18 +370,6 @@ class Capture:
         self._ended.set()
 
 
-def _rate_notes(options: CaptureOptions, counters: dict[str, int]) -> list[str]:
-    """What the governor did, in a sentence; none when it had nothing to do."""
-    lowered = counters.get("budget_lowered", 0)
-    if not lowered:
-        return []
-    now_hz = counters["rate_mhz_now"] / 1000
-    cause = f"to stay within {options.budget_ppm / 1e4:g} % of a core (--budget 0: no limit)"
-    if now_hz < LOWERED_SHARE * options.rate_hz:
-        return [f"rate lowered from {options.rate_hz:g} to {now_hz:.3g} Hz {cause}"]
-    return [f"rate lowered {lowered} times, for a while, {cause}"]
-
-
 def _signal_notes(counters: dict[str, int]) -> list[str]:
     """Why threads that ran have no stacks, where it is the target's doing."""
     notes = []
@@ -366,23 +384,6 @@ def _signal_notes(counters: dict[str, int]) -> list[str]:
             "(ulimit -i)"
         )
     return notes
-
-
-def _quantiles_ns(ring: Ring) -> tuple[int, int]:
-    """Median and 99th percentile of the handler's time: upper ends of their buckets; 0 when it
-    never ran.
-    """
-    histogram = ring.handler_histogram()
-    total = sum(histogram)
-    found: list[int] = []
-    for share in (0.5, 0.99):
-        seen = 0
-        for bucket, count in enumerate(histogram):
-            seen += count
-            if total and seen >= share * total:
-                found.append((bucket + 1) * HANDLER_HISTOGRAM_NS)
-                break
-    return (found[0], found[1]) if total else (0, 0)
 
 
 def _debuginfod(urls: Sequence[str]) -> Debuginfod | None:

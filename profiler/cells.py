@@ -27,7 +27,7 @@ _MIX_THREAD = np.uint64(0x9E3779B1)
 def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> Int64s:
     """What intervals weigh by a clock, in nanoseconds.
 
-    A running thread is off the CPU as long as it waits for one.
+    What a running thread did not use of its time, it was off the CPU.
     """
     if clock is Clock.CPU:
         return cpu
@@ -42,7 +42,7 @@ class Cells:
     def __init__(self) -> None:
         self._length = 0
         self._thread = np.zeros(256, np.uint32)
-        self._what = np.zeros(256, np.int64)  # stack << 18 | sysno << 2 | state
+        self._what = np.zeros(256, np.int64)  # stack << 19 | sysno << 3 | state
         self._sums = {clock: np.zeros(256, np.int64) for clock in Clock}
         self._samples = np.zeros(256, np.uint32)
         self._slots = np.full(1 << 10, _FREE, np.int32)
@@ -58,21 +58,21 @@ class Cells:
     @property
     def stack(self) -> Int32s:
         """The stack of each cell."""
-        return (self._what[: self._length] >> 18).astype(np.int32)
+        return (self._what[: self._length] >> 19).astype(np.int32)
 
     @property
     def state(self) -> npt.NDArray[np.uint8]:
         """The state of each cell, enum ThreadState."""
-        return (self._what[: self._length] & 3).astype(np.uint8)
+        return (self._what[: self._length] & 7).astype(np.uint8)
 
     @property
     def sysno(self) -> npt.NDArray[np.int16]:
         """The system call each cell waits in, -1 if in none."""
-        return (self._what[: self._length] >> 2).astype(np.int16)
+        return (self._what[: self._length] >> 3).astype(np.int16)
 
     def state_of(self, cell: Int32s) -> npt.NDArray[np.uint8]:
         """The states of some cells."""
-        return (self._what[cell] & 3).astype(np.uint8)
+        return (self._what[cell] & 7).astype(np.uint8)
 
     def sums(self, clock: Clock) -> Int64s:
         """What each cell weighs so far; a copy."""
@@ -104,7 +104,7 @@ class Cells:
         state: npt.NDArray[np.uint8],
     ) -> Int32s:
         """The cell of each row; new ones are made as needed."""
-        what = stack.astype(np.int64) << 18 | sysno.astype(np.uint16).astype(np.int64) << 2 | state
+        what = stack.astype(np.int64) << 19 | sysno.astype(np.uint16).astype(np.int64) << 3 | state
         while 2 * (self._length + len(what)) > len(self._slots):
             self._slots = np.full(2 * len(self._slots), _FREE, np.int32)
             self._probe(self.thread_id, self._what[: self._length], is_known=True)

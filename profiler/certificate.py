@@ -17,7 +17,10 @@ class Certificate:
     """Cost and footprint of a recording up to now. Times are nanoseconds."""
 
     duration_ns: int
-    rate_hz: float  # in force at the end; the governor may have lowered it
+    engine: str  # "cpu-timers" or "rounds": what decides when running threads are sampled
+    rate_hz: float  # samples in a second of CPU time, in force at the end
+    look_rate_hz: float  # looks a second at each sleeping thread, in force at the end
+    effective_rate_hz: float  # samples taken in a second of CPU time
     handler_runs: int
     handler_p50_ns: int  # upper end of a histogram's bucket, 0 when it never ran
     handler_p99_ns: int
@@ -36,7 +39,10 @@ class Certificate:
         counters = status.counters
         return cls(
             duration_ns=status.duration_ns,
+            engine=status.engine,
             rate_hz=status.rate_hz,
+            look_rate_hz=status.look_rate_hz,
+            effective_rate_hz=round(status.effective_rate_hz, 3),
             handler_runs=counters.get("signals_handled", 0),
             handler_p50_ns=status.handler_p50_ns,
             handler_p99_ns=status.handler_p99_ns,
@@ -68,6 +74,7 @@ class Certificate:
                 f" (99 % at most {_micros(self.handler_p99_ns)},"
                 f" longest {_micros(self.handler_max_ns)})"
             )
+        took += self._rates()
         felt = (
             f"felt: {self.signals_sent:,} signals to running threads, "
             f"{self.parked_reads:,} stacks read from sleeping ones, "
@@ -75,7 +82,16 @@ class Certificate:
         )
         return [took, felt]
 
-    def as_json(self) -> dict[str, int | float]:
+    def _rates(self) -> str:
+        if self.engine == "cpu-timers":
+            return (
+                f"; CPU timers: {self.rate_hz:.4g} samples a second of CPU time "
+                f"({self.effective_rate_hz:.4g} taken), "
+                f"{self.look_rate_hz:.4g} looks a second at sleeping threads"
+            )
+        return f"; {self.rate_hz:.4g} rounds a second" if self.engine else ""
+
+    def as_json(self) -> dict[str, int | float | str]:
         """The same for programs: field names as they are, times in nanoseconds."""
         return {**vars(self), "core_share": round(self.core_share, 6)}
 

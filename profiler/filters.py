@@ -24,10 +24,12 @@ from flametap.ptrace import (
     WALL,
     ptrace,
 )
-from flametap.seccomp import INSTRUCTION
+from flametap.seccomp import INSTRUCTION, allows_timers
 from flametap.tasks import tasks
 
 NOBODYS, OTHERS, MAIN = 0, 1, 2
+ASKED_MAX = 64  # threads with filters of their own: each stands still for a moment
+TIMER_CREATE, TIMER_DELETE, SIGEV_NONE = 222, 226, 1  # <asm/unistd_64.h>, <signal.h>
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.0002
 
@@ -42,6 +44,45 @@ def whose(pid: int) -> int:
     if _has_filter(pid, pid):
         return MAIN
     return OTHERS if any(_has_filter(pid, tid) for tid in tasks(pid)) else NOBODYS
+
+
+def allow_timers(pid: int) -> bool:
+    """Whether the filters of a process let all its threads make timers.
+
+    Where they cannot be read, and are no more than we have, they are those of a container around us
+    both: then what we may do tells.
+    """
+    counts = {}
+    for tid in tasks(pid):
+        try:
+            counts[tid] = procfs.read_task_seccomp(pid, tid)[1]
+        except procfs.GONE:
+            continue
+        except OSError:
+            return False
+    own_count = procfs.read_task_seccomp(os.getpid(), os.getpid())[1]
+    # Who has as many as the main thread has the same.
+    asked = {pid} | {tid for tid, count in counts.items() if count != counts.get(pid, 0)}
+    asked = {tid for tid in asked if counts.get(tid, 0)}
+    if len(asked) > ASKED_MAX:
+        return False
+    for tid in asked:
+        programs = read_filters(tid, counts[tid])
+        if programs is not None and not allows_timers(programs):
+            return False
+        if programs is None and (counts[tid] > own_count or not _may_make_timers()):
+            return False
+    return True
+
+
+def _may_make_timers() -> bool:
+    """Makes one, for this process alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    timer = ctypes.c_int()
+    event = (ctypes.c_uint64 * 8)(0, SIGEV_NONE << 32)
+    if libc.syscall(TIMER_CREATE, time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) != 0:
+        return False
+    return bool(libc.syscall(TIMER_DELETE, timer) == 0)
 
 
 def _has_filter(pid: int, tid: int) -> bool:

@@ -76,6 +76,7 @@ def differences(
     return [
         *_threads(before, after, attached),
         *_signals(before, after, our_signal),
+        *_timers(before, after, our_signal),
         *_descriptors(before, after, attached),
         *_code(before, after),
         *_files(before, after),
@@ -123,6 +124,16 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
         else:
             names = ", ".join(f"{tid} ({after.threads[tid]})" for tid in tids[:4])
             yield Difference(difference.blame, f"thread {names}: {difference.what}")
+
+
+def _timers(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Difference]:
+    """Timers on CPU clocks: programs that profile themselves have some, with other signals."""
+    ours = (our_signal,) if our_signal else OUR_SIGNALS
+    new = after.cpu_timers - before.cpu_timers
+    for timer in sorted(new, key=lambda timer: timer.timer_id):
+        if timer.signal in ours:
+            what = f"CPU timer {timer.timer_id} of ours is still there, for thread {timer.tid}"
+            yield Difference(Blame.OURS, what)
 
 
 def _descriptors(before: Receipt, after: Receipt, attached: Receipt | None) -> Iterator[Difference]:

@@ -82,8 +82,8 @@ class Intervals:
             (np.ones(len(self._open), bool), records["flags"] & INTERVAL_OPEN != 0)
         )
         thread = self._cells.thread_id[rows["cell"]]
-        # stable: a later record for the same t0 stays later
-        order = np.lexsort((rows["t0_ns"], thread))
+        # By thread, each in order of arrival: the agent closes an interval before it tells another.
+        order = np.argsort(thread, kind="stable")
         rows, is_open, thread = rows[order], is_open[order], thread[order]
         t0 = rows["t0_ns"]
         has_next = np.zeros(len(rows), bool)
@@ -93,9 +93,9 @@ class Intervals:
         is_replaced = is_open & has_next & (next_t0 == t0)
         # Its closing record was lost: it was over at the latest when the thread's next one began.
         is_cut = is_open & has_next & ~is_replaced
-        rows["wall_ns"][is_cut] = np.minimum(
-            np.maximum(rows["wall_ns"], self.now_ns - t0), next_t0 - t0
-        )[is_cut]
+        wall = rows["wall_ns"]
+        until_next = np.minimum(np.maximum(wall, self.now_ns - t0), next_t0 - t0)
+        rows["wall_ns"][is_cut] = np.maximum(wall, until_next)[is_cut]
         goes_on = is_open & ~has_next
         self._open = rows[goes_on]
         self._append(rows[~is_replaced & ~goes_on])

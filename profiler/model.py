@@ -25,9 +25,10 @@ class Clock(str, Enum):
 class ThreadState(IntEnum):
     """What a thread did during an interval (``agent/abi.h``: ``enum thread_state``)."""
 
-    RUNNING = 1  # on a CPU, or runnable and waiting for one
+    RUNNING = 1  # on a CPU
     PARKED = 2  # asleep in a system call; its number is known
     BLOCKED = 3  # asleep outside a system call (a page fault, for example)
+    QUEUED = 4  # runnable, and waiting for a CPU
 
 
 class Verdict(IntEnum):
@@ -162,7 +163,10 @@ class Status:
     command: str
     state: str  # "attaching", "recording", "paused", "ended"
     reason: str = ""  # why it ended
-    rate_hz: float = 0.0
+    engine: str = ""  # "cpu-timers" or "rounds": what decides when running threads are sampled
+    rate_hz: float = 0.0  # samples asked for in a second of each thread's CPU time
+    look_rate_hz: float = 0.0  # looks a second at each sleeping thread
+    effective_rate_hz: float = 0.0  # samples taken in a second of CPU time
     duration_ns: int = 0
     revision: int = 0
     samples: int = 0  # stacks taken: by signal and by procfs

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from flametap.calltree import in_kernel
 from flametap.model import Clock
 from flametap.profile import Profile
-from flametap.stacks import Trie
+from flametap.stacks import UNATTRIBUTED, Trie
 from flametap.symbols.table import SymbolTable
 
 Ints = npt.NDArray[np.integer]
@@ -107,6 +107,52 @@ def node_weights(
     for level in reversed(_by_level(trie)[1][1:]):
         np.add.at(total_ns, trie.parent[level], total_ns[level])
     return NodeWeights(trie, self_ns, in_call_ns, total_ns)
+
+
+@dataclass(frozen=True)
+class SeenCpu:
+    """CPU time of a thread, or of several, as it was recorded."""
+
+    with_stack_ns: int
+    system_ns: int  # of these, in a system call
+    without_stack_ns: int
+    samples: int
+
+    @property
+    def total_ns(self) -> int:
+        """All of it."""
+        return self.with_stack_ns + self.without_stack_ns
+
+    def __add__(self, other: SeenCpu) -> SeenCpu:
+        return SeenCpu(
+            self.with_stack_ns + other.with_stack_ns,
+            self.system_ns + other.system_ns,
+            self.without_stack_ns + other.without_stack_ns,
+            self.samples + other.samples,
+        )
+
+
+def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
+    """thread id → its CPU time; only threads that have some."""
+    leaves, taken = profile.leaf_weights(Clock.CPU), profile.leaf_samples(Clock.CPU)
+    leaves = in_kernel(leaves, profile.trie(), table)
+    n = int(max(leaves.thread_id.max(initial=0), taken.thread_id.max(initial=0))) + 1
+
+    def sums(threads: Ints, weights: Int64s) -> list[int]:
+        found = np.zeros(n, np.int64)
+        np.add.at(found, threads, weights)
+        return [int(each) for each in found]
+
+    has_none = leaves.node == UNATTRIBUTED
+    is_system = ~has_none & (leaves.sysno >= 0)
+    columns = (
+        sums(leaves.thread_id[~has_none], leaves.weight[~has_none]),
+        sums(leaves.thread_id[is_system], leaves.weight[is_system]),
+        sums(leaves.thread_id[has_none], leaves.weight[has_none]),
+        sums(taken.thread_id, taken.weight),
+    )
+    seen = (SeenCpu(*row) for row in zip(*columns, strict=True))
+    return {thread_id: each for thread_id, each in enumerate(seen) if each.total_ns}
 
 
 def _by_level(trie: Trie) -> tuple[Int64s, list[Int64s]]:

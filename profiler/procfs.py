@@ -10,6 +10,7 @@ Source: proc(5), Documentation/filesystems/proc.rst, cgroups(7).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -73,6 +74,25 @@ class Mapping:
         return self.path.rsplit("/", 1)[-1]
 
 
+@dataclass(frozen=True)
+class TaskTimes:
+    """What a thread has used up to now, or between two readings (their difference)."""
+
+    user_ns: int  # in units of 10 ms
+    system_ns: int  # in units of 10 ms
+    page_faults: int  # minor ones
+    cpu_ns: int | None  # all of it, exactly; None if it was not asked for, or is not told
+
+    def __sub__(self, before: TaskTimes) -> TaskTimes:
+        is_known = self.cpu_ns is not None and before.cpu_ns is not None
+        return TaskTimes(
+            self.user_ns - before.user_ns,
+            self.system_ns - before.system_ns,
+            self.page_faults - before.page_faults,
+            (self.cpu_ns or 0) - (before.cpu_ns or 0) if is_known else None,
+        )
+
+
 def list_pids(proc: str = PROC) -> list[int]:
     """Every process visible to us, in ascending order."""
     return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
@@ -111,6 +131,19 @@ def list_tasks(pid: int, proc: str = PROC) -> list[int]:
 def read_task_state(pid: int, tid: int, proc: str = PROC) -> str:
     """One letter: R S D T t Z X I."""
     return _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0]
+
+
+def read_task_times(pid: int, tid: int, proc: str = PROC, *, is_exact: bool) -> TaskTimes:
+    """What a thread has used. ``is_exact``: read a second file, for the exact sum."""
+    fields = _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()
+    unit_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    # Fields 14, 15 and 10.
+    user_ns, system_ns, faults = int(fields[11]), int(fields[12]), int(fields[7])
+    cpu_ns = None
+    if is_exact:
+        with contextlib.suppress(FileNotFoundError):  # a kernel without CONFIG_SCHED_INFO
+            cpu_ns = int(_read(f"{proc}/{pid}/task/{tid}/schedstat").split()[0])
+    return TaskTimes(user_ns * unit_ns, system_ns * unit_ns, faults, cpu_ns)
 
 
 def read_start_ticks(pid: int, proc: str = PROC) -> int:

@@ -6,7 +6,7 @@ milliseconds. Weights are integers, nanoseconds:
 ==========  =======================================================================================
 cpu         CPU time the thread used
 wall        time that passed
-off-cpu     time that passed asleep, and for a running thread what it waited for a CPU
+off-cpu     time that passed asleep, or waiting for a CPU
 ==========  =======================================================================================
 """
 
@@ -31,8 +31,8 @@ from flametap.model import (
     Verdict,
 )
 from flametap.protocol import Batch, raw_frames
-from flametap.stacks import Calls, Stacks, Trie
-from flametap.syscalls import syscall_name
+from flametap.stacks import ROOT, UNATTRIBUTED, Calls, Stacks, Trie
+from flametap.syscalls import QUEUED, syscall_name
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,9 @@ class Profile:
     def _leaves(
         self, clock: Clock, cells: CellWeights, thread_ids: frozenset[int] | None
     ) -> LeafWeights:
-        node = self._stacks.stack_nodes()[cells.stack]
-        sysno = _waits(clock, cells.state, cells.sysno)
+        node, sysno = _leaf(
+            clock, self._stacks.stack_nodes()[cells.stack], cells.state, cells.sysno
+        )
         leaves = LeafWeights(cells.thread_id, node, sysno, cells.weight)
         if thread_ids is None:
             return leaves
@@ -267,7 +268,7 @@ class Profile:
             chunks = self._intervals.snapshot()
             stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
-        waits = _waits(clock, state, sysno)
+        node, waits = _leaf(clock, node, state, sysno)
 
         def leaves(thread_id: int) -> Iterator[LeafWeights]:
             for chunk in chunks:
@@ -329,6 +330,12 @@ class Profile:
         with self._changed:
             return int(self._intervals.samples(Clock.WALL).weight.sum())
 
+    @property
+    def cpu_samples(self) -> int:
+        """How many stacks were taken of running threads."""
+        with self._changed:
+            return int(self._intervals.samples(Clock.CPU).weight.sum())
+
     # ---- trust
 
     def verdict_cpu_ns(self) -> dict[str, int]:
@@ -362,9 +369,18 @@ class Profile:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _waits(
-    clock: Clock, state: npt.NDArray[np.uint8], sysno: npt.NDArray[np.int16]
-) -> npt.NDArray[np.int16]:
+def _leaf(
+    clock: Clock,
+    node: npt.NDArray[np.int32],
+    state: npt.NDArray[np.uint8],
+    sysno: npt.NDArray[np.int16],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]:
+    """Node and system call of the leaf. Who waits for a CPU, and has never been seen on one, waits
+    at the root.
+    """
     if clock is Clock.CPU:
-        return np.full(len(sysno), -1, np.int16)
-    return np.where(state == ThreadState.PARKED, sysno, np.int16(-1))
+        return node, np.full(len(sysno), -1, np.int16)
+    waits = np.where(state == ThreadState.PARKED, sysno, np.int16(-1))
+    is_queued = state == ThreadState.QUEUED
+    node = np.where(is_queued & (node == UNATTRIBUTED), np.int32(ROOT), node)
+    return node, np.where(is_queued, np.int16(QUEUED), waits)

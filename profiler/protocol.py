@@ -37,7 +37,7 @@ from flametap.abi import (
     TRACE_RECORD,
 )
 from flametap.errors import FlametapError
-from flametap.model import Module, RawFrame, Verdict
+from flametap.model import Module, RawFrame, ThreadState, Verdict
 
 # struct interval_record
 INTERVAL_DTYPE = np.dtype(
@@ -300,7 +300,7 @@ def _decode_intervals(section: bytes, record_count: int) -> npt.NDArray[np.void]
     intervals = np.frombuffer(section, INTERVAL_DTYPE)
     if record_count:
         states = intervals["state"]
-        if states.min() < 1 or states.max() > 3:
+        if states.min() < min(ThreadState) or states.max() > max(ThreadState):
             raise ProtocolError("an interval has an unknown state")
         if intervals["thread_id"].min() < 1 or intervals["thread_id"].max() > _MAX_THREAD_ID:
             raise ProtocolError("an interval has an impossible thread id")

@@ -48,6 +48,15 @@ class Mapping:
 
 
 @dataclass(frozen=True)
+class CpuTimer:
+    """A POSIX timer on a CPU clock that sends a signal to one thread: timer_create(2)."""
+
+    timer_id: int
+    signal: int
+    tid: int
+
+
+@dataclass(frozen=True)
 class Receipt:
     """What a process was like at one moment."""
 
@@ -62,6 +71,7 @@ class Receipt:
     memory_files: list[str]  # mappings of memfds and of Frida's files
     files: frozenset[str]  # all that are mapped
     tracer: int
+    cpu_timers: frozenset[CpuTimer] = frozenset()  # empty where the kernel does not tell
     resident_bytes: int = field(compare=False, default=0)
 
 
@@ -105,6 +115,7 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
         ),
         files=frozenset(m.path for m in found if m.path.startswith("/")),
         tracer=int(status["TracerPid"]),
+        cpu_timers=_cpu_timers(pid, proc),
         resident_bytes=int(status.get("VmRSS", "0 kB").split()[0]) << 10,
     )
 
@@ -179,6 +190,27 @@ def _descriptors(pid: int, proc: str) -> dict[int, str]:
         with contextlib.suppress(FileNotFoundError):
             result[int(entry)] = os.readlink(f"{proc}/{pid}/fd/{entry}")
     return result
+
+
+def _cpu_timers(pid: int, proc: str) -> frozenset[CpuTimer]:
+    """From /proc/PID/timers, which kernels without CONFIG_CHECKPOINT_RESTORE do not have."""
+    try:
+        with open(f"{proc}/{pid}/timers", encoding="ascii") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return frozenset()
+    found, fields = set(), dict[str, str]()
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        fields[name] = value.strip()
+        if name != "ClockID":  # the last line of each timer
+            continue
+        how, _, tid = fields["notify"].partition("/tid.")  # else "/pid."
+        # A clock of a process or a thread has a negative number.
+        if how == "signal" and int(fields["ClockID"]) < 0:
+            number = int(fields["signal"].partition("/")[0])
+            found.add(CpuTimer(int(fields["ID"]), number, int(tid)))
+    return frozenset(found)
 
 
 def _threads(pid: int, proc: str) -> tuple[dict[int, str], dict[int, dict[str, int]]]:

@@ -14,6 +14,7 @@ from flametap.abi import (
     COUNTER_COUNT,
     COUNTER_NAMES,
     HANDLER_HISTOGRAM_BUCKETS,
+    HANDLER_HISTOGRAM_NS,
     RING_HEADER,
     RING_HEADER_BYTES,
     RING_MAGIC,
@@ -91,6 +92,22 @@ class Ring:
         """
         first = _COUNTERS + COUNTER_COUNT
         return list(self._words[first : first + HANDLER_HISTOGRAM_BUCKETS])
+
+    def handler_quantiles_ns(self) -> tuple[int, int]:
+        """Median and 99th percentile of the handler's time: upper ends of their buckets; 0 when it
+        never ran.
+        """
+        histogram = self.handler_histogram()
+        total = sum(histogram)
+        found: list[int] = []
+        for share in (0.5, 0.99):
+            seen = 0
+            for bucket, count in enumerate(histogram):
+                seen += count
+                if total and seen >= share * total:
+                    found.append((bucket + 1) * HANDLER_HISTOGRAM_NS)
+                    break
+        return (found[0], found[1]) if total else (0, 0)
 
     @property
     def start_ns(self) -> int:

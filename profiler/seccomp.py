@@ -109,6 +109,14 @@ _CALLS: dict[str, tuple[int, ...]] = {
     "rt_tgsigqueueinfo": (0, 0, 23, POINTER),
     "rt_sigreturn": (),
 }
+# Without these the sampler's rounds decide when a thread is sampled, and not its CPU clock.
+_TIMER_CALLS: dict[str, tuple[int, ...]] = {
+    "timer_create": (MASK, POINTER, POINTER),
+    "timer_settime": (0, 0, POINTER, 0),
+    "timer_delete": (0,),
+    "clock_getres": (6, POINTER),
+    "uname": (POINTER,),
+}
 # Threads that the target had before run only our signal handler, and sleeps that go on after it.
 _THREAD_CALLS = (
     "rt_sigreturn",
@@ -185,6 +193,23 @@ def decide(programs: Sequence[bytes], *, is_main_thread: bool) -> Decision:
         elif action in FAILING and OPTIONAL[name]:
             missing.append(OPTIONAL[name])
     return Decision(tuple(deadly), tuple(failing), tuple(missing))
+
+
+def allows_timers(programs: Sequence[bytes]) -> bool:
+    """Whether all filters of a thread let it make timers.
+
+    Args:
+        programs: as for ``decide``.
+
+    Raises:
+        ValueError: a program that is none.
+    """
+    decoded = [list(INSTRUCTION.iter_unpack(program)) for program in programs]
+    return all(
+        _run(program, name, args) & ACTION_MASK in (ALLOW, LOG)
+        for program in decoded
+        for name, args in _TIMER_CALLS.items()
+    )
 
 
 def _severity(answer: int) -> int:

@@ -106,6 +106,7 @@ class Session:
         self._script: Any = None
         self._presence = Presence(pid)
         self._filtered = filters.NOBODYS
+        self._may_have_timers = True
         self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> int:
@@ -125,6 +126,7 @@ class Session:
         unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
         execs.expect(self.pid)
+        self._may_have_timers = filters.allow_timers(self.pid)
         for is_last in (*(False,) * REPEATS, True):
             self._handshake = Handshake(self.pid)
             self._filtered = filters.whose(self.pid)
@@ -315,6 +317,7 @@ class Session:
             max(1, round(rate_hz)),
             connection.leading_here(self.pid, self._own_sockets_before),
             self._filtered,
+            self._may_have_timers,
         )
         if prepared["error"]:
             raise could_not_prepare(prepared["error"], self.pid)

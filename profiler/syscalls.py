@@ -61,12 +61,16 @@ _NUMBERS = {name: number for number, name in _NAMES.items()}
 
 # In place of a number: in the kernel, by a call that is not known.
 KERNEL = 0x7FFF
+# In place of a number: in no call, but runnable and without a CPU.
+QUEUED = 0x7FFE
 
 
 def syscall_name(sysno: int) -> str:
     """The name of a system call, ``syscall_NUMBER`` for one that is not in the table."""
     if sysno == KERNEL:
         return "kernel"
+    if sysno == QUEUED:
+        return "waiting for a CPU"
     return _NAMES.get(sysno, f"syscall_{sysno}")
 
 

@@ -173,7 +173,7 @@ def _write(
     output: Output,
     what: What,
     notes: Sequence[str],
-    cost: Mapping[str, int | float],
+    cost: Mapping[str, int | float | str],
     progress: Progress,
 ) -> None:
     from flametap.export import write_file

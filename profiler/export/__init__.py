@@ -68,7 +68,7 @@ def write_file(
     unit: str = "time",
     title: str = "flametap",
     notes: Sequence[str] = (),
-    cost: Mapping[str, int | float] | None = None,
+    cost: Mapping[str, int | float | str] | None = None,
 ) -> None:
     """Write a profile with the names that are known now.
 

@@ -22,7 +22,7 @@ class ExportRequest:
     unit: str = "time"
     title: str = "flametap"
     notes: Sequence[str] = ()
-    cost: Mapping[str, int | float] = field(default_factory=dict)
+    cost: Mapping[str, int | float | str] = field(default_factory=dict)
 
     @property
     def counts_samples(self) -> bool:

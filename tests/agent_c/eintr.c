@@ -134,7 +134,7 @@ static int long_waits(void)
     struct agent *a;
     waits_open();
     waits_close();
-    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
+    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
     agent_set_paused(1);
     require(agent_start() == 0, "agent_start");
     a = agent_cell;
@@ -186,7 +186,7 @@ static int ignored_signals(int milliseconds)
     for (int i = 0; i < 3; i++)
         pthread_create(&thread, NULL, bystander, NULL);
     pthread_create(&thread, NULL, ignored_signals_send, NULL);
-    require(agent_prepare(1000, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0 && agent_start() == 0, "agent");
+    require(agent_prepare(1000, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0 && agent_start() == 0, "agent");
     ring = agent_cell->ring;
     until = now_ns_sigsafe() + (u64)milliseconds * 1000000ULL;
     while (now_ns_sigsafe() < until) {
@@ -212,7 +212,7 @@ int main(int count, char **arguments)
     u64 gap_ns = (u64)atoi(arguments[2]) * 1000;
     int is_sampled = strcmp(arguments[3], "sampled") == 0;
     waits_begin(is_sampled || strcmp(arguments[3], "signals") == 0);
-    require(agent_prepare(is_sampled ? 1000 : 100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
+    require(agent_prepare(is_sampled ? 1000 : 100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
     struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                                     agent_ring_fd(), 0);
     require(ring != MAP_FAILED, "mmap");

@@ -67,7 +67,7 @@ static int trial(unsigned int delay_us)
             return 1;
     while (begun < THREADS)
         usleep(100);
-    if (agent_prepare(1000, FILTERED_NOBODY))
+    if (agent_prepare(1000, FILTERED_NOBODY, 1))
         return 2;
     agent_close_ring_fd();
     for (unsigned int tid; (tid = agent_next_unknown()) != 0;)

@@ -96,7 +96,7 @@ int main(int count, char **arguments)
     while (!waiter_tid)
         sleep_ns(1000000);
     pthread_create(&sender, NULL, signals_send, NULL);
-    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
+    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
     ring = agent_cell->ring;
     agent_set_paused(1);
     require(agent_start() == 0, "agent_start");

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         while (!tids[i])
             usleep(1000);
     }
-    require(agent_prepare((unsigned int)atoi(argv[2]), is_bereaved || is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY) == 0, "agent_prepare");
+    require(agent_prepare((unsigned int)atoi(argv[2]), is_bereaved || is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
     struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                                     agent_ring_fd(), 0);
     require(ring != MAP_FAILED, "mmap");

@@ -83,6 +83,18 @@ def test_noise_does_not_make_it_swing(cases: dict[str, list[int]]) -> None:
     assert min(settled) > 150_000
 
 
+def test_timers_leave_samples_as_asked_and_lower_the_rounds(cases: dict[str, list[int]]) -> None:
+    rounds_mhz, samples_mhz = cases["dear_rounds"]
+    assert samples_mhz == 100_000
+    assert rounds_mhz == 10_000  # below, new threads would be noticed late
+
+
+def test_samples_that_cost_too_much_are_lowered_too(cases: dict[str, list[int]]) -> None:
+    rounds_mhz, samples_mhz = cases["dear_samples"]
+    assert rounds_mhz == 100_000
+    assert 5_000 <= samples_mhz <= 7_500  # three quarters of 1 % of a core, at 1 ms a sample
+
+
 def test_no_budget_is_no_limit(cases: dict[str, list[int]]) -> None:
     assert cases["no_limit"] == [0]
 

@@ -16,7 +16,8 @@ static void agent_reset(u64 rate_hz, u64 budget_ppm)
     agent.ring = &ring;
     ring.budget_ppm = budget_ppm;
     agent.asked_period_ns = 1000000000ULL / rate_hz;
-    rate_set(&agent, ~0ULL);
+    agent.period_ns = agent.cpu_period_ns = agent.asked_period_ns;
+    rounds_set(&agent, ~0ULL);
 }
 
 /* Looks every `step_ns`; the host beats while `beats` rounds last. Returns when it was found silent, 0 if never. */
@@ -44,10 +45,22 @@ static void govern_for(const char *name, u64 windows, u64 fixed_ns, u64 sample_n
         u64 cost_ns = fixed_ns + ring.counters[COUNTER_RATE_MHZ_NOW] * sample_ns / 1000;
         random = random * 6364136223846793005ULL + 1442695040888963407ULL;
         cost_ns = cost_ns * (100 - noise_percent + (random >> 33) % (2 * noise_percent + 1)) / 100;
-        govern(&agent, cost_ns, budget_ns(&agent));
+        govern_both(&agent, cost_ns, 0, budget_ns(&agent));
         printf(" %llu", ring.counters[COUNTER_RATE_MHZ_NOW]);
     }
     printf("\n");
+}
+
+/* The same for timers: rounds and samples cost so much each, a second of 1 Hz; prints both rates at the end. */
+static void govern_timers(const char *name, u64 round_ns, u64 sample_ns)
+{
+    u64 i;
+    agent.engine_is_timers = 1;
+    samples_set(&agent, ~0ULL);
+    for (i = 0; i < 40; i++)
+        govern_both(&agent, ring.counters[COUNTER_RATE_MHZ_NOW] * round_ns / 1000,
+                    ring.counters[COUNTER_CPU_RATE_MHZ_NOW] * sample_ns / 1000, budget_ns(&agent));
+    printf("%s %llu %llu\n", name, ring.counters[COUNTER_RATE_MHZ_NOW], ring.counters[COUNTER_CPU_RATE_MHZ_NOW]);
 }
 
 /* Of a million gaps at 1 000 Hz: the mean and the longest, in ns, and how many are below half a period and above two. */
@@ -115,6 +128,10 @@ int main(void)
     govern_for("fixed_alone_is_too_much", 40, 20000000, 1000, 0);
     agent_reset(1000, 10000);
     govern_for("noisy", 200, 0, 30000, 15);
+    agent_reset(100, 10000);
+    govern_timers("dear_rounds", 1000000, 10000);
+    agent_reset(100, 10000);
+    govern_timers("dear_samples", 10000, 1000000);
     agent_reset(1000, 0);
     printf("no_limit %llu\n", budget_ns(&agent));
     print_gaps();

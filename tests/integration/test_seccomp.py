@@ -14,6 +14,7 @@ import capabilities
 import cli
 import receipt
 from flametap import procfs, seccomp, syscalls
+from recording import capturing
 from running import Start, Target, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -166,3 +167,15 @@ def test_chromiums_renderer_survives(adopt: Callable[[Target], Target], tmp_path
         assert re.search("seccomp filter that (would kill|forbids)", result.stderr), result.stderr
     assert Path(f"/proc/{pid}/maps").exists()
     assert browser.alive
+
+
+@pytest.mark.parametrize(
+    ("denied", "engine"), [("mount", "cpu-timers"), ("timer_create", "rounds")]
+)
+def test_timers_are_used_where_the_filter_lets_them(start: Start, denied: str, engine: str) -> None:
+    target = run(start, "error", denied)
+    with capturing(target.pid) as capture:
+        wait_until(lambda: capture.status().counters.get("signals_handled", 0) > 0, "a sample")
+        capture.stop()
+    assert capture.status().engine == engine
+    assert target.finish() == ["survived"]

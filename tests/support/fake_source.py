@@ -17,6 +17,7 @@ from collections import Counter
 
 import numpy as np
 
+from flametap import abi
 from flametap.annotated import (
     AnnotatedCode,
     AnnotatedSource,
@@ -336,7 +337,10 @@ class FakeSource:
             command=COMMAND,
             state=self.state,
             reason=self.reason,
+            engine="cpu-timers",
             rate_hz=100.0,
+            look_rate_hz=50.0,
+            effective_rate_hz=98.4,
             duration_ns=ns,
             revision=self.revision,
             samples=ticks * 5,
@@ -367,7 +371,10 @@ class FakeSource:
                 "bytes_held": 11_400_000,
                 "unattributed_cpu_ns": cpu // 900,
                 "module_refreshes": 1,
-                "rate_mhz_now": 100_000,
+                "unattributed_ended_ns": cpu // 1800,
+                "engine_now": abi.ENGINE_CPU_TIMERS,
+                "cpu_rate_mhz_now": 100_000,
+                "rate_mhz_now": 50_000,
                 "not_ready": 12,
             },
             handler_p50_ns=1750 if handled else 0,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from flametap import abi
 from flametap.model import ThreadState, Verdict
 
-RUNNING, PARKED, BLOCKED = ThreadState.RUNNING, ThreadState.PARKED, ThreadState.BLOCKED
+RUNNING, PARKED, BLOCKED, QUEUED = ThreadState
 INTERVAL = struct.Struct("<3Q2I2BhI")
 
 

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+import wire
 from flametap import calltree
 from flametap.calltree import CallTree
 from flametap.model import Clock, Frame, FrameKind, Function
@@ -17,6 +18,7 @@ from profiles import (
     MAIN,
     WAIT,
     WORK,
+    apply,
     naive_stacks,
     random_profile,
     small_profile,
@@ -73,6 +75,25 @@ def test_parked_thread_ends_in_its_system_call() -> None:
     check_shape(tree)
     epoll_wait = Function("[epoll_wait]", "", kind=FrameKind.SYSCALL)
     assert stacks_of_tree(tree) == {(MAIN, WAIT, epoll_wait): 5_000_000, (MAIN, WORK, INLINED): 500}
+
+
+def test_thread_without_a_cpu_waits_for_one_where_it_ran() -> None:
+    profile, table = small_profile()
+    apply(
+        profile,
+        9_000_000,
+        intervals=[
+            wire.interval(1, 2, 1_006_100, 30, 0, wire.QUEUED),
+            wire.interval(1, 0, 1_006_130, 5, 0, wire.QUEUED),
+        ],
+    )
+    waiting = Function("[waiting for a CPU]", "", kind=FrameKind.SYNTHETIC)
+    for clock in (Clock.WALL, Clock.OFF_CPU):
+        tree = calltree.build(profile, table, clock)
+        check_shape(tree)
+        found = stacks_of_tree(tree)
+        assert (found[MAIN, WORK, waiting], found[waiting,]) == (30, 5)
+    assert calltree.build(profile, table, Clock.CPU).total_ns[0] == 16_000
 
 
 def test_some_threads_only() -> None:

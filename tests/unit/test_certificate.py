@@ -8,6 +8,7 @@ from flametap.model import Status
 
 def a_status() -> Status:
     status = Status(7, "demo", "ended", rate_hz=1000.0, duration_ns=2_000_000_000)
+    status.engine, status.look_rate_hz, status.effective_rate_hz = "cpu-timers", 40.0, 248.06
     status.handler_p50_ns, status.handler_p99_ns = 1750, 5500
     status.counters = {
         "signals_handled": 1900,
@@ -25,7 +26,8 @@ def a_status() -> Status:
 def test_certificate_says_what_it_took_and_what_was_felt() -> None:
     assert Certificate.of(a_status()).lines() == [
         "cost: 1.00% of a core in the process, 12 MiB held; a sample took 1.75 µs"
-        " (99 % at most 5.5 µs, longest 41.2 µs)",
+        " (99 % at most 5.5 µs, longest 41.2 µs); CPU timers: 1000 samples a second of CPU time"
+        " (248.1 taken), 40 looks a second at sleeping threads",
         "felt: 1,901 signals to running threads, 812 stacks read from sleeping ones,"
         " 3 interrupted calls resumed, 0 not",
     ]
@@ -43,3 +45,10 @@ def test_certificate_for_programs_has_every_figure() -> None:
     assert as_json["waits_resumed"] == 3
     assert as_json["waits_broken"] == 0
     assert as_json["handler_max_ns"] == 41_234
+    assert (as_json["engine"], as_json["rate_hz"]) == ("cpu-timers", 1000.0)
+    assert (as_json["look_rate_hz"], as_json["effective_rate_hz"]) == (40.0, 248.06)
+
+
+def test_certificate_names_rounds_as_such() -> None:
+    status = Status(7, "demo", "ended", rate_hz=100.0, look_rate_hz=100.0, engine="rounds")
+    assert Certificate.of(status).lines()[0].endswith("; 100 rounds a second")

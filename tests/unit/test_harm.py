@@ -8,7 +8,7 @@ import pytest
 
 from flametap.harm import STARTING, Blame, differences
 from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt
+from flametap.receipt import SIGNAL_FIELDS, CpuTimer, Mapping, Receipt
 
 LIBC = Mapping(0x1000, 0x5000, "r-xp", 0x1000, "/nowhere/libc.so.6")
 MAIN = Mapping(0x10000, 0x20000, "r-xp", 0, "/nowhere/main")
@@ -29,6 +29,24 @@ BEFORE = Receipt(
 def blames(after: Receipt, before: Receipt = BEFORE, **options: object) -> set[Blame]:
     found = differences(before, after, **options)  # type: ignore[arg-type]
     return {difference.blame for difference in found}
+
+
+OUR_TIMER, THEIR_TIMER = CpuTimer(3, 23, 10), CpuTimer(4, 27, 10)  # SIGURG, SIGPROF
+
+
+def test_timer_of_ours_that_is_left_is_told() -> None:
+    after = replace(BEFORE, cpu_timers=frozenset({OUR_TIMER, THEIR_TIMER}))
+    (difference,) = differences(BEFORE, after)
+    assert difference.blame is Blame.OURS
+    assert difference.what == "CPU timer 3 of ours is still there, for thread 10"
+    # With the other signal, it is not the agent's.
+    assert differences(BEFORE, after, our_signal=28) == []
+
+
+def test_timer_that_was_there_before_is_the_targets() -> None:
+    with_it = replace(BEFORE, cpu_timers=frozenset({OUR_TIMER}))
+    assert differences(with_it, with_it) == []
+    assert differences(with_it, BEFORE) == []
 
 
 def test_nothing_differs() -> None:

@@ -34,6 +34,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "errors": (),
     "syscalls": (),
     "certificate": ("model",),
+    "rates": ("abi",),
+    "unattributed": ("model",),
+    "kernelcheck": (),
+    "kernelwatch": (
+        *("model", "procfs", "kernelcheck", "profile", "nodeweights", "symbols.table"),
+    ),
     # Bytes → events → store.
     "abi": (),
     "protocol": ("model", "errors", "abi"),
@@ -147,6 +153,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "exitstatus",
         "heartbeat",
         "launch",
+        "rates",
+        "unattributed",
+        "kernelcheck",
+        "kernelwatch",
         *CODE,
     ),
     # What people see.

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import wire
-from flametap import abi, intervals
+from flametap import abi, intervals, syscalls
 from flametap.model import Clock, RawFrame, Verdict
 from flametap.profile import LeafWeights, Profile
 from flametap.protocol import Decoder, ProtocolError
 from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED
-from wire import BLOCKED, PARKED, RUNNING
+from wire import BLOCKED, PARKED, QUEUED, RUNNING
 
 A, B, C, D = (wire.frame(1, 0x100 * i) for i in range(1, 5))
 EPOLL_WAIT, FUTEX = 232, 202
@@ -181,12 +181,32 @@ def test_open_interval_whose_end_was_lost_ends_where_the_thread_goes_on() -> Non
     assert weights(profile, Clock.WALL) == {("AB", FUTEX): 3000, "AC": 100}
 
 
-def test_late_record_of_an_earlier_time_leaves_the_open_interval_alone() -> None:
+def test_whatever_a_thread_does_next_ends_its_open_interval() -> None:
+    """Time in between counts as asleep; a record of an earlier time takes nothing away."""
+    opened = wire.interval(1, 1, 1000, 300, 0, PARKED, sysno=FUTEX, is_open=True)
+    for t0_ns, asleep_ns in ((4000, 3000), (1200, 300), (500, 300)):
+        profile = profile_with(opened, now_ns=5000)
+        apply(profile, 6000, intervals=[wire.interval(1, 2, t0_ns, 100, 100)])
+        apply(profile, 9000)
+        assert weights(profile, Clock.WALL) == {("AB", FUTEX): asleep_ns, "AC": 100}
+        assert profile.thread_infos()[0].waits_in == ""
+
+
+def test_waiting_for_a_cpu_is_a_leaf_of_its_own_but_not_on_the_cpu_clock() -> None:
     profile = profile_with(
-        wire.interval(1, 1, 1000, 0, 0, PARKED, sysno=FUTEX, is_open=True), now_ns=5000
+        wire.interval(1, 1, 1000, 70, 70),
+        wire.interval(1, 1, 1070, 20, 0, QUEUED),
+        wire.interval(2, 0, 1000, 10, 0, QUEUED),
     )
-    apply(profile, 6000, intervals=[wire.interval(1, 2, 500, 100, 100)])
-    assert weights(profile, Clock.WALL) == {("AB", FUTEX): 5000, "AC": 100}
+    assert weights(profile, Clock.CPU) == {"AB": 70}
+    assert weights(profile, Clock.OFF_CPU) == {
+        ("AB", syscalls.QUEUED): 20,
+        ("", syscalls.QUEUED): 10,
+    }
+    assert weights(profile, Clock.WALL) == {**weights(profile, Clock.OFF_CPU), "AB": 70}
+    timeline = [row for block in profile.timelines(Clock.WALL)(2) for row in block.node.tolist()]
+    assert timeline == [ROOT]
+    assert profile.thread_infos()[0].waits_in == ""
 
 
 def test_open_interval_of_an_exited_thread_ends() -> None:

@@ -3,6 +3,14 @@
 
 import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from './format.js';
 
+const ENGINES = ['rounds', 'cpu-timers']; // agent/abi.h, enum engine
+const ENGINE_TEXT = { rounds: 'rounds', 'cpu-timers': 'CPU timers', '': '–' };
+
+/** The engine of a status (model.Status) in words. */
+export function formatEngine(engine) {
+  return ENGINE_TEXT[engine] ?? String(engine);
+}
+
 /** Counters of agent/abi.h by group; each: name, label, what it means, how to print it. */
 export const COUNTER_GROUPS = [
   {
@@ -15,6 +23,7 @@ export const COUNTER_GROUPS = [
       ['modules_lost', 'Files without a number', 'More different files were mapped than can be numbered; frames in them have no names.'],
       ['records_lost', 'News of threads dropped', 'Names and ends of threads that found no room to be sent.'],
       ['threads_lost', 'Threads without a slot', 'More threads at once than can be watched; these are missing.'],
+      ['samples_lost', 'Samples without room', 'The sampling thread did not fetch them in time. Their CPU time goes to the next sample of the thread.'],
     ],
   },
   {
@@ -22,6 +31,12 @@ export const COUNTER_GROUPS = [
     title: 'Less precise',
     counters: [
       ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but the stack was never seen: [unattributed].', formatNs],
+      ['unattributed_ended_ns', '… ended too soon', 'Of these: the thread ended before its first sample.', formatNs],
+      ['unattributed_unseen_ns', '… never seen', 'Of these: the thread began and ended between two rounds.', formatNs],
+      ['unattributed_blocked_ns', '… signal blocked', 'Of these: the thread blocks our signal.', formatNs],
+      ['unattributed_handler_ns', '… handler replaced', 'Of these: the process has set a handler of its own for our signal.', formatNs],
+      ['unattributed_stack_ns', '… no room on the stack', 'Of these: the stack of the thread may have no room for a signal.', formatNs],
+      ['timers_failed', 'Threads without a timer', 'The kernel made no CPU timer: the limit of queued signals is reached (ulimit -i). They are sampled by rounds.'],
       ['signals_late', 'Samples skipped', 'The last signal to the thread had not arrived yet.'],
       ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is seen only while it waits.'],
       ['small_stack', 'Stack too small', 'A stack of the thread has no room for a signal, so it is seen only while it waits.'],
@@ -50,7 +65,7 @@ export const COUNTER_GROUPS = [
     title: 'Work done',
     counters: [
       ['ticks', 'Rounds', 'How often all threads were looked at.'],
-      ['signals_sent', 'Signals sent', 'One for each sample of a running thread.'],
+      ['signals_sent', 'Signals sent', 'To running threads without a CPU timer, one for each sample. Timers need none.'],
       ['signals_handled', 'Signals handled', 'Stacks taken by running threads themselves.'],
       ['parked_reads', 'Stacks read from outside', 'Waiting threads are read without waking them.'],
       ['unchanged', 'Nothing to do', 'The thread had not run since the last look: its stack still holds.'],
@@ -62,8 +77,10 @@ export const COUNTER_GROUPS = [
     group: 'cost',
     title: 'Cost',
     counters: [
-      ['rate_mhz_now', 'Rate in force', 'How often each thread is looked at.', (value) => formatRate(value / 1000)],
-      ['budget_lowered', 'Rate lowered', 'Times the rate was lowered to stay within the budget.'],
+      ['engine_now', 'What decides when to sample', 'A timer on the CPU clock of each thread, or rounds of the sampling thread.', (value) => formatEngine(ENGINES[value] ?? value)],
+      ['cpu_rate_mhz_now', 'Sampling rate', 'Samples of each thread in a second of its CPU time.', (value) => formatRate(value / 1000)],
+      ['rate_mhz_now', 'Rate of rounds', 'How often sleeping threads are looked at.', (value) => formatRate(value / 1000)],
+      ['budget_lowered', 'Rate lowered', 'Times a rate was lowered to stay within the budget: rounds first.'],
       ['budget_raised', 'Rate raised', 'Times it was raised again.'],
       ['handler_ns_total', 'In the signal handler', 'Taken from the threads of the process.', formatNs],
       ['handler_ns_max', 'Longest single sample', 'The longest time a thread was held up.', formatNs],
@@ -176,6 +193,7 @@ const FRAME_KINDS = {
 const SYNTHETIC = {
   '[unattributed]':
     'CPU time that was counted exactly, but whose stack was never seen: of threads that block signals, or end too soon.',
+  '[waiting for a CPU]': 'The thread could run, but all CPUs it may use were busy with others.',
   '[truncated]': 'Stacks whose root was not reached hang below this box.',
 };
 

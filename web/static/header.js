@@ -31,7 +31,8 @@ export class Header {
     this.status = status;
     setText(byId('elapsed'), formatElapsed(status.duration_ns));
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
-    setText(byId('rate'), formatRate((status.counters.rate_mhz_now ?? 0) / 1000 || status.rate_hz));
+    setText(byId('rate'), formatRate(status.rate_hz));
+    byId('rate').title = `Samples a second of CPU time. Sleeping threads are looked at with ${formatRate(status.look_rate_hz)}.`;
     setText(byId('program'), programName(status.command));
     byId('program').title = status.command;
     setText(byId('pid'), `pid ${status.pid}`);

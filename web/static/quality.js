@@ -6,6 +6,7 @@ import {
   explainCounters,
   explainModules,
   explainVerdicts,
+  formatEngine,
   summarise,
 } from './explain.js';
 import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
@@ -219,18 +220,19 @@ export class Quality {
   }
 
   showCost(status) {
-    const { counters, rate_hz: asked, handler_p50_ns: median, handler_p99_ns: p99 } = status;
+    const { counters, handler_p50_ns: median, handler_p99_ns: p99 } = status;
+    const { engine, rate_hz: rate, look_rate_hz: looks, effective_rate_hz: taken } = status;
     const share = costShare(status);
-    const rate = (counters.rate_mhz_now ?? 0) / 1000 || asked;
     const samples = counters.signals_handled ?? 0;
     const mean = samples ? (counters.handler_ns_total ?? 0) / samples : 0;
-    const key = [counters, median, p99, asked];
+    const key = [counters, median, p99, engine, rate, looks, taken];
     fill(byId('quality-cost'), key, () => [
       h('p', {}, h('strong', {}, formatShare(share, 1)), ' of one core, inside the process.'),
       h(
         'ul',
         { class: 'facts' },
-        fact('Sampling rate', formatRate(rate)),
+        fact('Sampling rate', formatRate(rate), `in CPU time, by ${formatEngine(engine)}; ${formatRate(taken)} taken`),
+        fact('Looks', formatRate(looks), 'at sleeping threads'),
         !median
           ? fact('A sample takes, on average', mean ? formatNs(mean) : '–')
           : fact('A sample takes', `${formatNs(median)} / ${formatNs(p99)}`, 'median / 99th percentile at most'),

@@ -31,6 +31,17 @@ test('a function that left no frame is marked', () => {
   assert.equal(explain.explainKind({ kind: 'native', name: 'f' }), null);
 });
 
+test('waiting for a CPU is explained', () => {
+  const { badge, text } = explain.explainKind({ kind: 'synthetic', name: '[waiting for a CPU]' });
+  assert.equal(badge, 'not a function');
+  assert.match(text, /busy/);
+});
+
+test('the engine is shown by name', () => {
+  const shown = (engine) => explain.explainCounters({ engine_now: engine })[0].rows[0].shown;
+  assert.deepEqual([shown(0), shown(1), shown(7)], ['rounds', 'CPU timers', '7']);
+});
+
 test('a counter nobody has explained yet is shown by its name', () => {
   const groups = explain.explainCounters({ ring_full: 2, brand_new: 5 });
   assert.equal(groups.at(-1).title, 'Other');

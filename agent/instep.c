@@ -1,0 +1,69 @@
+/*
+ * Threads that run in step with the scheduler's tick, which is when a timer's expiry is noticed (timers.c). A thread that
+ * a timer of its own wakes every 10 ms, and that is asleep again after one, runs at the same few moments of each tick:
+ * then the tick meets it always at the same place, or never. Sampler thread only.
+ *
+ * The sampler's rounds are in step with nothing (period.c). They count at what moment of the tick a thread was found
+ * running, in PHASES parts, and at what moment of CYCLE_NS, in CYCLE_PARTS: programs count in such times. If either differs
+ * by more than chance, the thread gets a signal whenever a round finds it running, as long as rounds begin on time; and its
+ * timer is set so far off that it is for CPU time that rounds do not meet. Where rounds are late, because all CPUs are
+ * busy, they are no better than ticks; but a thread that no tick has met for a while gets its signal in any case.
+ */
+
+#define LATE_NS 500000ULL                 /* idle machines, virtual ones above all, wake threads up to 0.3 ms late */
+#define UNMET_PERIODS 3                   /* so much CPU time, and as many ticks, without a sample: ticks do not meet the thread */
+#define LATE_ROUNDS_WEIGHT 64             /* rounds that the share of late ones is taken over */
+#define LATE_ROUNDS_MAX_16 (65536 / 8)
+#define FOUND_LEAST 24                    /* found running so often: enough to judge by */
+#define FOUND_MOST 240                    /* then all counts are halved: what was long ago counts less */
+#define CHI_SQUARE_MAX 80                 /* with 24 degrees of freedom: by chance less than once in a million times */
+#define CYCLE_NS 100000000ULL
+
+/* A round has begun. */
+static void round_note(struct agent *a, u64 now_ns)
+{
+    a->late_rounds_16 -= a->late_rounds_16 / LATE_ROUNDS_WEIGHT;
+    if (now_ns > a->due_ns + LATE_NS)
+        a->late_rounds_16 += 65536 / LATE_ROUNDS_WEIGHT;
+}
+
+/* A round that began at `now_ns` has found the thread running. */
+static void phase_note(const struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    u32 i;
+    if (!a->tick_ns)
+        return;
+    slot->phases[now_ns % a->tick_ns * PHASES / a->tick_ns]++;
+    slot->cycle[now_ns % CYCLE_NS * CYCLE_PARTS / CYCLE_NS]++;
+    if (++slot->found_running < FOUND_MOST)
+        return;
+    slot->found_running /= 2;
+    for (i = 0; i < PHASES; i++)
+        slot->phases[i] /= 2;
+    for (i = 0; i < CYCLE_PARTS; i++)
+        slot->cycle[i] /= 2;
+}
+
+/* Do `parts` counts, `found` in sum, differ by more than chance? That is, is the sum of (n - mean)^2 / mean too large? */
+static u32 is_uneven(const u8 *counts, u32 parts, u32 found)
+{
+    u32 squares = 0, i;
+    for (i = 0; i < parts; i++)
+        squares += (u32)counts[i] * counts[i];
+    return squares * parts > found * (found + CHI_SQUARE_MAX);
+}
+
+static u32 is_in_step(const struct thread_slot *slot)
+{
+    u32 found = slot->found_running;
+    return found >= FOUND_LEAST &&
+           (is_uneven(slot->phases, PHASES, found) || is_uneven(slot->cycle, CYCLE_PARTS, found));
+}
+
+/* Is the thread, which runs, to be sampled by this round, too? */
+static u32 round_samples(const struct agent *a, const struct thread_slot *slot)
+{
+    if (slot->cpu_seen_ns > slot->timer_set_cpu_ns + UNMET_PERIODS * (a->cpu_period_ns + a->tick_ns))
+        return 1;
+    return a->late_rounds_16 < LATE_ROUNDS_MAX_16 && is_in_step(slot);
+}

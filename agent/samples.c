@@ -1,0 +1,84 @@
+/*
+ * Stacks on their way from a thread's handler to the sampler thread: a ring for each thread, so that none is lost while the
+ * sampler waits for a CPU.
+ *
+ *   handler         sample_begin_sigsafe … sample_end_sigsafe; moves samples_written
+ *   sampler thread  sample_next … samples_drop; moves samples_read
+ *
+ * Samples follow each other, each with its size first. Where the deepest stack would not fit before the end, the next one
+ * begins at the start again; what is left out is told by a record that has no stack. The ring holds two of the deepest, so
+ * that no sample at the start reaches as far as such a record before the end.
+ */
+
+#define SAMPLE_BYTES_MAX (sizeof(struct sample) + MAX_FRAMES * 8)
+
+struct sample {
+    u32 bytes;                            /* with its frames */
+    u16 verdict;                          /* NO_SAMPLE: nothing follows but room */
+    u16 reserved;
+    u32 frame_count;
+    u32 reserved2;
+    u64 cpu_ns;                           /* the thread's CPU clock */
+    u64 began_tsc;
+    u64 took_tsc;
+    u64 fault_pc;
+    u64 sp;
+    u64 thread_pointer;
+    u64 alternate_start;
+    u64 alternate_bytes;
+    u64 frames[];                         /* pcs, leaf first */
+};
+
+#define NO_SAMPLE 254                     /* for `verdict`; of the record there are eight bytes only */
+
+static u32 samples_place(u64 position)
+{
+    return (u32)(position % SAMPLES_BYTES);
+}
+
+static struct sample *sample_at(const struct thread_slot *slot, u64 position)
+{
+    return (struct sample *)((u8 *)slot->frames + MAX_FRAMES * 8 + SLOT_COPY_BYTES + samples_place(position));
+}
+
+/* Where the next sample may be written, with room for a stack of any depth; 0 while there is none. Context: signal. */
+static struct sample *sample_begin_sigsafe(struct thread_slot *slot)
+{
+    u64 written = slot->samples_written, read = load_acquire_u64(&slot->samples_read);
+    u32 to_end = SAMPLES_BYTES - samples_place(written), skipped = 0;
+    if (to_end < SAMPLE_BYTES_MAX)
+        skipped = to_end;
+    if (SAMPLES_BYTES - (written - read) < skipped + SAMPLE_BYTES_MAX)
+        return (struct sample *)0;
+    if (skipped) {
+        struct sample *rest = sample_at(slot, written);
+        rest->bytes = skipped;
+        rest->verdict = NO_SAMPLE;
+        store_release_u64(&slot->samples_written, written + skipped);
+    }
+    return sample_at(slot, written + skipped);
+}
+
+/* The sample is complete. Context: signal. */
+static void sample_end_sigsafe(struct thread_slot *slot, struct sample *sample)
+{
+    sample->bytes = (u32)sizeof *sample + sample->frame_count * 8;
+    store_release_u64(&slot->samples_written, slot->samples_written + sample->bytes);
+}
+
+/* The oldest sample that was not dropped yet; 0 if there is none. */
+static struct sample *sample_next(struct thread_slot *slot)
+{
+    while (slot->frames && load_acquire_u64(&slot->samples_written) != slot->samples_read) {
+        struct sample *sample = sample_at(slot, slot->samples_read);
+        if (sample->verdict != NO_SAMPLE)
+            return sample;
+        store_release_u64(&slot->samples_read, slot->samples_read + sample->bytes);
+    }
+    return (struct sample *)0;
+}
+
+static void sample_drop(struct thread_slot *slot, const struct sample *sample)
+{
+    store_release_u64(&slot->samples_read, slot->samples_read + sample->bytes);
+}

@@ -1,0 +1,142 @@
+"""What the kernel says of the target's threads while they are recorded, next to what we saw.
+
+``begin`` reads all threads once, ``look`` those that have run, about once a second, ``end`` once
+more before the detach. Files of a second: at most MOST_THREADS. Nothing is read of a target in a
+pid namespace of its own: it has other numbers for its threads than we have.
+
+Any thread may call: a dict is read as a copy, and changed in one step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+
+from flametap import procfs
+from flametap.kernelcheck import Comparison
+from flametap.model import ThreadInfo
+from flametap.nodeweights import SeenCpu, cpu_by_thread
+from flametap.procfs import TaskTimes
+from flametap.profile import Profile
+from flametap.symbols.table import SymbolTable
+
+LOOK_INTERVAL_S = 1.0
+MOST_THREADS = 200  # those with the most CPU time
+MOST_THREADS_ONCE = 2000
+# Of a thread that goes on or has ended: it counts if its last reading holds so much of its CPU
+# time. What it did since may be something else.
+TOLD_SHARE = 0.97
+
+
+class KernelWatch:
+    """See the module docstring."""
+
+    def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
+        self._pid, self._proc = pid, proc
+        self._is_off = True
+        self._before: dict[int, TaskTimes | None] = {}  # tid → at the start; None: not read
+        self._last: dict[int, TaskTimes] = {}
+        self._final: dict[int, TaskTimes] = {}
+        self._cpu_ns: dict[int, int] = {}  # tid → by the profile, when it was last read
+        self._next_s = 0.0
+        self._readings = 0
+        self._noted: tuple[tuple[int, bool], list[str]] = ((0, False), [])
+
+    def begin(self) -> None:
+        """Sampling has begun."""
+        with contextlib.suppress(OSError):
+            if procfs.read_status(self._pid, self._proc).own_pid != self._pid:
+                return
+            tids = procfs.list_tasks(self._pid, self._proc)
+            self._before = dict.fromkeys(tids)
+            self._before.update(self._read(tids[:MOST_THREADS_ONCE], is_exact=True))
+            self._is_off = False
+            self._next_s = time.monotonic() + LOOK_INTERVAL_S
+
+    def give_up(self) -> None:
+        """Sampling paused or ended by itself: from now on both count different times."""
+        self._is_off = True
+
+    def look(self, profile: Profile) -> None:
+        """Read what has run since the last look, if it is time to."""
+        if self._is_off or time.monotonic() < self._next_s:
+            return
+        heaviest = self._heaviest(profile)
+        ran = [thread for thread in heaviest if thread.cpu_ns != self._cpu_ns.get(thread.tid)]
+        self._last.update(self._read([thread.tid for thread in ran], is_exact=False))
+        self._cpu_ns.update((thread.tid, thread.cpu_ns) for thread in ran)
+        self._readings += 1
+        self._next_s = time.monotonic() + LOOK_INTERVAL_S
+
+    def end(self, profile: Profile) -> None:
+        """Sampling is about to end."""
+        if not self._is_off:
+            tids = [thread.tid for thread in self._heaviest(profile)]
+            self._final = self._read(tids, is_exact=True)
+            self._readings += 1
+
+    def notes(self, profile: Profile, table: SymbolTable, *, is_final: bool) -> list[str]:
+        """What differs, a sentence each; found anew after each reading and when all is final."""
+        state = self._readings, is_final
+        if self._noted[0] != state:
+            found = self.compare(profile, table)
+            self._noted = state, found.notes() if found else []
+        return self._noted[1]
+
+    def compare(self, profile: Profile, table: SymbolTable) -> Comparison | None:
+        """The figures of both sides; None where they cannot be compared.
+
+        The split is right when all addresses have their names: what a system call is they tell.
+        """
+        if self._is_off:
+            return None
+        threads = profile.threads.values()
+        used = Counter(thread.tid for thread in threads)  # a tid may come back
+        seen_of = cpu_by_thread(profile, table)
+        final = dict(self._final)
+        last = {**self._last, **final}  # a look may have come after the end
+        n = user_ns = system_ns = faults = kernel_total_ns = seen_total_ns = 0
+        seen = SeenCpu(0, 0, 0, 0)
+        for thread in threads:
+            now, tid = last.get(thread.tid), thread.tid
+            if now is None or used[tid] > 1 or thread.thread_id not in seen_of:
+                continue
+            before = self._before.get(tid, TaskTimes(0, 0, 0, 0))
+            if before is None:
+                continue
+            spent, mine = now - before, seen_of[thread.thread_id]
+            if tid in final and spent.cpu_ns is not None:
+                kernel_total_ns += spent.cpu_ns
+                seen_total_ns += mine.total_ns
+            is_told = spent.user_ns + spent.system_ns >= TOLD_SHARE * mine.total_ns
+            if tid in final or is_told:
+                n += 1
+                user_ns, system_ns = user_ns + spent.user_ns, system_ns + spent.system_ns
+                faults += spent.page_faults
+                seen += mine
+        return Comparison(
+            threads=n,
+            duration_ns=profile.duration_ns,
+            kernel_user_ns=user_ns,
+            kernel_system_ns=system_ns,
+            page_faults=faults,
+            seen_ns=seen.with_stack_ns,
+            seen_system_ns=seen.system_ns,
+            without_stack_ns=seen.without_stack_ns,
+            samples=seen.samples,
+            kernel_total_ns=kernel_total_ns,
+            seen_total_ns=seen_total_ns,
+        )
+
+    def _heaviest(self, profile: Profile) -> list[ThreadInfo]:
+        ran = [thread for thread in profile.thread_infos() if thread.tid and thread.cpu_ns]
+        alive = [thread for thread in ran if not thread.exited]
+        return sorted(alive, key=lambda thread: -thread.cpu_ns)[:MOST_THREADS]
+
+    def _read(self, tids: list[int], *, is_exact: bool) -> dict[int, TaskTimes]:
+        found = {}
+        for tid in tids:
+            with contextlib.suppress(OSError):
+                found[tid] = procfs.read_task_times(self._pid, tid, self._proc, is_exact=is_exact)
+        return found

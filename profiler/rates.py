@@ -1,0 +1,97 @@
+"""How often a recording samples: what was asked for, what is in force, what came of it.
+
+Samples of running threads and looks at sleeping ones have a rate each. Timers on the CPU clock of
+each thread decide when a running one is sampled; where there are none, the rounds of the sampler
+do, and both rates are one. Pure: knows counters (``agent/abi.h``) and sums, no process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flametap.abi import ENGINE_CPU_TIMERS
+
+CPU_TIMERS, ROUNDS = "cpu-timers", "rounds"
+# Below this part of the rate that was asked for, it is worth saying so.
+LOWERED_SHARE = 0.95
+# The same for samples taken of samples due: a period is random, and its end rounded to a tick.
+TAKEN_SHARE = 0.8
+# Fewer samples than that are due: their number says nothing.
+DUE_MIN = 200
+CLOCK_MONOTONIC_COARSE = 6  # its resolution is the length of the kernel's tick; clock_getres(2)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """All rates in Hz."""
+
+    engine: str  # CPU_TIMERS or ROUNDS; "" as long as it is not known
+    rate_hz: float  # samples in a second of each thread's CPU time, in force now
+    look_rate_hz: float  # looks a second at each sleeping thread, in force now
+    effective_rate_hz: float  # samples taken in a second of CPU time that has stacks; 0 for none
+    samples_due: float  # at the rate in force
+
+    @classmethod
+    def of(
+        cls, asked_hz: float, counters: Mapping[str, int], cpu_samples: int, seen_cpu_ns: int
+    ) -> Rates:
+        """Put the rates together.
+
+        Args:
+            asked_hz: by the user.
+            counters: of the agent; empty before it has begun.
+            cpu_samples: stacks taken of running threads.
+            seen_cpu_ns: the CPU time that they stand for.
+        """
+        engine = ""
+        if "engine_now" in counters:
+            engine = CPU_TIMERS if counters["engine_now"] == ENGINE_CPU_TIMERS else ROUNDS
+        look_rate_hz = counters.get("rate_mhz_now", 0) / 1000 or asked_hz
+        rate_hz = counters.get("cpu_rate_mhz_now", 0) / 1000 or look_rate_hz
+        seen_s = seen_cpu_ns / 1e9
+        return cls(
+            engine, rate_hz, look_rate_hz, cpu_samples / seen_s if seen_s else 0.0, rate_hz * seen_s
+        )
+
+    def notes(
+        self, asked_hz: float, budget_ppm: int, lowered: int, tick_hz: float | None = None
+    ) -> list[str]:
+        """Say what became of the rate that was asked for; empty when nothing did.
+
+        Args:
+            asked_hz: by the user.
+            budget_ppm: what sampling may cost, in millionths of a core.
+            lowered: how often a rate was lowered.
+            tick_hz: of the kernel; its own figure when None.
+        """
+        notes = self._budget_notes(asked_hz, budget_ppm, lowered) if lowered else []
+        is_sparse = self.effective_rate_hz < TAKEN_SHARE * self.rate_hz
+        if self.engine == CPU_TIMERS and is_sparse and self.samples_due >= DUE_MIN:
+            tick_hz = tick_hz or kernel_tick_hz()
+            found = (
+                f"{self.effective_rate_hz:.4g} samples a second of CPU time instead of "
+                f"{self.rate_hz:.4g}"
+            )
+            if self.rate_hz > tick_hz / 2:
+                notes.append(f"the kernel's timers tick {tick_hz:.4g} times a second: {found}")
+            else:
+                notes.append(f"{found}: each stands for more")
+        return notes
+
+    def _budget_notes(self, asked_hz: float, budget_ppm: int, lowered: int) -> list[str]:
+        cause = f"to stay within {budget_ppm / 1e4:g} % of a core (--budget 0: no limit)"
+        looks = f"looks at sleeping threads lowered from {asked_hz:g} to {self.look_rate_hz:.3g} Hz"
+        fewer_looks = self.look_rate_hz < LOWERED_SHARE * asked_hz
+        if self.rate_hz < LOWERED_SHARE * asked_hz:
+            note = f"rate lowered from {asked_hz:g} to {self.rate_hz:.3g} Hz {cause}"
+            return [f"{note}; {looks}" if fewer_looks and self.engine == CPU_TIMERS else note]
+        if fewer_looks:
+            return [f"{looks} {cause}; running threads are sampled as often as was asked"]
+        return [f"rate lowered {lowered} times, for a while, {cause}"]
+
+
+def kernel_tick_hz() -> float:
+    """Ticks of the kernel a second (CONFIG_HZ): timers on CPU clocks are looked at as often."""
+    return 1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)

@@ -1,0 +1,57 @@
+"""What a look at a process finds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from flametap import receipt
+from flametap.receipt import CpuTimer
+
+# One on the CPU clock of thread 77, one on that of the process, one on CLOCK_MONOTONIC for a
+# thread, one that tells nobody.
+TIMERS = """\
+ID: 12
+signal: 23/00007f0012345678
+notify: signal/tid.77
+ClockID: -622
+ID: 3
+signal: 27/0000000000000000
+notify: signal/pid.70
+ClockID: -6
+ID: 2
+signal: 23/0000000000000000
+notify: signal/tid.77
+ClockID: 1
+ID: 1
+signal: 0/0000000000000000
+notify: none/tid.77
+ClockID: -622
+"""
+
+
+def _taken_with(tmp_path: Path, timers: str | None) -> frozenset[CpuTimer]:
+    """A look at ourselves, with other timers."""
+    own = tmp_path / str(os.getpid())
+    (own / "task").mkdir(parents=True)
+    (own / "fd").mkdir()
+    for name in ("maps", "status"):
+        shutil.copyfile(f"/proc/self/{name}", own / name)
+    for name in ("pagemap", "mem"):
+        (own / name).write_bytes(b"")
+    if timers is not None:
+        (own / "timers").write_text(timers)
+    return receipt.take(os.getpid(), str(tmp_path)).cpu_timers
+
+
+def test_timers_on_cpu_clocks_that_signal_a_thread(tmp_path: Path) -> None:
+    assert _taken_with(tmp_path, TIMERS) == {CpuTimer(timer_id=12, signal=23, tid=77)}
+
+
+def test_kernel_that_does_not_tell_of_timers(tmp_path: Path) -> None:
+    assert _taken_with(tmp_path, None) == frozenset()
+
+
+def test_process_without_timers(tmp_path: Path) -> None:
+    assert _taken_with(tmp_path, "") == frozenset()
