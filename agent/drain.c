@@ -17,7 +17,7 @@
                                            * wait, and without our handler it would find that ended by EINTR */
 #define DRAIN_CPU_NS 50000000ULL          /* far more than any handler needs */
 #define TIMER_DRAIN_CPU_NS 5000000ULL     /* the same where a timer's signal may have been on its way, not knowing that one was */
-#define NEVER_BLOCKED (1ULL << 8 | 1ULL << 18)    /* SIGKILL and SIGSTOP */
+#define NOT_SURELY_BLOCKED (1ULL << 8 | 1ULL << 18 | 1ULL << 4) /* SIGKILL, SIGSTOP; a debugger's step unblocks SIGTRAP */
 #define DRAIN_POLL_NS 1000000ULL
 #define BLIND_GRACE_NS 50000000ULL
 
@@ -104,7 +104,7 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
     }
     if (signals.state == 'S' || signals.state == 'Z' || signals.state == 'X')
         return 0;
-    if ((a->handler_mask_least & ~NEVER_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot) && !slot->had_timer)
+    if ((a->handler_mask_least & ~NOT_SURELY_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot) && !slot->had_timer)
         return 0;
     if (!slot->drain_cpu_ns)
         slot->drain_cpu_ns = cpu_ns;
