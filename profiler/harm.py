@@ -131,8 +131,13 @@ def _timers(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Differ
     ours = (our_signal,) if our_signal else OUR_SIGNALS
     new = after.cpu_timers - before.cpu_timers
     for timer in sorted(new, key=lambda timer: timer.timer_id):
-        if timer.signal in ours:
-            what = f"CPU timer {timer.timer_id} of ours is still there, for thread {timer.tid}"
+        if timer.signal not in ours:
+            continue
+        what = f"CPU timer {timer.timer_id} of ours is still there, for thread {timer.tid}"
+        if after.is_filtered and not before.is_filtered:
+            why = "a seccomp filter came, which might kill for the call that deletes it; it is off"
+            yield Difference(Blame.RESIDUE, what, why)
+        else:
             yield Difference(Blame.OURS, what)
 
 

@@ -72,6 +72,7 @@ class Receipt:
     files: frozenset[str]  # all that are mapped
     tracer: int
     cpu_timers: frozenset[CpuTimer] = frozenset()  # empty where the kernel does not tell
+    is_filtered: bool = False  # a thread has a seccomp filter
     resident_bytes: int = field(compare=False, default=0)
 
 
@@ -99,7 +100,7 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
         FileNotFoundError, ProcessLookupError: it has gone.
         PermissionError: we may not trace it.
     """
-    names, signals = _threads(pid, proc)
+    names, signals, is_filtered = _threads(pid, proc)
     found = mappings(pid, proc)
     executable = [mapping for mapping in found if "x" in mapping.permissions]
     status = _status(f"{proc}/{pid}/status")
@@ -116,6 +117,7 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
         files=frozenset(m.path for m in found if m.path.startswith("/")),
         tracer=int(status["TracerPid"]),
         cpu_timers=_cpu_timers(pid, proc),
+        is_filtered=is_filtered,
         resident_bytes=int(status.get("VmRSS", "0 kB").split()[0]) << 10,
     )
 
@@ -213,15 +215,17 @@ def _cpu_timers(pid: int, proc: str) -> frozenset[CpuTimer]:
     return frozenset(found)
 
 
-def _threads(pid: int, proc: str) -> tuple[dict[int, str], dict[int, dict[str, int]]]:
-    names, signals = {}, {}
+def _threads(pid: int, proc: str) -> tuple[dict[int, str], dict[int, dict[str, int]], bool]:
+    """Names, signal masks, and whether one has a seccomp filter."""
+    names, signals, is_filtered = {}, {}, False
     for tid in procfs.list_tasks(pid, proc):
         # Ended between the two calls.
         with contextlib.suppress(*procfs.GONE):
             lines = _status(f"{proc}/{pid}/task/{tid}/status")
             names[tid] = lines["Name"]
             signals[tid] = {name: int(lines[name], 16) for name in SIGNAL_FIELDS}
-    return names, signals
+            is_filtered |= lines.get("Seccomp") == str(procfs.SECCOMP_FILTER)
+    return names, signals, is_filtered
 
 
 def _status(path: str) -> dict[str, str]:

@@ -43,6 +43,13 @@ def test_timer_of_ours_that_is_left_is_told() -> None:
     assert differences(BEFORE, after, our_signal=28) == []
 
 
+def test_timer_that_a_filter_kept_us_from_deleting() -> None:
+    after = replace(BEFORE, cpu_timers=frozenset({OUR_TIMER}), is_filtered=True)
+    assert blames(after) == {Blame.RESIDUE}
+    # It was there when we came, and had let us make the timer.
+    assert blames(after, replace(BEFORE, is_filtered=True)) == {Blame.OURS}
+
+
 def test_timer_that_was_there_before_is_the_targets() -> None:
     with_it = replace(BEFORE, cpu_timers=frozenset({OUR_TIMER}))
     assert differences(with_it, with_it) == []
