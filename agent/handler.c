@@ -45,7 +45,8 @@ static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
 static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
 {
     struct unwinder u;
-    take_stack_sigsafe(a, slot, gregs, slot->frames, &u);
+    stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
+    unwind_sigsafe(&u);
     slot->thread_pointer_seen = u.thread_pointer;
     slot->frame_count = u.frame_count;
     slot->verdict = u.verdict;
@@ -77,36 +78,34 @@ static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs
 }
 
 /*
- * The thread's timer has expired: one sample into its ring. If there is no room, its CPU time goes with the next one.
- * An EINTR is none of ours (timers.c). Context: signal.
+ * The thread's timer has expired: set it again, and put one sample into the thread's ring. If that has no room, its CPU
+ * time goes with the next one. An EINTR is none of ours (timers.c). Context: signal.
  */
 static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs, const u8 *context, u64 started)
 {
     struct sample *sample = sample_begin_sigsafe(slot);
     struct unwinder u;
-    u32 has_room = 1;
-    if (sample) {
-        sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-        take_stack_sigsafe(a, slot, gregs, sample->frames, &u);
-        sample->verdict = (u16)u.verdict;
-        sample->frame_count = u.frame_count;
-        sample->began_tsc = started;
-        sample->fault_pc = u.fault_pc;
-        sample->sp = gregs[GREG_RSP];
-        sample->thread_pointer = u.thread_pointer;
-        sample->alternate_start = *(const u64 *)(context + UCONTEXT_STACK_START);
-        sample->alternate_bytes = *(const u64 *)(context + UCONTEXT_STACK_BYTES);
-        has_room = room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP]);
-    }
-    slot->samples_missed += !sample;
-    if (has_room)
-        cpu_timer_set_next_sigsafe(a, slot);
-    else
+    stack_begin_sigsafe(a, slot, gregs, sample ? sample->frames : slot->frames, &u);
+    if (!room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP]))
         store_release_u32(&slot->timer_is_set, 0);
-    if (sample) {
-        sample->took_tsc = read_tsc_sigsafe() - started;
-        sample_end_sigsafe(slot, sample);
+    else if (cpu_timer_set_next_sigsafe(a, slot) == -ERR_EACCES)
+        return;                           /* a seccomp filter has come */
+    if (!sample) {
+        slot->samples_missed++;
+        return;
     }
+    sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+    unwind_sigsafe(&u);
+    sample->verdict = (u16)u.verdict;
+    sample->frame_count = u.frame_count;
+    sample->began_tsc = started;
+    sample->fault_pc = u.fault_pc;
+    sample->sp = gregs[GREG_RSP];
+    sample->thread_pointer = u.thread_pointer;
+    sample->alternate_start = *(const u64 *)(context + UCONTEXT_STACK_START);
+    sample->alternate_bytes = *(const u64 *)(context + UCONTEXT_STACK_BYTES);
+    sample->took_tsc = read_tsc_sigsafe() - started;
+    sample_end_sigsafe(slot, sample);
 }
 
 /*
@@ -131,7 +130,7 @@ static void uring_wait_repair_sigsafe(struct agent *a, struct thread_slot *slot,
 static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
 {
     store_release_u32(&slot->is_taking, 1);
-    if (load_acquire_u32(&slot->timer_is_set) && !is_shut_sigsafe(a))
+    if (load_acquire_u32(&slot->timer_is_set))
         timer_sample_sigsafe(a, slot, gregs, context, started);
     uring_wait_repair_sigsafe(a, slot, gregs, *(const u64 *)(context + UCONTEXT_SIGMASK));
     store_release_u32(&slot->is_taking, 0);

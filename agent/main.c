@@ -87,6 +87,7 @@ static void code_find(struct agent *a)
 int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int may_have_timers)
 {
     struct agent *a = pages_new(sizeof *a);
+    struct thread_signals signals;
     i64 error;
     if (!a)
         return -12;
@@ -111,8 +112,10 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int may_
         sandbox_prepare(a, filtered);
         frame_bytes_read(a);
         signal_choose(a);
-        if (may_have_timers)
-            cpu_timers_prepare(a);
+        if (may_have_timers) {
+            thread_signals_read(a, a->pid, &signals);
+            cpu_timers_prepare(a, signals.queued);
+        }
         a->ring->counters[COUNTER_ENGINE_NOW] = a->engine_is_timers ? ENGINE_CPU_TIMERS : ENGINE_ROUNDS;
         if (maps_refresh(a))
             error = is_sandboxed(a) ? -ERR_ECANCELED : -2;

@@ -20,9 +20,9 @@ static u64 thread_pointer_sigsafe(const struct agent *a)
     return value;
 }
 
-/* Walk the stack of the interrupted thread into `frames`. Context: signal. */
-static void take_stack_sigsafe(struct agent *a, const struct thread_slot *slot, const u64 *gregs, u64 *frames,
-                               struct unwinder *u)
+/* What there is to know before the stack of the interrupted thread is walked into `frames`. Context: signal. */
+static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot, const u64 *gregs, u64 *frames,
+                                struct unwinder *u)
 {
     u64 block = thread_pointer_sigsafe(a);
     u->agent = a;
@@ -48,7 +48,6 @@ static void take_stack_sigsafe(struct agent *a, const struct thread_slot *slot, 
         if (block != load_acquire_u64((const volatile u64 *)&slot->thread_pointer))
             u->own_start = u->own_end = 0;
     }
-    unwind_sigsafe(u);
 }
 
 /*

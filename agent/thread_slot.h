@@ -70,6 +70,7 @@ struct thread_slot {
     u32 timer_may_be_set;                 /* by the sampler */
     volatile u32 is_on_alternate;         /* by the sampler: it takes signals on an alternate stack with room */
     i32 timer_id;
+    u32 timer_has_failed;                 /* by the sampler: the kernel made none */
     volatile u32 is_taking;               /* by the handler: it is at work on a sample of the timer's */
     volatile u64 samples_written;         /* by the handler: bytes ever put into the ring … */
     volatile u64 samples_read;            /* … and taken out, by the sampler */

@@ -59,10 +59,11 @@ static u32 thread_read_name(struct agent *a, struct thread_slot *slot)
 struct thread_signals {
     u64 blocked;                          /* bit n - 1 is signal n */
     u64 pending;                          /* of this thread alone */
+    u64 queued;                           /* by all processes of the user */
     char state;                           /* R S D T t Z X; proc(5) */
 };
 
-/* State, SigPnd and SigBlk of /proc/PID/task/TID/status, proc(5). 0 when the thread is gone. */
+/* State, SigQ, SigPnd and SigBlk of /proc/PID/task/TID/status, proc(5). 0 when the thread is gone. */
 static u32 thread_signals_read(struct agent *a, u32 tid, struct thread_signals *signals)
 {
     char *text = (char *)a->text;
@@ -70,13 +71,16 @@ static u32 thread_signals_read(struct agent *a, u32 tid, struct thread_signals *
     i64 i;
     signals->blocked = 0;
     signals->pending = 0;
+    signals->queued = 0;
     signals->state = 'R';
     for (i = 0; i + 24 < got; i++) {
-        const char *at = text + i + 9;
+        const char *at = text + i + 9, *queued_at = text + i + 7;
         if (text[i] != '\n' || text[i + 1] != 'S')
             continue;
         if (text[i + 2] == 't' && text[i + 3] == 'a' && text[i + 4] == 't' && text[i + 5] == 'e')
             signals->state = text[i + 8];
+        else if (text[i + 4] == 'Q' && text[i + 2] == 'i')
+            signals->queued = parse_number(&queued_at, text + got, 10);
         else if (text[i + 4] == 'P' && text[i + 5] == 'n' && text[i + 6] == 'd' && text[i + 2] == 'i')
             signals->pending = parse_number(&at, text + got, 16);
         else if (text[i + 4] == 'B' && text[i + 5] == 'l' && text[i + 6] == 'k')

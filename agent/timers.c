@@ -22,7 +22,7 @@
 #define TASK_WORK_SINCE_MAJOR 5           /* Linux 5.11 */
 #define TASK_WORK_SINCE_MINOR 11
 #define FAR_PERIODS 4                     /* a thread that a round has sampled: instep.c */
-#define PENDING_SHARE 2                   /* of the signals that may be queued, the target keeps at least half */
+#define PENDING_SHARE 2                   /* of the signals that may still be queued, the target keeps at least half */
 
 struct timer_value {                      /* struct itimerspec: the interval, and the first expiry */
     struct timespec64 interval;
@@ -43,12 +43,13 @@ static u32 kernel_is_since(u32 major, u32 minor)
     return is_major > major || (is_major == major && is_minor >= minor);
 }
 
-/* What holds for all timers. JS thread, before sampling begins. */
-static void cpu_timers_prepare(struct agent *a)
+/* What holds for all timers. The user has `queued` signals waiting. JS thread, before sampling begins. */
+static void cpu_timers_prepare(struct agent *a, u64 queued)
 {
     struct timespec64 tick;
+    u64 limit = resource_limit(11 /* RLIMIT_SIGPENDING */);
     a->engine_is_timers = kernel_is_since(TASK_WORK_SINCE_MAJOR, TASK_WORK_SINCE_MINOR);
-    a->timers_left = resource_limit(11 /* RLIMIT_SIGPENDING */) / PENDING_SHARE;
+    a->timers_left = limit > queued ? (limit - queued) / PENDING_SHARE : 0;
     if (sys_call3(NR_CLOCK_GETRES, CLOCK_MONOTONIC_COARSE_ID, (u64)&tick, 0) == 0 && tick.sec == 0 &&
         (u64)tick.nsec <= TICK_NS_MAX)
         a->tick_ns = (u64)tick.nsec;
@@ -75,15 +76,16 @@ static void cpu_timer_value_fill(struct timer_value *value, u64 ns)
     value->value.nsec = (i64)(ns % 1000000000ULL);
 }
 
-/* The next sample of this thread, if the sampler still wants one. Context: signal. */
-static void cpu_timer_set_next_sigsafe(const struct agent *a, struct thread_slot *slot)
+/* The next sample of this thread, if the sampler still wants one. 0, or -errno: EACCES where there is a filter.
+ * Context: signal. */
+static i64 cpu_timer_set_next_sigsafe(const struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
     u64 ns = cpu_timer_period_sigsafe(a, slot, 0);
     if (!load_acquire_u32(&slot->timer_is_set))
-        return;
+        return 0;
     cpu_timer_value_fill(&value, ns);
-    permitted_call_sigsafe(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
+    return permitted_call_sigsafe(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
 static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
@@ -99,7 +101,8 @@ static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
     event[1] = (u64)SIGEV_THREAD_ID_NOTIFY << 32 | (u32)a->signo;
     event[2] = slot->tid;
     if (permitted_call(a, NR_TIMER_CREATE, (u64)(i64)THREAD_CPU_CLOCK(slot->tid), (u64)event, (u64)&id, 0, 0) < 0) {
-        count_up(a, COUNTER_TIMERS_FAILED, 1);
+        count_up(a, COUNTER_TIMERS_FAILED, !slot->timer_has_failed);
+        slot->timer_has_failed = 1;
         return 0;
     }
     a->timers_left--;
