@@ -5,9 +5,12 @@
  *
  * The sampler's rounds are in step with nothing (period.c). They count at what moment of the tick a thread was found
  * running, in PHASES parts, and at what moment of CYCLE_NS, in CYCLE_PARTS: programs count in such times. If either differs
- * by more than chance, the thread gets a signal whenever a round finds it running, as long as rounds begin on time; and its
- * timer is set so far off that it is for CPU time that rounds do not meet. Where rounds are late, because all CPUs are
- * busy, they are no better than ticks; but a thread that no tick has met for a while gets its signal in any case.
+ * by more than chance, the thread is in step.
+ *
+ * Then it has a precise clock (clocks.c). Where there are none, it gets a signal whenever a round finds it running, as long
+ * as rounds begin on time; and its timer is set so far off that it is for CPU time that rounds do not meet. Where rounds are
+ * late, because all CPUs are busy, they are no better than ticks; but a thread that no tick has met for a while gets its
+ * signal in any case.
  */
 
 #define LATE_NS 500000ULL                 /* idle machines, virtual ones above all, wake threads up to 0.3 ms late */
@@ -18,6 +21,11 @@
 #define FOUND_MOST 240                    /* then all counts are halved: what was long ago counts less */
 #define CHI_SQUARE_MAX 80                 /* with 24 degrees of freedom: by chance less than once in a million times */
 #define CYCLE_NS 100000000ULL
+
+#define CHOICE_LOOKS 16
+#define CHOICE_NS 100000000ULL
+#define WAITS_PART 4                      /* of them: so many find it asleep again */
+#define SLICES_MOST 500                   /* a second: a clock costs some 2 us for each */
 
 /* A round has begun. */
 static void round_note(struct agent *a, u64 now_ns)
@@ -60,9 +68,42 @@ static u32 is_in_step(const struct thread_slot *slot)
            (is_uneven(slot->phases, PHASES, found) || is_uneven(slot->cycle, CYCLE_PARTS, found));
 }
 
+/* May threads have clocks? Where handlers of the target's keep our signal waiting, nobody knows whose EINTR one is. */
+static u32 clocks_are_lent(const struct agent *a)
+{
+    return a->host_lends_clocks && !a->blocking_handlers;
+}
+
+/*
+ * A round has found that the thread has run: shall a clock decide when it is sampled? To tell that a thread is in step takes
+ * seconds. So one that waits often has a clock at once; but not if it does so very often, for that is what a clock costs.
+ */
+static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 runs)
+{
+    u64 slices = slot->slices - slot->slices_then, passed_ns = now_ns - slot->looks_since_ns;
+    u32 waits_often;
+    if (slot->has_clock && !clocks_are_lent(a))
+        clock_close(a, slot);
+    slot->waits += !runs;
+    if (slot->looks_since_ns && (++slot->looks < CHOICE_LOOKS || passed_ns < CHOICE_NS))
+        return;
+    waits_often = slot->looks && slot->waits >= slot->looks / WAITS_PART;
+    slot->looks = slot->waits = 0;
+    slot->slices_then = slot->slices;
+    slot->looks_since_ns = now_ns;
+    if (is_in_step(slot) || (waits_often && slices * 1000000000ULL < SLICES_MOST * passed_ns)) {
+        if (clocks_are_lent(a))
+            host_ask(a, slot, (u32)a->signo, &slot->is_clock_asked);
+    } else if (slices * 1000000000ULL > 2 * SLICES_MOST * passed_ns) {
+        clock_close(a, slot);
+    }
+}
+
 /* Is the thread, which runs, to be sampled by this round, too? */
 static u32 round_samples(const struct agent *a, const struct thread_slot *slot)
 {
+    if (slot->has_clock)
+        return 0;
     if (slot->cpu_seen_ns > slot->timer_set_cpu_ns + UNMET_PERIODS * (a->cpu_period_ns + a->tick_ns))
         return 1;
     return a->late_rounds_16 < LATE_ROUNDS_MAX_16 && is_in_step(slot);
