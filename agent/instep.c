@@ -24,8 +24,8 @@
 
 #define CHOICE_LOOKS 16
 #define CHOICE_NS 100000000ULL
-#define WAITS_PART 4                      /* of them: so many find it asleep again */
 #define SLICES_MOST 500                   /* a second: a clock costs some 2 us for each */
+#define CLOSE_TIMES 4                     /* above so many times that it is given back: our own rounds make slices, too */
 
 /* A round has begun. */
 static void round_note(struct agent *a, u64 now_ns)
@@ -76,25 +76,26 @@ static u32 clocks_are_lent(const struct agent *a)
 
 /*
  * A round has found that the thread has run: shall a clock decide when it is sampled? To tell that a thread is in step takes
- * seconds. So one that waits often has a clock at once; but not if it does so very often, for that is what a clock costs.
+ * seconds. So one that is found asleep again now and then has a clock at once; but not if it waits very often, for that is
+ * what a clock costs.
  */
 static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 runs)
 {
     u64 slices = slot->slices - slot->slices_then, passed_ns = now_ns - slot->looks_since_ns;
-    u32 waits_often;
+    u32 waits;
     if (slot->has_clock && !clocks_are_lent(a))
         clock_close(a, slot);
     slot->waits += !runs;
     if (slot->looks_since_ns && (++slot->looks < CHOICE_LOOKS || passed_ns < CHOICE_NS))
         return;
-    waits_often = slot->looks && slot->waits >= slot->looks / WAITS_PART;
+    waits = slot->looks ? slot->waits : 0;
     slot->looks = slot->waits = 0;
     slot->slices_then = slot->slices;
     slot->looks_since_ns = now_ns;
-    if (is_in_step(slot) || (waits_often && slices * 1000000000ULL < SLICES_MOST * passed_ns)) {
+    if (is_in_step(slot) || (waits && slices * 1000000000ULL < SLICES_MOST * passed_ns)) {
         if (clocks_are_lent(a))
             host_ask(a, slot, (u32)a->signo, &slot->is_clock_asked);
-    } else if (slices * 1000000000ULL > 2 * SLICES_MOST * passed_ns) {
+    } else if (slices * 1000000000ULL > CLOSE_TIMES * SLICES_MOST * passed_ns) {
         clock_close(a, slot);
     }
 }

@@ -175,8 +175,9 @@ static void timer_overdue(struct agent *a, struct thread_slot *slot)
     } else if (!(signals.pending >> (a->signo - 1) & 1)) {
         u32 had_clock = slot->has_clock;
         cpu_timer_stop(a, slot);              /* to be set anew … */
+        clock_close(a, slot);
         if (had_clock)
-            slot->is_clock_asked = ANSWERED;  /* … and not to be trusted */
+            slot->is_clock_asked = ANSWERED;  /* … and no clock to be trusted */
     }
 }
 

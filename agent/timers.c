@@ -138,10 +138,9 @@ static void cpu_timer_set_far(const struct agent *a, const struct thread_slot *s
 }
 
 /* No more samples. One may be on its way. */
-static void cpu_timer_stop(struct agent *a, struct thread_slot *slot)
+static void cpu_timer_stop(const struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
-    clock_close(a, slot);
     if (!slot->timer_may_be_set)
         return;
     /* A handler that has just read the flag sets the timer all the same: then once more. */
