@@ -45,6 +45,7 @@ C_SOURCES = (
     "intervals.c",
     "governor.c",
     "idle.c",
+    "clocks.c",
     "timers.c",
     "samples.c",
     "threads.c",

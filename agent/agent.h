@@ -30,6 +30,7 @@
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
 #define WANTED_FROM_FILE 2                /* a module's mapped rows do not cover the code: its file may say more */
 enum filtered { FILTERED_NOBODY = 0, FILTERED_OTHERS = 1, FILTERED_MAIN = 2 };    /* when we came; from the host */
+enum clocks { CLOCKS_CPU_TIMERS = 1, CLOCKS_LENT = 2 };    /* bits */
 enum command { COMMAND_RUN = 0, COMMAND_PAUSE = 1, COMMAND_STOP = 2 };
 
 /* Verdict of an unwind that must be tried again once a module is compiled or the maps are read anew. Never on the
@@ -127,6 +128,8 @@ struct agent {
     u64 tick_ns;                          /* of the scheduler; 0: not known */
     u64 timers_left;                      /* so many more may be made */
     u32 engine_is_timers;
+    u32 host_lends_clocks;                /* clocks.c … */
+    u32 clock_count;                      /* … so many threads have one */
     u32 late_rounds_16;                   /* instep.c: share of them, of late, times 2^16 */
     volatile u32 command;
     volatile u32 has_ended;               /* the sampler has done all it had to do */
@@ -173,6 +176,7 @@ struct agent {
     u64 sampler_thread;                   /* pthread_t */
     i32 ring_fd;
     i32 host_fd;                          /* hostfiles.c: the sampler's end of the pair, -1: none … */
+    u32 host_lends_files;                 /* … which is asked for files … */
     i32 host_end_fd;                      /* … and the host's, … */
     i32 host_fd_of_target;                /* … and the sampler's, in the target's table */
     u32 fds_private;                      /* the sampler thread has its own descriptor table … */

@@ -139,7 +139,7 @@ function hangUp() {
 rpc.exports = {
   /* Compile; prepare memory, maps and the list of threads. Returns the descriptors of the ring and of the host's end of the
    * pair of sockets (-1: none), and the address of memory that stackprobe.py may use. */
-  prepare(source, rateHz, sockets, threadsFiltered, hasTimers) {
+  prepare(source, rateHz, sockets, threadsFiltered, clocks) {
     hostSockets = sockets;
     filtered = threadsFiltered;
     cell = Memory.alloc(Process.pointerSize);
@@ -147,7 +147,7 @@ rpc.exports = {
     agent = {};
     for (const [name, [result, parameters]] of Object.entries(FUNCTIONS))
       agent[name] = new NativeFunction(module[name], result, parameters, { exceptions: 'propagate' });
-    const error = agent.agent_prepare(rateHz, filtered, hasTimers ? 1 : 0);
+    const error = agent.agent_prepare(rateHz, filtered, clocks);
     if (error !== 0) {
       agent = null;
       return { error: -error };

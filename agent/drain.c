@@ -33,9 +33,10 @@ static void cpu_timers_delete(struct agent *a)
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
-        u32 is_asleep = slot->open.state && clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) == (i64)slot->cpu_seen_ns;
-        slot->had_timer = slot->has_timer && !is_asleep;
+        u32 has_timer = slot->has_timer, is_asleep;
         cpu_timer_delete(a, slot);
+        is_asleep = slot->open.state && clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) == (i64)slot->cpu_seen_ns;
+        slot->had_timer = has_timer && !is_asleep;
     }
 }
 

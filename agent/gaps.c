@@ -15,7 +15,7 @@
 static u64 run_delay_read(struct agent *a)
 {
     char text[80];
-    u64 run_delay_ns = run_delay_parse(text, task_file_read(a, a->sampler_tid, "schedstat", text, sizeof text));
+    u64 slices, run_delay_ns = run_delay_parse(text, task_file_read(a, a->sampler_tid, "schedstat", text, sizeof text), &slices);
     return run_delay_ns == RUN_DELAY_UNKNOWN ? 0 : run_delay_ns;
 }
 

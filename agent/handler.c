@@ -136,6 +136,19 @@ static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 
     store_release_u32(&slot->is_taking, 0);
 }
 
+/* The signal of the thread's clock. It may have come in a system call, and have ended a wait. Context: signal. */
+static void handle_clock_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
+{
+    i32 nr;
+    store_release_u32(&slot->is_taking, 1);
+    if (load_acquire_u32(&slot->timer_is_set) && !is_shut_sigsafe(a))
+        timer_sample_sigsafe(a, slot, gregs, context, started);
+    slot->sent_on_cpu = 0;                /* it was raised while the thread ran: it has not waited since */
+    slot->signal_ns = SENT_JUST_NOW;
+    count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, *(const u64 *)(context + UCONTEXT_SIGMASK), 0, &nr));
+    store_release_u32(&slot->is_taking, 0);
+}
+
 /* The slot that our signal carries; 0 when the signal is not ours. A timer's that points to a slot is ours: a child of fork
  * has none. Context: signal. */
 static struct thread_slot *slot_of_signal_sigsafe(const struct agent *a, const void *info)
@@ -158,6 +171,18 @@ static struct thread_slot *slot_of_thread_sigsafe(const struct agent *a)
         if (a->slots[i].tid == tid)
             return &a->slots[i];
     return (struct thread_slot *)0;
+}
+
+/* The slot of the running thread, where the signal may be that of its clock; else 0. A child of fork has none.
+ * Context: signal. */
+static struct thread_slot *slot_of_clock_sigsafe(const struct agent *a, const void *info)
+{
+    struct thread_slot *slot;
+    if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) != SIGINFO_CODE_KERNEL || !a->clock_count ||
+        (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid)
+        return (struct thread_slot *)0;
+    slot = slot_of_thread_sigsafe(a);
+    return slot && load_acquire_u32(&slot->has_clock) ? slot : (struct thread_slot *)0;
 }
 
 /* In a child of fork: put back what the target had, so that this was the last time. Context: signal. */
@@ -232,6 +257,11 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
 
     if (!a)
         return;
+    slot = slot_of_clock_sigsafe(a, info);
+    if (slot) {
+        handle_clock_sigsafe(a, slot, gregs, context, started);
+        return;
+    }
     slot = slot_of_signal_sigsafe(a, info);
     if (!slot) {
         slot = foreign_signal_sigsafe(a, signo, info, context, mask);

@@ -3,7 +3,7 @@
  * memcached and mariadbd do so; PR_SET_DUMPABLE(2const)), and /proc/PID/task/TID/syscall, which tells where a sleeping
  * thread's stack is, is then closed to the process itself. To read it is not: a thread may know that of each thread of
  * its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it, and gets a descriptor:
- * over a pair of sockets, one message for a thread each way. unix(7), SCM_RIGHTS.
+ * over a pair of sockets, one message for a thread each way. unix(7), SCM_RIGHTS. Clocks come the same way (clocks.c).
  *
  * JS thread at the start, sampler thread from then on; the sampler's end of the pair lives in its own descriptor table.
  */
@@ -13,6 +13,12 @@
 #define ANSWERS_A_TICK 64
 #define LEAVE_LOOK_NS 1000000ULL
 #define LEAVE_LOOKS_MAX 2000
+
+struct request {
+    u32 tid;
+    u32 signo;                            /* for a clock; 0: for the file */
+    u64 armed_addr;                       /* of a clock: of the u32 that is 1 while its signal is wanted */
+};
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
 
@@ -40,25 +46,52 @@ static void hostfiles_prepare(struct agent *a)
 {
     i32 own = task_file_open(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "syscall"), ends[2];
     close_fd(own);
-    if (own != -ERR_EACCES || permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
+    a->host_lends_files = own == -ERR_EACCES;
+    if ((!a->host_lends_files && !a->host_lends_clocks) ||
+        permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
         return;
     a->host_fd = a->host_fd_of_target = ends[0];
     a->host_end_fd = ends[1];
 }
 
-/* Ask for a thread's file, once. */
+/* Ask once; where the socket is full, the next look asks again. */
+static void host_ask(const struct agent *a, struct thread_slot *slot, u32 signo, u32 *is_asked)
+{
+    struct request request = {slot->tid, signo, (u64)&slot->timer_is_set};
+    if (a->host_fd < 0 || !a->fds_private || *is_asked)
+        return;
+    if (permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)&request, sizeof request, NO_SIGPIPE, 0) > 0)
+        *is_asked = ASKED;
+}
+
+/* Ask for a thread's file. */
 static void hostfile_ask(const struct agent *a, struct thread_slot *slot)
 {
-    if (a->host_fd < 0 || !a->fds_private || slot->is_file_asked)
-        return;
-    if (permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)&slot->tid, sizeof slot->tid, NO_SIGPIPE, 0) > 0)
-        slot->is_file_asked = ASKED;      /* else the socket is full, and the next look asks again */
+    if (a->host_lends_files)
+        host_ask(a, slot, 0, &slot->is_file_asked);
 }
 
 /* Is the answer on its way? */
 static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *slot)
 {
-    return a->host_fd >= 0 && a->fds_private && slot->is_file_asked != ANSWERED;
+    return a->host_lends_files && a->host_fd >= 0 && a->fds_private && slot->is_file_asked != ANSWERED;
+}
+
+/* What the host has opened for a thread, -1 if nothing, is the thread's. 0 where it has no use for it. */
+static u32 lent_take(struct agent *a, struct thread_slot *slot, u32 is_clock, i32 fd)
+{
+    u32 has_room = fd >= 0 && (u64)fd + FDS_SPARE < a->fd_limit;
+    if (is_clock && slot->is_clock_asked == ASKED) {
+        slot->is_clock_asked = ANSWERED;
+        return has_room && clock_take(a, slot, fd);
+    }
+    if (is_clock)
+        return 0;
+    slot->is_file_asked = ANSWERED;
+    if (!has_room || slot->syscall_fd >= 0)
+        return 0;
+    slot->syscall_fd = fd;
+    return 1;
 }
 
 /* Take what the host has opened meanwhile. */
@@ -66,8 +99,8 @@ static void hostfiles_take(struct agent *a)
 {
     u32 i, hint = 0;
     for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0 && a->fds_private; i++) {
-        u32 tid = 0;
-        struct io_vector part = {(u64)&tid, sizeof tid};
+        struct request request = {0, 0, 0};
+        struct io_vector part = {(u64)&request, sizeof request};
         struct control_message control = {0, 0, 0, -1, 0};
         struct message message = {0, 0, &part, 1, &control, sizeof control, 0};
         struct thread_slot *slot;
@@ -76,16 +109,12 @@ static void hostfiles_take(struct agent *a)
             close_fd(a->host_fd);
             a->host_fd = -1;
         }
-        if (got != sizeof tid)
+        if (got != sizeof request)
             return;
-        slot = thread_find(a, tid, &hint);
-        if (slot)
-            slot->is_file_asked = ANSWERED;
-        if (message.control_bytes < 20 || control.level != 1 || control.type != 1 || control.fd < 0)
-            continue;
-        if (slot && slot->syscall_fd < 0 && (u64)control.fd + FDS_SPARE < a->fd_limit)
-            slot->syscall_fd = control.fd;
-        else
+        if (message.control_bytes < 20 || control.level != 1 || control.type != 1)
+            control.fd = -1;
+        slot = thread_find(a, request.tid, &hint);
+        if (!slot || !lent_take(a, slot, request.signo != 0, control.fd))
             close_fd(control.fd);
     }
 }

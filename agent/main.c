@@ -80,11 +80,11 @@ static void code_find(struct agent *a)
 
 /*
  * Prepare everything but sampling: memory, ring, maps, list of threads. `filtered` is enum filtered;
- * `may_have_timers`: no filter forbids timers. Returns 0, or a negative errno: ECANCELED when a seccomp filter has come
+ * `clocks`: those of enum clocks that may be used. Returns 0, or a negative errno: ECANCELED when a seccomp filter has come
  * since the host looked.
  * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
  */
-int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int may_have_timers)
+int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int clocks)
 {
     struct agent *a = pages_new(sizeof *a);
     struct thread_signals signals;
@@ -112,10 +112,11 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int may_
         sandbox_prepare(a, filtered);
         frame_bytes_read(a);
         signal_choose(a);
-        if (may_have_timers) {
+        if (clocks & CLOCKS_CPU_TIMERS) {
             thread_signals_read(a, a->pid, &signals);
             cpu_timers_prepare(a, signals.queued);
         }
+        a->host_lends_clocks = a->engine_is_timers && clocks & CLOCKS_LENT && a->old_action.handler <= SIGNAL_IGNORE;
         a->ring->counters[COUNTER_ENGINE_NOW] = a->engine_is_timers ? ENGINE_CPU_TIMERS : ENGINE_ROUNDS;
         if (maps_refresh(a))
             error = is_sandboxed(a) ? -ERR_ECANCELED : -2;

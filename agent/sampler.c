@@ -173,7 +173,11 @@ static void timer_overdue(struct agent *a, struct thread_slot *slot)
         slot->late_ticks = 0;
         thread_announce(a, slot, 0);
     } else if (!(signals.pending >> (a->signo - 1) & 1)) {
-        cpu_timer_stop(a, slot);              /* to be set anew */
+        u32 had_clock = slot->has_clock;
+        cpu_timer_stop(a, slot);              /* to be set anew … */
+        clock_close(a, slot);
+        if (had_clock)
+            slot->is_clock_asked = ANSWERED;  /* … and no clock to be trusted */
     }
 }
 
@@ -189,6 +193,7 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
     slot->is_on_alternate = alternate_has_room(a, slot);
     if (runs)
         phase_note(a, slot, now_ns);
+    clock_keep(a, slot, now_ns);
     if ((!cpu_timer_start(a, slot) || round_samples(a, slot)) && runs)
         signal_send(a, slot, now_ns, cpu_ns);
 }

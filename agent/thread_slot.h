@@ -77,6 +77,14 @@ struct thread_slot {
     volatile u32 samples_missed;          /* by the handler: they found no room */
     u32 samples_missed_told;
     u64 timer_random;                     /* by the handler, once there is a timer */
+    volatile u32 has_clock;               /* clocks.c: by the sampler */
+    i32 clock_fd;
+    u32 clock_looks;                      /* since its period was drawn */
+    u32 is_clock_asked;                   /* enum file_asked … */
+    u32 was_unmet;                        /* instep.c: no tick had met it for a while, since … */
+    u64 choice_ns;                        /* … it was last decided whether it gets one … */
+    u64 slices_then;                      /* … and how often it had been given a CPU by then … */
+    u64 slices;                           /* … and has been now */
     u8 phases[PHASES];                    /* instep.c: by the sampler: at which parts of the tick it was found running … */
     u8 cycle[CYCLE_PARTS];                /* … and of a longer time … */
     u32 found_running;                    /* … and how often in all */

@@ -13,6 +13,8 @@
  *
  * Each next period is drawn anew, between half the mean and half as much again: no loop of the program keeps in step. The
  * first is drawn from zero on, so that threads with short lives have their share.
+ *
+ * A thread that has a precise clock has its timer off (clocks.c).
  */
 
 #define SIGEV_THREAD_ID_NOTIFY 4
@@ -81,10 +83,9 @@ static void cpu_timer_value_fill(struct timer_value *value, u64 ns)
 static i64 cpu_timer_set_next_sigsafe(const struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
-    u64 ns = cpu_timer_period_sigsafe(a, slot, 0);
-    if (!load_acquire_u32(&slot->timer_is_set))
+    if (load_acquire_u32(&slot->has_clock) || !load_acquire_u32(&slot->timer_is_set))
         return 0;
-    cpu_timer_value_fill(&value, ns);
+    cpu_timer_value_fill(&value, cpu_timer_period_sigsafe(a, slot, 0));
     return permitted_call_sigsafe(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
@@ -116,6 +117,7 @@ static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
 static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
+    clock_tend(a, slot);
     if (slot->timer_is_set)
         return 1;
     if (!a->engine_is_timers || (!slot->has_timer && !cpu_timer_new(a, slot)))
@@ -132,7 +134,7 @@ static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
 static void cpu_timer_set_far(const struct agent *a, const struct thread_slot *slot)
 {
     struct timer_value value;
-    if (!slot->timer_is_set)
+    if (!slot->timer_is_set || slot->has_clock)
         return;
     cpu_timer_value_fill(&value, FAR_PERIODS * a->cpu_period_ns);
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
@@ -151,8 +153,16 @@ static void cpu_timer_stop(const struct agent *a, struct thread_slot *slot)
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
+/* From now on the clock that was lent decides. 0 where it is not wanted. */
+static u32 clock_take(struct agent *a, struct thread_slot *slot, i32 fd)
+{
+    cpu_timer_stop(a, slot);
+    return clock_begin(a, slot, fd);
+}
+
 static void cpu_timer_delete(struct agent *a, struct thread_slot *slot)
 {
+    clock_close(a, slot);
     if (!slot->has_timer)
         return;
     slot->timer_is_set = 0;

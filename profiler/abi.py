@@ -83,6 +83,7 @@ COUNTER_NAMES = (
     "timers_failed",
     "samples_lost",
     "cpu_rate_mhz_now",
+    "clocks_lent",
 )
 ENGINE_ROUNDS = 0
 ENGINE_CPU_TIMERS = 1

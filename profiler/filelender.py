@@ -1,23 +1,26 @@
-"""Open procfs files for an agent that may not open them itself.
+"""Open what an agent may not open itself.
 
 The files of a process that changed its user belong to root. Its agent may read what its threads
 wait in, but not open the file that tells it (``agent/hostfiles.c``). It sends the number of a
-thread over a socket, and gets a descriptor of that thread's ``syscall`` file; that is all there is
-to be had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
+thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a signal
+comes with the number, one of a clock that sends it (``perfclock``). That is all there is to be had
+here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import struct
 import threading
 
-from flametap import ptrace
+from flametap import perfclock, ptrace
 
 SYS_PIDFD_GETFD = 438  # <asm/unistd_64.h>
-TID = struct.Struct("=I")
+SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/disposition.c
+REQUEST = struct.Struct("=IIQ")  # struct request in agent/hostfiles.c
 
 
 def start(pid: int, fd: int) -> bool:
@@ -57,11 +60,12 @@ def _serve(pid: int, link: socket.socket) -> None:
     numbers: dict[int, int] = {}
     is_elsewhere = _is_in_namespace(pid)
     with link, contextlib.suppress(OSError):
-        while len(request := link.recv(TID.size)) == TID.size:
-            (own_tid,) = TID.unpack(request)
+        while len(request := link.recv(REQUEST.size)) == REQUEST.size:
+            own_tid, signo, armed_addr = REQUEST.unpack(request)
             if is_elsewhere and own_tid not in numbers:
                 numbers = _numbers(pid)
-            fd = _open(pid, numbers.get(own_tid, own_tid))
+            tid = numbers.get(own_tid, own_tid)
+            fd = _open_clock(pid, tid, signo, armed_addr) if signo else _open(pid, tid)
             try:
                 with contextlib.suppress(OSError):  # its queue of descriptors is full, say
                     socket.send_fds(link, [request], [fd] if fd >= 0 else [])
@@ -81,6 +85,15 @@ def _open(pid: int, tid: int) -> int:
     with contextlib.suppress(OSError):
         return os.open(f"/proc/{pid}/task/{tid}/syscall", os.O_RDONLY | os.O_CLOEXEC)
     return -1
+
+
+def _open_clock(pid: int, tid: int, signo: int, armed_addr: int) -> int:
+    fd = perfclock.open_clock(tid, signo, armed_addr) if signo in SIGNALS else -1
+    # A number may have come to be another process's. Where the target has it now, it had it then.
+    if fd >= 0 and not os.path.exists(f"/proc/{pid}/task/{tid}"):
+        os.close(fd)
+        return -1
+    return fd
 
 
 def _numbers(pid: int) -> dict[int, int]:

@@ -28,6 +28,7 @@ from flametap import (
     guard,
     hold,
     injection,
+    perfclock,
     stackprobe,
     unpacking,
 )
@@ -64,6 +65,7 @@ HELD_POLL_S = 0.002
 # So many looks, ten a second, find nobody at work: the agent waits for a lock that the main thread
 # holds. Fewer do so by chance on a busy machine, and children made then may hang.
 HELD_IDLE_LOOKS = 5
+CPU_TIMERS, LENT_CLOCKS = 1, 2
 # What an attach ends with when a message was lost between Frida's two halves: it is tried again.
 LOST_MESSAGE = (
     NoAnswerError,
@@ -107,6 +109,7 @@ class Session:
         self._presence = Presence(pid)
         self._filtered = filters.NOBODYS
         self._may_have_timers = True
+        self._may_lend_clocks = False
         self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> int:
@@ -127,6 +130,7 @@ class Session:
         self._wait_until_untraced()
         execs.expect(self.pid)
         self._may_have_timers = filters.allow_timers(self.pid)
+        self._may_lend_clocks = perfclock.is_permitted()
         for is_last in (*(False,) * REPEATS, True):
             self._handshake = Handshake(self.pid)
             self._filtered = filters.whose(self.pid)
@@ -317,7 +321,7 @@ class Session:
             max(1, round(rate_hz)),
             connection.leading_here(self.pid, self._own_sockets_before),
             self._filtered,
-            self._may_have_timers,
+            self._clocks(),
         )
         if prepared["error"]:
             raise could_not_prepare(prepared["error"], self.pid)
@@ -326,6 +330,13 @@ class Session:
             filelender.start(self.pid, prepared["hostEnd"])
         self._ring_descriptor = self._open_ring(prepared["fd"])
         return self._ring_descriptor
+
+    def _clocks(self) -> int:
+        """What may decide when a thread is sampled, besides the rounds: enum clocks in agent.h."""
+        if not self._may_have_timers:
+            return 0
+        may_lend = self._may_lend_clocks and self._filtered == filters.NOBODYS
+        return CPU_TIMERS | (LENT_CLOCKS if may_lend else 0)
 
     def _open_ring(self, ring_fd: int) -> int:
         """Open the agent's ring through its descriptor, which the agent closes on start."""

@@ -167,10 +167,18 @@ def unshare() -> str | None:
     return found if tried.returncode == 0 else None
 
 
+def perf_clock() -> str | None:
+    """The right to open events of perf with a BPF program. Not for CI, which has no package yet."""
+    from flametap import perfclock
+
+    return "perf_event_open" if perfclock.is_permitted() else None
+
+
 _MAIN = '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
 
 CAPABILITIES: dict[str, Capability] = {
     "attach": Capability(attach),
+    "perf-clock": Capability(perf_clock, required=False),
     "root": Capability(lambda: None if os.geteuid() else "root", required=False),
     # Compilers and what reads their output.
     "gcc": Capability(compiles(_MAIN), ("gcc", "libc6-dev")),

@@ -67,6 +67,7 @@ export const COUNTER_GROUPS = [
       ['ticks', 'Rounds', 'How often all threads were looked at.'],
       ['signals_sent', 'Signals sent', 'To running threads without a CPU timer, one for each sample. Timers need none.'],
       ['signals_handled', 'Signals handled', 'Stacks taken by running threads themselves.'],
+      ['clocks_lent', 'Precise clocks', 'Given to threads that run in step with the scheduler\'s tick: a high-resolution timer on their CPU time in place of one that expires at ticks.'],
       ['parked_reads', 'Stacks read from outside', 'Waiting threads are read without waking them.'],
       ['unchanged', 'Nothing to do', 'The thread had not run since the last look: its stack still holds.'],
       ['threads_exited', 'Threads ended', 'Threads that ended while recording.'],

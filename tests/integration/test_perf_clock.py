@@ -1,0 +1,65 @@
+"""Threads in step with the tick are sampled by a precise clock, which leaves no trace."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import receipt
+from flametap.model import Clock
+from recording import capturing, doubts
+from running import Start, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc", "perf-clock")
+
+RATE_HZ = 500.0
+LENT_S = 20.0  # a third of a second where the machine is idle
+ENOUGH_S = 30.0
+
+
+def test_periodic_thread_is_sampled_as_often_as_was_asked_and_nothing_stays(start: Start) -> None:
+    target = start("truth", "tick")
+    before = receipt.take(target.pid)
+    with capturing(target.pid, rate_hz=RATE_HZ) as capture:
+        wait_until(lambda: capture.status().counters.get("clocks_lent"), "a clock", LENT_S)
+        wait_until(lambda: capture.profile.total_ns(Clock.CPU) > 0.5e9, "CPU time", ENOUGH_S)
+        capture.stop()
+        counters = capture.status().counters
+        samples = int(capture.profile.leaf_samples(Clock.CPU).total)
+        asked_for = RATE_HZ * capture.profile.total_ns(Clock.CPU) / 1e9
+    told = f"{samples} of {asked_for:.0f}; {doubts(capture)}"
+    # A tick would meet a thread that runs for 1 ms of 10 a few times a second. A host that takes
+    # the CPU away makes events fewer.
+    assert 0.5 * asked_for < samples < 1.5 * asked_for, told
+    assert counters["eintr_unrepairable"] == 0, told
+    assert receipt.harm_after_settling(target.pid, before) == []
+    target.finish()
+
+
+def test_clock_goes_on_after_a_pause(start: Start) -> None:
+    target = start("truth", "tick")
+    with capturing(target.pid, rate_hz=RATE_HZ) as capture:
+        wait_until(lambda: capture.status().counters.get("clocks_lent"), "a clock", LENT_S)
+        capture.set_paused(True)
+        before_ns = capture.profile.total_ns(Clock.CPU)
+        samples = capture.profile.leaf_samples(Clock.CPU).total
+        time.sleep(0.5)
+        capture.set_paused(False)
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) > before_ns + 0.2e9, "CPU time", ENOUGH_S
+        )
+        assert capture.status().counters["clocks_lent"] == 1
+        more = capture.profile.leaf_samples(Clock.CPU).total - samples
+        assert more > 0.4 * 0.2 * RATE_HZ, doubts(capture)
+    target.finish()
+
+
+def test_programs_that_block_our_signal_in_handlers_have_none(start: Start) -> None:
+    """There nobody could tell whose EINTR one is (``agent/eintr.c``)."""
+    target = start("waits", "signals")
+    with capturing(target.pid, rate_hz=RATE_HZ) as capture:
+        capture.wait(2.0)
+        capture.stop()
+        assert capture.status().counters["clocks_lent"] == 0
+    target.finish()
