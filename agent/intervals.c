@@ -118,11 +118,14 @@ static void interval_queued(struct agent *a, struct thread_slot *slot, u64 now_n
     slot->queued_ns = 0;
 }
 
-/* Nothing before `now_ns` is told of the thread; its CPU clock shows `cpu_ns`. */
-static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
+/* Nothing before `now_ns` is told of the thread; its CPU clock shows `cpu_ns`, and it has waited for CPUs so long. */
+static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u64 run_delay_ns)
 {
+    if (!slot->announced)
+        slot->first_seen_ns = now_ns;
     slot->cpu_seen_ns = slot->cpu_told_ns = cpu_ns;
-    slot->run_delay_seen_ns = RUN_DELAY_UNKNOWN;
+    slot->run_delay_seen_ns = run_delay_ns;
+    slot->may_have_waited = 1;
     slot->accounted_ns = now_ns;
     slot->blocked_ns = 0;
     slot->queued_ns = 0;

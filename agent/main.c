@@ -137,13 +137,8 @@ int agent_start(void)
 {
     struct agent *a = agent_cell;
     u64 now_ns = now_ns_sigsafe();
-    u32 i;
     int error;
-    for (i = 0; i < a->slot_count; i++) {
-        i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->slots[i].tid));
-        a->slots[i].first_seen_ns = now_ns;
-        time_begin(&a->slots[i], now_ns, cpu_ns > 0 ? (u64)cpu_ns : 0);
-    }
+    times_begin(a);
     a->ring->start_ns = now_ns;
     a->unseen_checked_ns = now_ns;
     unseen_rebase(a);

@@ -29,35 +29,6 @@
 /* In a row: then even such a stack is better than none. At 100 Hz a turn of 3 ms is met by one look in four. */
 #define QUEUED_LOOKS_MAX 256
 
-/* The second number of a schedstat file, ns; a kernel that does not count writes zeros. The third: how often the thread was
- * given a CPU. */
-static u64 run_delay_parse(const char *text, i64 bytes, u64 *slices)
-{
-    const char *at = text;
-    u64 run_ns, delay_ns;
-    if (bytes <= 0)
-        return RUN_DELAY_UNKNOWN;
-    run_ns = parse_number(&at, text + bytes, 10);
-    at++;
-    delay_ns = parse_number(&at, text + bytes, 10);
-    at++;
-    *slices = parse_number(&at, text + bytes, 10);
-    return run_ns ? delay_ns : RUN_DELAY_UNKNOWN;
-}
-
-static u64 run_delay_of(const struct agent *a, struct thread_slot *slot)
-{
-    char text[80];
-    i64 got;
-    if (slot->schedstat_fd < 0)
-        slot->schedstat_fd = task_file_keep(a, slot->tid, "schedstat");
-    if (slot->schedstat_fd < 0)
-        got = task_file_read(a, slot->tid, "schedstat", text, sizeof text);
-    else
-        got = read_at(a, slot->schedstat_fd, text, sizeof text - 1, 0);
-    return run_delay_parse(text, got, &slot->slices);
-}
-
 /* Before a signal is sent to a thread that is on no CPU. */
 static void queued_note(const struct agent *a, struct thread_slot *slot)
 {

@@ -17,7 +17,6 @@
 #define BLOCKED_RECHECK_TICKS 256
 #define BLOCKED_FOR_GOOD 2                /* it fetches signals by sigwait(3), and would fetch ours */
 #define ANSWER_SOON_NS 1000000ULL
-#define QUEUED_LEFT_MAX_NS 20000000ULL
 
 /* A thread that waits for a CPU because a signal of the target's own has woken it: will the handler block ours? */
 static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
@@ -237,26 +236,48 @@ static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, 
         slot->run_delay_seen_ns = delay_ns;
     }
     told_ns = time_pass(slot, now_ns, ran_ns, queued_ns);
-    /* The clocks are read one after another: a little more than fits is told with the next look. */
-    if (queued_ns - told_ns < QUEUED_LEFT_MAX_NS)
+    /* What does not fit was before all that is told of the thread. Later, as the clocks are read one after another, it is
+     * told with the next look. */
+    if (!slot->may_have_waited)
         slot->run_delay_seen_ns -= queued_ns - told_ns;
-    if (ran_ns)
+    if (ran_ns) {
+        slot->may_have_waited = 0;
         interval_close(a, slot);
+    }
     interval_queued(a, slot, now_ns, QUEUED_TOLD_NS);
     if (ran_ns)                           /* until then it may be waiting for a CPU */
         interval_asleep_unseen(a, slot, now_ns, ASLEEP_UNSEEN_NS);
 }
 
-static void thread_end(struct agent *a, struct thread_slot *slot)
+/* The last samples of a thread. Returns the CPU time that they tell of, and no look has. */
+static u64 samples_collect_last(struct agent *a, struct thread_slot *slot)
 {
     u64 unseen_ns;
+    samples_collect(a, slot);
+    answer_collect(a, slot);
+    unseen_ns = slot->cpu_told_ns > slot->cpu_seen_ns ? slot->cpu_told_ns - slot->cpu_seen_ns : 0;
+    a->target_cpu_ns += unseen_ns;
+    slot->cpu_seen_ns += unseen_ns;
+    return unseen_ns;
+}
+
+/* From now on the time of all threads that are listed is told, and none before. */
+static void times_begin(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
+        if (cpu_ns >= 0)
+            time_begin(slot, now_ns_sigsafe(), (u64)cpu_ns, run_delay_of(a, slot));
+    }
+}
+
+static void thread_end(struct agent *a, struct thread_slot *slot)
+{
     if (slot->owner != OWNER_INJECTED) {
-        samples_collect(a, slot);
-        answer_collect(a, slot);
-        /* What its last samples tell of, no look has: the thread was there so much longer. */
-        unseen_ns = slot->cpu_told_ns > slot->cpu_seen_ns ? slot->cpu_told_ns - slot->cpu_seen_ns : 0;
-        a->target_cpu_ns += unseen_ns;
-        slot->cpu_seen_ns += unseen_ns;
+        u64 unseen_ns = samples_collect_last(a, slot);
+        /* The thread was there so much longer. */
         time_pass(slot, slot->accounted_ns + unseen_ns, unseen_ns, 0);
     }
     thread_remove(a, slot);
@@ -277,10 +298,13 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     a->target_cpu_ns += ran_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
     slot->ran_since_name |= ran_ns != 0;
+    /* Since the round began this thread may have waited for a CPU, and the other one run. */
     if (ran_ns)
-        slot->ran_ns = now_ns;
+        slot->ran_ns = now_ns = now_ns_sigsafe();
     time_account(a, slot, now_ns, ran_ns);
-    samples_collect(a, slot);
+    /* Of a thread that begins to run just now the next look is told, which also knows what it waited for a CPU. */
+    if (ran_ns)
+        samples_collect(a, slot);
     answer_collect(a, slot);
     if (signal_is_under_way(slot)) {
         signal_overdue(a, slot, ran_ns != 0);

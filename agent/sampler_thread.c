@@ -57,9 +57,10 @@ static void threads_settle(struct agent *a, u64 now_ns)
         ran_ns = cpu_ns > (i64)slot->cpu_seen_ns ? (u64)cpu_ns - slot->cpu_seen_ns : 0;
         a->target_cpu_ns += ran_ns;
         slot->cpu_seen_ns += ran_ns;
-        time_account(a, slot, now_ns, ran_ns);
-        samples_collect(a, slot);
-        answer_collect(a, slot);
+        /* Each thread's own end: on a busy machine others run while this goes from one to the next. */
+        time_account(a, slot, now_ns_sigsafe(), ran_ns);
+        /* What samples tell of that have come since is taken from what it may have slept. */
+        time_pass(slot, slot->accounted_ns, samples_collect_last(a, slot), 0);
         intervals_finish(a, slot);
     }
     unseen_report(a, now_ns);
@@ -69,19 +70,13 @@ static void threads_settle(struct agent *a, u64 now_ns)
 static void sampler_pause(struct agent *a)
 {
     u64 now_ns = now_ns_sigsafe();
-    u32 i;
     cpu_timers_stop(a);
     threads_settle(a, now_ns);
     ring_flush(a, now_ns);
     while (a->command == COMMAND_PAUSE && !must_end(a))
         sleep_until_ns(now_ns_sigsafe() + PAUSE_LOOK_NS);
     now_ns = now_ns_sigsafe();
-    for (i = 0; i < a->slot_count; i++) {
-        struct thread_slot *slot = &a->slots[i];
-        i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
-        if (cpu_ns >= 0)
-            time_begin(slot, now_ns, (u64)cpu_ns);
-    }
+    times_begin(a);
     unseen_rebase(a);
     gaps_restart(a, now_ns);
     governor_restart(a, now_ns);

@@ -129,6 +129,7 @@ struct thread_slot {
     i64 blocked_ns;                       /* intervals.c: time in no interval yet in which it neither ran nor waited for a CPU … */
     u64 queued_ns;                        /* … and in which it waited for one */
     u64 run_delay_seen_ns;                /* how long it has waited for CPUs, ever, as of the last look */
+    u32 may_have_waited;                  /* and it has not been seen to run since the first: a wait may have begun before */
     u64 sent_ns;
     u64 sent_cpu_ns;                      /* cpu_seen_ns when the signal was sent */
     u64 first_seen_ns;

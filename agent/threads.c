@@ -132,6 +132,36 @@ static i32 task_file_keep(const struct agent *a, u32 tid, const char *name)
     return -1;
 }
 
+/* The second number of a schedstat file, ns; a kernel that does not count writes zeros. The third: how often the thread was
+ * given a CPU. */
+static u64 run_delay_parse(const char *text, i64 bytes, u64 *slices)
+{
+    const char *at = text;
+    u64 run_ns, delay_ns;
+    if (bytes <= 0)
+        return RUN_DELAY_UNKNOWN;
+    run_ns = parse_number(&at, text + bytes, 10);
+    at++;
+    delay_ns = parse_number(&at, text + bytes, 10);
+    at++;
+    *slices = parse_number(&at, text + bytes, 10);
+    return run_ns ? delay_ns : RUN_DELAY_UNKNOWN;
+}
+
+/* How long the thread has waited for CPUs, ever. */
+static u64 run_delay_of(const struct agent *a, struct thread_slot *slot)
+{
+    char text[80];
+    i64 got;
+    if (slot->schedstat_fd < 0)
+        slot->schedstat_fd = task_file_keep(a, slot->tid, "schedstat");
+    if (slot->schedstat_fd < 0)
+        got = task_file_read(a, slot->tid, "schedstat", text, sizeof text);
+    else
+        got = read_at(a, slot->schedstat_fd, text, sizeof text - 1, 0);
+    return run_delay_parse(text, got, &slot->slices);
+}
+
 static void task_files_close(struct thread_slot *slot)
 {
     close_fd(slot->syscall_fd);
@@ -164,8 +194,9 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
     is_newborn = !is_first_listing && (u64)cpu_ns <= now_ns - listed_ns;
     slot->cpu_seen_ns = slot->cpu_told_ns = is_newborn ? 0 : (u64)cpu_ns;
-    slot->run_delay_seen_ns = is_newborn ? 0 : RUN_DELAY_UNKNOWN;
     slot->accounted_ns = is_newborn ? now_ns - (u64)cpu_ns : now_ns;
+    slot->run_delay_seen_ns = is_newborn ? 0 : is_first_listing ? RUN_DELAY_UNKNOWN : run_delay_of(a, slot);
+    slot->may_have_waited = !is_newborn;
     if (!thread_read_name(a, slot)) {
         task_files_close(slot);
         slot->tid = 0;                    /* gone already: unseen.c reports what it used */

@@ -1,0 +1,189 @@
+"""Whole recordings as sums per thread and stack, by each clock: as the page's API gives them, and
+as the exports hold them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flask.testing import FlaskClient
+
+from flametap.capture import Capture
+from flametap.export import write_file
+from flametap.model import Clock
+from flametap.web.app import create_app
+from running import wait_until
+from stacks import read_folded
+
+TOKEN = "equation"
+QUEUED = "[waiting for a CPU]"
+SNAPSHOT_S = 60.0
+
+# Name of the thread → stack, root first → nanoseconds.
+Sums = dict[str, Counter[tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The same time by each clock."""
+
+    by_clock: dict[Clock, Sums]
+
+    def total(self, clock: Clock, thread: str | None = None) -> int:
+        """What a thread weighs, or all of them."""
+        sums = self.by_clock[clock]
+        chosen: Iterable[Counter[tuple[str, ...]]] = sums.values()
+        if thread is not None:
+            chosen = [sums.get(thread, Counter())]
+        return sum(each.total() for each in chosen)
+
+    def causes(self, thread: str) -> Counter[str]:
+        """Time off the CPU by its innermost frame: a system call, or ``QUEUED``."""
+        found: Counter[str] = Counter()
+        for stack, weight in self.by_clock[Clock.OFF_CPU].get(thread, Counter()).items():
+            found[stack[-1] if stack else ""] += weight
+        return found
+
+    def differences(self, slack_ns: int) -> list[str]:
+        """Where CPU and off-CPU time do not add up to wall time: in sum, for a thread, or on a
+        stack. None may be off by more than ``slack_ns``."""
+        cpu, off, wall = (self.by_clock[each] for each in (Clock.CPU, Clock.OFF_CPU, Clock.WALL))
+        parts = {"all": [self.total(each) for each in (Clock.CPU, Clock.OFF_CPU, Clock.WALL)]}
+        for thread in {*cpu, *off, *wall}:
+            columns = [each.get(thread, Counter()) for each in (cpu, off, wall)]
+            parts[thread] = [column.total() for column in columns]
+            for stack in {key for column in columns for key in column}:
+                parts[";".join((thread, *stack))] = [column[stack] for column in columns]
+        return [
+            f"{where}: {used_ns} on a CPU + {off_ns} off != {passed_ns}"
+            for where, (used_ns, off_ns, passed_ns) in parts.items()
+            if abs(used_ns + off_ns - passed_ns) > slack_ns
+        ]
+
+
+# ---- the page's API
+
+
+class Page:
+    """What a page that shows a recording asks for."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._client: FlaskClient = create_app(capture, TOKEN).test_client()
+
+    def ask(self, what: str, **query: object) -> dict[str, Any]:
+        """One answer of the API."""
+        response = self._client.get(f"/{TOKEN}/api/{what}", query_string=query)
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.get_json()
+        return answer
+
+    def pause(self, paused: bool) -> None:
+        """Presses the button."""
+        response = self._client.post(f"/{TOKEN}/api/pause", json={"paused": paused})
+        assert response.status_code == 200, response.text
+
+    def threads(self) -> list[dict[str, Any]]:
+        """The rows of the thread selector."""
+        rows: list[dict[str, Any]] = self.ask("status")["threads"]
+        return rows
+
+    def moment(self, thread_id: int | None = None) -> Moment:
+        """One thread, or all, by each clock as of one moment: it is asked until nothing came in
+        between."""
+        query: dict[str, object] = {} if thread_id is None else {"threads": thread_id}
+        moments: list[Moment] = []
+
+        def is_of_one_moment() -> bool:
+            before = self.ask("status")
+            query["revision"] = revision = before["status"]["revision"]
+            views = {
+                clock: self.ask("view", clock=clock.value, table="self", **query) for clock in Clock
+            }
+            moments[:] = [Moment(views, before["threads"])]
+            return bool(self.ask("status")["status"]["revision"] == revision)
+
+        wait_until(is_of_one_moment, "three views of one moment", SNAPSHOT_S)
+        return moments[0]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a page shows: a view by each clock with its table, and the threads."""
+
+    views: dict[Clock, dict[str, Any]]
+    threads: list[dict[str, Any]]
+
+    def total(self, clock: Clock) -> int:
+        """The weight of the whole view."""
+        return int(self.views[clock]["total_ns"])
+
+    def ledger(self) -> Ledger:
+        """The functions with their own weights, as if each were a stack."""
+        return Ledger({clock: {"": self._functions(clock)} for clock in Clock})
+
+    def _functions(self, clock: Clock) -> Counter[tuple[str, ...]]:
+        table = self.views[clock]["table"]
+        rows = table["rows"]
+        sums: Counter[tuple[str, ...]] = Counter()
+        for number, name, weight in zip(rows["id"], rows["name"], rows["self_ns"], strict=True):
+            if weight:
+                sums[str(number), name] += weight
+        if table["function_count"] == len(rows["id"]):  # else the lightest are not listed
+            assert sums.total() == self.total(clock), f"{clock}: {table}"
+        return sums
+
+    @property
+    def lists_all(self) -> bool:
+        """True where no function was too light for the tables."""
+        tables = [view["table"] for view in self.views.values()]
+        return all(table["function_count"] == len(table["rows"]["id"]) for table in tables)
+
+
+# ---- exports
+
+
+def _read_speedscope(path: Path) -> Sums:
+    document = json.loads(path.read_text("utf-8"))
+    names = [frame["name"] for frame in document["shared"]["frames"]]
+    sums: Sums = defaultdict(Counter)
+    for profile in document["profiles"]:
+        assert profile["unit"] == "nanoseconds"
+        for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
+            sums[profile["name"]][tuple(names[i] for i in stack)] += weight
+        assert profile["endValue"] - profile["startValue"] == sum(profile["weights"])
+    return dict(sums)
+
+
+def _read_folded(path: Path) -> Sums:
+    sums: Sums = defaultdict(Counter)
+    for (thread, *stack), weight_us in read_folded(path).weights.items():
+        sums[thread][tuple(stack)] += weight_us * 1000
+    return dict(sums)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a format is read, and how much its rounding may take from or give to one number."""
+
+    read: Callable[[Path], Sums]
+    rounding_ns: int = 0
+
+
+# One for each of flametap.export.FORMATS.
+READERS = {"speedscope": Reader(_read_speedscope), "folded": Reader(_read_folded, 1000)}
+
+
+def of_export(capture: Capture, format_name: str, folder: Path) -> Ledger:
+    """A recording as files of one format hold it, a file for each clock."""
+    by_clock = {}
+    for clock in Clock:
+        path = folder / f"{clock.value}.{format_name}"
+        write_file(
+            str(path), format_name, capture.profile, capture.table, clock=clock, by_thread=True
+        )
+        by_clock[clock] = READERS[format_name].read(path)
+    return Ledger(by_clock)
