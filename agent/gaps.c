@@ -3,7 +3,7 @@
  * that was suspended. They are in no interval, and counted. Sampler thread only.
  *
  * The sampler notices that far more time has passed than it meant to sleep, that it was neither computing nor waiting
- * for a CPU meanwhile (run delay in its schedstat file), and that no other thread ran on without it.
+ * for a CPU meanwhile (run delay in its schedstat file), and that no other thread ran on without it, or waited for a CPU.
  */
 
 #define GAP_MIN_NS 100000000ULL           /* shorter ones are within the noise of a loaded machine */
@@ -19,16 +19,24 @@ static u64 run_delay_read(struct agent *a)
     return run_delay_ns == RUN_DELAY_UNKNOWN ? 0 : run_delay_ns;
 }
 
-/* The most that one thread of the target has run since it was looked at last. */
-static u64 longest_run_ns(const struct agent *a)
+/* The most that one thread of the target has run, and waited for a CPU, since it was looked at last. Where many share a
+ * CPU none runs for long, but what stands still waits for none. */
+static u64 longest_run_ns(struct agent *a)
 {
     u64 longest = 0;
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
-        const struct thread_slot *slot = &a->slots[i];
+        struct thread_slot *slot = &a->slots[i];
         i64 cpu_ns = slot->tid && slot->owner != OWNER_INJECTED ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
-        if (cpu_ns > (i64)(slot->cpu_seen_ns + longest))
-            longest = (u64)cpu_ns - slot->cpu_seen_ns;
+        u64 run_ns, delay_ns;
+        if (cpu_ns <= (i64)slot->cpu_seen_ns)
+            continue;
+        run_ns = (u64)cpu_ns - slot->cpu_seen_ns;
+        delay_ns = run_delay_of(a, slot);
+        if (delay_ns != RUN_DELAY_UNKNOWN && slot->run_delay_seen_ns != RUN_DELAY_UNKNOWN &&
+            delay_ns > slot->run_delay_seen_ns)
+            run_ns += delay_ns - slot->run_delay_seen_ns;
+        longest = run_ns > longest ? run_ns : longest;
     }
     return longest;
 }

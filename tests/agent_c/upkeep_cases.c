@@ -1,8 +1,13 @@
 /*
- * The dead-man rule, the governor, the gaps between rounds and the turns of idle threads on literal clocks. Built behind
- * the agent's sources. Prints one line per case: its name and the numbers that the test asks for.
+ * The dead-man rule, the governor, the gaps between rounds and the turns of idle threads on literal clocks; what a thread
+ * has run and waited for a CPU, on one that it shares. Built behind the agent's sources. Prints one line per case: its name and the numbers that the test asks for.
  */
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MANY MAX_THREADS
 
@@ -108,6 +113,49 @@ static void print_turns(const char *name, u64 idle, u64 rate_hz, u64 budget_ppm)
     printf("%s %llu %llu %llu %llu\n", name, looks[0], sum * rate_hz / 100, fewest, most);
 }
 
+/* This thread shares a CPU with two others until it has had BUSY_NS of it. Prints how long that took, the most that one
+ * thread has run and waited for a CPU meanwhile, and how long it took when that was known. */
+#define SHARERS 2
+#define BUSY_NS 50000000
+static void print_longest_run(void)
+{
+    static struct thread_slot slots[1];
+    struct thread_slot *slot = slots;
+    pid_t sharers[SHARERS];
+    cpu_set_t all, one;
+    u64 start_ns, before_ns, longest_ns;
+    u32 i;
+    sched_getaffinity(0, sizeof all, &all);
+    CPU_ZERO(&one);
+    for (i = 0; !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    for (i = 0; i < SHARERS; i++)
+        if ((sharers[i] = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                ;
+        }
+    agent_reset(100, 0);
+    agent.slots = slots;
+    agent.slot_count = 1;
+    slot->tid = (u32)getpid();
+    slot->schedstat_fd = -1;
+    start_ns = now_ns_sigsafe();
+    slot->cpu_seen_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    slot->run_delay_seen_ns = run_delay_of(&agent, slot);
+    while ((u64)clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) < slot->cpu_seen_ns + BUSY_NS)
+        ;
+    before_ns = now_ns_sigsafe() - start_ns;
+    longest_ns = longest_run_ns(&agent);
+    printf("longest_run %llu %llu %llu\n", before_ns, longest_ns, now_ns_sigsafe() - start_ns);
+    for (i = 0; i < SHARERS; i++) {
+        kill(sharers[i], SIGKILL);
+        waitpid(sharers[i], NULL, 0);
+    }
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -139,5 +187,6 @@ int main(void)
     print_turns("many_idle", MANY - 1, 100, 0);
     print_turns("many_idle_at_a_high_rate", MANY - 1, 1000, 0);
     print_turns("many_idle_on_a_budget", 1000, 100, 10000);
+    print_longest_run();
     return 0;
 }
