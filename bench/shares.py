@@ -9,7 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from flametap.syscalls import KERNEL, syscall_name
+
 SCRIPT_TIMEOUT_S = 120.0
+_CALLS = frozenset(map(syscall_name, (*range(1024), KERNEL)))
+UNATTRIBUTED = "[unattributed]"
+KERNEL_FROM = 1 << 63
 
 
 def of_output(
@@ -60,6 +65,34 @@ def of_leaves(peer: str, output: Path) -> tuple[dict[str, float], float]:
     if not total:
         raise RuntimeError("nothing was seen")
     return {name: weight / total for name, weight in weights.items()}, total
+
+
+def in_system(by_leaf: Mapping[str, float]) -> float:
+    """Share of what flametap has stacks of that ends in a system call, 0 to 1.
+
+    Args:
+        by_leaf: what ``of_leaves`` tells of its output.
+    """
+    with_stack = sum(by_leaf.values()) - by_leaf.get(UNATTRIBUTED, 0.0)
+    in_calls = sum(share for leaf, share in by_leaf.items() if _is_call(leaf))
+    return in_calls / with_stack if with_stack else 0.0
+
+
+def _is_call(leaf: str) -> bool:
+    match = re.fullmatch(r"\[(\w+)\]", leaf)
+    return match is not None and match[1] in _CALLS
+
+
+def in_kernel_by_perf(output: Path) -> float:
+    """Share of perf's samples, recorded without stacks, that lie in the kernel, 0 to 1.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    addresses = [int(line.split()[0], 16) for line in _perf_lines(output) if line.strip()]
+    if not addresses:
+        raise RuntimeError("perf has seen nothing")
+    return sum(address >= KERNEL_FROM for address in addresses) / len(addresses)
 
 
 def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
