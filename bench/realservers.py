@@ -7,6 +7,7 @@ server is touched. What is started does not outlive this process.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pwd
 import re
@@ -49,11 +50,8 @@ def find(program: str) -> str:
 
 def faults(text: str) -> int:
     """How many failures a load's output tells of."""
-    count = 0
-    for pattern in FAULTS:
-        for match in re.finditer(pattern, text):
-            count += max(1, round(float(match.group(1)))) if float(match.group(1) or 1) else 0
-    return count
+    told = [match[1] for pattern in FAULTS for match in re.finditer(pattern, text)]
+    return sum(math.ceil(float(number or 1)) for number in told)
 
 
 class Site:

@@ -4,9 +4,9 @@
 
 Each server of ``serverlist.py``, on one CPU together with its load, and on all. The busiest process
 of the server is recorded with the default budget, and the kernel is asked what it counts of the
-threads that are recorded, over the same time; then perf has another window (``cpu-clock``, one Hz
-less, without stacks), with the kernel's figures beside it again: what differs between both windows
-is the server's doing. flametap's share is of what has a stack.
+threads that are recorded, over the same time; then perf has another window (``cpu-clock``, 999 Hz,
+all processes, without stacks), with the kernel's figures beside it again: what differs between both
+windows is the server's doing. flametap's share is of what has a stack.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ QUICK = ("redis", "nginx")
 QUICK_S = 3.0
 CLOCK_MONOTONIC_COARSE = 6  # its resolution is the tick's length; clock_getres(2)
 SETTLE_S = 1.5
+PERF_HZ = 999.0  # it is what the others are compared with, too
 BAR_POINTS = 3.0
 WHO = ("flametap", "kernel")
 EINTR = ("repaired", "unrepairable")
@@ -90,8 +91,8 @@ def _recorded(
         time.sleep(SETTLE_S)
         pid, output = site.busiest(), folder / "output"
         found = _by_flametap(pid, output, rate_hz, seconds)
-        if not peers.PERF_FLAT.missing:
-            beside = _by_perf(pid, output.with_suffix(".perf"), rate_hz - 1, seconds)
+        if not peers.PERF_ALL.missing:
+            beside = _by_perf(pid, output.with_suffix(".perf"), seconds)
             found["system"] |= beside.pop("system")
             found |= beside
         found["errors"] = site.end_load()
@@ -131,17 +132,17 @@ def _by_flametap(pid: int, output: Path, rate_hz: float, seconds: float) -> dict
     }
 
 
-def _by_perf(pid: int, output: Path, rate_hz: float, seconds: float) -> dict[str, Any]:
+def _by_perf(pid: int, output: Path, seconds: float) -> dict[str, Any]:
     output.unlink(missing_ok=True)
-    running = peers.PERF_FLAT.start(pid, rate_hz, output, peers.PERF_FLAT.options)
+    running = peers.PERF_ALL.start(pid, PERF_HZ, output, peers.PERF_ALL.options)
     try:
         spent = _spent(pid, procfs.list_tasks(pid), seconds)
     finally:
-        ended = running.stop()
-    share = shares.in_kernel_by_perf(output)
+        running.stop()
+    share, samples = shares.in_kernel_by_perf(output, pid)
     return {
         "system": {"perf": share, "kernel_beside_perf": _system_share(spent)},
-        "perf_samples": ended.samples,
+        "perf_samples": samples,
     }
 
 

@@ -83,16 +83,18 @@ def _is_call(leaf: str) -> bool:
     return match is not None and match[1] in _CALLS
 
 
-def in_kernel_by_perf(output: Path) -> float:
-    """Share of perf's samples, recorded without stacks, that lie in the kernel, 0 to 1.
+def in_kernel_by_perf(output: Path, pid: int) -> tuple[float, int]:
+    """Share of perf's samples of a process that lie in the kernel, 0 to 1, and how many samples
+    there are; recorded without stacks.
 
     Raises:
         RuntimeError: there are none.
     """
-    addresses = [int(line.split()[0], 16) for line in _perf_lines(output) if line.strip()]
-    if not addresses:
+    samples = [line.split() for line in _perf_lines(output, "pid,ip")]
+    own = [int(words[1], 16) for words in samples if len(words) > 1 and words[0] == str(pid)]
+    if not own:
         raise RuntimeError("perf has seen nothing")
-    return sum(address >= KERNEL_FROM for address in addresses) / len(addresses)
+    return sum(address >= KERNEL_FROM for address in own) / len(own), len(own)
 
 
 def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
@@ -110,9 +112,9 @@ def _perf_stacks(output: Path) -> Iterator[tuple[str, float]]:
         yield ";".join(sample), 1.0
 
 
-def _perf_lines(output: Path) -> list[str]:
+def _perf_lines(output: Path, fields: str = "ip,sym") -> list[str]:
     """Lines ``ADDRESS FUNCTION``; of stacks, one below the other with an empty line behind."""
-    command = ["perf", "script", "--no-inline", "-F", "ip,sym", "-i", str(output)]
+    command = ["perf", "script", "--no-inline", "-F", fields, "-i", str(output)]
     ran = subprocess.run(
         command, capture_output=True, timeout=SCRIPT_TIMEOUT_S, check=False, errors="replace"
     )
