@@ -112,7 +112,6 @@ def _by_flametap(pid: int, output: Path, rate_hz: float, seconds: float) -> dict
         raise RuntimeError(ended.note or "no output")
     by_leaf, total_us = shares.of_leaves(peer.name, output)
     counters, notes = ended.status["counters"], ended.status["notes"]
-    unattributed = by_leaf.get(shares.UNATTRIBUTED, 0.0)
     return {
         "system": {"flametap": shares.in_system(by_leaf), "kernel": _system_share(spent)},
         "cpu_s": (spent.cpu_ns or 0) / 1e9,
@@ -120,7 +119,7 @@ def _by_flametap(pid: int, output: Path, rate_hz: float, seconds: float) -> dict
             "flametap": total_us * 1000 / ended.status["duration_ns"],
             "kernel": (spent.cpu_ns or 0) / 1e9 / seconds,
         },
-        "unattributed": unattributed,
+        "unattributed": by_leaf.get(shares.UNATTRIBUTED, 0.0),
         "because": [note.partition(HAS_NO_STACK)[2] for note in notes if HAS_NO_STACK in note],
         "samples": ended.status["cpu_samples"],
         "samples_per_cpu_s": ended.status["cpu_samples"] / (total_us / 1e6),
@@ -230,7 +229,9 @@ def tables(data: Data) -> list[Table]:
         f" {settings['seconds']:g} s each at {settings['rate_hz']:g} Hz with the default budget;"
         f" medians. The bar: {BAR_POINTS:g} points. Chance alone: the standard error of the"
         f" difference; the kernel, too, takes samples, {data['tick_hz']} a second of CPU time. perf"
-        " is of another window, with the kernel's share in that."
+        " is of another window, with the kernel's share in that. An interrupt that waits while a"
+        " system call returns is taken at the program's next instruction: time of the program to"
+        " kernel and perf, of the call to flametap (3 points of memcached's samples on one CPU)."
     )
     for name, what in data["missing"].items():
         remark += f" {name} was left out: no {', '.join(what)}."
