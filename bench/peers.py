@@ -184,7 +184,7 @@ def _start_py_spy(pid: int, rate_hz: float, output: Path, options: tuple[str, ..
 
 def _start_perf(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
     command = ["perf", "record", "-e", "cpu-clock", "-F", f"{rate_hz:.0f}", *options]
-    command += ["-p", str(pid), "-o", str(output)]
+    command += ["-o", str(output)] if "-a" in options else ["-p", str(pid), "-o", str(output)]
     recorder = Recorder(command, output, r"\((\d+) samples\)")
     recorder.wait_for(lambda: recorder.holds("perf_event"))
     return recorder
@@ -223,6 +223,9 @@ class Peer:
 FLAMETAP = Peer("flametap", "", Flametap)
 FLAMETAP_IN_BUDGET = Peer("flametap, default budget", "", Flametap, (str(BUDGET_PPM),))
 PERF_FLAT = Peer("perf", "perf", _start_perf)  # leaves only
+# Of all processes: its timer stays with the CPU. That of a process is set anew at every switch,
+# which doubles what a server of short requests needs on a virtual machine.
+PERF_ALL = Peer("perf -a", "perf", _start_perf, ("-a",))
 PERF_FP = Peer("perf -g fp", "perf", _start_perf, ("-g",))
 PERF_DWARF = Peer("perf dwarf", "perf", _start_perf, ("--call-graph", "dwarf"))
 PY_SPY = Peer("py-spy", "py-spy", _start_py_spy, python_only=True)

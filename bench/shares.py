@@ -9,7 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from flametap.syscalls import KERNEL, syscall_name
+
 SCRIPT_TIMEOUT_S = 120.0
+_CALLS = frozenset(map(syscall_name, (*range(1024), KERNEL)))
+UNATTRIBUTED = "[unattributed]"
+KERNEL_FROM = 1 << 63
 
 
 def of_output(
@@ -62,6 +67,36 @@ def of_leaves(peer: str, output: Path) -> tuple[dict[str, float], float]:
     return {name: weight / total for name, weight in weights.items()}, total
 
 
+def in_system(by_leaf: Mapping[str, float]) -> float:
+    """Share of what flametap has stacks of that ends in a system call, 0 to 1.
+
+    Args:
+        by_leaf: what ``of_leaves`` tells of its output.
+    """
+    with_stack = sum(by_leaf.values()) - by_leaf.get(UNATTRIBUTED, 0.0)
+    in_calls = sum(share for leaf, share in by_leaf.items() if _is_call(leaf))
+    return in_calls / with_stack if with_stack else 0.0
+
+
+def _is_call(leaf: str) -> bool:
+    match = re.fullmatch(r"\[(\w+)\]", leaf)
+    return match is not None and match[1] in _CALLS
+
+
+def in_kernel_by_perf(output: Path, pid: int) -> tuple[float, int]:
+    """Share of perf's samples of a process that lie in the kernel, 0 to 1, and how many samples
+    there are; recorded without stacks.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    samples = [line.split() for line in _perf_lines(output, "pid,ip")]
+    own = [int(words[1], 16) for words in samples if len(words) > 1 and words[0] == str(pid)]
+    if not own:
+        raise RuntimeError("perf has seen nothing")
+    return sum(address >= KERNEL_FROM for address in own) / len(own), len(own)
+
+
 def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
     """``frame;frame;frame WEIGHT`` lines: flametap, py-spy raw, austin."""
     with output.open(errors="replace") as file:
@@ -77,9 +112,9 @@ def _perf_stacks(output: Path) -> Iterator[tuple[str, float]]:
         yield ";".join(sample), 1.0
 
 
-def _perf_lines(output: Path) -> list[str]:
+def _perf_lines(output: Path, fields: str = "ip,sym") -> list[str]:
     """Lines ``ADDRESS FUNCTION``; of stacks, one below the other with an empty line behind."""
-    command = ["perf", "script", "--no-inline", "-F", "ip,sym", "-i", str(output)]
+    command = ["perf", "script", "--no-inline", "-F", fields, "-i", str(output)]
     ran = subprocess.run(
         command, capture_output=True, timeout=SCRIPT_TIMEOUT_S, check=False, errors="replace"
     )

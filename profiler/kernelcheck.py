@@ -22,7 +22,8 @@ TICKS_HZ = 250
 ROUNDING_NS = 10_000_000 * math.sqrt(2 / 12)
 # A page fault is system time to the kernel; to us it is the function that touched the page.
 FAULT_NS = 2_000
-# Both sides begin and end at moments that are so much apart at most.
+# Both sides begin and end at moments that are so much apart at most, where one of them did not have
+# to wait for a CPU.
 EDGES_NS = 100_000_000
 
 
@@ -43,6 +44,7 @@ class Comparison:
     # For the sum: threads that ran to the end; 0 where the kernel does not tell.
     kernel_total_ns: int
     seen_total_ns: int
+    kernel_duration_ns: int  # from the kernel's first reading to its last
 
     @property
     def kernel_share(self) -> float:
@@ -89,8 +91,10 @@ class Comparison:
     def _total_note(self) -> str:
         if self.kernel_total_ns < CPU_MIN_NS:
             return ""
-        edges_ns = EDGES_NS * self.kernel_total_ns / max(self.duration_ns, 1)
-        allowed_ns = MARGIN * self.kernel_total_ns + edges_ns
+        # On a busy machine the one goes on for a while when the other has ended.
+        edges_ns = EDGES_NS + abs(self.duration_ns - self.kernel_duration_ns)
+        share = MARGIN + edges_ns / max(self.duration_ns, 1)
+        allowed_ns = share * self.kernel_total_ns
         if abs(self.seen_total_ns - self.kernel_total_ns) <= allowed_ns:
             return ""
         what = "missing" if self.seen_total_ns < self.kernel_total_ns else "counted twice"

@@ -39,6 +39,7 @@ class KernelWatch:
         self._last: dict[int, TaskTimes] = {}
         self._final: dict[int, TaskTimes] = {}
         self._cpu_ns: dict[int, int] = {}  # tid → by the profile, when it was last read
+        self._began_ns = self._ended_ns = 0
         self._next_s = 0.0
         self._readings = 0
         self._noted: tuple[tuple[int, bool], list[str]] = ((0, False), [])
@@ -52,6 +53,7 @@ class KernelWatch:
             self._before = dict.fromkeys(tids)
             self._before.update(self._read(tids[:MOST_THREADS_ONCE], is_exact=True))
             self._is_off = False
+            self._began_ns = time.monotonic_ns()
             self._next_s = time.monotonic() + LOOK_INTERVAL_S
 
     def give_up(self) -> None:
@@ -73,6 +75,7 @@ class KernelWatch:
         """Sampling is about to end."""
         if not self._is_off:
             tids = [thread.tid for thread in self._heaviest(profile)]
+            self._ended_ns = time.monotonic_ns()
             self._final = self._read(tids, is_exact=True)
             self._readings += 1
 
@@ -127,6 +130,7 @@ class KernelWatch:
             samples=seen.samples,
             kernel_total_ns=kernel_total_ns,
             seen_total_ns=seen_total_ns,
+            kernel_duration_ns=self._ended_ns - self._began_ns,
         )
 
     def _heaviest(self, profile: Profile) -> list[ThreadInfo]:

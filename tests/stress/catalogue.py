@@ -11,15 +11,15 @@ import jobs
 import narrow
 import own_signals
 import rights
-import servers
 import standstill
 import surroundings
+import webservers
 import zoo
 from harness import CATALOGUE
 
 MODULES = (
     databases,
-    servers,
+    webservers,
     jobs,
     churn,
     forks,

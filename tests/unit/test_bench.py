@@ -79,6 +79,72 @@ def test_a_result_becomes_a_table(tmp_path: Path) -> None:
     assert re.search(r"austin +missing", text)
 
 
+def test_time_in_the_kernel_is_that_of_leaves_which_are_system_calls() -> None:
+    """Other names in brackets are none, and what has no stack is left out."""
+    leaves = {"[read]": 0.2, "[kernel]": 0.1, "[syscall_999]": 0.1, "main": 0.2, "[jit] 0x1": 0.2}
+    leaves |= {"[truncated]": 0.0, "[unattributed]": 0.2}
+    program = "import sys, json, shares; print(shares.in_system(json.loads(sys.argv[1])))"
+    assert float(run("-c", program, json.dumps(leaves))) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "faults"),
+    [
+        ("[ 1s ] thds: 4 tps: 9.1 lat (ms,95%): 0.30 err/s: 0.00 reconn/s: 0.00", 0),
+        ("[ 1s ] thds: 4 tps: 9.1 lat (ms,95%): 0.30 err/s: 2.00 reconn/s: 0.20", 3),
+        ("progress: 1.0 s, 100 tps, lat 0.1 ms stddev 0.0, 0 failed", 0),
+        ("progress: 1.0 s, 100 tps, lat 0.1 ms stddev 0.0, 7 failed\npgbench: error: x", 8),
+        ("requests 100 errors 0", 0),
+        ("requests 100 errors 12", 12),
+        ("1 threads and 8 connections\n  9 requests in 1.00s, 3.00MB read\nTransfer/sec: 3.1MB", 0),
+        ("  Socket errors: connect 0, read 1, write 2, timeout 3", 6),
+        ("  Non-2xx or 3xx responses: 4", 4),
+        ("GET: rps=100.0 (overall: 100.0) avg_msec=0.1", 0),
+        ("Error from server: LOADING", 1),
+    ],
+)
+def test_failures_are_counted_in_what_loads_print(said: str, faults: int) -> None:
+    program = "import sys, realservers; print(realservers.faults(sys.argv[1]))"
+    assert int(run("-c", program, said)) == faults
+
+
+def test_a_server_is_compared_with_the_kernel(tmp_path: Path) -> None:
+    """A row with figures, one that failed, and a word on what is not installed."""
+    system = {"flametap": 0.5, "kernel": 0.48, "perf": 0.49, "kernel_beside_perf": 0.47}
+    good = {
+        "server": "redis",
+        "place": "one",
+        "system": system,
+        "samples": 900,
+        "samples_per_cpu_s": 90.0,
+        "cpu_s": 10.0,
+        "cores": {"flametap": 1.0, "kernel": 1.0},
+        "unattributed": 0.03,
+        "because": ["3.0% not sampled in time"],
+        "eintr_repaired": 2,
+        "eintr_unrepairable": 0,
+        "errors": 0,
+    }
+    data = {
+        "recordings": [good, {"server": "memcached", "place": "one", "error": "it fell over"}],
+        "missing": {"nginx, wrk": ["wrk"]},
+        "settings": {"seconds": 10.0, "rate_hz": 100.0, "runs": 1},
+        "tick_hz": 250,
+    }
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps(data))
+    program = (
+        "import sys, json, servers, reporting;"
+        "print(reporting.terminal(servers.tables(json.load(open(sys.argv[1])))))"
+    )
+    text = run("-c", program, str(path))
+    assert re.search(
+        r"redis +one +50\.0 +48\.0 +2\.0 +1\.9 +49\.0 +47\.0 +3\.0: 3\.0% not sampled", text
+    )
+    assert "failed: it fell over" in text
+    assert "nginx, wrk was left out: no wrk" in text
+
+
 @pytest.mark.needs("gcc")
 def test_every_target_in_c_builds_without_a_warning(tmp_path: Path) -> None:
     targets = sorted((BENCH / "targets").glob("*.c"))

@@ -79,6 +79,7 @@ def test_difference_of_two_readings_of_threads_in_the_profile(proc: Proc) -> Non
     assert (found.kernel_user_ns, found.kernel_system_ns) == (700 * MILLION, 100 * MILLION)
     assert (found.seen_ns, found.seen_system_ns) == (800 * MILLION, 0)
     assert (found.kernel_total_ns, found.seen_total_ns) == (800 * MILLION + 1, 800 * MILLION)
+    assert found.kernel_duration_ns > 0
 
 
 @pytest.mark.parametrize(("told_ticks", "threads"), [(40, 1), (30, 0)])
