@@ -156,7 +156,7 @@ def _check_others_books(recorded: Recorded, exact: Ledger) -> None:
     capture = recorded.capture
     counters = capture.status().counters
     slack_ns, gap_ns = recorded.slack_ns, counters["gap_ns"]
-    cpu, queued, used = Bounds(0, 0), Bounds(0, 0), [0, 0]
+    cpu, queued, used, compared = Bounds(0, 0), Bounds(0, 0), [0, 0], 0
     for info in capture.threads():
         thread = capture.profile.threads[info.thread_id]
         if not info.tid:  # all threads that nobody has met: only their CPU time is known
@@ -178,12 +178,14 @@ def _check_others_books(recorded: Recorded, exact: Ledger) -> None:
         )
         if books is None:
             continue
+        compared += 1
         waited_ns = exact.causes(f"{info.name} ({info.tid})")[QUEUED]
         told += f", waited for a CPU {waited_ns}, the kernel: {books}"
         assert books[0].hold(info.cpu_ns, slack_ns), told
         assert books[1].hold(waited_ns, slack_ns + gap_ns), told
         cpu, queued = cpu + books[0], queued + books[1]
         used = [used[0] + info.cpu_ns, used[1] + waited_ns]
+    assert compared > 0, "the kernel's log covers no thread"
     assert cpu.hold(used[0], slack_ns), f"{used} {cpu} {doubts(capture)}"
     assert queued.hold(used[1], len(capture.threads()) * (slack_ns // 2 + gap_ns)), (used, queued)
 
