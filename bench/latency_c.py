@@ -24,7 +24,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     def server(path: Path, n: int) -> programs.Program:
         return programs.Program([program, path, str(n)])
 
-    return requestloop.measure(options, folder, server, peers.FOR_ALL)
+    return requestloop.measure(options, folder, server, (peers.FLAMETAP_IN_BUDGET, *peers.FOR_ALL))
 
 
 def tables(data: Data) -> list[Table]:

@@ -203,7 +203,7 @@ def tables(data: Data, what: str) -> list[Table]:
 
 def _keys(windows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
     """(peer, rate), no profiler first, then in the order of ``peers.ALL``."""
-    order = [NOBODY, *(peer.name for peer in peers.ALL)]
+    order = [NOBODY, *(peer.name for peer in (peers.FLAMETAP_IN_BUDGET, *peers.ALL))]
     keys = {(one["peer"], one["rate_hz"]) for one in windows}
     return sorted(keys, key=lambda key: (key[1], order.index(key[0])))
 
