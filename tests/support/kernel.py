@@ -8,6 +8,9 @@ import threading
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import TypeVar
+
+LogT = TypeVar("LogT", bound="Log")
 
 
 def task_ids(pid: int) -> list[int]:
@@ -62,23 +65,17 @@ def cpu_with_ended_ns(pid: int) -> int:
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
-class CpuLog:
-    """Reads the CPU time of some threads every few milliseconds, so that the time used between any
-    two moments of CLOCK_MONOTONIC within the block can be told after it. The first reading is
-    taken before the block, the last one behind it."""
+class Log:
+    """Reads something every few milliseconds while a block runs. The first reading is taken before
+    the block, the last one behind it. ``_read`` takes one."""
 
     PERIOD_S = 0.005
 
-    def __init__(self, pid: int, tids: list[int]) -> None:
-        self._pid = pid
-        self._tids = tids
-        # Of each reading when it began, what it said, and when it had ended: in between we may have
-        # waited for a CPU.
-        self._log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    def __init__(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> CpuLog:
+    def __enter__(self: LogT) -> LogT:
         self._read()
         self._thread.start()
         return self
@@ -92,6 +89,22 @@ class CpuLog:
     def _run(self) -> None:
         while not self._stop.wait(self.PERIOD_S):
             self._read()
+
+    def _read(self) -> None:
+        raise NotImplementedError
+
+
+class CpuLog(Log):
+    """Reads the CPU time of some threads, so that the time used between any two moments of
+    CLOCK_MONOTONIC within the block can be told after it."""
+
+    def __init__(self, pid: int, tids: list[int]) -> None:
+        super().__init__()
+        self._pid = pid
+        self._tids = tids
+        # Of each reading when it began, what it said, and when it had ended: in between we may have
+        # waited for a CPU.
+        self._log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
 
     def _read(self) -> None:
         for tid in self._tids:

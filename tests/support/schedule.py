@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel import task_ids
+from kernel import Log, task_ids
 
 # Of a thread on another CPU the kernel adds up at its ticks: 100 to 1 000 a second.
 TICK_NS = 10_000_000
@@ -39,40 +38,21 @@ class _Reading:
     end_ns: int
 
 
-class ScheduleLog:
-    """Reads the schedstat of all threads every few milliseconds (proc(5)), so that afterwards what
-    they did between two moments of CLOCK_MONOTONIC can be told. The first reading is taken before
-    the block, the last one behind it.
+class ScheduleLog(Log):
+    """Reads the schedstat of all threads (proc(5)), so that afterwards what they did between two
+    moments of CLOCK_MONOTONIC can be told.
 
     Args:
         pid: whose threads.
         clock: something that grows; noted with each reading.
     """
 
-    PERIOD_S = 0.005
-
     def __init__(self, pid: int, clock: Callable[[], int]) -> None:
+        super().__init__()
         self._pid = pid
         self._clock = clock
         self._clock_log: list[tuple[int, int]] = []
         self._log: dict[int, list[_Reading]] = defaultdict(list)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> ScheduleLog:
-        self._read()
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        if kind is None:
-            self._read()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self.PERIOD_S):
-            self._read()
 
     def _read(self) -> None:
         self._clock_log.append((self._clock(), time.monotonic_ns()))
