@@ -7,7 +7,7 @@
  * What matters about it (kernel/events/core.c, kernel/trace/bpf_trace.c):
  *   The sampler thread alone holds the event, in its own table of descriptors. As it closes it, or ends, for whatever
  *   reason, no signal is raised any more, or only one that an interrupt has begun to raise. Neither fork nor exec hands it on.
- *   The program sends the signal while timer_is_set is 1: whoever clears that, the handler too, has no more of them.
+ *   The program sends the signal only while timer_is_set is 1. Sampler and handler stop the signals by clearing it.
  *   The event has a fixed period, a part of the mean; which of its expiries sends the signal is drawn by the program. So
  *   samples come at random times without our doing, but in multiples of a period: that is drawn anew now and then.
  *   The signal is one of the kernel's own (SI_KERNEL), and is not counted among those that the user may have queued. A

@@ -6,7 +6,7 @@
 #define FORK_BACKOFF_MAX_NS 6400000000ULL
 #define HANDLER_COST_MAX_NS 200000ULL
 
-/* Compile what stacks asked for. What that costs is told apart: it happens once a file, at any rate of sampling. */
+/* Compile the modules that stacks asked for. Its cost is counted apart: a file is compiled once, at any sampling rate. */
 static void compile_wanted(struct agent *a)
 {
     i64 cpu_ns;

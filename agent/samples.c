@@ -5,9 +5,9 @@
  *   handler         sample_begin_sigsafe … sample_end_sigsafe; moves samples_written
  *   sampler thread  sample_next … samples_drop; moves samples_read
  *
- * Samples follow each other, each with its size first. Where the deepest stack would not fit before the end, the next one
- * begins at the start again; what is left out is told by a record that has no stack. The ring holds two of the deepest, so
- * that no sample at the start reaches as far as such a record before the end.
+ * Each sample begins with its size. Where the deepest stack would not fit before the end of the ring, a record without a
+ * stack fills the rest, and the next sample begins at the start. The ring holds two of the deepest samples: one at the
+ * start never reaches such a record.
  */
 
 #define SAMPLE_BYTES_MAX (sizeof(struct sample) + MAX_FRAMES * 8)
