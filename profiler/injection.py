@@ -308,14 +308,16 @@ def abandon(tid: int) -> None:
     if tracee is None or tracee.is_released or tracee.is_over:
         return
     hold.release_others(tid)
-    for limit_s in (0.0, STOP_LIMIT_S):  # it may stand still, and somebody have taken note of it
+    # A function that is called may hold a lock of the C library: let it return, if it does.
+    return_s = CALL_LOCKED_S if tracee.is_calling else STOP_LIMIT_S
+    for limit_s in (0.0, return_s):  # it may stand still, and somebody have taken note of it
         status = ptrace.next_stop(tid, limit_s, LOOK_INTERVAL_S)
         if _put_back(tracee, 0 if status is None else ptrace.signal_of(status)):
             return
-        if tracee.is_calling:
-            _give_back(tid, tracee)
-            return
-    _tracees.pop(tid, None)
+    if tracee.is_calling:
+        _give_back(tid, tracee)
+    else:
+        _tracees.pop(tid, None)
 
 
 def _next_stop(tid: int) -> int | None:
