@@ -16,7 +16,8 @@
  */
 
 #define WINDOW_NS 1000000000ULL
-#define EARLY_WINDOW_NS 100000000ULL      /* a window ends after so little where the cost is out of all bounds */
+#define EARLY_WINDOW_NS 100000000ULL      /* a window ends after so little where the cost is out of all bounds: */
+#define OUT_OF_BOUNDS 3                   /* rounds cost so many times what is allowed, as at the start with many threads */
 #define RATE_MIN_MHZ 1000ULL              /* 1 Hz */
 #define ROUNDS_MIN_MHZ 10000ULL           /* where there are timers: new threads are to be noticed, and samples to be told */
 #define ROUNDS_SHARE 4                    /* of the budget, at least, is for rounds */
@@ -116,7 +117,8 @@ static void governor_keep(struct agent *a, u64 now_ns)
     rounds_ns = rounds_cost_ns(a) - a->rounds.window_cost_ns;
     samples_ns = a->handler_cost_ns - a->samples.window_cost_ns;
     /* Look again after another tenth of a second, unless two seconds' worth is spent already. */
-    if (passed_ns < WINDOW_NS && (!allowed_ns || rounds_ns + samples_ns < 2 * allowed_ns)) {
+    if (passed_ns < WINDOW_NS && (!allowed_ns || (rounds_ns + samples_ns < 2 * allowed_ns &&
+                                                  rounds_ns / OUT_OF_BOUNDS < allowed_ns * passed_ns / WINDOW_NS))) {
         a->early_check_ns = passed_ns + EARLY_WINDOW_NS;
         return;
     }
