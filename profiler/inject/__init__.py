@@ -1,0 +1,1 @@
+"""Frida's attach, and everything that keeps it from harming the target."""

@@ -1,0 +1,1 @@
+"""The store of a recording: stacks, intervals of time, totals."""

@@ -1,0 +1,1 @@
+"""Names and lines of code that a runtime made while it ran."""

@@ -1,0 +1,1 @@
+"""Where the files of a module and of its debug information are."""

@@ -1,0 +1,1 @@
+"""Names for people, and the table they are kept in."""
