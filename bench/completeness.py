@@ -16,7 +16,7 @@ from typing import Any
 
 import benchmark
 from benchmark import Bench, run
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Verdict
 from reporting import Data, Table
 from stats import MISSING

@@ -19,7 +19,7 @@ import benchmark
 import peers
 import programs
 from benchmark import Bench, run
-from flametap.capture import Capture, CaptureOptions
+from flametap.capture.live import Capture, CaptureOptions
 from flametap.model import Clock
 from reporting import Data, Table
 from stats import spread_text

@@ -17,7 +17,7 @@ import benchmark
 import peers
 import programs
 from benchmark import Bench, run
-from flametap.abi import HANDLER_HISTOGRAM_BUCKETS, HANDLER_HISTOGRAM_NS
+from flametap.wire.abi import HANDLER_HISTOGRAM_BUCKETS, HANDLER_HISTOGRAM_NS
 from reporting import Data, Table
 from stats import spread_text
 

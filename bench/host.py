@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-from flametap.capture import Capture, CaptureOptions
+from flametap.capture.live import Capture, CaptureOptions
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import Clock

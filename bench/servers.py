@@ -25,8 +25,8 @@ import benchmark
 import peers
 import shares
 from benchmark import Bench, run
-from flametap import procfs
-from flametap.procfs import TaskTimes
+from flametap.linux import procfs
+from flametap.linux.procfs import TaskTimes
 from realservers import Site
 from reporting import Data, Table
 from serverlist import SERVERS, Server

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from flametap.syscalls import KERNEL, syscall_name
+from flametap.linux.syscalls import KERNEL, syscall_name
 
 SCRIPT_TIMEOUT_S = 120.0
 _CALLS = frozenset(map(syscall_name, (*range(1024), KERNEL)))

@@ -25,13 +25,13 @@ import numpy.typing as npt
 
 import benchmark
 from benchmark import Bench, run
-from flametap import calltree
+from flametap.analysis import calltree
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, FrameKind, Function, Module, Verdict
-from flametap.profile import Profile
-from flametap.protocol import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from flametap.wire.decoder import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
 from reporting import Data, Table
 
 BATCH_ROWS = 5_000

@@ -26,7 +26,7 @@ from typing import Any
 import benchmark
 import cfi
 from benchmark import Bench, run
-from flametap.symbols.openfile import open_image
+from flametap.symbols.locate.open_file import open_image
 from reporting import Data, Table
 from stats import MISSING, spread_text
 

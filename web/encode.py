@@ -29,8 +29,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flametap.calltree import CallTree
-from flametap.calltree_view import (
+from flametap.analysis.calltree import CallTree
+from flametap.analysis.tree_view import (
     Boxes,
     TreeIndex,
     ancestors,

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flametap.annotated import AnnotatedCode, AnnotatedSource, SymbolReport
+from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 
 
 def encode_symbols(report: SymbolReport) -> dict[str, Any]:

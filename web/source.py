@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from flametap.annotated import AnnotatedCode, AnnotatedSource, SymbolReport
-from flametap.calltree import CallTree
+from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
+from flametap.analysis.calltree import CallTree
 from flametap.model import Clock, Function, Status, ThreadInfo
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from flametap.calltree_view import TreeIndex
+from flametap.analysis.tree_view import TreeIndex
 from flametap.model import Clock
 from flametap.web.source import ProfileSource
 

@@ -1,1 +1,1 @@
-"""What is made of a profile to be looked at: the call tree, and weights of lines, instructions and modules."""
+"""Call trees, and the weights of lines, instructions and modules, made from a profile."""

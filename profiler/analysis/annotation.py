@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flametap.coverage import ModuleShare
+from flametap.analysis.module_shares import ModuleShare
 from flametap.model import SymbolSource
 
 

@@ -14,25 +14,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.annotate import Places, address_weights, line_weights, places
-from flametap.annotated import (
+from flametap.analysis.annotation import (
     AnnotatedCode,
     AnnotatedSource,
     CodeRow,
     ModuleSymbols,
     SymbolReport,
 )
-from flametap.coverage import ModuleShare, module_shares
+from flametap.analysis.function_weights import Places, address_weights, line_weights, places
+from flametap.analysis.module_shares import ModuleShare, module_shares
+from flametap.analysis.node_weights import NodeWeights, node_weights
+from flametap.analysis.source_lines import source_lines
 from flametap.model import Clock, Frame, FrameKind, Function, SymbolSource
-from flametap.nodeweights import NodeWeights, node_weights
-from flametap.profile import Profile
-from flametap.sourcelines import source_lines
+from flametap.profile.store import Profile
 from flametap.symbols import Symbolizer
-from flametap.symbols.disassembly import Instruction, disassemble
-from flametap.symbols.objectfile import ObjectFile
+from flametap.symbols.locate.source_text import SourceText, read_source
+from flametap.symbols.names.table import JIT_MODULE, SymbolTable
+from flametap.symbols.object.disassembly import Instruction, disassemble
+from flametap.symbols.object.object_file import ObjectFile
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.sourcetext import SourceText, read_source
-from flametap.symbols.table import JIT_MODULE, SymbolTable
 
 # Decoded of one function: the interpreter loop of CPython has 60 kB, V8's largest builtins 100 kB.
 MAX_CODE_BYTES = 1 << 20

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.nodeweights import NodeWeights
-from flametap.profile import Profile
-from flametap.symbols.table import FramePool, SymbolTable
+from flametap.analysis.node_weights import NodeWeights
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import FramePool, SymbolTable
 
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flametap.analysis.node_weights import NodeWeights
 from flametap.model import FrameKind
-from flametap.nodeweights import NodeWeights
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 
 
 @dataclass(frozen=True)

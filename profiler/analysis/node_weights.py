@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flametap.calltree import in_kernel
+from flametap.analysis.calltree import in_kernel
 from flametap.model import Clock
-from flametap.profile import Profile
-from flametap.stacks import UNATTRIBUTED, Trie
-from flametap.symbols.table import SymbolTable
+from flametap.profile.stacks import UNATTRIBUTED, Trie
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 
-from flametap.annotate import LineWeights
-from flametap.annotated import SourceLine
-from flametap.symbols.sourcetext import SourceText
+from flametap.analysis.annotation import SourceLine
+from flametap.analysis.function_weights import LineWeights
+from flametap.symbols.locate.source_text import SourceText
 
 CONTEXT_LINES = 20  # shown around each line with weight
 MAX_LINES = 20_000

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flametap.calltree import CallTree
+from flametap.analysis.calltree import CallTree
 from flametap.model import Function
 
 Bools = npt.NDArray[np.bool_]

@@ -13,13 +13,13 @@ import contextlib
 import time
 from collections import Counter
 
-from flametap import procfs
-from flametap.kernelcheck import Comparison
+from flametap.analysis.node_weights import SeenCpu, cpu_by_thread
+from flametap.capture.kernel_check import Comparison
+from flametap.linux import procfs
+from flametap.linux.procfs import TaskTimes
 from flametap.model import ThreadInfo
-from flametap.nodeweights import SeenCpu, cpu_by_thread
-from flametap.procfs import TaskTimes
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 
 LOOK_INTERVAL_S = 1.0
 MOST_THREADS = 200  # those with the most CPU time

@@ -14,28 +14,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flametap import procfs
-from flametap.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
-from flametap.annotated import AnnotatedCode, AnnotatedSource, SymbolReport
-from flametap.calltree import CallTree, build
-from flametap.codeview import CodeView
-from flametap.ends import END_REASONS
+from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
+from flametap.analysis.calltree import CallTree, build
+from flametap.analysis.code_view import CodeView
+from flametap.analysis.unattributed import unattributed_notes
+from flametap.capture.exit_status import ExitStatus, ExitWatch
+from flametap.capture.heartbeat import Heartbeat
+from flametap.capture.kernel_check import Comparison
+from flametap.capture.kernel_watch import KernelWatch
+from flametap.capture.rates import Rates
 from flametap.errors import FlametapError
-from flametap.exitstatus import ExitStatus, ExitWatch
-from flametap.heartbeat import Heartbeat
-from flametap.injector import Injector
-from flametap.kernelcheck import Comparison
-from flametap.kernelwatch import KernelWatch
+from flametap.inject.client import Injector
+from flametap.inject.frida_errors import END_REASONS
+from flametap.linux import procfs
 from flametap.model import Clock, Function, Status, ThreadInfo, Verdict
-from flametap.profile import Profile
-from flametap.protocol import Decoder
-from flametap.rates import Rates
+from flametap.profile.store import Profile
 from flametap.symbols import Symbolizer
-from flametap.symbols.table import SymbolTable
-from flametap.unattributed import unattributed_notes
+from flametap.symbols.names.table import SymbolTable
+from flametap.wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
+from flametap.wire.decoder import Decoder
 
 if TYPE_CHECKING:
-    from flametap.symbols.debuginfod import Debuginfod
+    from flametap.symbols.locate.debuginfod import Debuginfod
 
 PUMP_INTERVAL_S = 0.05
 STOPPED = "stopped"
@@ -389,6 +389,6 @@ def _signal_notes(counters: dict[str, int]) -> list[str]:
 def _debuginfod(urls: Sequence[str]) -> Debuginfod | None:
     if not urls:
         return None
-    from flametap.symbols.debuginfod import client
+    from flametap.symbols.locate.debuginfod import client
 
     return client(urls)

@@ -17,7 +17,7 @@ def main() -> None:
     from flametap.cli.streams import flush_or_give_up, open_missing
 
     open_missing()
-    from flametap.cli.group import run
+    from flametap.cli.main import run
 
     code = run(sys.argv[1:])
     flush_or_give_up(sys.stdout)

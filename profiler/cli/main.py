@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import click
 
-from flametap.cli.doctor import doctor
-from flametap.cli.dump import dump
-from flametap.cli.live import live
-from flametap.cli.ps import ps
-from flametap.cli.record import record
+from flametap.cli.commands.doctor import doctor
+from flametap.cli.commands.dump import dump
+from flametap.cli.commands.live import live
+from flametap.cli.commands.ps import ps
+from flametap.cli.commands.record import record
+from flametap.cli.commands.symbols import symbols
 from flametap.cli.streams import give_up, print_data
-from flametap.cli.symbols import symbols
 from flametap.errors import FlametapError, UsageError
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"

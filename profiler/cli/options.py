@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from flametap.cli.attach import How
+from flametap.cli.start import How
 from flametap.errors import UsageError
 
 RATE_MIN_HZ = 1.0
@@ -145,7 +145,7 @@ def servers(debuginfod: bool, debuginfod_urls: tuple[str, ...]) -> tuple[str, ..
     if not debuginfod:
         return debuginfod_urls
     # Here and not above: takes 50 ms to import.
-    from flametap.symbols.debuginfod import known_servers
+    from flametap.symbols.locate.debuginfod import known_servers
 
     return (*debuginfod_urls, *known_servers())
 

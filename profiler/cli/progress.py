@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TextIO
 
-from flametap.certificate import Certificate
+from flametap.capture.cost import Certificate
 from flametap.model import Status
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe

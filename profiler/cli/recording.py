@@ -8,23 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flametap.certificate import Certificate
+from flametap.capture.cost import Certificate
 from flametap.cli.outputs import STDOUT, Output
-from flametap.cli.progress import (
-    Progress,
-    counted,
-    duration,
-    losses,
-    recording_line,
-    skips,
-)
+from flametap.cli.progress import Progress, counted, duration, losses, recording_line, skips
 from flametap.cli.signals import EXIT_CODE, Interrupts, not_suspended
 from flametap.errors import NoSamplesError
 from flametap.model import Clock, Status, ThreadInfo, Verdict
 
 if TYPE_CHECKING:
-    from flametap.annotated import SymbolReport
-    from flametap.capture import Capture
+    from flametap.analysis.annotation import SymbolReport
+    from flametap.capture.live import Capture
 
 POLL_S = 0.05
 LINE_INTERVAL_S = 0.25  # the eye reads no faster

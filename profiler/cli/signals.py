@@ -2,7 +2,7 @@
 and the third ends us on the spot.
 
 Before the third, handlers only count and wake: what to do is decided by the command. Whenever we
-vanish, it is safe for the target (``flametap.injectorprocess``).
+vanish, it is safe for the target (``flametap.inject.server``).
 
 Python runs handlers on the main thread, between two of its instructions, so the main thread must
 not stay in C code for long.

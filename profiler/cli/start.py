@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flametap import preflight
 from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupted, Interrupts, not_suspended
 from flametap.errors import AttachFailedError, NoSamplesError, TargetDiedError
-from flametap.finding import Severity
+from flametap.safety import preflight
+from flametap.safety.finding import Severity
 
 if TYPE_CHECKING:
-    from flametap.capture import Capture
+    from flametap.capture.live import Capture
     from flametap.cli.verify import Verification
 
 # Half an attach would leave code in the target that waits for us for ever.
@@ -50,7 +50,7 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
     # Here and not above: Frida alone takes 0.1 s to load.
-    from flametap.capture import Capture, CaptureOptions
+    from flametap.capture.live import Capture, CaptureOptions
 
     options = CaptureOptions(
         rate_hz=how.rate_hz,

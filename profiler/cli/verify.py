@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from flametap import procfs
 from flametap.cli.progress import Progress, counted
 from flametap.errors import LeftBehindError
+from flametap.linux import procfs
 
 if TYPE_CHECKING:
-    from flametap.cli.attach import How
-    from flametap.harm import Blame, Difference
-    from flametap.receipt import Receipt
+    from flametap.cli.start import How
+    from flametap.safety.snapshot import Receipt
+    from flametap.safety.snapshot_diff import Blame, Difference
 
 # Frida's side may need a moment more than our own detach waits for.
 SETTLE_S = 3.0
@@ -54,7 +54,7 @@ class Verification:
         """
         if self._before is None or not self._was_touched:
             return
-        from flametap.harm import Blame
+        from flametap.safety.snapshot_diff import Blame
 
         found = self._differences()
         if found is None:
@@ -88,7 +88,7 @@ class Verification:
             )
 
     def _differences(self) -> list[Difference] | None:
-        from flametap import harm
+        from flametap.safety import snapshot_diff
 
         assert self._before is not None
         attached = self._attached or self._before
@@ -98,9 +98,9 @@ class Verification:
             after = _look(self._pid)
             if after is None or not self._before.files & after.files:
                 return None
-            found = harm.differences(self._before, after, attached=self._attached)
+            found = snapshot_diff.differences(self._before, after, attached=self._attached)
             is_settled = came.isdisjoint(after.threads) and not any(
-                difference.blame is harm.Blame.OURS for difference in found
+                difference.blame is snapshot_diff.Blame.OURS for difference in found
             )
             if is_settled or time.monotonic() > deadline:
                 return found
@@ -126,10 +126,10 @@ def verified(pid: int, progress: Progress, how: How) -> Iterator[Verification]:
 
 def _look(pid: int) -> Receipt | None:
     """None when the process has gone, or may not be looked at: the checks will say so."""
-    from flametap import receipt
+    from flametap.safety import snapshot
 
     try:
-        return receipt.take(pid)
+        return snapshot.take(pid)
     except (*procfs.GONE, PermissionError, KeyError):
         return None  # KeyError: of a zombie, not all lines are there
 

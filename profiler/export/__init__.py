@@ -13,8 +13,8 @@ from flametap.errors import OutputError, UsageError
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 
 STDOUT = "-"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from flametap.calltree import CallTree, build, children
+from flametap.analysis.calltree import CallTree, build, children
 from flametap.export.request import ExportRequest
 
 _NS_PER_US = 1000

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flametap.model import Clock
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 
 
 @dataclass(frozen=True)

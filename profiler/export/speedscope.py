@@ -21,7 +21,7 @@ from typing import BinaryIO
 import orjson
 
 from flametap import __version__
-from flametap.calltree import (
+from flametap.analysis.calltree import (
     TRUNCATED_FUNCTION,
     UNATTRIBUTED_FUNCTION,
     build,
@@ -29,8 +29,8 @@ from flametap.calltree import (
 )
 from flametap.export.request import ExportRequest
 from flametap.model import Thread
-from flametap.profile import LeafWeights
-from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from flametap.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from flametap.profile.store import LeafWeights
 
 SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"
 # Numbers turned into text at once: large enough for speed, small enough not to matter in memory.

@@ -15,8 +15,8 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flametap import remotecall
-from flametap.presence import is_left_by_frida
+from flametap.inject.frida_footprint import is_left_by_frida
+from flametap.linux import remote_syscall
 
 # Frida takes the first code that its bootstrapper fits into, which is some KiB; but less than this.
 BOOTSTRAPPER_BYTES_MAX = 65536
@@ -40,7 +40,7 @@ class CodeSwap:
 
     def end(self, pid: int) -> None:
         """Has the process unmap the memory. Its main thread stands still."""
-        if self.memory and remotecall.unmap(pid, self.memory, self.size_bytes):
+        if self.memory and remote_syscall.unmap(pid, self.memory, self.size_bytes):
             self.memory = 0
 
 
@@ -55,7 +55,7 @@ def can_begin(pid: int) -> bool:
             return False
         if is_writable or end - start >= BOOTSTRAPPER_BYTES_MAX:
             break
-    return remotecall.can_execute(pid)
+    return remote_syscall.can_execute(pid)
 
 
 def begin(pid: int, believed_addr: int) -> CodeSwap | None:
@@ -78,7 +78,7 @@ def begin(pid: int, believed_addr: int) -> CodeSwap | None:
             size_bytes = end - believed_addr
             access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
             return CodeSwap(
-                believed_addr, size_bytes, remotecall.map_memory(pid, size_bytes, access)
+                believed_addr, size_bytes, remote_syscall.map_memory(pid, size_bytes, access)
             )
     return None
 

@@ -15,11 +15,12 @@ import subprocess
 import threading
 from typing import Any
 
-from flametap import errors, ownprocess
-from flametap.ends import END_REASONS
+from flametap import errors
 from flametap.errors import AttachFailedError, FlametapError
-from flametap.packets import MAX_PACKET_BYTES, decode, encode
-from flametap.ring import Ring
+from flametap.inject.frida_errors import END_REASONS
+from flametap.inject.rpc import MAX_PACKET_BYTES, decode, encode
+from flametap.linux import helper_process
+from flametap.wire.ring import Ring
 
 # It ends when Frida does, which takes some milliseconds, and 5 s at the most.
 EXIT_TIMEOUT_S = 6.0
@@ -31,8 +32,8 @@ FIRST_OWN_DESCRIPTOR = 3
 
 def spawn(link: socket.socket, pid: int) -> subprocess.Popen[bytes] | None:
     """Starts the process at the other end of ``link``; the tests have a thread there."""
-    return ownprocess.start(
-        "flametap.injectorprocess", link.fileno(), pid, descriptors=[link.fileno()]
+    return helper_process.start(
+        "flametap.inject.server", link.fileno(), pid, descriptors=[link.fileno()]
     )
 
 

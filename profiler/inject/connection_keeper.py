@@ -16,8 +16,8 @@ import os
 import time
 from collections.abc import Sequence
 
-from flametap.handshake import Standstill
-from flametap.ownprocess import start as start_process
+from flametap.inject.stall_watch import Standstill
+from flametap.linux.helper_process import start as start_process
 
 LOOK_INTERVAL_S = 0.1
 # How many looks in a row must find the target going on. A script is made in less than 0.1 s.
@@ -30,7 +30,7 @@ def start(pid: int, descriptors: Sequence[int]) -> None:
     Raises:
         OSError: no process can be had.
     """
-    if start_process("flametap.caretaker", pid, descriptors=descriptors).wait():
+    if start_process("flametap.inject.connection_keeper", pid, descriptors=descriptors).wait():
         raise OSError("the caretaker could not start")
 
 

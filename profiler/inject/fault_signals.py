@@ -22,7 +22,7 @@ import signal
 import struct
 from dataclasses import dataclass, field
 
-from flametap import ptrace, remotecall
+from flametap.linux import ptrace, remote_syscall
 
 FAULTS = (
     signal.SIGILL,
@@ -71,24 +71,24 @@ class Ignored:
             return True
         access = mmap.PROT_READ | mmap.PROT_WRITE
         try:
-            page = remotecall.map_memory(self.pid, mmap.PAGESIZE, access)
+            page = remote_syscall.map_memory(self.pid, mmap.PAGESIZE, access)
         except OSError:
             return False
         try:
             # The kernel has left flags and mask as they were.
             call = (SYS_RT_SIGACTION, signal.SIGSEGV)
-            if remotecall.execute(self.pid, *call, 0, page, MASK_BYTES) != 0:
+            if remote_syscall.execute(self.pid, *call, 0, page, MASK_BYTES) != 0:
                 return False
             with open(f"/proc/{self.pid}/mem", "r+b", buffering=0) as memory:
                 memory.seek(page)
                 _, *rest = ACTION.unpack(memory.read(ACTION.size))
                 memory.seek(page)
                 memory.write(ACTION.pack(signal.SIG_IGN, *rest))
-            return remotecall.execute(self.pid, *call, page, 0, MASK_BYTES) == 0
+            return remote_syscall.execute(self.pid, *call, page, 0, MASK_BYTES) == 0
         except OSError:
             return False
         finally:
-            remotecall.unmap(self.pid, page, mmap.PAGESIZE)
+            remote_syscall.unmap(self.pid, page, mmap.PAGESIZE)
 
 
 @dataclass

@@ -16,7 +16,8 @@ import socket
 import struct
 import threading
 
-from flametap import perfclock, ptrace
+from flametap.inject import perf_clock
+from flametap.linux import ptrace
 
 SYS_PIDFD_GETFD = 438  # <asm/unistd_64.h>
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/disposition.c
@@ -88,7 +89,7 @@ def _open(pid: int, tid: int) -> int:
 
 
 def _open_clock(pid: int, tid: int, signo: int, armed_addr: int) -> int:
-    fd = perfclock.open_clock(tid, signo, armed_addr) if signo in SIGNALS else -1
+    fd = perf_clock.open_clock(tid, signo, armed_addr) if signo in SIGNALS else -1
     # A number may have come to be another process's. Where the target has it now, it had it then.
     if fd >= 0 and not os.path.exists(f"/proc/{pid}/task/{tid}"):
         os.close(fd)

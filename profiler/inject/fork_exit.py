@@ -15,8 +15,9 @@ import functools
 import struct
 from collections.abc import Callable
 
-from flametap import forkcode, ptrace
-from flametap.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
+from flametap.inject import fork_stack
+from flametap.linux import ptrace
+from flametap.linux.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
 
 CLONE, FORK, FUTEX = 56, 57, 202
 # What malloc calls while it holds its lock: mmap, mprotect, munmap, brk, mremap, madvise.
@@ -40,7 +41,7 @@ MALLOC_RUN_S = 0.0002
 MALLOC_TRIES = 200
 
 # Names of functions → where they are in the process that is looked at.
-_Find = Callable[[tuple[bytes, ...]], forkcode.Ranges]
+_Find = Callable[[tuple[bytes, ...]], fork_stack.Ranges]
 
 
 def finish(tid: int, number: int, options: int = 0) -> int | None:
@@ -57,7 +58,7 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
     """
     given: int | None = number
     # libc's symbols are read once, and only for a thread that is in no system call.
-    find = functools.cache(functools.partial(forkcode.find, tid))
+    find = functools.cache(functools.partial(fork_stack.find, tid))
     for count in range(TRIES):
         if (count or not number) and not _is_in_fork(tid, find):
             break
@@ -137,15 +138,15 @@ def _begins_fork(tid: int) -> bool:
 def is_in_fork(tid: int) -> bool:
     """Is a thread that we trace, and that stands still, in fork? In another system call than fork's
     it is not; one that has come out of it may be."""
-    return _is_in_fork(tid, functools.partial(forkcode.find, tid))
+    return _is_in_fork(tid, functools.partial(fork_stack.find, tid))
 
 
 def _is_in_fork(tid: int, find: _Find) -> bool:
     call, _, flags, sp, pc = _registers(tid)
     if _is_fork(call, flags):
         return True
-    return (call < 0 or call == FUTEX) and forkcode.holds(
-        tid, sp, pc, forkcode.FORK, find(forkcode.FORK)
+    return (call < 0 or call == FUTEX) and fork_stack.holds(
+        tid, sp, pc, fork_stack.FORK, find(fork_stack.FORK)
     )
 
 
@@ -153,7 +154,7 @@ def _is_allocating(tid: int, find: _Find) -> bool:
     call, _, _, sp, pc = _registers(tid)
     if call >= 0 and call not in MEMORY:
         return False
-    return forkcode.holds(tid, sp, pc, forkcode.ALLOCATION, find(forkcode.ALLOCATION))
+    return fork_stack.holds(tid, sp, pc, fork_stack.ALLOCATION, find(fork_stack.ALLOCATION))
 
 
 def _next_stop(tid: int, limit_s: float) -> int | None:

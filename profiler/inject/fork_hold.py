@@ -27,9 +27,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from flametap import midfork, procfs, ptrace, rewait
-from flametap.tasks import system_call, tasks
-from flametap.tracer import Tracer
+from flametap.inject import fork_exit
+from flametap.linux import eintr_restart, procfs, ptrace
+from flametap.linux.ptrace_thread import Tracer
+from flametap.linux.tasks import system_call, tasks
 
 # How long the threads are kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
 # overloaded machine either takes a second.
@@ -137,10 +138,10 @@ def release_others(pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
 
 def bring_out(pid: int, number: int, options: int) -> int | None:
     """``midfork.finish`` for the main thread, which may need a lock that another one holds."""
-    given = midfork.finish(pid, number, options)
-    if any(kept.pid == pid != tid for tid, kept in _kept.items()) and midfork.is_in_fork(pid):
+    given = fork_exit.finish(pid, number, options)
+    if any(kept.pid == pid != tid for tid, kept in _kept.items()) and fork_exit.is_in_fork(pid):
         release_others(pid, STOP_LIMIT_S)
-        given = midfork.finish(pid, given or 0, options)
+        given = fork_exit.finish(pid, given or 0, options)
     return given
 
 
@@ -198,7 +199,7 @@ def _others(pid: int) -> set[int]:
         if time.monotonic() > end_s or not (found or _had_children(pid)):
             break
         time.sleep(WATCH_INTERVAL_S)
-    return {tid for tid in found if not rewait.may_end(system_call(pid, tid))}
+    return {tid for tid in found if not eintr_restart.may_end(system_call(pid, tid))}
 
 
 def _makes_children(pid: int, tid: int) -> bool:
@@ -233,11 +234,11 @@ def _stop(pid: int, tids: Iterable[int]) -> int:
         time.sleep(STOP_LOOK_INTERVAL_S)
     # One may have to leave fork before another one can.
     for tid in stopped * min(2, len(stopped)):
-        _kept[tid].number = midfork.finish(tid, _kept[tid].number) or 0
+        _kept[tid].number = fork_exit.finish(tid, _kept[tid].number) or 0
     if pid in stopped and len(stopped) > 1:
         _kept[pid].number = bring_out(pid, _kept[pid].number, 0) or 0
     for tid in stopped:
-        rewait.prepare(tid)
+        eintr_restart.prepare(tid)
     return 0
 
 
@@ -248,7 +249,7 @@ def _has_stopped(tid: int) -> bool:
     if found != tid or not os.WIFSTOPPED(status.value):
         return bool(found)
     _kept[tid].number = ptrace.signal_of(status.value) or _kept[tid].number
-    rewait.prepare(tid, has_just_begun=_kept[tid].is_brief)
+    eintr_restart.prepare(tid, has_just_begun=_kept[tid].is_brief)
     return True
 
 

@@ -7,7 +7,6 @@ import os
 
 import frida
 
-from flametap import procfs
 from flametap.errors import (
     AttachFailedError,
     CannotAttachError,
@@ -15,6 +14,7 @@ from flametap.errors import (
     NoSuchProcessError,
     PermissionRefusedError,
 )
+from flametap.linux import procfs
 
 END_REASONS = {
     "process-terminated": "the target ended",

@@ -18,25 +18,23 @@ from typing import Any
 
 import frida
 
-from flametap import (
-    agent,
-    caretaker,
-    connection,
-    execs,
-    filelender,
-    filters,
-    guard,
-    hold,
-    injection,
-    perfclock,
-    stackprobe,
+from flametap import agent
+from flametap.errors import AttachFailedError, CannotAttachError
+from flametap.inject import (
+    connection_keeper,
+    file_lender,
+    fork_hold,
+    perf_clock,
+    ptrace_hook,
+    ptrace_proxy,
+    stack_probe,
     unpacking,
 )
-from flametap.ends import END_REASONS, could_not_prepare, explain, has_ended
-from flametap.errors import AttachFailedError, CannotAttachError
-from flametap.handshake import Handshake, Standstill
-from flametap.patience import LOOK_INTERVAL_S, NoAnswerError, bounded
-from flametap.presence import Presence, is_traced
+from flametap.inject.frida_errors import END_REASONS, could_not_prepare, explain, has_ended
+from flametap.inject.frida_footprint import Presence, is_traced
+from flametap.inject.stall_watch import Handshake, Standstill
+from flametap.inject.timed_call import LOOK_INTERVAL_S, NoAnswerError, bounded
+from flametap.linux import execs, seccomp_filters, unix_sockets
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
 ATTACH_OPTIONS = {
@@ -81,12 +79,12 @@ def _shut_down() -> None:
 
     A target that is stopped (SIGSTOP) keeps Frida from ending; then we go without it.
     """
-    injection.end()
+    ptrace_proxy.end()
     closing = threading.Thread(target=frida.shutdown, daemon=True)
     with contextlib.suppress(RuntimeError):
         closing.start()
         closing.join(UNLOAD_TIMEOUT_S)
-    guard.release()
+    ptrace_hook.release()
 
 
 class Session:
@@ -107,7 +105,7 @@ class Session:
         self._handshake: Handshake | None = None
         self._script: Any = None
         self._presence = Presence(pid)
-        self._filtered = filters.NOBODYS
+        self._filtered = seccomp_filters.NOBODYS
         self._may_have_timers = True
         self._may_lend_clocks = False
         self._own_sockets_before: frozenset[int] = frozenset()
@@ -123,27 +121,27 @@ class Session:
         Raises:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
-        self._own_sockets_before = connection.sockets(os.getpid())
+        self._own_sockets_before = unix_sockets.sockets(os.getpid())
         self._presence = Presence(self.pid)
-        guard.install(frida._frida.__file__)
+        ptrace_hook.install(frida._frida.__file__)
         unpacking.refuse(frida._frida.__file__)
         self._wait_until_untraced()
         execs.expect(self.pid)
-        self._may_have_timers = filters.allow_timers(self.pid)
-        self._may_lend_clocks = perfclock.is_permitted()
+        self._may_have_timers = seccomp_filters.allow_timers(self.pid)
+        self._may_lend_clocks = perf_clock.is_permitted()
         for is_last in (*(False,) * REPEATS, True):
             self._handshake = Handshake(self.pid)
-            self._filtered = filters.whose(self.pid)
-            hold.ask(self.pid)
+            self._filtered = seccomp_filters.whose(self.pid)
+            fork_hold.ask(self.pid)
             try:
                 self._session = self._inject()
                 self._session.on("detached", self._on_detached)
                 load = functools.partial(self._load, rate_hz)
                 ring = bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
-                hold.let_go(self.pid)
+                fork_hold.let_go(self.pid)
                 return ring
             except BaseException as error:
-                hold.let_go(self.pid)
+                fork_hold.let_go(self.pid)
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
@@ -176,7 +174,7 @@ class Session:
             return False
         is_stuck = self._handshake.is_stuck()
         if self._handshake.idle_looks >= HELD_IDLE_LOOKS:
-            hold.let_go(self.pid)
+            fork_hold.let_go(self.pid)
         return is_stuck
 
     def _is_at_work(self) -> bool:
@@ -193,7 +191,7 @@ class Session:
         try:
             return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless, self._is_at_work)
         except BaseException:
-            hold.let_go(self.pid)
+            fork_hold.let_go(self.pid)
             try:
                 self._leave_standing()
             finally:
@@ -207,7 +205,7 @@ class Session:
             AttachFailedError: the agent could not install its signal handler or start its thread.
         """
         try:
-            stacks = [found.as_packet() for found in stackprobe.find(self.pid, self._scratch_addr)]
+            stacks = [found.as_packet() for found in stack_probe.find(self.pid, self._scratch_addr)]
             start = functools.partial(self._script.exports_sync.start, stacks)
             error = bounded(
                 start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts, self._is_at_work
@@ -265,11 +263,11 @@ class Session:
         standstill = Standstill(self.pid)
 
         def is_hopeless() -> bool:
-            return self._is_stuck() or (not hold.is_held(self.pid) and standstill.lasts())
+            return self._is_stuck() or (not fork_hold.is_held(self.pid) and standstill.lasts())
 
         if script is not None and not was_ended:
             if not Standstill(self.pid, patience=1).lasts():
-                hold.stop(self.pid)
+                fork_hold.stop(self.pid)
             with contextlib.suppress(Exception):
                 bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, self._is_at_work)
         if session is not None:
@@ -297,9 +295,9 @@ class Session:
             descriptors = self._handshake.take_over()
             try:
                 if descriptors:
-                    caretaker.start(self.pid, descriptors)
+                    connection_keeper.start(self.pid, descriptors)
             except OSError:  # no process to be had: this one stays instead
-                caretaker.wait_until_it_goes_on(self.pid)
+                connection_keeper.wait_until_it_goes_on(self.pid)
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
@@ -319,7 +317,7 @@ class Session:
         prepared = script.exports_sync.prepare(
             agent.source(),
             max(1, round(rate_hz)),
-            connection.leading_here(self.pid, self._own_sockets_before),
+            unix_sockets.leading_here(self.pid, self._own_sockets_before),
             self._filtered,
             self._clocks(),
         )
@@ -327,7 +325,7 @@ class Session:
             raise could_not_prepare(prepared["error"], self.pid)
         self._scratch_addr = int(prepared["scratch"], 0)
         if prepared["hostEnd"] >= 0:
-            filelender.start(self.pid, prepared["hostEnd"])
+            file_lender.start(self.pid, prepared["hostEnd"])
         self._ring_descriptor = self._open_ring(prepared["fd"])
         return self._ring_descriptor
 
@@ -335,7 +333,7 @@ class Session:
         """What may decide when a thread is sampled, besides the rounds: enum clocks in agent.h."""
         if not self._may_have_timers:
             return 0
-        may_lend = self._may_lend_clocks and self._filtered == filters.NOBODYS
+        may_lend = self._may_lend_clocks and self._filtered == seccomp_filters.NOBODYS
         return CPU_TIMERS | (LENT_CLOCKS if may_lend else 0)
 
     def _open_ring(self, ring_fd: int) -> int:
@@ -380,14 +378,14 @@ class Session:
         """Keep the main thread until the agent is gone, and let it go. One that was frozen before
         it had stopped is let go when it goes on: the kernel does that when we have ended.
         """
-        for look in range(round(2 * hold.LIMIT_S / HELD_POLL_S)):
+        for look in range(round(2 * fork_hold.LIMIT_S / HELD_POLL_S)):
             is_time_to_ask = look % round(LOOK_INTERVAL_S / HELD_POLL_S) == 0
-            if not hold.is_held(self.pid) or not self._presence.has_agent():
+            if not fork_hold.is_held(self.pid) or not self._presence.has_agent():
                 break
             if is_time_to_ask and is_hopeless():
                 break
             time.sleep(HELD_POLL_S)
-        hold.let_go(self.pid)
+        fork_hold.let_go(self.pid)
 
     def _wait_until_left(
         self, is_hopeless: Callable[[], bool], timeout_s: float = LEAVE_TIMEOUT_S
@@ -405,6 +403,6 @@ class Session:
                 return
             loader_looks = loader_looks + 1 if self._presence.is_loader_left() else 0
             if loader_looks >= LOADER_LEFT_S / POLL_S:
-                injection.unmap_loader(self.pid)
+                ptrace_proxy.unmap_loader(self.pid)
                 loader_looks = 0
             time.sleep(POLL_S)

@@ -13,22 +13,23 @@ import errno
 import functools
 from collections.abc import Callable
 
-from flametap import hold, injection, interpose
+from flametap.inject import fork_hold, ptrace_proxy
+from flametap.linux import plt_hook
 
 _raised: list[Exception] = []
 
 
 def _ptrace(request: int, tid: int, where: int | None, data: int | None) -> int:
-    return _run(tid, lambda: injection.ptrace_for_frida(request, tid, where, data))
+    return _run(tid, lambda: ptrace_proxy.ptrace_for_frida(request, tid, where, data))
 
 
 def _waitpid(pid: int, status: int | None, options: int) -> int:
-    return _run(pid, lambda: injection.waitpid_for_frida(pid, status, options))
+    return _run(pid, lambda: ptrace_proxy.waitpid_for_frida(pid, status, options))
 
 
 def _run(tid: int, call: Callable[[], int]) -> int:
     try:
-        return hold.tracer.run(lambda: _try(tid, call))
+        return fork_hold.tracer.run(lambda: _try(tid, call))
     except Exception as error:  # no thread to be had
         return _fail(error)
 
@@ -38,7 +39,7 @@ def _try(tid: int, call: Callable[[], int]) -> int:
         return call()
     except Exception as error:
         with contextlib.suppress(Exception):
-            injection.abandon(tid)
+            ptrace_proxy.abandon(tid)
         return _fail(error)
 
 
@@ -73,7 +74,7 @@ def install(library: str) -> bool:
         knows nothing about.
     """
     return all(
-        [interpose.redirect(library, name, function) for name, function in _REPLACEMENTS.items()]
+        [plt_hook.redirect(library, name, function) for name, function in _REPLACEMENTS.items()]
     )
 
 
@@ -87,4 +88,4 @@ def raised() -> Exception | None:
 def release() -> None:
     """Has Frida call libc itself again: our functions end with the interpreter."""
     with contextlib.suppress(OSError):
-        interpose.release()
+        plt_hook.release()

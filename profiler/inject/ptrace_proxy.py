@@ -57,9 +57,11 @@ import signal
 import threading
 import time
 
-from flametap import execs, hold, ptrace, quiet
-from flametap.loader import LOCKED_S, SYS_FUTEX, Loader
-from flametap.ptrace import (
+from flametap.inject import fork_hold, frida_quirks
+from flametap.inject.frida_loader import LOCKED_S, SYS_FUTEX, Loader
+from flametap.inject.tracee import GET_REGISTERS, SET_REGISTERS, Tracee, Words, registers_at
+from flametap.linux import execs, ptrace
+from flametap.linux.ptrace import (
     PTRACE_ATTACH,
     PTRACE_CONT,
     PTRACE_DETACH,
@@ -72,8 +74,7 @@ from flametap.ptrace import (
     RIP,
     RSI,
 )
-from flametap.tasks import system_call, tasks
-from flametap.tracee import GET_REGISTERS, SET_REGISTERS, Tracee, Words, registers_at
+from flametap.linux.tasks import system_call, tasks
 
 _ptrace, _waitpid = ptrace.ptrace, ptrace.waitpid
 
@@ -102,18 +103,18 @@ def ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None
     if request in (PTRACE_ATTACH, PTRACE_SEIZE):
         if any(main.leaves_others_alone() for main in _beside(tid)):
             return _refuse()  # nothing that it executes is overwritten: see ``codeswap``
-        hold.release(tid)
-        quiet.silence()
+        fork_hold.release(tid)
+        frida_quirks.silence()
         for loader in _loaders_of(tid):
             loader.wait_until_left()
-        hold.stop_others(tid)
+        fork_hold.stop_others(tid)
         _tracees[tid] = Tracee(tid, request == PTRACE_SEIZE, data or 0)
     elif tracee is None:
         pass
     elif tracee.is_released or (tracee.is_over and request not in READ_OR_WRITE):
         if request == PTRACE_DETACH:
             _tracees.pop(tid, None)
-            return hold.release(tid)
+            return fork_hold.release(tid)
         return _refuse()
     elif request in GET_REGISTERS and tracee.registers is None:
         tracee.save()
@@ -128,7 +129,7 @@ def ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None
         tracee.is_calling = tracee.has_called = True
     elif request == PTRACE_DETACH:
         tracee.restore()
-        if hold.keeps(tid, data or 0):
+        if fork_hold.keeps(tid, data or 0):
             _tracees.pop(tid, None)
             return 0
     if tracee is not None and request in (PTRACE_PEEKDATA, PTRACE_POKEDATA):
@@ -189,10 +190,10 @@ def _wait_for_loader(tracee: Tracee) -> None:
     def let_go() -> None:
         tracee.restore()
         tracee.is_released = not _ptrace(PTRACE_DETACH, tracee.tid, None, None)
-        hold.release_others(tracee.tid)
+        fork_hold.release_others(tracee.tid)
 
     def must_end() -> bool:
-        hold.expire()
+        fork_hold.expire()
         return _must_end.is_set()
 
     if tracee.loader is not None and not tracee.called:
@@ -246,14 +247,14 @@ def _wait_for_stop(tid: int, tracee: Tracee, status: ctypes.c_int, options: int)
                 _unmapped.discard((tid, tracee.called))
                 tracee.called = 0
             elif tracee.is_seized and tracee.registers is None and os.WIFSTOPPED(status.value):
-                given = hold.bring_out(tid, ptrace.signal_of(status.value), tracee.options)
+                given = fork_hold.bring_out(tid, ptrace.signal_of(status.value), tracee.options)
                 if given is None:
                     return 0
                 status.value = (given or PTRACE_EVENT_STOP << 8 | signal.SIGTRAP) << 8 | 0x7F
             return found
-        hold.expire()
+        fork_hold.expire()
         if tracee.is_calling and waited_s > LOCKED_S:
-            hold.release_others(tid)
+            fork_hold.release_others(tid)
         is_over = waited_s > limit_s or locked_s > CALL_LOCKED_S
         if is_over or (_must_end.is_set() and tracee.is_calling):
             if not tracee.is_calling:
@@ -278,7 +279,7 @@ def _is_taken(tracee: Tracee, status: int) -> bool:
 
 def _give_back(tid: int, tracee: Tracee) -> None:
     """Takes a thread out of a call that does not return."""
-    hold.release_others(tid)
+    fork_hold.release_others(tid)
     _ptrace(PTRACE_INTERRUPT, tid, None, None)
     status = _next_stop(tid)
     if status is not None and ptrace.is_in(tid, b"SigPnd", signal.SIGSEGV):
@@ -296,7 +297,7 @@ def _put_back(tracee: Tracee, number: int) -> bool:
     is_own = number == signal.SIGSTOP if tracee.is_calling else number <= signal.SIGRTMAX
     if not tracee.put_back():
         return False
-    hold.keep(tracee.tid, number if is_own else 0)
+    fork_hold.keep(tracee.tid, number if is_own else 0)
     return True
 
 
@@ -307,7 +308,7 @@ def abandon(tid: int) -> None:
     tracee = _tracees.get(tid)
     if tracee is None or tracee.is_released or tracee.is_over:
         return
-    hold.release_others(tid)
+    fork_hold.release_others(tid)
     # A function that is called may hold a lock of the C library: let it return, if it does.
     return_s = CALL_LOCKED_S if tracee.is_calling else STOP_LIMIT_S
     for limit_s in (0.0, return_s):  # it may stand still, and somebody have taken note of it
@@ -349,4 +350,4 @@ def is_calling() -> bool:
 def end() -> None:
     """Has the thread that runs a function for Frida, if there is one, given back at once."""
     _must_end.set()
-    hold.let_all_go()
+    fork_hold.let_all_go()

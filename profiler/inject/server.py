@@ -18,11 +18,11 @@ import threading
 import time
 from typing import Any
 
-from flametap import execs, procfs
-from flametap.ends import END_REASONS
 from flametap.errors import AttachFailedError, CannotAttachError, FlametapError
-from flametap.packets import MAX_PACKET_BYTES, decode, encode
-from flametap.session import Session
+from flametap.inject.frida_errors import END_REASONS
+from flametap.inject.frida_session import Session
+from flametap.inject.rpc import MAX_PACKET_BYTES, decode, encode
+from flametap.linux import execs, procfs
 
 CALLS = ("attach", "start", "set_paused", "stop", "detach")
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -19,8 +19,9 @@ import struct
 import time
 from dataclasses import asdict, dataclass
 
-from flametap import hold, ptrace, remotecall
-from flametap.tasks import tasks
+from flametap.inject import fork_hold
+from flametap.linux import ptrace, remote_syscall
+from flametap.linux.tasks import tasks
 
 # A thread that spends a quarter of its time on other stacks is found out 999 times of 1 000.
 ROUNDS = 24
@@ -60,7 +61,7 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
     """
     found: dict[int, Stacks] = {}
     computing = dict(sorted(_computing(pid).items())[:THREADS_MAX])
-    instruction = remotecall.find_syscall(pid) if computing else 0
+    instruction = remote_syscall.find_syscall(pid) if computing else 0
     end_s = time.monotonic() + LIMIT_S
     for _ in range(ROUNDS):
         for tid, waits in list(computing.items()):
@@ -72,7 +73,7 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
                 continue
             stacks = found.setdefault(tid, Stacks(_own_tid(tid, status), []))
             look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
-            hold.look(pid, tid, look)
+            fork_hold.look(pid, tid, look)
             computing[tid] = _waits(_status(pid, tid))  # the stop counts as one
         if computing:
             time.sleep(ROUND_INTERVAL_S)
@@ -95,7 +96,7 @@ def _look(pid: int, tid: int, stacks: Stacks, instruction: int, scratch_addr: in
         return
     if ptrace.is_in_critical_section(tid):
         return
-    if remotecall.execute(tid, SYS_SIGALTSTACK, 0, scratch_addr, instruction=instruction) != 0:
+    if remote_syscall.execute(tid, SYS_SIGALTSTACK, 0, scratch_addr, instruction=instruction) != 0:
         return
     with contextlib.suppress(OSError), open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         memory.seek(scratch_addr)

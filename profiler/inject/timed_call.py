@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from flametap import guard, injection
 from flametap.errors import AttachFailedError
+from flametap.inject import ptrace_hook, ptrace_proxy
 
 LOOK_INTERVAL_S = 0.1
 # What counts of the time in which Frida's threads in the target run, or wait for a CPU: where a
@@ -46,7 +46,7 @@ def bounded(
         NoAnswerError: no answer in time.
         Exception: whatever ``call`` raised; the error of ours (``guard``) behind either.
     """
-    guard.raised()  # nobody has asked for what is older
+    ptrace_hook.raised()  # nobody has asked for what is older
     outcome: list[_Result] = []
     failure: list[BaseException] = []
     done = threading.Event()
@@ -62,13 +62,13 @@ def bounded(
     threading.Thread(target=run, daemon=True, name="flametap-frida").start()
     waited_s = 0.0
     while not done.wait(LOOK_INTERVAL_S):
-        if not injection.is_calling():
+        if not ptrace_proxy.is_calling():
             waited_s += LOOK_INTERVAL_S * (WORKING_SHARE if is_at_work() else 1)
         if waited_s > timeout_s or is_hopeless():
-            raise guard.raised() or NoAnswerError(
+            raise ptrace_hook.raised() or NoAnswerError(
                 f"the target did not answer within {max(waited_s, 1):.0f} s ({what})",
                 "look whether it is stopped or out of memory: flametap doctor PID",
             )
     if failure:
-        raise guard.raised() or failure[0]
+        raise ptrace_hook.raised() or failure[0]
     return outcome[0]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 
-from flametap import codeswap, faults, ptrace, rewait, shownstack
-from flametap.codeswap import CodeSwap
-from flametap.loader import Loader
-from flametap.ptrace import (
+from flametap.inject import bootstrap_code, fault_signals, shown_stack
+from flametap.inject.bootstrap_code import CodeSwap
+from flametap.inject.frida_loader import Loader
+from flametap.linux import eintr_restart, ptrace
+from flametap.linux.ptrace import (
     NT_PRSTATUS,
     NT_X86_XSTATE,
     PTRACE_GETREGS,
@@ -41,8 +42,8 @@ class Tracee:
     registers: ptrace.Bytes | None = None  # as it came: general …
     vector_registers: ptrace.Bytes | None = None  # … and all others
     mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
-    ignored: faults.Ignored | None = None
-    pending: faults.Pending | None = None
+    ignored: fault_signals.Ignored | None = None
+    pending: fault_signals.Pending | None = None
     shown: bytes = b""  # its general registers as Frida knows them
     called: int = 0  # runtime_addr of the function that it is to call
     has_called: bool = False
@@ -57,19 +58,22 @@ class Tracee:
     def save(self) -> None:
         """Note what it comes with, and have it block the signals in ``faults.MASK`` and no others;
         it has just stopped."""
-        rewait.prepare(self.tid)
+        eintr_restart.prepare(self.tid)
         self.registers = ptrace.saved(self.tid, NT_PRSTATUS, REGISTERS_BYTES)
         self.vector_registers = ptrace.saved(self.tid, NT_X86_XSTATE, XSTATE_BYTES_MAX)
         self.mask = ptrace.blocked(self.tid)
-        self.ignored, self.pending = faults.Ignored.find(self.tid), faults.Pending.find(self.tid)
+        self.ignored, self.pending = (
+            fault_signals.Ignored.find(self.tid),
+            fault_signals.Pending.find(self.tid),
+        )
         if self.mask is not None:
-            ptrace.block(self.tid, faults.MASK)
+            ptrace.block(self.tid, fault_signals.MASK)
 
     def show(self, request: int, where: int | None, data: int) -> None:
         """Changes what Frida has just been given as its registers."""
         registers = registers_at(request, where, data)
         if registers is not None:
-            registers[RSP] = shownstack.shown(registers[RSP])
+            registers[RSP] = shown_stack.shown(registers[RSP])
             self.shown = self.shown or bytes(registers)
 
     def place(self, request: int, where: int) -> int | None:
@@ -78,23 +82,23 @@ class Tracee:
         Raises:
             OSError: there is no memory for that.
         """
-        where = shownstack.real(where)
+        where = shown_stack.real(where)
         is_first = not self.has_called and self.code_swap is None
         if request == PTRACE_POKEDATA and is_first and self.leaves_others_alone():
-            self.code_swap = codeswap.begin(self.tid, where)
+            self.code_swap = bootstrap_code.begin(self.tid, where)
         return where if self.code_swap is None else self.code_swap.real(where)
 
     def leaves_others_alone(self) -> bool:
         """Can the other threads of the process go on while Frida takes its first steps?"""
         if self.is_alone is None:
-            self.is_alone = codeswap.can_begin(self.tid)
+            self.is_alone = bootstrap_code.can_begin(self.tid)
         return self.is_alone
 
     def make_real(self, registers: Words) -> None:
         """Changes the registers of a call that Frida is about to set into those that are meant."""
-        registers[RSP] = shownstack.real(registers[RSP])
+        registers[RSP] = shown_stack.real(registers[RSP])
         if not self.has_called:  # with something on the stack, if it is not mmap
-            registers[RDI] = shownstack.real(registers[RDI])
+            registers[RDI] = shown_stack.real(registers[RDI])
         if self.code_swap is not None:
             function_addr = self.code_swap.real(registers[RIP])
             if function_addr == registers[RIP]:  # the first steps are done
@@ -117,7 +121,7 @@ class Tracee:
     def set_own(self) -> bool:
         """Gives it back its general registers; False if it does not stand still."""
         if self.registers is None:
-            rewait.prepare(self.tid)
+            eintr_restart.prepare(self.tid)
         registers = self.registers or ptrace.saved(self.tid, NT_PRSTATUS, REGISTERS_BYTES)
         return registers is not None and bool(
             ptrace.transfer(PTRACE_SETREGSET, self.tid, NT_PRSTATUS, registers)

@@ -12,7 +12,7 @@ import ctypes
 import errno
 import functools
 
-from flametap import interpose
+from flametap.linux import plt_hook
 
 
 def _refuse(path: bytes, mode: int) -> int:
@@ -34,4 +34,4 @@ def refuse(library: str) -> bool:
     Returns:
         False when the library does not call libc's.
     """
-    return interpose.redirect(library, b"mkdir", _mkdir)
+    return plt_hook.redirect(library, b"mkdir", _mkdir)

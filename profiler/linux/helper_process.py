@@ -9,10 +9,10 @@ terminal does not reach it.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 BOOT = """
 import importlib.util, json, os, sys
@@ -24,7 +24,7 @@ sys.modules["flametap"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["flametap"])
 importlib.import_module(module).main(*arguments)
 """
-_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__init__.py")
+_PACKAGE = str(Path(__file__).parents[1] / "__init__.py")
 
 
 def start(

@@ -14,8 +14,8 @@ import os
 import threading
 import time
 
-from flametap import procfs, rewait
-from flametap.ptrace import (
+from flametap.linux import eintr_restart, procfs
+from flametap.linux.ptrace import (
     PTRACE_DETACH,
     PTRACE_EVENT_STOP,
     PTRACE_INTERRUPT,
@@ -24,8 +24,8 @@ from flametap.ptrace import (
     WALL,
     ptrace,
 )
-from flametap.seccomp import INSTRUCTION, allows_timers
-from flametap.tasks import tasks
+from flametap.linux.seccomp import INSTRUCTION, allows_timers
+from flametap.linux.tasks import tasks
 
 NOBODYS, OTHERS, MAIN = 0, 1, 2
 ASKED_MAX = 64  # threads with filters of their own: each stands still for a moment
@@ -119,7 +119,7 @@ def _read_filters(tid: int, count: int) -> list[bytes] | None:
     own_signal = _wait_for_stop(tid)
     if own_signal is None:
         return None
-    rewait.prepare(tid)
+    eintr_restart.prepare(tid)
     programs = [_read_filter(tid, index) for index in range(count)]
     ptrace(PTRACE_DETACH, tid, None, own_signal)
     return programs if all(programs) else None

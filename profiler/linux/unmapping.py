@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 import threading
 
-from flametap import ptrace, remotecall, rewait
-from flametap.ptrace import PTRACE_DETACH, PTRACE_EVENT_STOP, PTRACE_INTERRUPT, PTRACE_SEIZE
+from flametap.linux import eintr_restart, ptrace, remote_syscall
+from flametap.linux.ptrace import PTRACE_DETACH, PTRACE_EVENT_STOP, PTRACE_INTERRUPT, PTRACE_SEIZE
 
 # A thread that has not stopped by then sleeps uninterruptibly, or is frozen.
 STOP_LIMIT_S = 3.0
@@ -44,7 +44,7 @@ def _unmap(pid: int, start: int, size_bytes: int) -> bool:
         # A signal of its own, which it gets; or it is stopped, and stays so.
         ptrace.ptrace(PTRACE_DETACH, pid, None, ptrace.signal_of(status))
         return False
-    rewait.prepare(pid)
-    is_unmapped = remotecall.unmap(pid, start, size_bytes)
+    eintr_restart.prepare(pid)
+    is_unmapped = remote_syscall.unmap(pid, start, size_bytes)
     ptrace.ptrace(PTRACE_DETACH, pid, None, None)
     return is_unmapped

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flametap.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
 from flametap.model import RawFrame, Verdict
-from flametap.protocol import ProtocolError, Trace, raw_frame
+from flametap.wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
+from flametap.wire.decoder import ProtocolError, Trace, raw_frame
 
 ROOT = 0
 UNATTRIBUTED = 1

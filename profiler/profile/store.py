@@ -19,20 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.cells import weigh
-from flametap.intervals import CellWeights, Intervals
-from flametap.model import (
-    Clock,
-    Module,
-    RawFrame,
-    Thread,
-    ThreadInfo,
-    ThreadState,
-    Verdict,
-)
-from flametap.protocol import Batch, raw_frames
-from flametap.stacks import ROOT, UNATTRIBUTED, Calls, Stacks, Trie
-from flametap.syscalls import QUEUED, syscall_name
+from flametap.linux.syscalls import QUEUED, syscall_name
+from flametap.model import Clock, Module, RawFrame, Thread, ThreadInfo, ThreadState, Verdict
+from flametap.profile.intervals import CellWeights, Intervals
+from flametap.profile.stacks import ROOT, UNATTRIBUTED, Calls, Stacks, Trie
+from flametap.profile.totals import weigh
+from flametap.wire.decoder import Batch, raw_frames
 
 
 @dataclass(frozen=True)

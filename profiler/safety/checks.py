@@ -24,11 +24,12 @@ import os
 import time
 from collections.abc import Callable
 
-from flametap import filters, freeze, procfs, program, rights, seccomp
 from flametap.errors import CannotAttachError, PermissionRefusedError
-from flametap.finding import Finding, Severity, Target
-from flametap.otheragents import check_other_agent
-from flametap.sparetasks import check_spare_tasks
+from flametap.linux import executable, procfs, seccomp, seccomp_filters
+from flametap.safety import freeze_estimate, permissions
+from flametap.safety.finding import Finding, Severity, Target
+from flametap.safety.other_agents import check_other_agent
+from flametap.safety.spare_tasks import check_spare_tasks
 
 # Frida opens up to 14 at a time; with fewer its agent stays in the target without a connection.
 REQUIRED_SPARE_DESCRIPTORS = 24
@@ -121,9 +122,9 @@ def _check_frozen(name: str, target: Target) -> Finding:
 
 
 def _check_permission(name: str, target: Target) -> Finding:
-    if not rights.may_attach(target.status, target.proc):
-        raise rights.explain(rights.gather(target.status, target.proc), target.subject)
-    if procfs.read_status(os.getpid(), target.proc).seccomp and rights.ptrace_is_filtered():
+    if not permissions.may_attach(target.status, target.proc):
+        raise permissions.explain(permissions.gather(target.status, target.proc), target.subject)
+    if procfs.read_status(os.getpid(), target.proc).seccomp and permissions.ptrace_is_filtered():
         raise PermissionRefusedError(
             f"cannot attach to {target.subject}: a seccomp filter around us forbids ptrace",
             "start the container with --cap-add=SYS_PTRACE or --security-opt seccomp=unconfined",
@@ -160,7 +161,7 @@ def _check_program(name: str, target: Target) -> Finding:
             f"{target.subject} has no program to attach to (it is exiting)", "nothing is left"
         ) from None
     try:
-        found = program.read_program(descriptor)
+        found = executable.read_program(descriptor)
     finally:
         os.close(descriptor)
     if found is None:
@@ -186,12 +187,12 @@ def _refuse_valgrind(target: Target) -> None:
         )
 
 
-def _refuse_program(found: program.Program, target: Target) -> None:
+def _refuse_program(found: executable.Program, target: Target) -> None:
     """Raises for a program that Frida cannot enter."""
     subject = target.subject
     _refuse_valgrind(target)
-    if found.bits != 64 or found.machine != program.MACHINE_X86_64:
-        machine = program.MACHINES.get(found.machine, f"ELF machine {found.machine}")
+    if found.bits != 64 or found.machine != executable.MACHINE_X86_64:
+        machine = executable.MACHINES.get(found.machine, f"ELF machine {found.machine}")
         raise CannotAttachError(
             f"{subject} is a {found.bits}-bit {machine} program; flametap attaches to 64-bit "
             "x86-64 programs",
@@ -245,7 +246,7 @@ def _check_seccomp(name: str, target: Target) -> Finding:
     is_real = target.proc == procfs.PROC
     missing: set[str] = set()
     for tid in [target.pid] * bool(inherited) + own[:FILTERED_THREADS_MAX]:
-        programs = filters.read_filters(tid, counts[tid]) if is_real else None
+        programs = seccomp_filters.read_filters(tid, counts[tid]) if is_real else None
         if programs is None:
             return _unreadable_filter(name, target, max(counts.values()))
         decision = seccomp.decide(programs, is_main_thread=tid == target.pid)
@@ -313,13 +314,13 @@ def _check_limits(name: str, target: Target) -> Finding:
 
 def _check_freeze(name: str, target: Target) -> Finding:
     estimate_s = target.freeze_estimate_s()
-    if estimate_s < freeze.WARN_S:
+    if estimate_s < freeze_estimate.WARN_S:
         return Finding(name, Severity.OK, "no large mapped files")
     message = (
         f"{target.subject} would stand still for about {estimate_s:.1f} s: an attach stops its "
         "main thread and reads all its shared memory and mapped files"
     )
-    if estimate_s < freeze.REFUSE_S:
+    if estimate_s < freeze_estimate.REFUSE_S:
         return Finding(name, Severity.WARNING, message)
     hint = "if it can stand still that long: --force"
     return Finding(

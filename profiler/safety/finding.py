@@ -7,9 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from flametap import freeze, procfs
 from flametap.errors import FlametapError
-from flametap.procfs import Mapping, ProcessStatus
+from flametap.linux import procfs
+from flametap.linux.procfs import Mapping, ProcessStatus
+from flametap.safety import freeze_estimate
 
 
 class Severity(str, Enum):
@@ -58,6 +59,6 @@ class Target:
 
     def freeze_estimate_s(self) -> float:
         """How long the attach will stop the main thread."""
-        return freeze.estimate_s(self.pid, self.mappings(), self.proc)
+        return freeze_estimate.estimate_s(self.pid, self.mappings(), self.proc)
 
     _mappings: list[Mapping] | None = field(default=None, init=False, repr=False)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import stat
 
-from flametap import procfs, program
-from flametap.procfs import Mapping
+from flametap.linux import executable, procfs
+from flametap.linux.procfs import Mapping
 
 WARN_S = 0.2
 REFUSE_S = 2.0
@@ -67,7 +67,7 @@ def _is_elf_file(pid: int, mapping: Mapping, proc: str) -> bool:
         return False
     try:
         is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return is_regular and program.is_elf(descriptor)
+        return is_regular and executable.is_elf(descriptor)
     except OSError:
         return False
     finally:

@@ -17,9 +17,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from flametap import procfs
 from flametap.errors import PermissionRefusedError
-from flametap.procfs import CAP_SYS_PTRACE, ProcessStatus
+from flametap.linux import procfs
+from flametap.linux.procfs import CAP_SYS_PTRACE, ProcessStatus
 
 # As procfs.may_trace does.
 TRY_TO_TRACE = """

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flametap import checks, procfs, rights
 from flametap.errors import (
     CannotAttachError,
     FlametapError,
@@ -19,7 +18,9 @@ from flametap.errors import (
     PermissionRefusedError,
     UsageError,
 )
-from flametap.finding import Finding, Severity, Target
+from flametap.linux import procfs
+from flametap.safety import checks, permissions
+from flametap.safety.finding import Finding, Severity, Target
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
     return Preflight(
         pid=pid,
         command=target.command,
-        user=rights.user_name(target.status.uids[0]),
+        user=permissions.user_name(target.status.uids[0]),
         threads=target.status.threads,
         freeze_estimate_s=estimate_s,
         warnings=tuple(warnings),

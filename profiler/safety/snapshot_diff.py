@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from flametap import faults
-from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.receipt import SIGNAL_FIELDS, Mapping, Receipt, file_page
+from flametap.inject import fault_signals
+from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from flametap.safety.snapshot import SIGNAL_FIELDS, Mapping, Receipt, file_page
 
 # Libraries that Frida's agent needs and the dynamic loader keeps once it has loaded them: libm,
 # stubs that have held nothing but symbol versions since glibc 2.34, and what its use of iconv maps.
@@ -35,7 +35,7 @@ INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner
 # the two of glibc's own. A look that met that tells nothing of the time before.
 STARTING = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
 # Signals that report a fault.
-FAULTS = sum(1 << (number - 1) for number in faults.FAULTS)
+FAULTS = sum(1 << (number - 1) for number in fault_signals.FAULTS)
 # Signals that the agent may use: agent/main.c.
 OUR_SIGNALS = (signal.SIGURG, signal.SIGWINCH)
 

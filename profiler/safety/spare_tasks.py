@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from flametap import procfs, rights
 from flametap.errors import CannotAttachError
-from flametap.finding import Finding, Severity, Target
-from flametap.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
+from flametap.linux import procfs
+from flametap.linux.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
+from flametap.safety import permissions
+from flametap.safety.finding import Finding, Severity, Target
 
 # Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
 REQUIRED_SPARE_TASKS = 10
@@ -87,7 +88,7 @@ def _prlimit(limit: TaskLimit, target: Target) -> str:
     ours = procfs.read_status(os.getpid(), target.proc)
     is_weak_root = ours.uids[1] == 0 and not ours.capabilities_effective & (1 << CAP_SYS_RESOURCE)
     if limit.hard_limit is None or limit.hard_limit >= wanted:
-        owner = rights.user_name(target.status.uids[0])
+        owner = permissions.user_name(target.status.uids[0])
         who = f"as {owner}" if is_weak_root else f"as {owner} or root"
         return f"prlimit --pid {target.pid} --nproc={wanted}: ({who})"
     who = "as root"

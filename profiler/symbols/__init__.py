@@ -1,6 +1,6 @@
 """Object files to names."""
 
+from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
-from flametap.symbols.table import SymbolTable
 
 __all__ = ["SymbolTable", "Symbolizer"]

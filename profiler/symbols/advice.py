@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flametap.symbols.macho import MachOFile
-from flametap.symbols.machosymbols import has_debug_map
-from flametap.symbols.openfile import MEMORY, Image
+from flametap.symbols.locate.open_file import MEMORY, Image
+from flametap.symbols.object.macho import MachOFile
+from flametap.symbols.object.macho_symbols import has_debug_map
 from flametap.symbols.resolver import ModuleResolver
 
 # .debug_info above this needs minutes and gigabytes; the symbol table has to do.

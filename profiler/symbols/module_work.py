@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from flametap.model import Frame, Module, RawFrame, SymbolSource
 from flametap.symbols.advice import advice, debug_image
-from flametap.symbols.callgoal import CALL_BYTES, UNKNOWN_GOAL, call_goal
-from flametap.symbols.elf import EM_X86_64
-from flametap.symbols.files import TargetFiles
-from flametap.symbols.kernelentry import BEFORE_BYTES, CODE_BYTES, call_number
-from flametap.symbols.objectfile import ObjectError
-from flametap.symbols.openfile import Image
+from flametap.symbols.locate.module_files import TargetFiles
+from flametap.symbols.locate.open_file import Image
+from flametap.symbols.names.table import SymbolTable, unnamed_function
+from flametap.symbols.object.call_target import CALL_BYTES, UNKNOWN_GOAL, call_goal
+from flametap.symbols.object.elf import EM_X86_64
+from flametap.symbols.object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
+from flametap.symbols.object.object_file import ObjectError
 from flametap.symbols.resolver import Frames, ModuleResolver
-from flametap.symbols.table import SymbolTable, unnamed_function
 
 # A main executable up to this size of its symbol tables goes first whatever the other sizes.
 MAIN_FIRST_BYTES = 16 << 20

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flametap.model import FrameKind, Function
-from flametap.symbols.demangle import demangle_many
-from flametap.symbols.lines import UNCLAIMED, Chains, Indexes, LineSource
-from flametap.symbols.packed import PackedFrames
-from flametap.symbols.symtab import Symbol
+from flametap.symbols.names.demangle import demangle_many
+from flametap.symbols.names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
+from flametap.symbols.names.packed import PackedFrames
+from flametap.symbols.object.symtab import Symbol
 
 _Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings
 _KINDS = (FrameKind.NATIVE, FrameKind.INLINED)

@@ -16,18 +16,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from flametap.model import Frame, FrameKind, Function, Module, RawFrame
-from flametap.symbols.columns import FrameColumns
-from flametap.symbols.datasymbols import DataSymbols
-from flametap.symbols.demangle import demangle_many
-from flametap.symbols.gonames import go_names
-from flametap.symbols.lines import Indexes, LineSource, pack_chains
-from flametap.symbols.macho import MachOFile
-from flametap.symbols.machosymbols import StubNames
-from flametap.symbols.objectfile import ObjectError, ObjectFile
-from flametap.symbols.packed import PackedFrames
-from flametap.symbols.plt import PltNames
-from flametap.symbols.symtab import Symbol, SymbolIndex
-from flametap.symbols.table import unnamed_function
+from flametap.symbols.names.demangle import demangle_many
+from flametap.symbols.names.inline_chains import Indexes, LineSource, pack_chains
+from flametap.symbols.names.packed import PackedFrames
+from flametap.symbols.names.table import unnamed_function
+from flametap.symbols.object.data_symbols import DataSymbols
+from flametap.symbols.object.go_names import go_names
+from flametap.symbols.object.macho import MachOFile
+from flametap.symbols.object.macho_symbols import StubNames
+from flametap.symbols.object.object_file import ObjectError, ObjectFile
+from flametap.symbols.object.plt import PltNames
+from flametap.symbols.object.symtab import Symbol, SymbolIndex
+from flametap.symbols.resolve_columns import FrameColumns
 
 Frames = tuple[Frame, ...]
 

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING
 
 from flametap.model import Module, RawFrame, SymbolSource
 from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES
-from flametap.symbols.cache import DiskCache
-from flametap.symbols.debuginfo import DebugInfo
-from flametap.symbols.errands import Errands
-from flametap.symbols.files import TargetFiles
-from flametap.symbols.jit import JitNames
-from flametap.symbols.linereader import LineReader
-from flametap.symbols.lines import LineSource
-from flametap.symbols.loader import Loader
+from flametap.symbols.background import Errands
+from flametap.symbols.debuginfo.disk_cache import DiskCache
+from flametap.symbols.debuginfo.reader import DebugInfo
+from flametap.symbols.dwarf.tail_calls import Column, TailCalls
+from flametap.symbols.jit.names_thread import JitNames
+from flametap.symbols.line_thread import LineReader
+from flametap.symbols.locate.module_files import TargetFiles
+from flametap.symbols.module_work import Address, ModuleWork
+from flametap.symbols.names.inline_chains import LineSource
+from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.table import SymbolTable
-from flametap.symbols.tailcalls import Column, TailCalls
-from flametap.symbols.work import Address, ModuleWork
+from flametap.symbols.table_loader import Loader
 
 if TYPE_CHECKING:
     # Brings a web client, which takes 50 ms to import: only for who asks for it.
-    from flametap.symbols.debuginfod import Debuginfod
+    from flametap.symbols.locate.debuginfod import Debuginfod
 
 # Files held open for modules not seen on a stack yet. Chromium maps 150; the usual limit on
 # descriptors is 1024.

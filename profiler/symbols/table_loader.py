@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flametap.symbols.debuginfo import DebugInfo
-from flametap.symbols.files import FilesError, TargetFiles
-from flametap.symbols.openfile import Image
+from flametap.symbols.debuginfo.reader import DebugInfo
+from flametap.symbols.jit.runtimes import precompiled_hint
+from flametap.symbols.locate.module_files import FilesError, TargetFiles
+from flametap.symbols.locate.open_file import Image
+from flametap.symbols.module_work import ModuleWork
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.runtimes import precompiled_hint
-from flametap.symbols.work import ModuleWork
 
 
 class Loader:

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flametap.abi import (
+from flametap.errors import FlametapError
+from flametap.model import Module, RawFrame, ThreadState, Verdict
+from flametap.wire.abi import (
     ABI_VERSION,
     BATCH_HEADER,
     BATCH_MAGIC,
@@ -36,8 +38,6 @@ from flametap.abi import (
     THREAD_SIGNAL_BLOCKED,
     TRACE_RECORD,
 )
-from flametap.errors import FlametapError
-from flametap.model import Module, RawFrame, ThreadState, Verdict
 
 # struct interval_record
 INTERVAL_DTYPE = np.dtype(

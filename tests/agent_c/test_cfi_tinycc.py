@@ -12,8 +12,8 @@ import pytest
 
 from agent_build import CFI_SOURCES, run_driver
 from eh_frame import HEADER, ROW, RULE, driver_arguments, read_section
-from flametap import unpacking
 from flametap.agent import source
+from flametap.inject import unpacking
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from agent_build import build_driver
-from flametap import procfs
 from flametap.agent import C_SOURCES
+from flametap.linux import procfs
 
 DRIVER = Path(__file__).parent / "filter_race.c"
 TRIALS = 4 * int(os.environ.get("FLAMETAP_TEST_CYCLES", "8"))

@@ -12,8 +12,8 @@ import pytest
 from agent_build import build_driver
 from flametap.agent import C_SOURCES
 from flametap.model import Clock, Verdict
-from flametap.profile import Profile
-from flametap.protocol import Decoder
+from flametap.profile.store import Profile
+from flametap.wire.decoder import Decoder
 
 DRIVER = Path(__file__).parent / "self_profile.c"
 # Not AddressSanitizer: the handler reads other functions' frames, red zones and all.

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_build import build_driver, run_driver
-from flametap.abi import HOST_SILENCE_NS
 from flametap.agent import C_SOURCES
+from flametap.wire.abi import HOST_SILENCE_NS
 
 DRIVER = Path(__file__).parent / "upkeep_cases.c"
 ASKED_MHZ = 1_000_000

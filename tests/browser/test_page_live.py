@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
 from fake_source import FakeSource
-from flametap.calltree import CallTree
+from flametap.analysis.calltree import CallTree
 from flametap.model import Clock, Function
 from flametap.web.server import Server, serve
 from page_probe import at, click_box, wait_for_revision, zoom_names

@@ -21,22 +21,21 @@ import frida
 import pytest
 
 import receipt
-from flametap import (
-    forkcode,
-    guard,
-    handshake,
-    injection,
-    injector,
-    injectorprocess,
-    interpose,
-    loader,
-    procfs,
-)
-from flametap import session as session_module
 from flametap.errors import FlametapError
-from flametap.ptrace import PTRACE_CONT
-from flametap.session import Session
-from flametap.tracee import Tracee
+from flametap.inject import (
+    client,
+    fork_stack,
+    frida_loader,
+    ptrace_hook,
+    ptrace_proxy,
+    server,
+    stall_watch,
+)
+from flametap.inject import frida_session as session_module
+from flametap.inject.frida_session import Session
+from flametap.inject.tracee import Tracee
+from flametap.linux import plt_hook, procfs
+from flametap.linux.ptrace import PTRACE_CONT
 from recording import capturing, record
 from running import Start, Target
 
@@ -54,12 +53,12 @@ def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def serve(link: socket.socket, pid: int) -> None:
         with link:
-            injectorprocess.serve(link, pid)
+            server.serve(link, pid)
 
     def spawn(link: socket.socket, pid: int) -> None:
         threading.Thread(target=serve, args=(link.dup(), pid), daemon=True).start()
 
-    monkeypatch.setattr(injector, "spawn", spawn)
+    monkeypatch.setattr(client, "spawn", spawn)
 
 
 def assert_unharmed(
@@ -81,16 +80,16 @@ def test_call_that_takes_longer_than_frida_waits(
     target = start(*command.split())
     before = receipt.take(target.pid)
     slow = [True]
-    waitpid = injection._waitpid
+    waitpid = ptrace_proxy._waitpid
 
     def answer_late(pid: int, status: int, options: int) -> int:
-        tracee = injection._tracees.get(pid)
+        tracee = ptrace_proxy._tracees.get(pid)
         if slow[0] and tracee is not None and tracee.is_calling:
             slow[0] = False
             time.sleep(SLOW_S)
         return int(waitpid(pid, status, options))
 
-    monkeypatch.setattr(injection, "_waitpid", answer_late)
+    monkeypatch.setattr(ptrace_proxy, "_waitpid", answer_late)
     record(target.pid, 0.2)
     assert not slow[0]
     assert_unharmed(target, before)
@@ -102,15 +101,15 @@ def test_call_that_never_returns_is_taken_back(
 ) -> None:
     target = start(*command.split())
     before = receipt.take(target.pid)
-    monkeypatch.setattr(injection, "CALL_LIMIT_S", -1.0)
-    waitpid = injection._waitpid
+    monkeypatch.setattr(ptrace_proxy, "CALL_LIMIT_S", -1.0)
+    waitpid = ptrace_proxy._waitpid
     looks: list[int] = []
 
     def hide_once(pid: int, status: int, options: int) -> int:
         looks.append(pid)
         return 0 if len(looks) % 2 else int(waitpid(pid, status, options))
 
-    monkeypatch.setattr(injection, "_waitpid", hide_once)
+    monkeypatch.setattr(ptrace_proxy, "_waitpid", hide_once)
     session = Session(target.pid)
     with pytest.raises(FlametapError):
         session.attach(100)
@@ -129,17 +128,17 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
     target = start("parked", "short")
     before = receipt.take(target.pid)
     monkeypatch.setattr(session_module, "ATTACH_TIMEOUT_S", 2.0)
-    ptrace = injection._ptrace
+    ptrace = ptrace_proxy._ptrace
     calls: list[int] = []
 
     def stop_before(request: int, tid: int, where: int | None, data: int | None) -> int:
-        if request == PTRACE_CONT and tid == target.pid and injection._tracees[tid].is_calling:
+        if request == PTRACE_CONT and tid == target.pid and ptrace_proxy._tracees[tid].is_calling:
             calls.append(tid)
             if len(calls) == nth:
                 os.kill(tid, signal.SIGSTOP)
         return int(ptrace(request, tid, where, data))
 
-    monkeypatch.setattr(injection, "_ptrace", stop_before)
+    monkeypatch.setattr(ptrace_proxy, "_ptrace", stop_before)
     session = Session(target.pid)
     with pytest.raises(FlametapError) as failure:
         session.attach(100)
@@ -156,7 +155,7 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
 def own_libc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Targets have another C library than we, as in a container: Frida takes its first steps in
     code of theirs, which it overwrites for that long."""
-    libc = next(m.path for m in procfs.read_mappings(os.getpid()) if forkcode.LIBC.match(m.name))
+    libc = next(m.path for m in procfs.read_mappings(os.getpid()) if fork_stack.LIBC.match(m.name))
     shutil.copy(libc, tmp_path)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
@@ -206,7 +205,7 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
     target = start("parked", "short")
     code = code_of(target.pid)
     monkeypatch.setattr(session_module, "STUBBORN_TIMEOUT_S", 1.0)
-    wait = injection._wait_for_stop
+    wait = ptrace_proxy._wait_for_stop
     waits: list[int] = []
 
     def fail(tid: int, tracee: Tracee, status: ctypes.c_int, options: int) -> int:
@@ -215,7 +214,7 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
             raise OSError(errno.EMFILE, "no descriptor left")
         return wait(tid, tracee, status, options)
 
-    monkeypatch.setattr(injection, "_wait_for_stop", fail)
+    monkeypatch.setattr(ptrace_proxy, "_wait_for_stop", fail)
     session = Session(target.pid)
     with pytest.raises(FlametapError, match="no descriptor left"):
         session.attach(100)
@@ -237,7 +236,7 @@ def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
     attempts: list[int] = []
 
     def let_go_and_fail(
-        self: loader.Loader, let_go: Callable[[], None], must_end: Callable[[], bool]
+        self: frida_loader.Loader, let_go: Callable[[], None], must_end: Callable[[], bool]
     ) -> None:
         let_go()
         target.say("go deeper")
@@ -245,7 +244,7 @@ def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
         session._handshake.hang_up()
         attempts.append(target.pid)
 
-    monkeypatch.setattr(loader.Loader, "wait_until_loaded", let_go_and_fail)
+    monkeypatch.setattr(frida_loader.Loader, "wait_until_loaded", let_go_and_fail)
     with pytest.raises(FlametapError):
         session.attach(100)
     session.close()
@@ -270,7 +269,7 @@ def test_main_thread_amid_malloc_is_brought_out_of_it(
 ) -> None:
     target = start("arena")
     given_back: list[int] = []
-    monkeypatch.setattr(injection, "_give_back", lambda tid, _: given_back.append(tid))
+    monkeypatch.setattr(ptrace_proxy, "_give_back", lambda tid, _: given_back.append(tid))
     for _ in range(5):
         record(target.pid, 0.1)
     assert given_back == []
@@ -286,9 +285,9 @@ def test_memory_that_frida_has_given_up_is_unmapped(
     class Refused(set[tuple[int, int]]):
         def __contains__(self, key: object) -> bool:
             assert isinstance(key, tuple)
-            return key in injection._loaders and bool(injection._loaders[key].born)
+            return key in ptrace_proxy._loaders and bool(ptrace_proxy._loaders[key].born)
 
-    monkeypatch.setattr(injection, "_unmapped", refused := Refused())
+    monkeypatch.setattr(ptrace_proxy, "_unmapped", refused := Refused())
     record(target.pid, 0.2)
     assert len(refused) == 1
     assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
@@ -346,21 +345,21 @@ def lose() -> Iterator[Callable[[int], None]]:
         return received
 
     function = _RECEIVE(receive)
-    assert guard.install(frida._frida.__file__)
-    assert interpose.redirect(frida._frida.__file__, b"recvmsg", function)
+    assert ptrace_hook.install(frida._frida.__file__)
+    assert plt_hook.redirect(frida._frida.__file__, b"recvmsg", function)
 
     def arm(nth: int) -> None:
         countdown[0] = nth
 
     yield arm
-    interpose.restore(frida._frida.__file__, b"recvmsg")
+    plt_hook.restore(frida._frida.__file__, b"recvmsg")
 
 
 @pytest.mark.parametrize("nth", [4, 8, 10])
 def test_lost_message_is_noticed_and_the_attach_repeated(
     start: Start, lose: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
-    monkeypatch.setattr(handshake, "IDLE_LOOKS", 10)
+    monkeypatch.setattr(stall_watch, "IDLE_LOOKS", 10)
     target = start("parked", "short")
     before = receipt.take(target.pid)
     lose(nth)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flametap.annotated import AnnotatedCode, AnnotatedSource
-from flametap.capture import Capture
+from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource
+from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, Function
 from recording import SYMBOLS_S, capturing
 from running import Start

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock
 from kernel import CpuLog, cpu_with_ended_ns
 from recording import capturing, doubts, record, stacks

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import receipt
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock
-from flametap.stacks import TRUNCATED
+from flametap.profile.stacks import TRUNCATED
 from recording import capturing, doubts, stacks
 from running import Start, wait_until
 

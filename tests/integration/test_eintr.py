@@ -10,7 +10,7 @@ import pytest
 
 import receipt
 from books import Book, read_books
-from flametap import hold
+from flametap.inject import fork_hold
 from recording import record
 from running import Start, wait_until
 
@@ -70,10 +70,10 @@ def test_signal_of_its_own_ends_the_wait_of_a_held_thread(start: Start) -> None:
     target = start("endless", "signalled")
     waiting = Path(f"/proc/{target.pid}/syscall")
     wait_until(lambda: waiting.read_text().startswith("232 "), "epoll_wait")
-    hold.stop(target.pid)
+    fork_hold.stop(target.pid)
     try:
-        assert hold.is_held(target.pid)
+        assert fork_hold.is_held(target.pid)
         os.kill(target.pid, signal.SIGUSR1)
     finally:
-        hold.let_go(target.pid)
+        fork_hold.let_go(target.pid)
     assert target.finish() == ["signalled returns=1 eintr=1"]

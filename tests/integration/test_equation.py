@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from flametap import export
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock, ThreadInfo
 from ledger import QUEUED, READERS, Ledger, Page, of_export
 from recording import SYMBOLS_S, capturing, doubts

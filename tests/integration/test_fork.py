@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flametap import hold
+from flametap.inject import fork_hold
 from flametap.model import Clock
 from recording import capturing, doubts, record, stacks
 from running import Start, wait_until
@@ -95,12 +95,12 @@ def test_exec_ends_the_session_and_keeps_what_was_sampled(
 def test_a_held_main_thread_is_not_in_fork(start: Start) -> None:
     target = start("atfork")
     for _ in range(10):
-        hold.stop(target.pid)
+        fork_hold.stop(target.pid)
         try:
-            target.say("where is the main thread?", hold.LIMIT_S / 2)
-            assert hold.is_held(target.pid)
+            target.say("where is the main thread?", fork_hold.LIMIT_S / 2)
+            assert fork_hold.is_held(target.pid)
         finally:
-            hold.let_go(target.pid)
+            fork_hold.let_go(target.pid)
     assert target.finish() == ["outside"] * 10
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import cli
 import receipt
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock, Frame, SymbolSource
 from recording import capturing, complete_share, stacks
 from running import Target, wait_until

@@ -7,7 +7,7 @@ import pytest
 
 import kernel
 import receipt
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock
 from recording import capturing, stacks
 from running import Start, Target, wait_until

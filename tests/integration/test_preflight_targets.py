@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap import preflight
 from flametap.errors import CannotAttachError, NoSuchProcessError
+from flametap.safety import preflight
 from running import Target, wait_until
 
 pytestmark = pytest.mark.needs("gcc")

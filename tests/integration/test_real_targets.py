@@ -19,7 +19,7 @@ import pytest
 
 import kernel
 import receipt
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Verdict
 from nginx import NGINX_CONF
 from recording import ENOUGH_CPU_S, complete_share, doubts, record, stacks

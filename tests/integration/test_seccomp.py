@@ -13,7 +13,7 @@ import pytest
 import capabilities
 import cli
 import receipt
-from flametap import procfs, seccomp, syscalls
+from flametap.linux import procfs, seccomp, syscalls
 from recording import capturing
 from running import Start, Target, wait_until
 
@@ -33,10 +33,10 @@ DENIED_BY_DOCKER = (
 @pytest.fixture(autouse=True)
 def can_read_filters(start: Start) -> None:
     """Skips where the kernel does not show filters: then nothing is known about them."""
-    from flametap import filters
+    from flametap.linux import seccomp_filters
 
     target = start("filtered", "error", str(syscalls.syscall_number("mount")))
-    if filters.read_filters(target.pid, 1) is None:
+    if seccomp_filters.read_filters(target.pid, 1) is None:
         pytest.skip("seccomp filters can only be read with CAP_SYS_ADMIN")
 
 

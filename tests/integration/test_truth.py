@@ -12,7 +12,7 @@ import os
 
 import pytest
 
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock
 from recording import SYMBOLS_S, capturing, doubts, record, stacks
 from running import Start, Target, wait_until

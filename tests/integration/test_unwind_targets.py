@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock, Verdict
 from recording import ENOUGH_CPU_S, doubts, record, stacks
 from running import Start

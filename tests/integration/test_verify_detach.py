@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap import receipt
+from flametap.safety import snapshot
 from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -44,7 +44,7 @@ def test_changed_code_is_told_and_the_recording_saved(start: Start, tmp_path: Pa
     out = tmp_path / "out.folded"
     libc = next(
         mapping
-        for mapping in receipt.mappings(target.pid)
+        for mapping in snapshot.mappings(target.pid)
         if "x" in mapping.permissions and mapping.path.endswith("libc.so.6")
     )
     with cli.Running(

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from flametap.exitstatus import ExitStatus
+from flametap.capture.exit_status import ExitStatus
 from harness import Run, scenario
 from load import READY_S
 from running import Target, wait_until

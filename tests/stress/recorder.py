@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flametap.capture import Capture, CaptureOptions
+from flametap.capture.live import Capture, CaptureOptions
 from flametap.errors import FlametapError
 from flametap.model import Verdict
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import kernel
-from flametap import procfs
+from flametap.linux import procfs
 from harness import Run, scenario
 from running import wait_until
 

@@ -12,8 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from flametap import procfs
-from flametap.forkcode import LIBC
+from flametap.inject.fork_stack import LIBC
+from flametap.linux import procfs
 from harness import Run, scenario
 
 MEMORY = Path("/sys/fs/cgroup/memory")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flametap.abi import HANDLER_HISTOGRAM_NS
+from flametap.wire.abi import HANDLER_HISTOGRAM_NS
 
 # Counters that are not sums: the largest value of all recordings is kept.
 LARGEST = ("handler_ns_max", "bytes_held", "rate_mhz_now", "cfi_rows", "cfi_modules")

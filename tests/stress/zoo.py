@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from animals import COMPILED, Animal
-from flametap import preflight
 from flametap.errors import FlametapError
+from flametap.safety import preflight
 from harness import Outcome, Run, enter
 from hosted import HOSTED
 from running import Target

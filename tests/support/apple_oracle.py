@@ -24,16 +24,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flametap.model import FrameKind, Module
-from flametap.symbols.debuginfo import open_symcache
-from flametap.symbols.demangle import demangle, strip_clone
-from flametap.symbols.files import TargetFiles
-from flametap.symbols.job import DebugJob
-from flametap.symbols.lines import LineSource
-from flametap.symbols.macho import MachOFile
-from flametap.symbols.machosymbols import function_symbols
-from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.debuginfo.job import DebugJob
+from flametap.symbols.debuginfo.reader import open_symcache
+from flametap.symbols.debuginfo.symcache import build_symcache
+from flametap.symbols.locate.module_files import TargetFiles
+from flametap.symbols.locate.open_file import Image, open_image
+from flametap.symbols.names.demangle import demangle, strip_clone
+from flametap.symbols.names.inline_chains import LineSource
+from flametap.symbols.object.macho import MachOFile
+from flametap.symbols.object.macho_symbols import function_symbols
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.symcache import build_symcache
 
 MEANT = ("alias", "private", "exported", "label", "no line")
 _LABELS = (".L", "ltmp", "Ltmp", "LBB")

@@ -169,9 +169,9 @@ def unshare() -> str | None:
 
 def perf_clock() -> str | None:
     """The right to open events of perf with a BPF program. Not for CI, which has no package yet."""
-    from flametap import perfclock
+    from flametap.inject.perf_clock import is_permitted
 
-    return "perf_event_open" if perfclock.is_permitted() else None
+    return "perf_event_open" if is_permitted() else None
 
 
 _MAIN = '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'

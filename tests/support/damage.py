@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from flametap.symbols.elf import from_bytes
+from flametap.symbols.object.elf import from_bytes
 
 MAX_MEMORY_BYTES = 3 << 30  # of address space: numpy and its threads alone take half of one
 BATCH = 12

@@ -17,8 +17,7 @@ from collections import Counter
 
 import numpy as np
 
-from flametap import abi
-from flametap.annotated import (
+from flametap.analysis.annotation import (
     AnnotatedCode,
     AnnotatedSource,
     CodeRow,
@@ -26,9 +25,10 @@ from flametap.annotated import (
     SourceLine,
     SymbolReport,
 )
-from flametap.calltree import CallTree
-from flametap.coverage import ModuleShare
+from flametap.analysis.calltree import CallTree
+from flametap.analysis.module_shares import ModuleShare
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
+from flametap.wire import abi
 
 # function: module, source file, what it calls (the first most often). A name ending in "*" is
 # inlined, in "?" has no symbol.

@@ -1,4 +1,4 @@
-"""A procfs of our own: folders with the files that ``flametap.procfs`` reads."""
+"""A procfs of our own: folders with the files that ``flametap.linux.procfs`` reads."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.export import write_file
 from flametap.model import Clock
 from flametap.web.app import create_app

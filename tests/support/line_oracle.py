@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flametap.model import Frame, Module
-from flametap.symbols.debuginfo import open_symcache
-from flametap.symbols.demangle import demangle
-from flametap.symbols.files import TargetFiles
-from flametap.symbols.gonames import short_go_name
-from flametap.symbols.job import DebugJob
+from flametap.symbols.debuginfo.job import DebugJob
+from flametap.symbols.debuginfo.reader import open_symcache
+from flametap.symbols.debuginfo.symcache import build_symcache
+from flametap.symbols.locate.module_files import TargetFiles
+from flametap.symbols.names.demangle import demangle
+from flametap.symbols.object.go_names import short_go_name
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.symcache import build_symcache
 from objects import module_of
 
 TIMEOUT_S = 300

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flametap.model import Module
-from flametap.symbols.elf import ElfFile
-from flametap.symbols.openfile import OpenFile
+from flametap.symbols.locate.open_file import OpenFile
+from flametap.symbols.object.elf import ElfFile
 
 TIMEOUT_S = 60  # for a tool on a machine under load
 

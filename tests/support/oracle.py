@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flametap.capture import Capture
+from flametap.capture.live import Capture
 from flametap.model import Clock
-from flametap.ring import Ring
+from flametap.wire.ring import Ring
 from running import wait_until
 
 Stack = tuple[int, ...]  # runtime addresses, leaf first; callers as call sites (address - 1)

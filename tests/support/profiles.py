@@ -7,12 +7,12 @@ from collections import Counter
 from typing import Any
 
 import wire
-from flametap.calltree import CallTree
+from flametap.analysis.calltree import CallTree
+from flametap.linux.syscalls import KERNEL
 from flametap.model import Clock, Frame, FrameKind, Function, Verdict
-from flametap.profile import Profile
-from flametap.protocol import Decoder
-from flametap.symbols.table import SymbolTable
-from flametap.syscalls import KERNEL
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from flametap.wire.decoder import Decoder
 
 MAIN = Function("main", "prog", "main.c")
 WORK = Function("work", "prog", "work.c")
@@ -151,7 +151,8 @@ def naive_stacks(
     profile: Profile, table: SymbolTable, clock: Clock, by_thread: bool
 ) -> dict[tuple[Function, ...], int]:
     """The same, put together one stack at a time."""
-    from flametap import calltree, stacks
+    from flametap.analysis import calltree
+    from flametap.profile import stacks
 
     trie = profile.trie()
     leaves = profile.leaf_weights(clock)

@@ -1,5 +1,5 @@
 """The no-harm receipt as tests use it: targets of ours that change nothing by themselves, so every
-difference counts but those that the injection is known to leave (``flametap.harm``)."""
+difference counts but those that the injection is known to leave (``flametap.safety.snapshot_diff``)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 import time
 
 import kernel
-from flametap import harm as harms
-from flametap import receipt as receipts
-from flametap.harm import Blame
-from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.receipt import Receipt, take
+from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from flametap.safety import snapshot as receipts
+from flametap.safety import snapshot_diff as harms
+from flametap.safety.snapshot import Receipt, take
+from flametap.safety.snapshot_diff import Blame
 
 __all__ = ["Receipt", "harm", "harm_after_settling", "take", "take_at_rest"]
 
@@ -20,7 +20,7 @@ STARTED_S = 10.0
 
 
 def take_at_rest(pid: int) -> Receipt:
-    """``flametap.receipt.take_at_rest`` once each thread has begun to run: that takes long where
+    """``flametap.safety.snapshot.take_at_rest`` once each thread has begun to run: that takes long where
     the machine is busy, and looks like rest."""
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:

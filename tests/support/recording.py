@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flametap.capture import Capture, CaptureOptions
+from flametap.capture.live import Capture, CaptureOptions
 from flametap.model import Clock, Verdict
 from running import wait_until
 from stacks import Stacks, of_tree

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flametap.calltree import CallTree
+from flametap.analysis.calltree import CallTree
 
 
 @dataclass(frozen=True)

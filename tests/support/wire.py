@@ -6,8 +6,8 @@ import os
 import struct
 from collections.abc import Sequence
 
-from flametap import abi
 from flametap.model import ThreadState, Verdict
+from flametap.wire import abi
 
 RUNNING, PARKED, BLOCKED, QUEUED = ThreadState
 INTERVAL = struct.Struct("<3Q2I2BhI")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.annotate import address_weights, line_weights, places
-from flametap.coverage import module_shares
+from flametap.analysis.function_weights import address_weights, line_weights, places
+from flametap.analysis.module_shares import module_shares
+from flametap.analysis.node_weights import node_weights
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
-from flametap.nodeweights import node_weights
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 from profiles import INLINED, MAIN, WORK, apply, random_profile, small_profile
 
 Key = tuple[int, int]

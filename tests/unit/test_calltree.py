@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import wire
-from flametap import calltree
-from flametap.calltree import CallTree
+from flametap.analysis import calltree
+from flametap.analysis.calltree import CallTree
 from flametap.model import Clock, Frame, FrameKind, Function
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 from profiles import (
     INLINED,
     MAIN,

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from flametap.calltree import CallTree
-from flametap.calltree_view import (
+from flametap.analysis.calltree import CallTree
+from flametap.analysis.tree_view import (
     TreeIndex,
     ancestors,
     find_matches,

@@ -11,9 +11,10 @@ import sys
 
 import pytest
 
-from flametap import caretaker, procfs
-from flametap.handshake import Handshake
-from flametap.session import Session
+from flametap.inject import connection_keeper
+from flametap.inject.frida_session import Session
+from flametap.inject.stall_watch import Handshake
+from flametap.linux import procfs
 from running import wait_until
 
 
@@ -42,9 +43,9 @@ def test_line_is_kept_until_a_stopped_process_has_gone_on_for_a_while() -> None:
             wait_until(lambda: procfs.read_task_state(process.pid, process.pid) == "T", "the stop")
             ours, theirs = socket.socketpair()
             with theirs:
-                caretaker.start(process.pid, [ours.fileno()])
+                connection_keeper.start(process.pid, [ours.fileno()])
                 ours.close()
-                theirs.settimeout(3 * caretaker.LOOK_INTERVAL_S * caretaker.LOOKS)
+                theirs.settimeout(3 * connection_keeper.LOOK_INTERVAL_S * connection_keeper.LOOKS)
                 assert _is_open(theirs)
                 process.send_signal(signal.SIGCONT)
                 theirs.settimeout(30)
@@ -70,9 +71,9 @@ def test_session_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
             with early.dup(), theirs:
                 early.close()
                 theirs.settimeout(0.1)
-                monkeypatch.setattr(caretaker, "start", refuse)
+                monkeypatch.setattr(connection_keeper, "start", refuse)
                 monkeypatch.setattr(
-                    caretaker,
+                    connection_keeper,
                     "wait_until_it_goes_on",
                     lambda pid: opened.append(_is_open(theirs)),
                 )

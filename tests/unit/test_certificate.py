@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flametap.certificate import Certificate
+from flametap.capture.cost import Certificate
 from flametap.model import Status
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flametap.cli.group import run
+from flametap.cli.main import run
 from flametap.cli.options import (
     parse_duration_s,
     parse_pid,
@@ -124,7 +124,7 @@ def test_unexpected_error_is_one_line_too(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("out of\ncheese")
 
-    monkeypatch.setattr("flametap.preflight.findings", broken)
+    monkeypatch.setattr("flametap.safety.preflight.findings", broken)
     assert run(["doctor", "1"]) == 1
     assert "internal error: RuntimeError: out of cheese" in capfd.readouterr().err
     monkeypatch.setenv("FLAMETAP_DEBUG", "1")
@@ -140,7 +140,7 @@ def test_closed_pipe_is_not_worth_a_word() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom flametap.cli.group import run\nrun(['--help'])\n"
+        "import sys\nfrom flametap.cli.main import run\nrun(['--help'])\n"
         "print(sorted({'frida', 'numpy', 'flask', 'symbolic', 'elftools'} & set(sys.modules)))"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

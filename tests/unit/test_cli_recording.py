@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import pytest
 
-from flametap.annotated import ModuleSymbols, SymbolReport
+from flametap.analysis.annotation import ModuleSymbols, SymbolReport
+from flametap.analysis.module_shares import ModuleShare
 from flametap.cli import recording
-from flametap.cli.attach import start
-from flametap.cli.dump import ThreadStack, as_json_text, as_plain_text
+from flametap.cli.commands.dump import ThreadStack, as_json_text, as_plain_text
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress, duration, recording_line
 from flametap.cli.recording import What, finish, summary, symbol_lines, watch
 from flametap.cli.signals import Interrupted, Interrupts
-from flametap.coverage import ModuleShare
+from flametap.cli.start import start
 from flametap.errors import NoSamplesError
 from flametap.model import (
     Clock,

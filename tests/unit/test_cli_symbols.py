@@ -14,8 +14,8 @@ import pytest
 
 import appleshapes
 import cli
-from flametap.cli.addresses import parse_address
-from flametap.cli.group import run
+from flametap.cli.commands.addresses import parse_address
+from flametap.cli.main import run
 from flametap.errors import UsageError
 from objects import compile_object, open_elf, split_debug, symbols
 from running import wait_until

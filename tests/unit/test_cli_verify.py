@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from typing import Any, cast
 
-from flametap.cli import attach
+from flametap.cli import start
 from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupts
 from flametap.cli.verify import verified
@@ -25,11 +25,11 @@ def receipt(*, is_refused: bool) -> str:
     with (
         suppress(CannotAttachError),
         Interrupts() as interrupts,
-        verified(os.getpid(), progress, attach.How(verify_detach=True)) as verification,
+        verified(os.getpid(), progress, start.How(verify_detach=True)) as verification,
     ):
         if is_refused:
             raise CannotAttachError("a check said no")
-        attach.start(cast(Any, FailingCapture()), interrupts, progress, verification)
+        start.start(cast(Any, FailingCapture()), interrupts, progress, verification)
     return out.getvalue()
 
 

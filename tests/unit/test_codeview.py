@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import wire
-from flametap import codeview
-from flametap.codeview import CodeView
+from flametap.analysis import code_view
+from flametap.analysis.code_view import CodeView
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
-from flametap.profile import Profile
+from flametap.profile.store import Profile
 from flametap.symbols import Symbolizer, SymbolTable
 from objects import compile_object, module_of, open_elf, symbols
 from profiles import WORK_ADDR, WORK_ADDR_2, apply, small_profile
@@ -110,13 +110,13 @@ def test_a_function_shown_before_its_lines_were_read_is_found(recorded: Recorded
     assert (lines.file, lines.total_ns) == (recorded.function("outer").file, OUTER_NS)
     assert recorded.view.instructions(early, Clock.CPU).self_ns == OUTER_NS
     gone = Function("gone", "nowhere")
-    assert recorded.view.lines(gone, Clock.CPU).notes == [codeview.NOT_THERE]
-    assert recorded.view.instructions(gone, Clock.CPU).notes == [codeview.NOT_THERE]
+    assert recorded.view.lines(gone, Clock.CPU).notes == [code_view.NOT_THERE]
+    assert recorded.view.instructions(gone, Clock.CPU).notes == [code_view.NOT_THERE]
 
 
 def test_generated_code_and_tail_calls_have_none(recorded: Recorded) -> None:
     generated = next(f for f in recorded.table.functions if f.module == "[jit]")
-    assert recorded.view.instructions(generated, Clock.CPU).notes == [codeview.GENERATED]
+    assert recorded.view.instructions(generated, Clock.CPU).notes == [code_view.GENERATED]
     jumped = Function("jumped", recorded.program.name, "a.c", FrameKind.TAIL_CALL)
     ids = {frame: number for number, frame in recorded.profile.addresses_since(0)}
     caller = ids[RawFrame(1, recorded.call + 4)]
@@ -156,8 +156,8 @@ def test_of_a_long_function_only_what_weighs_is_shown(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = recorded.view.instructions(recorded.function("main"), Clock.CPU)
-    monkeypatch.setattr(codeview, "MAX_ROWS", 4)
-    monkeypatch.setattr(codeview, "CONTEXT_ROWS", 0)
+    monkeypatch.setattr(code_view, "MAX_ROWS", 4)
+    monkeypatch.setattr(code_view, "CONTEXT_ROWS", 0)
     cut = recorded.view.instructions(recorded.function("main"), Clock.CPU)
     assert cut.rows == [row for row in whole.rows if row.total_ns]
     assert "left out" in cut.notes[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flametap.symbols.disassembly import UnknownMachine, disassemble
+from flametap.symbols.object.disassembly import UnknownMachine, disassemble
 from flametap.symbols.resolver import ModuleResolver
 from objects import compile_object, module_of, open_elf, run, symbols
 
@@ -144,9 +144,9 @@ def test_a_private_function_of_the_same_name_is_another(tmp_path: Path) -> None:
         if line.endswith(" same")
     ]
     assert len(starts) == 2
-    from flametap.symbols import symcache
-    from flametap.symbols.debuginfo import open_symcache
-    from flametap.symbols.job import DebugJob
+    from flametap.symbols.debuginfo import symcache
+    from flametap.symbols.debuginfo.job import DebugJob
+    from flametap.symbols.debuginfo.reader import open_symcache
 
     built = symcache.build_symcache(DebugJob(str(path), elf.base_addr))
     resolver.lines = open_symcache(built.payload, elf.base_addr)

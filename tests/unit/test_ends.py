@@ -9,9 +9,9 @@ import subprocess
 import frida
 import pytest
 
-from flametap import procfs
-from flametap.ends import could_not_prepare, explain
 from flametap.errors import AttachFailedError, NoSuchProcessError, PermissionRefusedError
+from flametap.inject.frida_errors import could_not_prepare, explain
+from flametap.linux import procfs
 from running import wait_until
 
 

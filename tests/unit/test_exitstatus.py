@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flametap import exitstatus
-from flametap.exitstatus import ExitStatus, ExitWatch
+from flametap.capture import exit_status
+from flametap.capture.exit_status import ExitStatus, ExitWatch
 
 DEADLINE_S = 10.0
 
@@ -51,7 +51,7 @@ def test_kernel_keeps_the_status_of_a_reaped_one(
 def test_older_kernel_keeps_nothing(
     ended: tuple[ExitWatch, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exitstatus, "PIDFD_GET_INFO", 0xC040_FFFF)
+    monkeypatch.setattr(exit_status, "PIDFD_GET_INFO", 0xC040_FFFF)
     watch, child = ended
     assert watch.status() == SEGFAULT
     child.wait()

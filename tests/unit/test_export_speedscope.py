@@ -15,8 +15,8 @@ from flametap import __version__
 from flametap.export import speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
 from profiles import random_profile, small_profile
 
 SCHEMA = json.loads(

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from flametap.handshake import Handshake
+from flametap.inject.stall_watch import Handshake
 
 CALLER = """
 import socket, sys

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flametap.harm import STARTING, Blame, differences
-from flametap.presence import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.receipt import SIGNAL_FIELDS, CpuTimer, Mapping, Receipt
+from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from flametap.safety.snapshot import SIGNAL_FIELDS, CpuTimer, Mapping, Receipt
+from flametap.safety.snapshot_diff import STARTING, Blame, differences
 
 LIBC = Mapping(0x1000, 0x5000, "r-xp", 0x1000, "/nowhere/libc.so.6")
 MAIN = Mapping(0x10000, 0x20000, "r-xp", 0, "/nowhere/main")

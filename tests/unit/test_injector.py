@@ -9,15 +9,15 @@ import threading
 
 import pytest
 
-from flametap import injector
 from flametap.errors import AttachFailedError
-from flametap.injector import Injector
+from flametap.inject import client
+from flametap.inject.client import Injector
 
 
 def test_silence_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[socket.socket] = []
-    monkeypatch.setattr(injector, "spawn", lambda link, pid: ends.append(link.dup()))
-    monkeypatch.setattr(injector, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(client, "spawn", lambda link, pid: ends.append(link.dup()))
+    monkeypatch.setattr(client, "ANSWER_TIMEOUT_S", 0.05)
     attaching = Injector(os.getpid())
     try:
         with pytest.raises(AttachFailedError, match="did not answer within"):
@@ -28,7 +28,7 @@ def test_silence_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_end_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(injector, "spawn", lambda link, pid: None)
+    monkeypatch.setattr(client, "spawn", lambda link, pid: None)
     attaching = Injector(os.getpid())
     with pytest.raises(AttachFailedError, match="has ended"):
         attaching.attach(100.0)
@@ -46,7 +46,7 @@ def test_end_that_we_asked_for_has_no_reason(monkeypatch: pytest.MonkeyPatch) ->
             link.recv(1 << 16)  # "stop", which is not answered: the connection breaks meanwhile
             link.send(json.dumps({"ended": "the target ended"}).encode())
 
-    monkeypatch.setattr(injector, "spawn", spawn)
+    monkeypatch.setattr(client, "spawn", spawn)
     attaching = Injector(os.getpid())
     with pytest.raises(AttachFailedError, match="no"):
         attaching.attach(100.0)

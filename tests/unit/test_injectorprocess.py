@@ -9,9 +9,10 @@ import time
 from types import SimpleNamespace
 from typing import cast
 
-from flametap import execs, injectorprocess
-from flametap.packets import MAX_PACKET_BYTES, decode
-from flametap.session import Session
+from flametap.inject import server
+from flametap.inject.frida_session import Session
+from flametap.inject.rpc import MAX_PACKET_BYTES, decode
+from flametap.linux import execs
 
 DEADLINE_S = 10.0
 
@@ -23,7 +24,7 @@ def told_reason(pid: int) -> object:
     session = cast(Session, SimpleNamespace(pid=pid, ended=ended, end_reason=""))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        injectorprocess._tell_end(theirs, session)
+        server._tell_end(theirs, session)
         return decode(ours.recv(MAX_PACKET_BYTES))["ended"]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flametap.kernelcheck import Comparison
+from flametap.capture.kernel_check import Comparison
 
 SECOND = 1_000_000_000
 SAME = Comparison(

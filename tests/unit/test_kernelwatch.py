@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import wire
-from flametap import abi, kernelwatch
-from flametap.kernelwatch import KernelWatch
-from flametap.profile import Profile
-from flametap.symbols.table import SymbolTable
+from flametap.capture import kernel_watch
+from flametap.capture.kernel_watch import KernelWatch
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from flametap.wire import abi
 from profiles import apply
 
 PID, WORKER, AGENT = 70, 71, 99
@@ -42,7 +43,7 @@ class Proc:
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
-    monkeypatch.setattr(kernelwatch, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(kernel_watch, "LOOK_INTERVAL_S", 0.0)
     found = Proc(tmp_path)
     found.thread(PID, 100, 50, 10)
     found.thread(AGENT, 0)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from flametap import loader
-from flametap.loader import SYS_FUTEX, SYS_RECVMSG, Loader
-from flametap.tasks import Call
+from flametap.inject import frida_loader
+from flametap.inject.frida_loader import SYS_FUTEX, SYS_RECVMSG, Loader
+from flametap.linux.tasks import Call
 
 RUNNING = -1
 
@@ -30,7 +30,7 @@ def watched(
         return list(range(len(now)))
 
     monkeypatch.setattr(Loader, "threads_inside", inside)
-    monkeypatch.setattr(loader, "system_call", lambda pid, tid: Call(now[tid]))
+    monkeypatch.setattr(frida_loader, "system_call", lambda pid, tid: Call(now[tid]))
     monkeypatch.setattr(time, "sleep", lambda s: None)
     of_nobody = Loader(0, 0, frozenset())
     of_nobody.wait_until_loaded(lambda: let_go.append(looks), lambda: looks >= ends_after)
@@ -43,7 +43,7 @@ def then(*parts: tuple[int, list[int]]) -> Iterator[list[int]]:
         yield from [calls] * count
 
 
-LOCKED_LOOKS = round(loader.LOCKED_S / loader.LOAD_INTERVAL_S)
+LOCKED_LOOKS = round(frida_loader.LOCKED_S / frida_loader.LOAD_INTERVAL_S)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,12 @@ def test_main_thread_does_not_stand_still_for_a_starved_loader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks, let_go = watched(monkeypatch, then((10**6, [RUNNING])), ends_after=10**6)
-    assert looks * loader.LOAD_INTERVAL_S == pytest.approx(loader.LOAD_LIMIT_S, rel=0.01)
-    assert let_go * loader.LOAD_INTERVAL_S == pytest.approx(loader.STANDING_LIMIT_S, rel=0.01)
+    assert looks * frida_loader.LOAD_INTERVAL_S == pytest.approx(
+        frida_loader.LOAD_LIMIT_S, rel=0.01
+    )
+    assert let_go * frida_loader.LOAD_INTERVAL_S == pytest.approx(
+        frida_loader.STANDING_LIMIT_S, rel=0.01
+    )
 
 
 def test_main_thread_is_let_go_when_we_end(monkeypatch: pytest.MonkeyPatch) -> None:

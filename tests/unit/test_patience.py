@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from flametap import patience
+from flametap.inject import timed_call
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, *, at_work: bool) -> int:
     """How often a call that never ends is looked at before it is given up."""
-    monkeypatch.setattr(patience, "LOOK_INTERVAL_S", 0.001)
+    monkeypatch.setattr(timed_call, "LOOK_INTERVAL_S", 0.001)
     seen: list[bool] = []
     ended = threading.Event()
 
@@ -19,8 +19,8 @@ def looks(monkeypatch: pytest.MonkeyPatch, *, at_work: bool) -> int:
         seen.append(at_work)
         return False
 
-    with pytest.raises(patience.NoAnswerError):
-        patience.bounded(ended.wait, 0.02, "test", is_hopeless, lambda: at_work)
+    with pytest.raises(timed_call.NoAnswerError):
+        timed_call.bounded(ended.wait, 0.02, "test", is_hopeless, lambda: at_work)
     ended.set()
     return len(seen)
 

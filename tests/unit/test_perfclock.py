@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flametap import filelender, perfclock, ptrace
+from flametap.inject import file_lender, perf_clock
+from flametap.linux import ptrace
 
 ENABLE, PERIOD = 0x2400, 0x40082404  # PERF_EVENT_IOC_…
 PERIOD_NS = 1_000_000
@@ -23,7 +24,7 @@ CPU_S = 0.3
 
 
 def _instructions(text: bytes) -> list[tuple[int, int, int, int]]:
-    return list(perfclock.INSTRUCTION.iter_unpack(text))
+    return list(perf_clock.INSTRUCTION.iter_unpack(text))
 
 
 def _descriptors() -> set[str]:
@@ -31,19 +32,19 @@ def _descriptors() -> set[str]:
 
 
 def test_program_holds_signal_map_and_address() -> None:
-    code = _instructions(perfclock.program(5, signal.SIGURG, 0x7F00_1122_3344))
-    assert code[0] == (perfclock.LOAD_64_BITS, perfclock.MAP_VALUE << 4 | 6, 0, 5)
-    assert (perfclock.MOVE, 1, 0, signal.SIGURG) in code
+    code = _instructions(perf_clock.program(5, signal.SIGURG, 0x7F00_1122_3344))
+    assert code[0] == (perf_clock.LOAD_64_BITS, perf_clock.MAP_VALUE << 4 | 6, 0, 5)
+    assert (perf_clock.MOVE, 1, 0, signal.SIGURG) in code
     high = code[[word[3] for word in code].index(0x1122_3344) + 1]
     assert high == (0, 0, 0, 0x7F00)
 
 
 def test_all_jumps_of_the_program_lead_to_its_end_or_to_the_draw() -> None:
-    code = _instructions(perfclock.program(0, 1, 0))
-    jumps = (perfclock.JUMP, perfclock.IF_ZERO, perfclock.IF_NOT)
+    code = _instructions(perf_clock.program(0, 1, 0))
+    jumps = (perf_clock.JUMP, perf_clock.IF_ZERO, perf_clock.IF_NOT)
     ends = {code[at + 1 + word[2]] for at, word in enumerate(code) if word[0] in jumps}
-    assert ends == {(perfclock.CALL, 0, 0, perfclock.RANDOM), (perfclock.MOVE, 0, 0, 0)}
-    assert code[-1][0] == perfclock.EXIT
+    assert ends == {(perf_clock.CALL, 0, 0, perf_clock.RANDOM), (perf_clock.MOVE, 0, 0, 0)}
+    assert code[-1][0] == perf_clock.EXIT
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
@@ -57,7 +58,7 @@ def test_refusal_at_any_step_leaves_nothing_open(
 
     before = _descriptors()
     monkeypatch.setattr(ptrace, "syscall", refuse)
-    assert not perfclock.is_permitted()
+    assert not perf_clock.is_permitted()
     assert _descriptors() == before
 
 
@@ -66,7 +67,7 @@ def test_event_that_takes_no_program_is_closed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         ptrace, "syscall", lambda *arguments: os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     )
-    assert perfclock.open_clock(0, signal.SIGURG, 0) == -1
+    assert perf_clock.open_clock(0, signal.SIGURG, 0) == -1
     assert _descriptors() == before
 
 
@@ -88,7 +89,7 @@ def _burn() -> None:
 @pytest.mark.needs("perf-clock")
 def test_signals_come_by_cpu_time_while_they_are_wanted(taken: list[float]) -> None:
     armed = ctypes.c_uint32(1)
-    clock = perfclock.open_clock(threading.get_native_id(), signal.SIGURG, ctypes.addressof(armed))
+    clock = perf_clock.open_clock(threading.get_native_id(), signal.SIGURG, ctypes.addressof(armed))
     try:
         assert clock >= 0
         _burn()
@@ -117,11 +118,11 @@ def test_signals_come_by_cpu_time_while_they_are_wanted(taken: list[float]) -> N
 def lender(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The agent's end of a connection to a lender that lends files in place of clocks."""
     monkeypatch.setattr(
-        perfclock, "open_clock", lambda *arguments: os.open(os.devnull, os.O_RDONLY)
+        perf_clock, "open_clock", lambda *arguments: os.open(os.devnull, os.O_RDONLY)
     )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        assert filelender.start(os.getpid(), theirs.detach())
+        assert file_lender.start(os.getpid(), theirs.detach())
         ours.settimeout(10)
         yield ours
 

@@ -13,7 +13,6 @@ import pytest
 
 from elfheaders import GLIBC_LOADER, GLIBC_NOTE, I386, executable
 from fakeproc import FakeProc, mapping
-from flametap import freeze, preflight, procfs, rights
 from flametap.errors import (
     CannotAttachError,
     FlametapError,
@@ -21,7 +20,9 @@ from flametap.errors import (
     PermissionRefusedError,
     UsageError,
 )
-from flametap.finding import Severity
+from flametap.linux import procfs
+from flametap.safety import freeze_estimate, permissions, preflight
+from flametap.safety.finding import Severity
 
 PID = 100_000_000  # no real process has it
 LIBC = mapping(0x7F00_0000_0000, 1 << 20, "/usr/lib/x86_64-linux-gnu/libc.so.6", "r-xp")
@@ -221,24 +222,24 @@ def test_freeze_estimate_counts_what_frida_reads(
         text += mapping(at, mib * MIB, path, permissions)
         at += 4096 * MIB
     fake.process(PID, maps=text)
-    estimate_s = freeze.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc)
-    assert estimate_s == pytest.approx(mib_read * MIB * freeze.SECONDS_PER_BYTE)
+    estimate_s = freeze_estimate.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc)
+    assert estimate_s == pytest.approx(mib_read * MIB * freeze_estimate.SECONDS_PER_BYTE)
 
 
 def test_libraries_are_not_read_whole(fake: FakeProc, tmp_path: Path) -> None:
     library = tmp_path / "library.so"
     library.write_bytes(DYNAMIC)
     fake.process(PID, maps=mapping(0x1000_0000, 300 * MIB, str(library), "r-xp"))
-    assert freeze.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc) == 0
+    assert freeze_estimate.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc) == 0
 
 
 # --- rights
 
 
-def facts(tmp_path: Path) -> rights.Facts:
+def facts(tmp_path: Path) -> permissions.Facts:
     fake = FakeProc(tmp_path / "proc", own_uid=1000)
     fake.process(PID, uid=1000)
-    return rights.Facts(
+    return permissions.Facts(
         target=procfs.read_status(PID, fake.proc),
         ours=procfs.read_status(os.getpid(), fake.proc),
         yama_scope=0,
@@ -248,8 +249,8 @@ def facts(tmp_path: Path) -> rights.Facts:
     )
 
 
-def explained(facts: rights.Facts) -> PermissionRefusedError:
-    error = rights.explain(facts, "process 1 (x)")
+def explained(facts: permissions.Facts) -> PermissionRefusedError:
+    error = permissions.explain(facts, "process 1 (x)")
     assert error.message.startswith("cannot attach to process 1 (x): ")
     assert error.exit_code == 4
     assert error.hint
@@ -303,11 +304,11 @@ def test_child_of_ours_is_asked_under_yama(
     monkeypatch.setattr(procfs, "may_trace", lambda pid, proc: True)
     monkeypatch.setattr(procfs, "read_yama_scope", lambda proc: scope)
     monkeypatch.setattr(sys, "executable", f"/bin/{sibling}")
-    assert rights.may_attach(procfs.read_status(PID, fake.proc), fake.proc) is expected
+    assert permissions.may_attach(procfs.read_status(PID, fake.proc), fake.proc) is expected
 
 
 def test_what_a_child_of_ours_tries_is_harmless() -> None:
-    command = [sys.executable, "-I", "-S", "-c", rights.TRY_TO_TRACE]
+    command = [sys.executable, "-I", "-S", "-c", permissions.TRY_TO_TRACE]
     assert subprocess.run([*command, "/proc/self/mem"], check=False).returncode == 0
 
 
@@ -326,7 +327,7 @@ def test_root_over_a_process_outside_its_namespace(tmp_path: Path) -> None:
 
 
 def test_ptrace_is_not_filtered_here() -> None:
-    assert not rights.ptrace_is_filtered()
+    assert not permissions.ptrace_is_filtered()
 
 
 # --- procfs

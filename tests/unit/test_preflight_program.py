@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elfheaders import AARCH64, GLIBC_LOADER, GLIBC_NOTE, I386, executable, note
-from flametap.program import Program, is_elf, read_program
+from flametap.linux.executable import Program, is_elf, read_program
 
 
 def read(content: bytes) -> Program | None:

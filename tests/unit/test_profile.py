@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 import wire
-from flametap import abi, intervals, syscalls
+from flametap.linux import syscalls
 from flametap.model import Clock, RawFrame, Verdict
-from flametap.profile import LeafWeights, Profile
-from flametap.protocol import Decoder, ProtocolError
-from flametap.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from flametap.profile import intervals
+from flametap.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from flametap.profile.store import LeafWeights, Profile
+from flametap.wire import abi
+from flametap.wire.decoder import Decoder, ProtocolError
 from wire import BLOCKED, PARKED, QUEUED, RUNNING
 
 A, B, C, D = (wire.frame(1, 0x100 * i) for i in range(1, 5))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import wire
-from flametap import abi
 from flametap.model import Module, RawFrame, ThreadState, Verdict
-from flametap.protocol import Decoder, ProtocolError, raw_frame
-from flametap.ring import Ring
+from flametap.wire import abi
+from flametap.wire.decoder import Decoder, ProtocolError, raw_frame
+from flametap.wire.ring import Ring
 
 
 def sample_batch(sequence: int = 0) -> bytes:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap import abi
 from flametap.model import ThreadState, Verdict
-from flametap.protocol import INTERVAL_DTYPE
+from flametap.wire import abi
+from flametap.wire.decoder import INTERVAL_DTYPE
 
 ABI_H = Path(__file__).resolve().parents[2] / "agent" / "abi.h"
 # Structure → its fields in order, as (name, offset, bytes) are compared.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.rates import CPU_TIMERS, ROUNDS, Rates
+from flametap.capture.rates import CPU_TIMERS, ROUNDS, Rates
 
 TIMERS = {"engine_now": 1, "rate_mhz_now": 100_000, "cpu_rate_mhz_now": 100_000}
 CAUSE = "to stay within 1 % of a core (--budget 0: no limit)"

@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from flametap import receipt
-from flametap.receipt import CpuTimer
+from flametap.safety import snapshot
+from flametap.safety.snapshot import CpuTimer
 
 # One on the CPU clock of thread 77, one on that of the process, one on CLOCK_MONOTONIC for a
 # thread, one that tells nobody.
@@ -42,7 +42,7 @@ def _taken_with(tmp_path: Path, timers: str | None) -> frozenset[CpuTimer]:
         (own / name).write_bytes(b"")
     if timers is not None:
         (own / "timers").write_text(timers)
-    return receipt.take(os.getpid(), str(tmp_path)).cpu_timers
+    return snapshot.take(os.getpid(), str(tmp_path)).cpu_timers
 
 
 def test_timers_on_cpu_clocks_that_signal_a_thread(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from flametap import seccomp
-from flametap.syscalls import syscall_number
+from flametap.linux import seccomp
+from flametap.linux.syscalls import syscall_number
 
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
 

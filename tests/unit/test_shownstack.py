@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.shownstack import real, shown
+from flametap.inject.shown_stack import real, shown
 
 STACK = 0x7FFC_DEAD_BEE8
 STACK_OF_FIVE_LEVELS = 0x00FF_FFFF_DEAD_BEE8

@@ -8,8 +8,9 @@ import pytest
 
 from elfheaders import GLIBC_LOADER, GLIBC_NOTE, executable
 from fakeproc import FakeProc, mapping
-from flametap import preflight, procfs
 from flametap.errors import CannotAttachError
+from flametap.linux import procfs
+from flametap.safety import preflight
 
 PID = 100_000_000  # no real process has it
 LIBC = mapping(0x7F00_0000_0000, 1 << 20, "/usr/lib/x86_64-linux-gnu/libc.so.6", "r-xp")

@@ -12,14 +12,24 @@ from pathlib import Path
 import pytest
 
 from debuginfodserver import Request, Server, serving
-from flametap.cli.group import run as run_command
+from flametap.cli.main import run as run_command
 from flametap.model import Frame, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
-from flametap.symbols.debuginfod import FEDERATION, Debuginfod, client, is_server, known_servers
-from flametap.symbols.debuginfodcache import DebuginfodCache, NotOnServersError, default_folder
-from flametap.symbols.download import Limits
-from flametap.symbols.elf import from_bytes
-from flametap.symbols.files import FilesError, TargetFiles
+from flametap.symbols.locate.debuginfod import (
+    FEDERATION,
+    Debuginfod,
+    client,
+    is_server,
+    known_servers,
+)
+from flametap.symbols.locate.debuginfod_cache import (
+    DebuginfodCache,
+    NotOnServersError,
+    default_folder,
+)
+from flametap.symbols.locate.download import Limits
+from flametap.symbols.locate.module_files import FilesError, TargetFiles
+from flametap.symbols.object.elf import from_bytes
 from objects import compile_object, module_of, open_elf, run, split_debug, symbols
 from running import wait_until
 

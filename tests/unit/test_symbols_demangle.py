@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.symbols.demangle import demangle, strip_clone
+from flametap.symbols.names.demangle import demangle, strip_clone
 
 
 @pytest.mark.parametrize(

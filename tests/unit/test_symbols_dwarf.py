@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import scattered
-from flametap.symbols.debuginfo import open_symcache
+from flametap.symbols.debuginfo.reader import open_symcache
 from flametap.symbols.dwarf.merge import is_scattered, missing_parts
 from flametap.symbols.dwarf.sections import load
 from flametap.symbols.dwarf.split import SplitPlaces, is_skeleton

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import scattered
-from flametap.symbols import symcache
-from flametap.symbols.debuginfo import open_symcache
+from flametap.symbols.debuginfo import symcache
+from flametap.symbols.debuginfo.job import DebugJob
+from flametap.symbols.debuginfo.reader import open_symcache
+from flametap.symbols.debuginfo.stacked_symcache import Layers, pack, unpack
 from flametap.symbols.dwarf import constants as dw
 from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.functions import Names
@@ -19,11 +21,9 @@ from flametap.symbols.dwarf.merge import Merged, merge
 from flametap.symbols.dwarf.sections import load
 from flametap.symbols.dwarf.split import SplitPlaces
 from flametap.symbols.dwarf.units import DwarfFile
-from flametap.symbols.elf import from_bytes
-from flametap.symbols.job import DebugJob
-from flametap.symbols.layers import Layers, pack, unpack
-from flametap.symbols.lines import Chain, Chains, LinesError, SourceFrame, pack_chains
-from flametap.symbols.objectfile import ObjectError
+from flametap.symbols.names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
+from flametap.symbols.object.elf import from_bytes
+from flametap.symbols.object.object_file import ObjectError
 from objects import open_elf, symbols
 from scattered import ONE, build, built, chains, inside, outer_names
 

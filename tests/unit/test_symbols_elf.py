@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from elfheaders import with_sections
-from flametap.symbols import elf
-from flametap.symbols.elf import ElfError, ElfFile
-from flametap.symbols.links import debug_link
+from flametap.symbols.locate.debug_links import debug_link
+from flametap.symbols.object import elf
+from flametap.symbols.object.elf import ElfError, ElfFile
 from objects import compile_object, open_elf, run, split_debug, symbols
 
 pytestmark = pytest.mark.needs("gcc", "readelf")

@@ -15,11 +15,11 @@ import pytest
 
 import gotables
 from flametap.model import FrameKind, Module
-from flametap.symbols import elf
-from flametap.symbols.elf import ElfError
-from flametap.symbols.gofind import find_go_table
-from flametap.symbols.gonames import go_names, short_go_name
-from flametap.symbols.gotable import GoTable
+from flametap.symbols.object import elf
+from flametap.symbols.object.elf import ElfError
+from flametap.symbols.object.go_find import find_go_table
+from flametap.symbols.object.go_names import go_names, short_go_name
+from flametap.symbols.object.go_pclntab import GoTable
 from flametap.symbols.resolver import ModuleResolver
 from objects import module_of, open_elf, run
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from fakeproc import FakeProc
-from flametap import procfs
+from flametap.linux import procfs
 from flametap.model import FrameKind, Module, RawFrame, SymbolSource
-from flametap.symbols import Symbolizer, SymbolTable, jit
-from flametap.symbols.jit import JitNames
-from flametap.symbols.table import JIT_MODULE
+from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.jit import names_thread
+from flametap.symbols.jit.names_thread import JitNames
+from flametap.symbols.names.table import JIT_MODULE
 from jitdumps import debug_info, header, load
 from running import wait_until
 
@@ -49,7 +50,7 @@ def make(
     table: SymbolTable, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Make]:
     """Makes what is under test, for a process in a pid namespace and with a root of its own."""
-    monkeypatch.setattr(jit, "RETRY_S", 0.02)
+    monkeypatch.setattr(names_thread, "RETRY_S", 0.02)
     monkeypatch.setattr(procfs, "read_start_s", lambda pid, proc: time.time())
     fake = FakeProc(tmp_path / "proc")
     folder = fake.process(PID, uid=os.getuid(), NSpid=f"{PID}\t99\t{OWN_PID}")

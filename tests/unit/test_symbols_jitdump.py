@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flametap.symbols import jitdump
-from flametap.symbols.appended import AppendedFile, Growth
-from flametap.symbols.coderanges import ANY_TIME_NS, NOT_FOUND
-from flametap.symbols.jitdump import JitDump
-from flametap.symbols.jitlines import SourceLine
+from flametap.symbols.jit import jitdump
+from flametap.symbols.jit.code_ranges import ANY_TIME_NS, NOT_FOUND
+from flametap.symbols.jit.growing_file import AppendedFile, Growth
+from flametap.symbols.jit.jitdump import JitDump
+from flametap.symbols.jit.lines import SourceLine
 from jitdumps import (
     CLOSE,
     DEBUG_INFO,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flametap.linux.syscalls import KERNEL, syscall_name, syscall_number
 from flametap.model import RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
-from flametap.symbols.kernelentry import BEFORE_BYTES, CODE_BYTES, call_number
-from flametap.syscalls import KERNEL, syscall_name, syscall_number
+from flametap.symbols.object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
 from objects import compile_object, module_of, run, symbols
 
 SYSCALL = "0f 05"

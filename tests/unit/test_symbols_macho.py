@@ -14,20 +14,20 @@ import pytest
 import appleshapes
 from appleshapes import ARCHES, PATH
 from flametap.model import Frame, FrameKind, Module, RawFrame
-from flametap.symbols import symcache
 from flametap.symbols.advice import advice
-from flametap.symbols.demangle import demangle
-from flametap.symbols.files import FilesError, TargetFiles
-from flametap.symbols.loaded import LoadedImage
-from flametap.symbols.macho import MachOFile, fat_slices
-from flametap.symbols.machosymbols import StubNames, function_symbols, has_debug_map
-from flametap.symbols.objectfile import ObjectError, ObjectFile, Segment
-from flametap.symbols.objects import arches, open_object
-from flametap.symbols.openfile import open_image
+from flametap.symbols.debuginfo import symcache
+from flametap.symbols.debuginfo.symcache_table import SymcacheTable
+from flametap.symbols.locate.module_files import FilesError, TargetFiles
+from flametap.symbols.locate.open_file import open_image
+from flametap.symbols.names.demangle import demangle
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.object.loaded_image import LoadedImage
+from flametap.symbols.object.macho import MachOFile, fat_slices
+from flametap.symbols.object.macho_symbols import StubNames, function_symbols, has_debug_map
+from flametap.symbols.object.object_file import ObjectError, ObjectFile, Segment
+from flametap.symbols.object.open_object import arches, open_object
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.symbolizer import Symbolizer
-from flametap.symbols.symcachetable import SymcacheTable
-from flametap.symbols.table import SymbolTable
 
 SLIDE = 0x4A30000
 

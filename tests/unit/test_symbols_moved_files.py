@@ -16,14 +16,14 @@ from typing import NamedTuple
 import pytest
 
 from flametap.model import Module
-from flametap.symbols import memoryimage
-from flametap.symbols.elf import PT_LOAD
-from flametap.symbols.files import FilesError, TargetFiles
-from flametap.symbols.mappings import Mappings
-from flametap.symbols.memoryimage import copy_module
-from flametap.symbols.objectfile import ObjectError
-from flametap.symbols.openfile import open_image
-from flametap.symbols.symtab import SymbolIndex
+from flametap.symbols.locate import memory_image
+from flametap.symbols.locate.mappings import Mappings
+from flametap.symbols.locate.memory_image import copy_module
+from flametap.symbols.locate.module_files import FilesError, TargetFiles
+from flametap.symbols.locate.open_file import open_image
+from flametap.symbols.object.elf import PT_LOAD
+from flametap.symbols.object.object_file import ObjectError
+from flametap.symbols.object.symtab import SymbolIndex
 from objects import compile_object, run, symbols
 
 pytestmark = pytest.mark.needs("gcc")
@@ -145,8 +145,8 @@ def test_mapped_files_are_opened_whatever_became_of_their_names(
 WITHOUT_RIGHT = """
 import json, sys
 from flametap.model import Module
-from flametap.symbols.files import TargetFiles
-from flametap.symbols.symtab import SymbolIndex
+from flametap.symbols.locate.module_files import TargetFiles
+from flametap.symbols.object.symtab import SymbolIndex
 pid, modules = json.loads(sys.argv[1])
 files = TargetFiles(pid)
 for fields, file_addr in modules:
@@ -263,7 +263,7 @@ def test_damaged_image_in_memory_is_an_error_or_has_other_names(
     def read(proc: str, runtime_addr: int, size: int) -> bytes:
         return bytes(damaged[runtime_addr - BIAS : runtime_addr - BIAS + size])
 
-    monkeypatch.setattr(memoryimage, "read_memory", read)
+    monkeypatch.setattr(memory_image, "read_memory", read)
     module = Module(1, "/lib", BIAS, BIAS, BIAS + len(memory), "")
     outcomes = set()
     chance = random.Random(4)

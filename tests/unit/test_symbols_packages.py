@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flametap.symbols.packages import Packages
+from flametap.symbols.locate.packages import Packages
 
 BUILD_ID = "ab12" * 10
 LISTS = {

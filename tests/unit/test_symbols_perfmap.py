@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flametap.symbols import coderanges, perfmap
-from flametap.symbols.appended import AppendedFile, Growth
-from flametap.symbols.coderanges import ANY_TIME_NS, NOT_FOUND, CodeRanges, Ranges
-from flametap.symbols.perfmap import PerfMap, parse_lines
+from flametap.symbols.jit import code_ranges, perfmap
+from flametap.symbols.jit.code_ranges import ANY_TIME_NS, NOT_FOUND, CodeRanges, Ranges
+from flametap.symbols.jit.growing_file import AppendedFile, Growth
+from flametap.symbols.jit.perfmap import PerfMap, parse_lines
 
 ME = os.getuid()
 
@@ -339,13 +339,13 @@ def test_many_candidates_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch)
     )
     asked = np.arange(0, 300, dtype=np.uint64)
     whole = ranges.find(asked, np.full(300, ANY_TIME_NS))
-    monkeypatch.setattr(coderanges, "_CANDIDATES", 7)
+    monkeypatch.setattr(code_ranges, "_CANDIDATES", 7)
     parts = ranges.find(asked, np.full(300, ANY_TIME_NS))
     assert whole.key.tolist() == parts.key.tolist() == [3 * min(i, n - 1) for i in range(300)]
 
 
 def test_oldest_ranges_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coderanges, "MAX_RANGES", 1000)
+    monkeypatch.setattr(code_ranges, "MAX_RANGES", 1000)
     ranges = CodeRanges()
     for i in range(0, 3000, 100):
         start = np.arange(i, i + 100, dtype=np.uint64) * np.uint64(16)

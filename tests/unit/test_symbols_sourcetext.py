@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flametap.symbols import sourcetext
-from flametap.symbols.sourcetext import MAX_LINE_CHARS, read_source
+from flametap.symbols.locate import source_text
+from flametap.symbols.locate.source_text import MAX_LINE_CHARS, read_source
 
 
 def test_lines_as_an_editor_counts_them(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_huge_binary_and_relative_ones_are_refused(
     monkeypatch.chdir(tmp_path)
     assert "relative" in read_source("a.c", [""]).note
     assert "not known" in read_source("", [""]).note
-    monkeypatch.setattr(sourcetext, "MAX_SOURCE_BYTES", 9_999)
+    monkeypatch.setattr(source_text, "MAX_SOURCE_BYTES", 9_999)
     assert read_source(str(path), [""]).lines is None
 
 

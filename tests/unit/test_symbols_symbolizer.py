@@ -13,10 +13,10 @@ import pytest
 
 from flametap.model import FrameKind, Module, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
-from flametap.symbols.job import Built
-from flametap.symbols.packages import Packages
+from flametap.symbols.debuginfo.job import Built
+from flametap.symbols.debuginfo.worker_client import Worker
+from flametap.symbols.locate.packages import Packages
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.workerprocess import Worker
 from objects import compile_object, module_of, open_elf, split_debug, symbols
 
 pytestmark = pytest.mark.needs("gcc")
@@ -191,7 +191,7 @@ def test_small_modules_go_first(
         order.append(module.name)
         return ModuleResolver(module, *rest, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("flametap.symbols.loader.ModuleResolver", loading)
+    monkeypatch.setattr("flametap.symbols.table_loader.ModuleResolver", loading)
     worker = make()
     # Asked for before they are announced, the large one first: nothing may start in between.
     with worker._changed:

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from flametap.model import FrameKind
-from flametap.symbols import symcache
-from flametap.symbols.cache import DiskCache, default_dir, entry_key
-from flametap.symbols.demangle import demangle
-from flametap.symbols.files import TargetFiles
-from flametap.symbols.lines import LinesError
-from flametap.symbols.openfile import OpenFile
+from flametap.symbols.debuginfo import symcache
+from flametap.symbols.debuginfo.disk_cache import DiskCache, default_dir, entry_key
+from flametap.symbols.debuginfo.symcache_table import VERSIONS, SymcacheTable
+from flametap.symbols.locate.module_files import TargetFiles
+from flametap.symbols.locate.open_file import OpenFile
+from flametap.symbols.names.demangle import demangle
+from flametap.symbols.names.inline_chains import LinesError
 from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.symcachetable import VERSIONS, SymcacheTable
 from objects import compile_object, module_of, open_elf, run, symbols
 
 pytestmark = pytest.mark.needs("gcc", "g++", "addr2line")
@@ -333,7 +333,7 @@ def test_key_tells_files_of_one_build_id_apart(tmp_path: Path) -> None:
 USERS = """
 import random, sys
 from pathlib import Path
-from flametap.symbols.cache import DiskCache
+from flametap.symbols.debuginfo.disk_cache import DiskCache
 cache = DiskCache(Path(sys.argv[1]), max_bytes=5000)
 generator = random.Random(int(sys.argv[2]))
 for _ in range(400):
@@ -369,7 +369,7 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from flametap.symbols.cache import DiskCache
+from flametap.symbols.debuginfo.disk_cache import DiskCache
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 cache = DiskCache(Path(sys.argv[1]))
 cache.save("abcd", bytes(10_000))

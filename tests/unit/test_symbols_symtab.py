@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flametap.symbols.plt import PltNames
-from flametap.symbols.symtab import SymbolIndex
+from flametap.symbols.object.plt import PltNames
+from flametap.symbols.object.symtab import SymbolIndex
 from objects import compile_object, open_elf, run, symbols
 
 pytestmark = pytest.mark.needs("gcc", "readelf")

@@ -18,12 +18,12 @@ import pytest
 
 from flametap.model import FrameKind, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
-from flametap.symbols.buildcalls import build_calls
-from flametap.symbols.callgoal import UNKNOWN_GOAL, call_goal
-from flametap.symbols.callgraph import ELSEWHERE, UNKNOWN, CallGraph, pack
-from flametap.symbols.debuginfo import DebugInfo
-from flametap.symbols.job import DebugJob
-from flametap.symbols.lines import LinesError
+from flametap.symbols.debuginfo.build_callgraph import build_calls
+from flametap.symbols.debuginfo.job import DebugJob
+from flametap.symbols.debuginfo.reader import DebugInfo
+from flametap.symbols.dwarf.tail_call_graph import ELSEWHERE, UNKNOWN, CallGraph, pack
+from flametap.symbols.names.inline_chains import LinesError
+from flametap.symbols.object.call_target import UNKNOWN_GOAL, call_goal
 from objects import module_of, run, symbols
 
 TARGET = Path(__file__).resolve().parents[1] / "targets" / "tailcalls.c"
@@ -291,7 +291,7 @@ def test_frames_come_into_the_table_and_the_next_session_has_them_from_disk(
 
     expected = [("first", FrameKind.TAIL_CALL, True), ("second", FrameKind.TAIL_CALL, True)]
     assert names_between() == expected
-    monkeypatch.setattr("flametap.symbols.debuginfo.Worker.build", _no_worker)
+    monkeypatch.setattr("flametap.symbols.debuginfo.reader.Worker.build", _no_worker)
     assert names_between() == expected
 
 

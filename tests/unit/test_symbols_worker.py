@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 import kernel
-from flametap import ownprocess
+from flametap.linux import helper_process
 from flametap.model import RawFrame
-from flametap.symbols import Symbolizer, SymbolTable, workerprocess
-from flametap.symbols.job import DebugJob
-from flametap.symbols.lines import LinesError
-from flametap.symbols.symcachetable import SymcacheTable
-from flametap.symbols.workerprocess import Worker
+from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.debuginfo import worker_client
+from flametap.symbols.debuginfo.job import DebugJob
+from flametap.symbols.debuginfo.symcache_table import SymcacheTable
+from flametap.symbols.debuginfo.worker_client import Worker
+from flametap.symbols.names.inline_chains import LinesError
 from objects import compile_object, module_of, open_elf, symbols
 
 pytestmark = pytest.mark.needs("gcc")
@@ -32,11 +33,11 @@ int main(int argc, char **argv) { return outer(argc) + !argv; }
 WAIT_S = 30
 # Runs in the worker instead of reading: what native code does with a file made to break it.
 HARM = """
-import flametap.symbols.symcache
+import flametap.symbols.debuginfo.symcache
 def harm(job):
     import ctypes, os, time
     {harm}
-flametap.symbols.symcache.build_symcache = harm
+flametap.symbols.debuginfo.symcache.build_symcache = harm
 """
 
 
@@ -56,9 +57,9 @@ def worker() -> Iterator[Worker]:
 def harmful(monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     """Makes every worker that is started from now on do ``harm`` with each file."""
     call = "importlib.import_module(module).main(*arguments)"
-    boot = ownprocess.BOOT.replace(call, HARM.format(harm=harm) + call)
-    assert boot != ownprocess.BOOT
-    monkeypatch.setattr(ownprocess, "BOOT", boot)
+    boot = helper_process.BOOT.replace(call, HARM.format(harm=harm) + call)
+    assert boot != helper_process.BOOT
+    monkeypatch.setattr(helper_process, "BOOT", boot)
 
 
 def build(worker: Worker, program: Path) -> bytes:
@@ -127,7 +128,7 @@ def test_death_is_a_note_and_the_next_file_is_read(
 def test_endless_work_ends_at_its_limit_of_processor_time(
     program: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workerprocess, "MIN_CPU_S", 1)
+    monkeypatch.setattr(worker_client, "MIN_CPU_S", 1)
     harmful(monkeypatch, "while True: pass")
     with pytest.raises(LinesError, match="not read within 1 s"):
         build(worker, program)
@@ -136,8 +137,8 @@ def test_endless_work_ends_at_its_limit_of_processor_time(
 def test_endless_sleep_ends_at_its_deadline(
     program: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workerprocess, "MIN_CPU_S", 1)
-    monkeypatch.setattr(workerprocess, "WALL_FACTOR", 2)
+    monkeypatch.setattr(worker_client, "MIN_CPU_S", 1)
+    monkeypatch.setattr(worker_client, "WALL_FACTOR", 2)
     harmful(monkeypatch, "time.sleep(1000)")
     before = kernel.children(os.getpid())
     with pytest.raises(LinesError, match="not read within 2 s"):
@@ -146,7 +147,7 @@ def test_endless_sleep_ends_at_its_deadline(
 
 
 def test_memory_has_a_limit(program: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workerprocess, "_memory_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(worker_client, "_memory_bytes", lambda: 1 << 30)
     harmful(monkeypatch, "keep = [bytearray(1 << 26) for _ in range(1000)]")
     with pytest.raises(LinesError, match="too much memory"):
         build(worker, program)
@@ -194,7 +195,7 @@ def test_worker_goes_with_its_host_in_the_middle_of_a_file(
 import sys
 from flametap import ownprocess
 from flametap.symbols import workerprocess
-from flametap.symbols.job import DebugJob
+from flametap.symbols.debuginfo.job import DebugJob
 harm = sys.argv[2] + "\\n"
 call = "importlib.import_module(module).main(*arguments)"
 ownprocess.BOOT = ownprocess.BOOT.replace(call, harm + call)

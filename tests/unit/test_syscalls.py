@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flametap.syscalls import syscall_name
+from flametap.linux.syscalls import syscall_name
 
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 

@@ -6,10 +6,11 @@ import json
 
 import click
 
-from flametap import preflight, procfs
 from flametap.cli.options import pick_pid, pid_arguments
 from flametap.cli.streams import print_data
-from flametap.finding import Severity
+from flametap.linux import procfs
+from flametap.safety import preflight
+from flametap.safety.finding import Severity
 
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flametap import procfs
-from flametap.cli import attach
+from flametap.cli import start
 from flametap.cli.options import pick_pid, pid_arguments, sampling_options_with, talk_options
 from flametap.cli.progress import Progress
 from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
 from flametap.cli.streams import print_data
 from flametap.errors import NoSamplesError
+from flametap.linux import procfs
 from flametap.model import Clock, Frame, FrameKind, Thread
 
 if TYPE_CHECKING:
-    from flametap.capture import Capture
+    from flametap.capture.live import Capture
 
 # Sampling goes on until every thread has a stack. A thread that runs needs to be caught running,
 # which takes a few periods on a busy machine, and a hundred where the program has handlers on
@@ -66,7 +66,7 @@ def dump(
     pid: int | None,
     pid_option: int | None,
     as_json: bool,
-    how: attach.How,
+    how: start.How,
     quiet: bool,
 ) -> int:
     """Print what every thread of a process is doing: its stack, innermost function first, its name,
@@ -76,11 +76,11 @@ def dump(
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if how.verbose:
-            attach.tell_findings(target, progress)
+            start.tell_findings(target, progress)
         try:
-            with attach.prepared(target, how, progress) as capture:
+            with start.prepared(target, how, progress) as capture:
                 tids = _tasks(target)
-                attach.start(capture, interrupts, progress)
+                start.start(capture, interrupts, progress)
                 progress.step("taking the stacks")
                 _sample(capture, tids, interrupts)
                 capture.stop()
@@ -144,8 +144,8 @@ def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
 
 def read_stacks(capture: Capture) -> list[ThreadStack]:
     """The newest stack of every thread that has not exited, the process's main thread first."""
-    from flametap.stacks import ROOT, TRUNCATED
-    from flametap.syscalls import syscall_name
+    from flametap.linux.syscalls import syscall_name
+    from flametap.profile.stacks import ROOT, TRUNCATED
 
     trie = capture.profile.trie()
     kernel = capture.table.kernel()
@@ -198,7 +198,7 @@ def unseen_because(thread: Thread, cpu_ns: int, counters: Mapping[str, int]) -> 
 
 def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
     """Thread that has not exited → node and system call (-1 for none) of its newest stack."""
-    from flametap.stacks import UNATTRIBUTED
+    from flametap.profile.stacks import UNATTRIBUTED
 
     timeline = capture.profile.timelines(Clock.WALL)
     newest: dict[int, tuple[int, int] | None] = {}

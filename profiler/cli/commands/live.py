@@ -9,7 +9,7 @@ import threading
 
 import click
 
-from flametap.cli import attach
+from flametap.cli import start
 from flametap.cli.options import (
     by,
     parse_duration_s,
@@ -68,7 +68,7 @@ def live(
     host: str,
     port: int,
     no_open: bool,
-    how: attach.How,
+    how: start.How,
     quiet: bool,
 ) -> int:
     """Sample a running process and show a live flame graph in the browser.
@@ -81,18 +81,18 @@ def live(
     progress = Progress(quiet=quiet)
     with Interrupts() as interrupts:
         if how.verbose:
-            attach.tell_findings(target, progress)
+            start.tell_findings(target, progress)
         try:
             with (
                 verified(target, progress, how) as verification,
-                attach.prepared(target, how, progress) as capture,
+                start.prepared(target, how, progress) as capture,
             ):
                 from flametap.web.server import serve
 
                 # Before the attach, so that a port in use costs the target nothing.
                 server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
                 try:
-                    attach.start(capture, interrupts, progress, verification)
+                    start.start(capture, interrupts, progress, verification)
                     progress.clear()
                     print_data(server.url)
                     if not no_open:

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from flametap import preflight, procfs, rights
 from flametap.cli.streams import print_data
-from flametap.finding import Finding, Severity
+from flametap.linux import procfs
+from flametap.safety import permissions, preflight
+from flametap.safety.finding import Finding, Severity
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def look(show_all: bool) -> Iterator[Row]:
                 verdict = finding
         yield Row(
             pid=pid,
-            user=rights.user_name(status.uids[0]),
+            user=permissions.user_name(status.uids[0]),
             threads=status.threads,
             attachable=verdict is None or verdict.severity is Severity.WARNING,
             reason=reason_of(verdict, pid) if verdict else "",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flametap.cli import attach
+from flametap.cli import start
 from flametap.cli.options import (
     by,
     parse_duration_s,
@@ -33,7 +33,7 @@ from flametap.errors import FlametapError, NoSamplesError, TargetDiedError, Usag
 from flametap.model import Clock
 
 if TYPE_CHECKING:
-    from flametap.launch import Launched
+    from flametap.capture.launch import Launched
 
 DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
 CLOCKS = [clock.value for clock in Clock]
@@ -107,7 +107,7 @@ def record(
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
     unit: str,
-    how: attach.How,
+    how: start.How,
     quiet: bool,
 ) -> int:
     """Sample a running process, or start CMD and sample it from its first instruction.
@@ -144,18 +144,18 @@ def _record_process(
     duration_s: float | None,
     outputs: list[Output],
     what: What,
-    how: attach.How,
+    how: start.How,
     progress: Progress,
 ) -> int:
     with Interrupts() as interrupts:
         if how.verbose:
-            attach.tell_findings(pid, progress)
+            start.tell_findings(pid, progress)
         try:
             with (
                 verified(pid, progress, how) as verification,
-                attach.prepared(pid, how, progress) as capture,
+                start.prepared(pid, how, progress) as capture,
             ):
-                attach.start(capture, interrupts, progress, verification)
+                start.start(capture, interrupts, progress, verification)
                 watch(capture, interrupts, progress, duration_s)
                 return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
         except Interrupted:
@@ -168,10 +168,10 @@ def _record_command(
     duration_s: float | None,
     outputs: list[Output],
     what: What,
-    how: attach.How,
+    how: start.How,
     progress: Progress,
 ) -> int:
-    from flametap.launch import launch
+    from flametap.capture.launch import launch
 
     failure: FlametapError | None = None
     with Interrupts() as interrupts, contextlib.ExitStack() as until_released:
@@ -183,9 +183,9 @@ def _record_command(
         try:
             with (
                 verified(launched.pid, progress, how) as verification,
-                attach.prepared(launched.pid, how, progress) as capture,
+                start.prepared(launched.pid, how, progress) as capture,
             ):
-                attach.start(capture, interrupts, progress, verification)
+                start.start(capture, interrupts, progress, verification)
                 launched.release()
                 until_released.pop_all()
                 watch(capture, interrupts, progress, duration_s)

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flametap.cli.addresses import parse_address, read_addresses, show_names
+from flametap.cli.commands.addresses import parse_address, read_addresses, show_names
 from flametap.cli.options import debuginfod_options, parse_pid, servers, symbol_dir_option
 from flametap.cli.streams import print_data
-from flametap.errors import (
-    InputError,
-    NoSuchProcessError,
-    PermissionRefusedError,
-    UsageError,
-)
+from flametap.errors import InputError, NoSuchProcessError, PermissionRefusedError, UsageError
 
 if TYPE_CHECKING:
-    from flametap.symbols.files import TargetFiles
     from flametap.symbols.inventory import Inventory, ModuleSymbols
+    from flametap.symbols.locate.module_files import TargetFiles
 
 STDIN = "-"
 SHORT_ID = 12  # digits of a build-id that tell builds apart
@@ -100,10 +95,10 @@ def of_file(path: str, arch: str, symbol_dirs: Sequence[str], asked: Sequence[st
         InputError: it cannot be read, or is no object file.
     """
     from flametap.model import Module
-    from flametap.symbols.dsym import dwarf_in
     from flametap.symbols.inventory import Inventory, machine_name
-    from flametap.symbols.objects import arches
-    from flametap.symbols.openfile import open_image
+    from flametap.symbols.locate.dsym import dwarf_in
+    from flametap.symbols.locate.open_file import open_image
+    from flametap.symbols.object.open_object import arches
 
     try:
         file_path = os.path.abspath(dwarf_in(path) or path)
@@ -139,7 +134,7 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
         NoSuchProcessError, PermissionRefusedError: its mappings cannot be read.
     """
     from flametap.symbols.inventory import Inventory
-    from flametap.symbols.processcode import code_of
+    from flametap.symbols.locate.process_code import code_of
 
     try:
         code = code_of(pid)
@@ -167,11 +162,11 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
 
 def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) -> TargetFiles:
     """The files of a process, or of this machine."""
-    from flametap.symbols.files import TargetFiles
+    from flametap.symbols.locate.module_files import TargetFiles
 
     if not asked:
         return TargetFiles(pid, symbol_dirs)
-    from flametap.symbols.debuginfod import client
+    from flametap.symbols.locate.debuginfod import client
 
     return TargetFiles(pid, symbol_dirs, client(asked))
 

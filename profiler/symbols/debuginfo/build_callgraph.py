@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 import time
 
+from flametap.symbols.debuginfo.job import Built, DebugJob
 from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.callsites import read_calls
 from flametap.symbols.dwarf.sections import load
-from flametap.symbols.elf import SHT_SYMTAB
-from flametap.symbols.job import Built, DebugJob
-from flametap.symbols.lines import LinesError
-from flametap.symbols.links import alt_link
-from flametap.symbols.objectfile import ObjectError, ObjectFile
-from flametap.symbols.openfile import open_image
+from flametap.symbols.locate.debug_links import alt_link
+from flametap.symbols.locate.open_file import open_image
+from flametap.symbols.names.inline_chains import LinesError
+from flametap.symbols.object.elf import SHT_SYMTAB
+from flametap.symbols.object.object_file import ObjectError, ObjectFile
 
 DEADLINE_S = 120.0
 MAX_INFO_BYTES = 160 << 20  # unpacked; 5 MB/s

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flametap.symbols.lines import Chain, Chains, LinesError, LineSource, unpack_chains
+from flametap.symbols.names.inline_chains import (
+    Chain,
+    Chains,
+    LinesError,
+    LineSource,
+    unpack_chains,
+)
 
 _MAGIC = b"FTLAYER1"
 _COUNT = struct.Struct("<8sI")

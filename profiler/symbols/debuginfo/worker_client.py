@@ -18,10 +18,10 @@ import subprocess
 import threading
 from collections.abc import Sequence
 
-from flametap.ownprocess import start as start_process
-from flametap.symbols.job import Built, DebugJob
-from flametap.symbols.lines import LinesError
-from flametap.symbols.worker import MAX_MESSAGE_BYTES
+from flametap.linux.helper_process import start as start_process
+from flametap.symbols.debuginfo.job import Built, DebugJob
+from flametap.symbols.debuginfo.worker import MAX_MESSAGE_BYTES
+from flametap.symbols.names.inline_chains import LinesError
 
 MAX_PAYLOAD_BYTES = 2 << 30
 # Debug information is read at 40 MB/s of .debug_info (libpython, 14 MB: 0.35 s). What takes ten
@@ -99,7 +99,9 @@ class Worker:
         try:
             with theirs:
                 process = start_process(
-                    "flametap.symbols.worker", theirs.fileno(), descriptors=[theirs.fileno()]
+                    "flametap.symbols.debuginfo.worker",
+                    theirs.fileno(),
+                    descriptors=[theirs.fileno()],
                 )
         except (OSError, ValueError) as error:
             ours.close()

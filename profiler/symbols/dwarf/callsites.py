@@ -20,7 +20,6 @@ import re
 from array import array
 from collections.abc import Callable, Mapping
 
-from flametap.symbols.callgraph import ELSEWHERE, UNKNOWN, pack
 from flametap.symbols.dwarf import constants as dw
 from flametap.symbols.dwarf.attributes import (
     DwarfError,
@@ -31,6 +30,7 @@ from flametap.symbols.dwarf.attributes import (
     uleb,
 )
 from flametap.symbols.dwarf.functions import Names
+from flametap.symbols.dwarf.tail_call_graph import ELSEWHERE, UNKNOWN, pack
 from flametap.symbols.dwarf.units import DwarfFile, Unit
 
 _Key = tuple[int, int]  # identity of a file, offset in its .debug_info
@@ -57,7 +57,7 @@ Code = Callable[[int, int], bytes]
 def read_calls(
     main: DwarfFile, symbols: Mapping[bytes, int], code: Code, check: Callable[[], None]
 ) -> bytes:
-    """All calls of a program, packed for :class:`flametap.symbols.callgraph.CallGraph`.
+    """All calls of a program, packed for :class:`flametap.symbols.dwarf.tail_call_graph.CallGraph`.
 
     Args:
         main: its debug information.

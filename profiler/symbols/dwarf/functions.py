@@ -15,13 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import (
-    DwarfError,
-    Values,
-    read_entry,
-    skip_entry,
-    uleb,
-)
+from flametap.symbols.dwarf.attributes import DwarfError, Values, read_entry, skip_entry, uleb
 from flametap.symbols.dwarf.units import DwarfFile, Unit
 
 Range = tuple[int, int]  # start and end, file addresses

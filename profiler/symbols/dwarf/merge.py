@@ -20,8 +20,8 @@ from flametap.symbols.dwarf.sections import load, read_section
 from flametap.symbols.dwarf.split import SplitPlaces, SplitUnits, is_skeleton
 from flametap.symbols.dwarf.units import DwarfFile, Unit
 from flametap.symbols.dwarf.writer import Writer, line_table_of
-from flametap.symbols.links import alt_link
-from flametap.symbols.objectfile import ObjectFile
+from flametap.symbols.locate.debug_links import alt_link
+from flametap.symbols.object.object_file import ObjectFile
 
 # Of processor time; 7 MB of .debug_info are read in a second. Below the worker's own limit, so that
 # there is time left to make a symcache of what was read.

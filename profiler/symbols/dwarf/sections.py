@@ -10,8 +10,8 @@ import zlib
 
 from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.units import DwarfFile
-from flametap.symbols.elf import SHT_NOBITS
-from flametap.symbols.objectfile import ObjectFile, Section
+from flametap.symbols.object.elf import SHT_NOBITS
+from flametap.symbols.object.object_file import ObjectFile, Section
 
 MAX_SECTION_BYTES = 2 << 30  # of one section, unpacked
 

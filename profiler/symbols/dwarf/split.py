@@ -21,8 +21,8 @@ from flametap.symbols.dwarf.attributes import DwarfError
 from flametap.symbols.dwarf.package import Package
 from flametap.symbols.dwarf.sections import load, read_section
 from flametap.symbols.dwarf.units import DwarfFile, Unit
-from flametap.symbols.objectfile import ObjectError
-from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.locate.open_file import Image, open_image
+from flametap.symbols.object.object_file import ObjectError
 
 # .dwo files held in memory at once: several skeletons follow each other to the same one under LTO.
 _KEPT_FILES = 4

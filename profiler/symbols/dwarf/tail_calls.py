@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flametap.model import Frame, FrameKind
-from flametap.symbols.callgraph import CallGraph, TailCall
-from flametap.symbols.debuginfo import DebugInfo
-from flametap.symbols.table import SymbolTable
-from flametap.symbols.work import ModuleWork
+from flametap.symbols.debuginfo.reader import DebugInfo
+from flametap.symbols.dwarf.tail_call_graph import CallGraph, TailCall
+from flametap.symbols.module_work import ModuleWork
+from flametap.symbols.names.table import SymbolTable
 
 Column = npt.NDArray[np.int64]
 # Address ids of callers and callees, file_addrs of callers (return address - 1) and callees.

@@ -23,8 +23,8 @@ from flametap.symbols.dwarf import constants as dw
 from flametap.symbols.dwarf.sections import load, read_section
 from flametap.symbols.dwarf.units import Unit
 from flametap.symbols.dwarf.writer import Writer, line_table_of
-from flametap.symbols.lines import UNCLAIMED, Chain
-from flametap.symbols.objectfile import ObjectFile
+from flametap.symbols.names.inline_chains import UNCLAIMED, Chain
+from flametap.symbols.object.object_file import ObjectFile
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),

@@ -13,7 +13,7 @@ import struct
 
 from flametap.symbols.dwarf import constants as dw
 from flametap.symbols.dwarf.attributes import DwarfError, Values
-from flametap.symbols.lines import UNCLAIMED
+from flametap.symbols.names.inline_chains import UNCLAIMED
 
 # Deeper than any compiler inlines; the reader of the result goes down by recursion.
 MAX_DEPTH = 200

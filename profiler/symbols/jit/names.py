@@ -22,8 +22,8 @@ from __future__ import annotations
 import re
 
 from flametap.model import Frame, FrameKind, Function
-from flametap.symbols.demangle import demangle
-from flametap.symbols.table import JIT_MODULE
+from flametap.symbols.names.demangle import demangle
+from flametap.symbols.names.table import JIT_MODULE
 
 MAX_NAME_CHARACTERS = 400
 

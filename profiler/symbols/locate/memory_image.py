@@ -15,9 +15,9 @@ import struct
 from collections.abc import Callable
 
 from flametap.model import Module
-from flametap.symbols.elf import PT_LOAD, SHF_EXECINSTR, ElfError, ElfFile, from_bytes
-from flametap.symbols.mappings import Mappings, read_memory
-from flametap.symbols.objectfile import Section, Segment
+from flametap.symbols.locate.mappings import Mappings, read_memory
+from flametap.symbols.object.elf import PT_LOAD, SHF_EXECINSTR, ElfError, ElfFile, from_bytes
+from flametap.symbols.object.object_file import Section, Segment
 
 VDSO_PATH = "[vdso]"
 _MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64

@@ -13,9 +13,9 @@ import contextlib
 from typing import NamedTuple
 
 from flametap.model import Module
-from flametap.symbols.mappings import Mapping
-from flametap.symbols.memoryimage import VDSO_PATH
-from flametap.symbols.openfile import Image, open_image
+from flametap.symbols.locate.mappings import Mapping
+from flametap.symbols.locate.memory_image import VDSO_PATH
+from flametap.symbols.locate.open_file import Image, open_image
 
 PAGE_BYTES = 4096
 # Memory that bears a name; a program run from a memfd is a file all the same.

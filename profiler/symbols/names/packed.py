@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flametap.model import Frame, Function
-from flametap.symbols.lines import Indexes
+from flametap.symbols.names.inline_chains import Indexes
 
 
 @dataclass(frozen=True)

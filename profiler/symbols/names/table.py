@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flametap.model import Frame, FrameKind, Function, RawFrame
-from flametap.symbols.packed import PackedFrames
+from flametap.symbols.names.packed import PackedFrames
 
 JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 
 from flametap.model import Frame, FrameKind, Function
-from flametap.symbols.gofind import find_go_table
-from flametap.symbols.gotable import GoTable
-from flametap.symbols.objectfile import ObjectFile
-from flametap.symbols.symtab import Symbol
+from flametap.symbols.object.go_find import find_go_table
+from flametap.symbols.object.go_pclntab import GoTable
+from flametap.symbols.object.object_file import ObjectFile
+from flametap.symbols.object.symtab import Symbol
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 _MAJOR_VERSION = re.compile(r"/v[1-9][0-9]*(?=\.[^/]*$)")  # a module's, at the end of the path

@@ -4,7 +4,7 @@
 Go programs keep it when they are stripped. Per function it has a record, and runs of values over
 its code: the number of the source file, the line, and the index into the function's tree of inlined
 calls. The trees lie elsewhere: addresses of theirs are in the records up to Go 1.17, offsets from a
-base since then, which :mod:`flametap.symbols.gofind` looks for.
+base since then, which :mod:`flametap.symbols.object.go_find` looks for.
 
 The formats of Go 1.2, 1.16, 1.18 and 1.20 (used to date) are read; inlined functions since 1.12.
 
@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_right
 from typing import NamedTuple
 
-from flametap.symbols.loaded import LoadedImage
+from flametap.symbols.object.loaded_image import LoadedImage
 
 MAGIC_1_2, MAGIC_1_16, MAGIC_1_18, MAGIC_1_20 = 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
 _MAX_FUNCTIONS = 4 << 20

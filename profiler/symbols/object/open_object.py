@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flametap.symbols.elf import ElfFile
-from flametap.symbols.macho import (
+from flametap.symbols.object.elf import ElfFile
+from flametap.symbols.object.macho import (
     FAT_MAGIC,
     FAT_MAGIC_64,
     MAGIC,
@@ -14,7 +14,7 @@ from flametap.symbols.macho import (
     fat_slices,
     open_slice,
 )
-from flametap.symbols.objectfile import ObjectError, ObjectFile, Read
+from flametap.symbols.object.object_file import ObjectError, ObjectFile, Read
 
 # What is not an object file, but easily taken for one.
 _OTHERS = (
