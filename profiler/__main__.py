@@ -1,5 +1,5 @@
 """``python -m flametap``."""
 
-from flametap.cli import main
+from .cli import main
 
 main()

@@ -30,10 +30,11 @@ from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
 from flametap.model import Clock, Function, Status
-from flametap.web.encode import FunctionIds, ViewQuery, encode_view
-from flametap.web.encode_code import encode_instructions, encode_lines, encode_symbols
-from flametap.web.source import ProfileSource
-from flametap.web.trees import TreeCache
+
+from .encode import FunctionIds, ViewQuery, encode_view
+from .encode_code import encode_instructions, encode_lines, encode_symbols
+from .source import ProfileSource
+from .trees import TreeCache
 
 EVENT_GAP_S = 0.2  # at most five events a second, whatever the profile does
 HEARTBEAT_S = 2.0  # shows the page that we live, and us that the page has gone

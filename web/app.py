@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flask import Flask, render_template
 
-from flametap.web.api import Service, blueprint
-from flametap.web.guard import protect
-from flametap.web.source import ProfileSource
+from .api import Service, blueprint
+from .guard import protect
+from .source import ProfileSource
 
 
 def create_app(source: ProfileSource, token: str) -> Flask:

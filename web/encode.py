@@ -41,7 +41,8 @@ from flametap.analysis.tree_view import (
     visible_boxes,
 )
 from flametap.model import Clock, Function
-from flametap.web.search import SearchError, compile_search
+
+from .search import SearchError, compile_search
 
 MAX_TOP_MATCHES = 200  # as many as anybody steps through with N
 MAX_TABLE_ROWS = 300

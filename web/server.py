@@ -15,9 +15,10 @@ from flask import Flask
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from flametap.errors import OutputError
-from flametap.web.api import Service
-from flametap.web.app import create_app
-from flametap.web.source import ProfileSource
+
+from .api import Service
+from .app import create_app
+from .source import ProfileSource
 
 POLL_S = 0.05  # how long a call to close() may go unnoticed by the accepting thread
 GOODBYE_S = 5.0  # at most, for a page that takes nothing any more

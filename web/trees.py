@@ -11,7 +11,8 @@ from collections import OrderedDict
 
 from flametap.analysis.tree_view import TreeIndex
 from flametap.model import Clock
-from flametap.web.source import ProfileSource
+
+from .source import ProfileSource
 
 MAX_TREES = (
     4  # a tree with a million nodes and its index take some 100 MB; tabs differ by clock or threads

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flametap.analysis.module_shares import ModuleShare
-from flametap.model import SymbolSource
+from ..model import SymbolSource
+from .module_shares import ModuleShare
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flametap.linux.syscalls import QUEUED, syscall_name
-from flametap.model import Clock, FrameKind, Function, Thread
-from flametap.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED, Trie
-from flametap.profile.store import LeafWeights, Profile
-from flametap.symbols.names.table import FramePool, SymbolTable
+from ..linux.syscalls import QUEUED, syscall_name
+from ..model import Clock, FrameKind, Function, Thread
+from ..profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED, Trie
+from ..profile.store import LeafWeights, Profile
+from ..symbols.names.table import FramePool, SymbolTable
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

@@ -14,25 +14,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.analysis.annotation import (
+from ..model import Clock, Frame, FrameKind, Function, SymbolSource
+from ..profile.store import Profile
+from ..symbols import Symbolizer
+from ..symbols.locate.source_text import SourceText, read_source
+from ..symbols.names.table import JIT_MODULE, SymbolTable
+from ..symbols.object.disassembly import Instruction, disassemble
+from ..symbols.object.object_file import ObjectFile
+from ..symbols.resolver import ModuleResolver
+from .annotation import (
     AnnotatedCode,
     AnnotatedSource,
     CodeRow,
     ModuleSymbols,
     SymbolReport,
 )
-from flametap.analysis.function_weights import Places, address_weights, line_weights, places
-from flametap.analysis.module_shares import ModuleShare, module_shares
-from flametap.analysis.node_weights import NodeWeights, node_weights
-from flametap.analysis.source_lines import source_lines
-from flametap.model import Clock, Frame, FrameKind, Function, SymbolSource
-from flametap.profile.store import Profile
-from flametap.symbols import Symbolizer
-from flametap.symbols.locate.source_text import SourceText, read_source
-from flametap.symbols.names.table import JIT_MODULE, SymbolTable
-from flametap.symbols.object.disassembly import Instruction, disassemble
-from flametap.symbols.object.object_file import ObjectFile
-from flametap.symbols.resolver import ModuleResolver
+from .function_weights import Places, address_weights, line_weights, places
+from .module_shares import ModuleShare, module_shares
+from .node_weights import NodeWeights, node_weights
+from .source_lines import source_lines
 
 # Decoded of one function: the interpreter loop of CPython has 60 kB, V8's largest builtins 100 kB.
 MAX_CODE_BYTES = 1 << 20

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.analysis.node_weights import NodeWeights
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import FramePool, SymbolTable
+from ..profile.store import Profile
+from ..symbols.names.table import FramePool, SymbolTable
+from .node_weights import NodeWeights
 
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flametap.analysis.node_weights import NodeWeights
-from flametap.model import FrameKind
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from ..model import FrameKind
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
+from .node_weights import NodeWeights
 
 
 @dataclass(frozen=True)

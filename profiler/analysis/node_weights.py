@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flametap.analysis.calltree import in_kernel
-from flametap.model import Clock
-from flametap.profile.stacks import UNATTRIBUTED, Trie
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from ..model import Clock
+from ..profile.stacks import UNATTRIBUTED, Trie
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
+from .calltree import in_kernel
 
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 
-from flametap.analysis.annotation import SourceLine
-from flametap.analysis.function_weights import LineWeights
-from flametap.symbols.locate.source_text import SourceText
+from ..symbols.locate.source_text import SourceText
+from .annotation import SourceLine
+from .function_weights import LineWeights
 
 CONTEXT_LINES = 20  # shown around each line with weight
 MAX_LINES = 20_000

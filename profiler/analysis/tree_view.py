@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flametap.analysis.calltree import CallTree
-from flametap.model import Function
+from ..model import Function
+from .calltree import CallTree
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flametap.model import Verdict
+from ..model import Verdict
 
 # Less is not worth a note.
 SHARE_MIN = 0.005

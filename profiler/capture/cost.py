@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flametap.model import Status
+from ..model import Status
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import signal
 import struct
 from dataclasses import dataclass
 
-from flametap.linux import procfs
+from ..linux import procfs
 
 # struct pidfd_info, 64 bytes: mask (8), cgroup (8), 11 ids (4 each), exit_code (4).
 PIDFD_INFO = struct.Struct("<QQ11Ii")

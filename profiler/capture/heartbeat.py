@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 
-from flametap.wire.ring import Ring
+from ..wire.ring import Ring
 
 BEAT_INTERVAL_S = 0.2
 

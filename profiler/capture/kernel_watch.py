@@ -13,13 +13,13 @@ import contextlib
 import time
 from collections import Counter
 
-from flametap.analysis.node_weights import SeenCpu, cpu_by_thread
-from flametap.capture.kernel_check import Comparison
-from flametap.linux import procfs
-from flametap.linux.procfs import TaskTimes
-from flametap.model import ThreadInfo
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from ..analysis.node_weights import SeenCpu, cpu_by_thread
+from ..linux import procfs
+from ..linux.procfs import TaskTimes
+from ..model import ThreadInfo
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
+from .kernel_check import Comparison
 
 LOOK_INTERVAL_S = 1.0
 MOST_THREADS = 200  # those with the most CPU time

@@ -18,7 +18,7 @@ import struct
 import subprocess
 from collections.abc import Sequence
 
-from flametap.errors import CannotAttachError, UsageError
+from ..errors import CannotAttachError, UsageError
 
 PR_SET_PTRACER = 0x59616D61
 PTRACE_TRACEME = 0

@@ -14,28 +14,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
-from flametap.analysis.calltree import CallTree, build
-from flametap.analysis.code_view import CodeView
-from flametap.analysis.unattributed import unattributed_notes
-from flametap.capture.exit_status import ExitStatus, ExitWatch
-from flametap.capture.heartbeat import Heartbeat
-from flametap.capture.kernel_check import Comparison
-from flametap.capture.kernel_watch import KernelWatch
-from flametap.capture.rates import Rates
-from flametap.errors import FlametapError
-from flametap.inject.client import Injector
-from flametap.inject.frida_errors import END_REASONS
-from flametap.linux import procfs
-from flametap.model import Clock, Function, Status, ThreadInfo, Verdict
-from flametap.profile.store import Profile
-from flametap.symbols import Symbolizer
-from flametap.symbols.names.table import SymbolTable
-from flametap.wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
-from flametap.wire.decoder import Decoder
+from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
+from ..analysis.calltree import CallTree, build
+from ..analysis.code_view import CodeView
+from ..analysis.unattributed import unattributed_notes
+from ..errors import FlametapError
+from ..inject.client import Injector
+from ..inject.frida_errors import END_REASONS
+from ..linux import procfs
+from ..model import Clock, Function, Status, ThreadInfo, Verdict
+from ..profile.store import Profile
+from ..symbols import Symbolizer
+from ..symbols.names.table import SymbolTable
+from ..wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
+from ..wire.decoder import Decoder
+from .exit_status import ExitStatus, ExitWatch
+from .heartbeat import Heartbeat
+from .kernel_check import Comparison
+from .kernel_watch import KernelWatch
+from .rates import Rates
 
 if TYPE_CHECKING:
-    from flametap.symbols.locate.debuginfod import Debuginfod
+    from ..symbols.locate.debuginfod import Debuginfod
 
 PUMP_INTERVAL_S = 0.05
 STOPPED = "stopped"
@@ -389,6 +389,6 @@ def _signal_notes(counters: dict[str, int]) -> list[str]:
 def _debuginfod(urls: Sequence[str]) -> Debuginfod | None:
     if not urls:
         return None
-    from flametap.symbols.locate.debuginfod import client
+    from ..symbols.locate.debuginfod import client
 
     return client(urls)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flametap.wire.abi import ENGINE_CPU_TIMERS
+from ..wire.abi import ENGINE_CPU_TIMERS
 
 CPU_TIMERS, ROUNDS = "cpu-timers", "rounds"
 # Below this part of the rate that was asked for, it is worth saying so.

@@ -14,10 +14,10 @@ def main() -> None:
     # Until a command takes care of Ctrl-C itself, it ends us as it ends any program: silently.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from flametap.cli.streams import flush_or_give_up, open_missing
+    from .streams import flush_or_give_up, open_missing
 
     open_missing()
-    from flametap.cli.main import run
+    from .main import run
 
     code = run(sys.argv[1:])
     flush_or_give_up(sys.stdout)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import click
 
-from flametap.cli.commands.doctor import doctor
-from flametap.cli.commands.dump import dump
-from flametap.cli.commands.live import live
-from flametap.cli.commands.ps import ps
-from flametap.cli.commands.record import record
-from flametap.cli.commands.symbols import symbols
-from flametap.cli.streams import give_up, print_data
-from flametap.errors import FlametapError, UsageError
+from ..errors import FlametapError, UsageError
+from .commands.doctor import doctor
+from .commands.dump import dump
+from .commands.live import live
+from .commands.ps import ps
+from .commands.record import record
+from .commands.symbols import symbols
+from .streams import give_up, print_data
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
 
@@ -48,7 +48,7 @@ class DefaultLive(click.Group):
 def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     """Callback of ``--version``."""
     if value and not ctx.resilient_parsing:
-        from flametap import __version__
+        from .. import __version__
 
         print_data(f"flametap {__version__}")
         ctx.exit()

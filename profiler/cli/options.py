@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from flametap.cli.start import How
-from flametap.errors import UsageError
+from ..errors import UsageError
+from .start import How
 
 RATE_MIN_HZ = 1.0
 RATE_MAX_HZ = 10_000.0  # beyond it the sampler does nothing but sample
@@ -145,7 +145,7 @@ def servers(debuginfod: bool, debuginfod_urls: tuple[str, ...]) -> tuple[str, ..
     if not debuginfod:
         return debuginfod_urls
     # Here and not above: takes 50 ms to import.
-    from flametap.symbols.locate.debuginfod import known_servers
+    from ..symbols.locate.debuginfod import known_servers
 
     return (*debuginfod_urls, *known_servers())
 

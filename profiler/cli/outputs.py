@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flametap.errors import OutputError, UsageError
+from ..errors import OutputError, UsageError
 
 STDOUT = "-"
 
@@ -46,7 +46,7 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
     """
     if not paths:
         return []
-    from flametap.export import format_for
+    from ..export import format_for
 
     if len(formats) > 1 and len(formats) != len(paths):
         raise UsageError(

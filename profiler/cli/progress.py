@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TextIO
 
-from flametap.capture.cost import Certificate
-from flametap.model import Status
+from ..capture.cost import Certificate
+from ..model import Status
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flametap.capture.cost import Certificate
-from flametap.cli.outputs import STDOUT, Output
-from flametap.cli.progress import Progress, counted, duration, losses, recording_line, skips
-from flametap.cli.signals import EXIT_CODE, Interrupts, not_suspended
-from flametap.errors import NoSamplesError
-from flametap.model import Clock, Status, ThreadInfo, Verdict
+from ..capture.cost import Certificate
+from ..errors import NoSamplesError
+from ..model import Clock, Status, ThreadInfo, Verdict
+from .outputs import STDOUT, Output
+from .progress import Progress, counted, duration, losses, recording_line, skips
+from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
-    from flametap.analysis.annotation import SymbolReport
-    from flametap.capture.live import Capture
+    from ..analysis.annotation import SymbolReport
+    from ..capture.live import Capture
 
 POLL_S = 0.05
 LINE_INTERVAL_S = 0.25  # the eye reads no faster
@@ -169,7 +169,7 @@ def _write(
     cost: Mapping[str, int | float | str],
     progress: Progress,
 ) -> None:
-    from flametap.export import write_file
+    from ..export import write_file
 
     path = output.path_for(capture.pid, time.time())
     progress.step(f"writing {path}")

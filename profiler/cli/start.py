@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flametap.cli.progress import Progress
-from flametap.cli.signals import Interrupted, Interrupts, not_suspended
-from flametap.errors import AttachFailedError, NoSamplesError, TargetDiedError
-from flametap.safety import preflight
-from flametap.safety.finding import Severity
+from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
+from ..safety import preflight
+from ..safety.finding import Severity
+from .progress import Progress
+from .signals import Interrupted, Interrupts, not_suspended
 
 if TYPE_CHECKING:
-    from flametap.capture.live import Capture
-    from flametap.cli.verify import Verification
+    from ..capture.live import Capture
+    from .verify import Verification
 
 # Half an attach would leave code in the target that waits for us for ever.
 ATTACHING_REPLY = (
@@ -50,7 +50,7 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
     # Here and not above: Frida alone takes 0.1 s to load.
-    from flametap.capture.live import Capture, CaptureOptions
+    from ..capture.live import Capture, CaptureOptions
 
     options = CaptureOptions(
         rate_hz=how.rate_hz,

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from flametap.errors import OutputError
+from ..errors import OutputError
 
 STDIN, STDOUT, STDERR = range(3)
 

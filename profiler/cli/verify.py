@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from flametap.cli.progress import Progress, counted
-from flametap.errors import LeftBehindError
-from flametap.linux import procfs
+from ..errors import LeftBehindError
+from ..linux import procfs
+from .progress import Progress, counted
 
 if TYPE_CHECKING:
-    from flametap.cli.start import How
-    from flametap.safety.snapshot import Receipt
-    from flametap.safety.snapshot_diff import Blame, Difference
+    from ..safety.snapshot import Receipt
+    from ..safety.snapshot_diff import Blame, Difference
+    from .start import How
 
 # Frida's side may need a moment more than our own detach waits for.
 SETTLE_S = 3.0
@@ -54,7 +54,7 @@ class Verification:
         """
         if self._before is None or not self._was_touched:
             return
-        from flametap.safety.snapshot_diff import Blame
+        from ..safety.snapshot_diff import Blame
 
         found = self._differences()
         if found is None:
@@ -88,7 +88,7 @@ class Verification:
             )
 
     def _differences(self) -> list[Difference] | None:
-        from flametap.safety import snapshot_diff
+        from ..safety import snapshot_diff
 
         assert self._before is not None
         attached = self._attached or self._before
@@ -126,7 +126,7 @@ def verified(pid: int, progress: Progress, how: How) -> Iterator[Verification]:
 
 def _look(pid: int) -> Receipt | None:
     """None when the process has gone, or may not be looked at: the checks will say so."""
-    from flametap.safety import snapshot
+    from ..safety import snapshot
 
     try:
         return snapshot.take(pid)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from flametap.errors import OutputError, UsageError
-from flametap.export import folded, speedscope
-from flametap.export.request import ExportRequest
-from flametap.model import Clock
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from ..errors import OutputError, UsageError
+from ..model import Clock
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
+from . import folded, speedscope
+from .request import ExportRequest
 
 STDOUT = "-"
 

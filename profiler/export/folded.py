@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from flametap.analysis.calltree import CallTree, build, children
-from flametap.export.request import ExportRequest
+from ..analysis.calltree import CallTree, build, children
+from .request import ExportRequest
 
 _NS_PER_US = 1000
 _CLEAN = {code: " " for code in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {ord(";"): ":"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flametap.model import Clock
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from ..model import Clock
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
 
 
 @dataclass(frozen=True)

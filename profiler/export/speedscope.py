@@ -20,17 +20,17 @@ from typing import BinaryIO
 
 import orjson
 
-from flametap import __version__
-from flametap.analysis.calltree import (
+from .. import __version__
+from ..analysis.calltree import (
     TRUNCATED_FUNCTION,
     UNATTRIBUTED_FUNCTION,
     build,
     syscall_function,
 )
-from flametap.export.request import ExportRequest
-from flametap.model import Thread
-from flametap.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
-from flametap.profile.store import LeafWeights
+from ..model import Thread
+from ..profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from ..profile.store import LeafWeights
+from .request import ExportRequest
 
 SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"
 # Numbers turned into text at once: large enough for speed, small enough not to matter in memory.

@@ -15,8 +15,8 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flametap.inject.frida_footprint import is_left_by_frida
-from flametap.linux import remote_syscall
+from ..linux import remote_syscall
+from .frida_footprint import is_left_by_frida
 
 # Frida takes the first code that its bootstrapper fits into, which is some KiB; but less than this.
 BOOTSTRAPPER_BYTES_MAX = 65536

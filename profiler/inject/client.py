@@ -15,12 +15,12 @@ import subprocess
 import threading
 from typing import Any
 
-from flametap import errors
-from flametap.errors import AttachFailedError, FlametapError
-from flametap.inject.frida_errors import END_REASONS
-from flametap.inject.rpc import MAX_PACKET_BYTES, decode, encode
-from flametap.linux import helper_process
-from flametap.wire.ring import Ring
+from .. import errors
+from ..errors import AttachFailedError, FlametapError
+from ..linux import helper_process
+from ..wire.ring import Ring
+from .frida_errors import END_REASONS
+from .rpc import MAX_PACKET_BYTES, decode, encode
 
 # It ends when Frida does, which takes some milliseconds, and 5 s at the most.
 EXIT_TIMEOUT_S = 6.0

@@ -22,7 +22,7 @@ import signal
 import struct
 from dataclasses import dataclass, field
 
-from flametap.linux import ptrace, remote_syscall
+from ..linux import ptrace, remote_syscall
 
 FAULTS = (
     signal.SIGILL,

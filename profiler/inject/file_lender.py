@@ -16,8 +16,8 @@ import socket
 import struct
 import threading
 
-from flametap.inject import perf_clock
-from flametap.linux import ptrace
+from ..linux import ptrace
+from . import perf_clock
 
 SYS_PIDFD_GETFD = 438  # <asm/unistd_64.h>
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/disposition.c

@@ -15,9 +15,9 @@ import functools
 import struct
 from collections.abc import Callable
 
-from flametap.inject import fork_stack
-from flametap.linux import ptrace
-from flametap.linux.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
+from ..linux import ptrace
+from ..linux.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
+from . import fork_stack
 
 CLONE, FORK, FUTEX = 56, 57, 202
 # What malloc calls while it holds its lock: mmap, mprotect, munmap, brk, mremap, madvise.

@@ -27,10 +27,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from flametap.inject import fork_exit
-from flametap.linux import eintr_restart, procfs, ptrace
-from flametap.linux.ptrace_thread import Tracer
-from flametap.linux.tasks import system_call, tasks
+from ..linux import eintr_restart, procfs, ptrace
+from ..linux.ptrace_thread import Tracer
+from ..linux.tasks import system_call, tasks
+from . import fork_exit
 
 # How long the threads are kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
 # overloaded machine either takes a second.

@@ -17,7 +17,7 @@ import os
 import re
 import struct
 
-from flametap.linux import procfs, ptrace
+from ..linux import procfs, ptrace
 
 FORK = (b"fork",)
 ALLOCATION = (b"malloc", b"free", b"calloc", b"realloc", b"memalign", b"posix_memalign")

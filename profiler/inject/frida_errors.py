@@ -7,14 +7,14 @@ import os
 
 import frida
 
-from flametap.errors import (
+from ..errors import (
     AttachFailedError,
     CannotAttachError,
     FlametapError,
     NoSuchProcessError,
     PermissionRefusedError,
 )
-from flametap.linux import procfs
+from ..linux import procfs
 
 END_REASONS = {
     "process-terminated": "the target ended",

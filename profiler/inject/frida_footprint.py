@@ -5,7 +5,7 @@ Threads are not counted: those that came since may be the target's own.
 
 from __future__ import annotations
 
-from flametap.linux import procfs
+from ..linux import procfs
 
 AGENT_NAME = "frida-agent"
 # Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).

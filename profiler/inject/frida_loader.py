@@ -22,9 +22,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flametap.inject.frida_footprint import LOADER_BYTES, loaders
-from flametap.linux import ptrace, unmapping
-from flametap.linux.tasks import read_call, system_call, tasks
+from ..linux import ptrace, unmapping
+from ..linux.tasks import read_call, system_call, tasks
+from .frida_footprint import LOADER_BYTES, loaders
 
 # How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
 STACK_BYTES = 65536

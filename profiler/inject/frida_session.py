@@ -19,8 +19,10 @@ from typing import Any
 import frida
 
 from flametap import agent
-from flametap.errors import AttachFailedError, CannotAttachError
-from flametap.inject import (
+
+from ..errors import AttachFailedError, CannotAttachError
+from ..linux import execs, seccomp_filters, unix_sockets
+from . import (
     connection_keeper,
     file_lender,
     fork_hold,
@@ -30,11 +32,10 @@ from flametap.inject import (
     stack_probe,
     unpacking,
 )
-from flametap.inject.frida_errors import END_REASONS, could_not_prepare, explain, has_ended
-from flametap.inject.frida_footprint import Presence, is_traced
-from flametap.inject.stall_watch import Handshake, Standstill
-from flametap.inject.timed_call import LOOK_INTERVAL_S, NoAnswerError, bounded
-from flametap.linux import execs, seccomp_filters, unix_sockets
+from .frida_errors import END_REASONS, could_not_prepare, explain, has_ended
+from .frida_footprint import Presence, is_traced
+from .stall_watch import Handshake, Standstill
+from .timed_call import LOOK_INTERVAL_S, NoAnswerError, bounded
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
 ATTACH_OPTIONS = {

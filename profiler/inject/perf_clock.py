@@ -16,7 +16,7 @@ import fcntl
 import os
 import struct
 
-from flametap.linux import ptrace
+from ..linux import ptrace
 
 SYS_PERF_EVENT_OPEN, SYS_BPF = 298, 321  # <asm/unistd_64.h>
 # The first version of struct perf_event_attr; of union bpf_attr as much as these two commands need.

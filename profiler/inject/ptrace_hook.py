@@ -13,8 +13,8 @@ import errno
 import functools
 from collections.abc import Callable
 
-from flametap.inject import fork_hold, ptrace_proxy
-from flametap.linux import plt_hook
+from ..linux import plt_hook
+from . import fork_hold, ptrace_proxy
 
 _raised: list[Exception] = []
 

@@ -57,11 +57,8 @@ import signal
 import threading
 import time
 
-from flametap.inject import fork_hold, frida_quirks
-from flametap.inject.frida_loader import LOCKED_S, SYS_FUTEX, Loader
-from flametap.inject.tracee import GET_REGISTERS, SET_REGISTERS, Tracee, Words, registers_at
-from flametap.linux import execs, ptrace
-from flametap.linux.ptrace import (
+from ..linux import execs, ptrace
+from ..linux.ptrace import (
     PTRACE_ATTACH,
     PTRACE_CONT,
     PTRACE_DETACH,
@@ -74,7 +71,10 @@ from flametap.linux.ptrace import (
     RIP,
     RSI,
 )
-from flametap.linux.tasks import system_call, tasks
+from ..linux.tasks import system_call, tasks
+from . import fork_hold, frida_quirks
+from .frida_loader import LOCKED_S, SYS_FUTEX, Loader
+from .tracee import GET_REGISTERS, SET_REGISTERS, Tracee, Words, registers_at
 
 _ptrace, _waitpid = ptrace.ptrace, ptrace.waitpid
 

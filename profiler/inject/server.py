@@ -18,11 +18,11 @@ import threading
 import time
 from typing import Any
 
-from flametap.errors import AttachFailedError, CannotAttachError, FlametapError
-from flametap.inject.frida_errors import END_REASONS
-from flametap.inject.frida_session import Session
-from flametap.inject.rpc import MAX_PACKET_BYTES, decode, encode
-from flametap.linux import execs, procfs
+from ..errors import AttachFailedError, CannotAttachError, FlametapError
+from ..linux import execs, procfs
+from .frida_errors import END_REASONS
+from .frida_session import Session
+from .rpc import MAX_PACKET_BYTES, decode, encode
 
 CALLS = ("attach", "start", "set_paused", "stop", "detach")
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -19,9 +19,9 @@ import struct
 import time
 from dataclasses import asdict, dataclass
 
-from flametap.inject import fork_hold
-from flametap.linux import ptrace, remote_syscall
-from flametap.linux.tasks import tasks
+from ..linux import ptrace, remote_syscall
+from ..linux.tasks import tasks
+from . import fork_hold
 
 # A thread that spends a quarter of its time on other stacks is found out 999 times of 1 000.
 ROUNDS = 24

@@ -19,7 +19,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from flametap.linux import procfs
+from ..linux import procfs
 
 # How often in a row nobody may be seen running before that counts as for ever. At ten looks a
 # second: on an overloaded machine threads wait for a CPU, and that is not idleness.

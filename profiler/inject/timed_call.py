@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from flametap.errors import AttachFailedError
-from flametap.inject import ptrace_hook, ptrace_proxy
+from ..errors import AttachFailedError
+from . import ptrace_hook, ptrace_proxy
 
 LOOK_INTERVAL_S = 0.1
 # What counts of the time in which Frida's threads in the target run, or wait for a CPU: where a

@@ -8,11 +8,8 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 
-from flametap.inject import bootstrap_code, fault_signals, shown_stack
-from flametap.inject.bootstrap_code import CodeSwap
-from flametap.inject.frida_loader import Loader
-from flametap.linux import eintr_restart, ptrace
-from flametap.linux.ptrace import (
+from ..linux import eintr_restart, ptrace
+from ..linux.ptrace import (
     NT_PRSTATUS,
     NT_X86_XSTATE,
     PTRACE_GETREGS,
@@ -26,6 +23,9 @@ from flametap.linux.ptrace import (
     RSP,
     XSTATE_BYTES_MAX,
 )
+from . import bootstrap_code, fault_signals, shown_stack
+from .bootstrap_code import CodeSwap
+from .frida_loader import Loader
 
 Words = ctypes.Array[ctypes.c_uint64]  # struct user_regs_struct
 GET_REGISTERS = (PTRACE_GETREGS, PTRACE_GETREGSET)

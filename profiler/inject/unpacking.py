@@ -12,7 +12,7 @@ import ctypes
 import errno
 import functools
 
-from flametap.linux import plt_hook
+from ..linux import plt_hook
 
 
 def _refuse(path: bytes, mode: int) -> int:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import struct
 
-from flametap.linux import ptrace
-from flametap.linux.ptrace import ARGUMENTS, ORIG_RAX, RAX
-from flametap.linux.tasks import Call
+from . import ptrace
+from .ptrace import ARGUMENTS, ORIG_RAX, RAX
+from .tasks import Call
 
 SEMOP, RT_SIGTIMEDWAIT, IO_GETEVENTS, SEMTIMEDOP = 65, 128, 208, 220
 EPOLL_WAIT, EPOLL_PWAIT, IO_PGETEVENTS, IO_URING_ENTER, EPOLL_PWAIT2 = 232, 281, 333, 426, 441

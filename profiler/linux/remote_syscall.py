@@ -16,8 +16,8 @@ import mmap
 import os
 import signal
 
-from flametap.linux import ptrace
-from flametap.linux.ptrace import (
+from . import ptrace
+from .ptrace import (
     ARGUMENTS,
     NT_PRSTATUS,
     ORIG_RAX,

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flametap.linux.syscalls import syscall_number
+from .syscalls import syscall_number
 
 # One instruction: struct sock_filter {u16 code; u8 jt; u8 jf; u32 k}.
 INSTRUCTION = struct.Struct("=HBBI")

@@ -14,8 +14,8 @@ import os
 import threading
 import time
 
-from flametap.linux import eintr_restart, procfs
-from flametap.linux.ptrace import (
+from . import eintr_restart, procfs
+from .ptrace import (
     PTRACE_DETACH,
     PTRACE_EVENT_STOP,
     PTRACE_INTERRUPT,
@@ -24,8 +24,8 @@ from flametap.linux.ptrace import (
     WALL,
     ptrace,
 )
-from flametap.linux.seccomp import INSTRUCTION, allows_timers
-from flametap.linux.tasks import tasks
+from .seccomp import INSTRUCTION, allows_timers
+from .tasks import tasks
 
 NOBODYS, OTHERS, MAIN = 0, 1, 2
 ASKED_MAX = 64  # threads with filters of their own: each stands still for a moment

@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 import threading
 
-from flametap.linux import eintr_restart, ptrace, remote_syscall
-from flametap.linux.ptrace import PTRACE_DETACH, PTRACE_EVENT_STOP, PTRACE_INTERRUPT, PTRACE_SEIZE
+from . import eintr_restart, ptrace, remote_syscall
+from .ptrace import PTRACE_DETACH, PTRACE_EVENT_STOP, PTRACE_INTERRUPT, PTRACE_SEIZE
 
 # A thread that has not stopped by then sleeps uninterruptibly, or is frozen.
 STOP_LIMIT_S = 3.0

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.model import Clock, ThreadState
-from flametap.profile.interval_chunk import ROW_DTYPE, Block, Chunk, Rows, block_of
-from flametap.profile.totals import Cells, Int32s, Int64s, weigh
-from flametap.wire.abi import INTERVAL_OPEN
+from ..model import Clock, ThreadState
+from ..wire.abi import INTERVAL_OPEN
+from .interval_chunk import ROW_DTYPE, Block, Chunk, Rows, block_of
+from .totals import Cells, Int32s, Int64s, weigh
 
 # Small enough that packing one (some 30 ms) is not felt, large enough that adding up a chunk costs
 # more than the few numpy calls it takes.

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flametap.model import RawFrame, Verdict
-from flametap.wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
-from flametap.wire.decoder import ProtocolError, Trace, raw_frame
+from ..model import RawFrame, Verdict
+from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
+from ..wire.decoder import ProtocolError, Trace, raw_frame
 
 ROOT = 0
 UNATTRIBUTED = 1

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flametap.linux.syscalls import QUEUED, syscall_name
-from flametap.model import Clock, Module, RawFrame, Thread, ThreadInfo, ThreadState, Verdict
-from flametap.profile.intervals import CellWeights, Intervals
-from flametap.profile.stacks import ROOT, UNATTRIBUTED, Calls, Stacks, Trie
-from flametap.profile.totals import weigh
-from flametap.wire.decoder import Batch, raw_frames
+from ..linux.syscalls import QUEUED, syscall_name
+from ..model import Clock, Module, RawFrame, Thread, ThreadInfo, ThreadState, Verdict
+from ..wire.decoder import Batch, raw_frames
+from .intervals import CellWeights, Intervals
+from .stacks import ROOT, UNATTRIBUTED, Calls, Stacks, Trie
+from .totals import weigh
 
 
 @dataclass(frozen=True)

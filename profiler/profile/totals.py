@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flametap.model import Clock, ThreadState
+from ..model import Clock, ThreadState
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

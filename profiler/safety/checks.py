@@ -24,12 +24,12 @@ import os
 import time
 from collections.abc import Callable
 
-from flametap.errors import CannotAttachError, PermissionRefusedError
-from flametap.linux import executable, procfs, seccomp, seccomp_filters
-from flametap.safety import freeze_estimate, permissions
-from flametap.safety.finding import Finding, Severity, Target
-from flametap.safety.other_agents import check_other_agent
-from flametap.safety.spare_tasks import check_spare_tasks
+from ..errors import CannotAttachError, PermissionRefusedError
+from ..linux import executable, procfs, seccomp, seccomp_filters
+from . import freeze_estimate, permissions
+from .finding import Finding, Severity, Target
+from .other_agents import check_other_agent
+from .spare_tasks import check_spare_tasks
 
 # Frida opens up to 14 at a time; with fewer its agent stays in the target without a connection.
 REQUIRED_SPARE_DESCRIPTORS = 24

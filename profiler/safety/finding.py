@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from flametap.errors import FlametapError
-from flametap.linux import procfs
-from flametap.linux.procfs import Mapping, ProcessStatus
-from flametap.safety import freeze_estimate
+from ..errors import FlametapError
+from ..linux import procfs
+from ..linux.procfs import Mapping, ProcessStatus
+from . import freeze_estimate
 
 
 class Severity(str, Enum):

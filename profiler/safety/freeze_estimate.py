@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import stat
 
-from flametap.linux import executable, procfs
-from flametap.linux.procfs import Mapping
+from ..linux import executable, procfs
+from ..linux.procfs import Mapping
 
 WARN_S = 0.2
 REFUSE_S = 2.0

@@ -11,10 +11,10 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from flametap.errors import CannotAttachError
-from flametap.inject.frida_footprint import AGENT_NAME
-from flametap.linux import procfs, tasks
-from flametap.safety.finding import Finding, Severity, Target
+from ..errors import CannotAttachError
+from ..inject.frida_footprint import AGENT_NAME
+from ..linux import procfs, tasks
+from .finding import Finding, Severity, Target
 
 # A thread of Frida's agent waits in libc, called by the agent: its return address lies within that
 # many bytes of the stack pointer (tried on 17.26: 0 and 72).

@@ -17,9 +17,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from flametap.errors import PermissionRefusedError
-from flametap.linux import procfs
-from flametap.linux.procfs import CAP_SYS_PTRACE, ProcessStatus
+from ..errors import PermissionRefusedError
+from ..linux import procfs
+from ..linux.procfs import CAP_SYS_PTRACE, ProcessStatus
 
 # As procfs.may_trace does.
 TRY_TO_TRACE = """

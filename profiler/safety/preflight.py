@@ -11,16 +11,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flametap.errors import (
+from ..errors import (
     CannotAttachError,
     FlametapError,
     NoSuchProcessError,
     PermissionRefusedError,
     UsageError,
 )
-from flametap.linux import procfs
-from flametap.safety import checks, permissions
-from flametap.safety.finding import Finding, Severity, Target
+from ..linux import procfs
+from . import checks, permissions
+from .finding import Finding, Severity, Target
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import os
 import time
 from dataclasses import dataclass, field, replace
 
-from flametap.linux import procfs
+from ..linux import procfs
 
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
 # Bits of a pagemap entry: in memory, in swap; of a file (a private copy is not).

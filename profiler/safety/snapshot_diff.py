@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from flametap.inject import fault_signals
-from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.safety.snapshot import SIGNAL_FIELDS, Mapping, Receipt, file_page
+from ..inject import fault_signals
+from ..inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from .snapshot import SIGNAL_FIELDS, Mapping, Receipt, file_page
 
 # Libraries that Frida's agent needs and the dynamic loader keeps once it has loaded them: libm,
 # stubs that have held nothing but symbol versions since glibc 2.34, and what its use of iconv maps.

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from flametap.errors import CannotAttachError
-from flametap.linux import procfs
-from flametap.linux.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
-from flametap.safety import permissions
-from flametap.safety.finding import Finding, Severity, Target
+from ..errors import CannotAttachError
+from ..linux import procfs
+from ..linux.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
+from . import permissions
+from .finding import Finding, Severity, Target
 
 # Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
 REQUIRED_SPARE_TASKS = 10

@@ -1,6 +1,6 @@
 """Object files to names."""
 
-from flametap.symbols.names.table import SymbolTable
-from flametap.symbols.symbolizer import Symbolizer
+from .names.table import SymbolTable
+from .symbolizer import Symbolizer
 
 __all__ = ["SymbolTable", "Symbolizer"]

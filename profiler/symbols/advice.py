@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flametap.symbols.locate.open_file import MEMORY, Image
-from flametap.symbols.object.macho import MachOFile
-from flametap.symbols.object.macho_symbols import has_debug_map
-from flametap.symbols.resolver import ModuleResolver
+from .locate.open_file import MEMORY, Image
+from .object.macho import MachOFile
+from .object.macho_symbols import has_debug_map
+from .resolver import ModuleResolver
 
 # .debug_info above this needs minutes and gigabytes; the symbol table has to do.
 MAX_DEBUG_INFO_BYTES = 2 << 30

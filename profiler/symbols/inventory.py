@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from flametap.model import Frame, Module
-from flametap.symbols.advice import advice, debug_image, is_too_large
-from flametap.symbols.debuginfo.disk_cache import DiskCache
-from flametap.symbols.debuginfo.reader import DebugInfo, parts_missing
-from flametap.symbols.jit.names_thread import JitNames
-from flametap.symbols.locate.breakpad import BreakpadFile
-from flametap.symbols.locate.memory_image import VDSO_PATH
-from flametap.symbols.locate.module_files import FilesError, TargetFiles
-from flametap.symbols.locate.open_file import Image
-from flametap.symbols.locate.process_code import Range
-from flametap.symbols.names.inline_chains import LinesError
-from flametap.symbols.names.table import JIT_MODULE, SymbolTable
-from flametap.symbols.object.elf import EM_X86_64
-from flametap.symbols.object.macho import EM_AARCH64, MachOFile
-from flametap.symbols.object.object_file import ObjectError, ObjectFile
-from flametap.symbols.resolver import ModuleResolver
+from ..model import Frame, Module
+from .advice import advice, debug_image, is_too_large
+from .debuginfo.disk_cache import DiskCache
+from .debuginfo.reader import DebugInfo, parts_missing
+from .jit.names_thread import JitNames
+from .locate.breakpad import BreakpadFile
+from .locate.memory_image import VDSO_PATH
+from .locate.module_files import FilesError, TargetFiles
+from .locate.open_file import Image
+from .locate.process_code import Range
+from .names.inline_chains import LinesError
+from .names.table import JIT_MODULE, SymbolTable
+from .object.elf import EM_X86_64
+from .object.macho import EM_AARCH64, MachOFile
+from .object.object_file import ObjectError, ObjectFile
+from .resolver import ModuleResolver
 
 FETCHED_AT_ONCE = 4
 GENERATED_WAIT_S = 10.0  # a perf map of 10^6 lines takes one second

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from flametap.model import Frame, Module, RawFrame, SymbolSource
-from flametap.symbols.advice import advice, debug_image
-from flametap.symbols.locate.module_files import TargetFiles
-from flametap.symbols.locate.open_file import Image
-from flametap.symbols.names.table import SymbolTable, unnamed_function
-from flametap.symbols.object.call_target import CALL_BYTES, UNKNOWN_GOAL, call_goal
-from flametap.symbols.object.elf import EM_X86_64
-from flametap.symbols.object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
-from flametap.symbols.object.object_file import ObjectError
-from flametap.symbols.resolver import Frames, ModuleResolver
+from ..model import Frame, Module, RawFrame, SymbolSource
+from .advice import advice, debug_image
+from .locate.module_files import TargetFiles
+from .locate.open_file import Image
+from .names.table import SymbolTable, unnamed_function
+from .object.call_target import CALL_BYTES, UNKNOWN_GOAL, call_goal
+from .object.elf import EM_X86_64
+from .object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
+from .object.object_file import ObjectError
+from .resolver import Frames, ModuleResolver
 
 # A main executable up to this size of its symbol tables goes first whatever the other sizes.
 MAIN_FIRST_BYTES = 16 << 20

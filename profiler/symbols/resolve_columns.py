@@ -12,11 +12,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.model import FrameKind, Function
-from flametap.symbols.names.demangle import demangle_many
-from flametap.symbols.names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
-from flametap.symbols.names.packed import PackedFrames
-from flametap.symbols.object.symtab import Symbol
+from ..model import FrameKind, Function
+from .names.demangle import demangle_many
+from .names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
+from .names.packed import PackedFrames
+from .object.symtab import Symbol
 
 _Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings
 _KINDS = (FrameKind.NATIVE, FrameKind.INLINED)

@@ -15,19 +15,19 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from flametap.model import Frame, FrameKind, Function, Module, RawFrame
-from flametap.symbols.names.demangle import demangle_many
-from flametap.symbols.names.inline_chains import Indexes, LineSource, pack_chains
-from flametap.symbols.names.packed import PackedFrames
-from flametap.symbols.names.table import unnamed_function
-from flametap.symbols.object.data_symbols import DataSymbols
-from flametap.symbols.object.go_names import go_names
-from flametap.symbols.object.macho import MachOFile
-from flametap.symbols.object.macho_symbols import StubNames
-from flametap.symbols.object.object_file import ObjectError, ObjectFile
-from flametap.symbols.object.plt import PltNames
-from flametap.symbols.object.symtab import Symbol, SymbolIndex
-from flametap.symbols.resolve_columns import FrameColumns
+from ..model import Frame, FrameKind, Function, Module, RawFrame
+from .names.demangle import demangle_many
+from .names.inline_chains import Indexes, LineSource, pack_chains
+from .names.packed import PackedFrames
+from .names.table import unnamed_function
+from .object.data_symbols import DataSymbols
+from .object.go_names import go_names
+from .object.macho import MachOFile
+from .object.macho_symbols import StubNames
+from .object.object_file import ObjectError, ObjectFile
+from .object.plt import PltNames
+from .object.symtab import Symbol, SymbolIndex
+from .resolve_columns import FrameColumns
 
 Frames = tuple[Frame, ...]
 

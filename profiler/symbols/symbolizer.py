@@ -18,24 +18,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flametap.model import Module, RawFrame, SymbolSource
-from flametap.symbols.advice import MAX_DEBUG_INFO_BYTES
-from flametap.symbols.background import Errands
-from flametap.symbols.debuginfo.disk_cache import DiskCache
-from flametap.symbols.debuginfo.reader import DebugInfo
-from flametap.symbols.dwarf.tail_calls import Column, TailCalls
-from flametap.symbols.jit.names_thread import JitNames
-from flametap.symbols.line_thread import LineReader
-from flametap.symbols.locate.module_files import TargetFiles
-from flametap.symbols.module_work import Address, ModuleWork
-from flametap.symbols.names.inline_chains import LineSource
-from flametap.symbols.names.table import SymbolTable
-from flametap.symbols.resolver import ModuleResolver
-from flametap.symbols.table_loader import Loader
+from ..model import Module, RawFrame, SymbolSource
+from .advice import MAX_DEBUG_INFO_BYTES
+from .background import Errands
+from .debuginfo.disk_cache import DiskCache
+from .debuginfo.reader import DebugInfo
+from .dwarf.tail_calls import Column, TailCalls
+from .jit.names_thread import JitNames
+from .line_thread import LineReader
+from .locate.module_files import TargetFiles
+from .module_work import Address, ModuleWork
+from .names.inline_chains import LineSource
+from .names.table import SymbolTable
+from .resolver import ModuleResolver
+from .table_loader import Loader
 
 if TYPE_CHECKING:
     # Brings a web client, which takes 50 ms to import: only for who asks for it.
-    from flametap.symbols.locate.debuginfod import Debuginfod
+    from .locate.debuginfod import Debuginfod
 
 # Files held open for modules not seen on a stack yet. Chromium maps 150; the usual limit on
 # descriptors is 1024.

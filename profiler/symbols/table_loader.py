@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flametap.symbols.debuginfo.reader import DebugInfo
-from flametap.symbols.jit.runtimes import precompiled_hint
-from flametap.symbols.locate.module_files import FilesError, TargetFiles
-from flametap.symbols.locate.open_file import Image
-from flametap.symbols.module_work import ModuleWork
-from flametap.symbols.resolver import ModuleResolver
+from .debuginfo.reader import DebugInfo
+from .jit.runtimes import precompiled_hint
+from .locate.module_files import FilesError, TargetFiles
+from .locate.open_file import Image
+from .module_work import ModuleWork
+from .resolver import ModuleResolver
 
 
 class Loader:

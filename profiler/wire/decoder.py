@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flametap.errors import FlametapError
-from flametap.model import Module, RawFrame, ThreadState, Verdict
-from flametap.wire.abi import (
+from ..errors import FlametapError
+from ..model import Module, RawFrame, ThreadState, Verdict
+from .abi import (
     ABI_VERSION,
     BATCH_HEADER,
     BATCH_MAGIC,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flametap.wire.abi import (
+from .abi import (
     ABI_VERSION,
     COUNTER_COUNT,
     COUNTER_NAMES,
@@ -19,7 +19,7 @@ from flametap.wire.abi import (
     RING_HEADER_BYTES,
     RING_MAGIC,
 )
-from flametap.wire.decoder import ProtocolError
+from .decoder import ProtocolError
 
 # Positions in the header taken as an array of u64.
 _RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED = 2, 3, 4, 5, 6, 7

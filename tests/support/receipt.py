@@ -1,5 +1,7 @@
 """The no-harm receipt as tests use it: targets of ours that change nothing by themselves, so every
-difference counts but those that the injection is known to leave (``flametap.safety.snapshot_diff``)."""
+difference counts but those that the injection is known to leave
+(``flametap.safety.snapshot_diff``).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ STARTED_S = 10.0
 
 
 def take_at_rest(pid: int) -> Receipt:
-    """``flametap.safety.snapshot.take_at_rest`` once each thread has begun to run: that takes long where
-    the machine is busy, and looks like rest."""
+    """Take the receipt once each thread has begun to run: that takes long where the machine is
+    busy, and looks like rest."""
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:
         try:

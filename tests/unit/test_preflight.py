@@ -218,8 +218,8 @@ def test_freeze_estimate_counts_what_frida_reads(
     tmp_path: Path, lines: list[tuple[str, int, str]], mib_read: int
 ) -> None:
     fake, text, at = FakeProc(tmp_path / "proc"), "", 0x1000_0000
-    for path, mib, permissions in lines:
-        text += mapping(at, mib * MIB, path, permissions)
+    for path, mib, access in lines:
+        text += mapping(at, mib * MIB, path, access)
         at += 4096 * MIB
     fake.process(PID, maps=text)
     estimate_s = freeze_estimate.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc)

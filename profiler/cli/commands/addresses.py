@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flametap.cli.streams import print_data
-from flametap.errors import UsageError
-from flametap.model import Frame, FrameKind
+from ...errors import UsageError
+from ...model import Frame, FrameKind
+from ..streams import print_data
 
 if TYPE_CHECKING:
-    from flametap.symbols.inventory import Inventory
+    from ...symbols.inventory import Inventory
 
 READ_BYTES = 1 << 16
 _ADDRESS = re.compile(r"(?:(?P<module>.*)\+)?(?:0[xX])?(?P<digits>[0-9a-fA-F]{1,16})")

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from flametap.cli.options import pick_pid, pid_arguments
-from flametap.cli.streams import print_data
-from flametap.linux import procfs
-from flametap.safety import preflight
-from flametap.safety.finding import Severity
+from ...linux import procfs
+from ...safety import preflight
+from ...safety.finding import Severity
+from ..options import pick_pid, pid_arguments
+from ..streams import print_data
 
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flametap.cli import start
-from flametap.cli.options import pick_pid, pid_arguments, sampling_options_with, talk_options
-from flametap.cli.progress import Progress
-from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
-from flametap.cli.streams import print_data
-from flametap.errors import NoSamplesError
-from flametap.linux import procfs
-from flametap.model import Clock, Frame, FrameKind, Thread
+from ...errors import NoSamplesError
+from ...linux import procfs
+from ...model import Clock, Frame, FrameKind, Thread
+from .. import start
+from ..options import pick_pid, pid_arguments, sampling_options_with, talk_options
+from ..progress import Progress
+from ..signals import EXIT_CODE, Interrupted, Interrupts
+from ..streams import print_data
 
 if TYPE_CHECKING:
-    from flametap.capture.live import Capture
+    from ...capture.live import Capture
 
 # Sampling goes on until every thread has a stack. A thread that runs needs to be caught running,
 # which takes a few periods on a busy machine, and a hundred where the program has handlers on
@@ -144,8 +144,8 @@ def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
 
 def read_stacks(capture: Capture) -> list[ThreadStack]:
     """The newest stack of every thread that has not exited, the process's main thread first."""
-    from flametap.linux.syscalls import syscall_name
-    from flametap.profile.stacks import ROOT, TRUNCATED
+    from ...linux.syscalls import syscall_name
+    from ...profile.stacks import ROOT, TRUNCATED
 
     trie = capture.profile.trie()
     kernel = capture.table.kernel()
@@ -198,7 +198,7 @@ def unseen_because(thread: Thread, cpu_ns: int, counters: Mapping[str, int]) -> 
 
 def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
     """Thread that has not exited → node and system call (-1 for none) of its newest stack."""
-    from flametap.profile.stacks import UNATTRIBUTED
+    from ...profile.stacks import UNATTRIBUTED
 
     timeline = capture.profile.timelines(Clock.WALL)
     newest: dict[int, tuple[int, int] | None] = {}

@@ -9,8 +9,8 @@ import threading
 
 import click
 
-from flametap.cli import start
-from flametap.cli.options import (
+from .. import start
+from ..options import (
     by,
     parse_duration_s,
     pick_pid,
@@ -19,12 +19,12 @@ from flametap.cli.options import (
     talk_options,
     verify_option,
 )
-from flametap.cli.outputs import plan
-from flametap.cli.progress import Progress
-from flametap.cli.recording import What, finish, watch
-from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts
-from flametap.cli.streams import print_data
-from flametap.cli.verify import verified
+from ..outputs import plan
+from ..progress import Progress
+from ..recording import What, finish, watch
+from ..signals import EXIT_CODE, Interrupted, Interrupts
+from ..streams import print_data
+from ..verify import verified
 
 # 128 bits: nobody on this machine guesses it.
 TOKEN_BYTES = 16

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from flametap.cli.streams import print_data
-from flametap.linux import procfs
-from flametap.safety import permissions, preflight
-from flametap.safety.finding import Finding, Severity
+from ...linux import procfs
+from ...safety import permissions, preflight
+from ...safety.finding import Finding, Severity
+from ..streams import print_data
 
 
 @dataclass(frozen=True)

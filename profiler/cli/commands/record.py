@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flametap.cli import start
-from flametap.cli.options import (
+from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
+from ...model import Clock
+from .. import start
+from ..options import (
     by,
     parse_duration_s,
     parse_pid,
@@ -24,16 +26,14 @@ from flametap.cli.options import (
     talk_options,
     verify_option,
 )
-from flametap.cli.outputs import Output, plan
-from flametap.cli.progress import Progress
-from flametap.cli.recording import POLL_S, What, finish, watch
-from flametap.cli.signals import EXIT_CODE, Interrupted, Interrupts, leave
-from flametap.cli.verify import verified
-from flametap.errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
-from flametap.model import Clock
+from ..outputs import Output, plan
+from ..progress import Progress
+from ..recording import POLL_S, What, finish, watch
+from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
+from ..verify import verified
 
 if TYPE_CHECKING:
-    from flametap.capture.launch import Launched
+    from ...capture.launch import Launched
 
 DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
 CLOCKS = [clock.value for clock in Clock]
@@ -171,7 +171,7 @@ def _record_command(
     how: start.How,
     progress: Progress,
 ) -> int:
-    from flametap.capture.launch import launch
+    from ...capture.launch import launch
 
     failure: FlametapError | None = None
     with Interrupts() as interrupts, contextlib.ExitStack() as until_released:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flametap.cli.commands.addresses import parse_address, read_addresses, show_names
-from flametap.cli.options import debuginfod_options, parse_pid, servers, symbol_dir_option
-from flametap.cli.streams import print_data
-from flametap.errors import InputError, NoSuchProcessError, PermissionRefusedError, UsageError
+from ...errors import InputError, NoSuchProcessError, PermissionRefusedError, UsageError
+from ..options import debuginfod_options, parse_pid, servers, symbol_dir_option
+from ..streams import print_data
+from .addresses import parse_address, read_addresses, show_names
 
 if TYPE_CHECKING:
-    from flametap.symbols.inventory import Inventory, ModuleSymbols
-    from flametap.symbols.locate.module_files import TargetFiles
+    from ...symbols.inventory import Inventory, ModuleSymbols
+    from ...symbols.locate.module_files import TargetFiles
 
 STDIN = "-"
 SHORT_ID = 12  # digits of a build-id that tell builds apart
@@ -94,11 +94,11 @@ def of_file(path: str, arch: str, symbol_dirs: Sequence[str], asked: Sequence[st
     Raises:
         InputError: it cannot be read, or is no object file.
     """
-    from flametap.model import Module
-    from flametap.symbols.inventory import Inventory, machine_name
-    from flametap.symbols.locate.dsym import dwarf_in
-    from flametap.symbols.locate.open_file import open_image
-    from flametap.symbols.object.open_object import arches
+    from ...model import Module
+    from ...symbols.inventory import Inventory, machine_name
+    from ...symbols.locate.dsym import dwarf_in
+    from ...symbols.locate.open_file import open_image
+    from ...symbols.object.open_object import arches
 
     try:
         file_path = os.path.abspath(dwarf_in(path) or path)
@@ -133,8 +133,8 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
     Raises:
         NoSuchProcessError, PermissionRefusedError: its mappings cannot be read.
     """
-    from flametap.symbols.inventory import Inventory
-    from flametap.symbols.locate.process_code import code_of
+    from ...symbols.inventory import Inventory
+    from ...symbols.locate.process_code import code_of
 
     try:
         code = code_of(pid)
@@ -162,11 +162,11 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
 
 def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) -> TargetFiles:
     """The files of a process, or of this machine."""
-    from flametap.symbols.locate.module_files import TargetFiles
+    from ...symbols.locate.module_files import TargetFiles
 
     if not asked:
         return TargetFiles(pid, symbol_dirs)
-    from flametap.symbols.locate.debuginfod import client
+    from ...symbols.locate.debuginfod import client
 
     return TargetFiles(pid, symbol_dirs, client(asked))
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 import time
 
-from flametap.symbols.debuginfo.job import Built, DebugJob
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.callsites import read_calls
-from flametap.symbols.dwarf.sections import load
-from flametap.symbols.locate.debug_links import alt_link
-from flametap.symbols.locate.open_file import open_image
-from flametap.symbols.names.inline_chains import LinesError
-from flametap.symbols.object.elf import SHT_SYMTAB
-from flametap.symbols.object.object_file import ObjectError, ObjectFile
+from ..dwarf.attributes import DwarfError
+from ..dwarf.callsites import read_calls
+from ..dwarf.sections import load
+from ..locate.debug_links import alt_link
+from ..locate.open_file import open_image
+from ..names.inline_chains import LinesError
+from ..object.elf import SHT_SYMTAB
+from ..object.object_file import ObjectError, ObjectFile
+from .job import Built, DebugJob
 
 DEADLINE_S = 120.0
 MAX_INFO_BYTES = 160 << 20  # unpacked; 5 MB/s

@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from flametap.symbols.locate.open_file import OpenFile
+from ..locate.open_file import OpenFile
 
 MAX_BYTES = 1 << 30  # about 100 programs of node's size
 

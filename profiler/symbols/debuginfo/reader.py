@@ -11,19 +11,19 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from flametap.model import Module
-from flametap.symbols.debuginfo.disk_cache import DiskCache, entry_key
-from flametap.symbols.debuginfo.job import DebugJob
-from flametap.symbols.debuginfo.stacked_symcache import Layers, unpack
-from flametap.symbols.debuginfo.symcache_table import VERSIONS, SymcacheTable, version_of
-from flametap.symbols.debuginfo.worker_client import Worker
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.merge import missing_parts
-from flametap.symbols.dwarf.split import SplitPlaces
-from flametap.symbols.dwarf.tail_call_graph import CallGraph
-from flametap.symbols.locate.module_files import TargetFiles
-from flametap.symbols.locate.open_file import Image, OpenFile
-from flametap.symbols.names.inline_chains import LinesError, LineSource
+from ...model import Module
+from ..dwarf.attributes import DwarfError
+from ..dwarf.merge import missing_parts
+from ..dwarf.split import SplitPlaces
+from ..dwarf.tail_call_graph import CallGraph
+from ..locate.module_files import TargetFiles
+from ..locate.open_file import Image, OpenFile
+from ..names.inline_chains import LinesError, LineSource
+from .disk_cache import DiskCache, entry_key
+from .job import DebugJob
+from .stacked_symcache import Layers, unpack
+from .symcache_table import VERSIONS, SymcacheTable, version_of
+from .worker_client import Worker
 
 _CALLS_COST = 4  # calls take so many times as long to read as lines, with a margin
 _OWN_PROC = f"/proc/{os.getpid()}"
@@ -41,7 +41,7 @@ def open_symcache(payload: bytes, base_addr: int) -> LineSource:
     if version_of(payload) in VERSIONS:
         return SymcacheTable(payload, base_addr)
     # A newer library wrote it: slower, but by its own rules.
-    from flametap.symbols.debuginfo import symcache
+    from . import symcache
 
     return symcache.load(payload, base_addr)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flametap.symbols.names.inline_chains import (
+from ..names.inline_chains import (
     Chain,
     Chains,
     LinesError,

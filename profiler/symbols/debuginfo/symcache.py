@@ -17,16 +17,16 @@ from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
-from flametap.symbols.debuginfo.job import Built, DebugJob
-from flametap.symbols.debuginfo.stacked_symcache import pack
-from flametap.symbols.debuginfo.symcache_table import VERSIONS, SymcacheTable, tidy_path, version_of
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.merge import is_scattered, merge
-from flametap.symbols.dwarf.split import SplitPlaces
-from flametap.symbols.dwarf.unclaimed import unclaimed
-from flametap.symbols.locate.open_file import open_image
-from flametap.symbols.names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
-from flametap.symbols.object.object_file import ObjectError, ObjectFile
+from ..dwarf.attributes import DwarfError
+from ..dwarf.merge import is_scattered, merge
+from ..dwarf.split import SplitPlaces
+from ..dwarf.unclaimed import unclaimed
+from ..locate.open_file import open_image
+from ..names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
+from ..object.object_file import ObjectError, ObjectFile
+from .job import Built, DebugJob
+from .stacked_symcache import pack
+from .symcache_table import VERSIONS, SymcacheTable, tidy_path, version_of
 
 FORMAT_VERSION = cast(int, SYMCACHE_LATEST_VERSION)
 

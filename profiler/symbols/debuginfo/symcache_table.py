@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.symbols.names.inline_chains import Chain, Chains, Indexes, LinesError, unpack_chains
+from ..names.inline_chains import Chain, Chains, Indexes, LinesError, unpack_chains
 
 VERSIONS = (8, 9)
 

@@ -22,7 +22,7 @@ import signal
 import socket
 import threading
 
-from flametap.symbols.debuginfo.job import OPENED, DebugJob
+from .job import OPENED, DebugJob
 
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
@@ -63,8 +63,8 @@ def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
     job = DebugJob.from_json(request["job"], files)
 
     # Here, not above: a library that cannot be loaded is an answer, not a death.
-    from flametap.symbols.debuginfo.build_callgraph import build_calls
-    from flametap.symbols.debuginfo.symcache import build_symcache
+    from .build_callgraph import build_calls
+    from .symcache import build_symcache
 
     built = build_calls(job) if job.wants_calls else build_symcache(job)
     return _memory_file(built.payload), built.note

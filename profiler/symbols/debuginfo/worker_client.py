@@ -18,10 +18,10 @@ import subprocess
 import threading
 from collections.abc import Sequence
 
-from flametap.linux.helper_process import start as start_process
-from flametap.symbols.debuginfo.job import Built, DebugJob
-from flametap.symbols.debuginfo.worker import MAX_MESSAGE_BYTES
-from flametap.symbols.names.inline_chains import LinesError
+from ...linux.helper_process import start as start_process
+from ..names.inline_chains import LinesError
+from .job import Built, DebugJob
+from .worker import MAX_MESSAGE_BYTES
 
 MAX_PAYLOAD_BYTES = 2 << 30
 # Debug information is read at 40 MB/s of .debug_info (libpython, 14 MB: 0.35 s). What takes ten

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flametap.symbols.dwarf import constants as dw
+from . import constants as dw
 
 # A value as stored: its form, and the number, or for DW_FORM_string the text.
 Value = tuple[int, "int | bytes"]

@@ -20,8 +20,8 @@ import re
 from array import array
 from collections.abc import Callable, Mapping
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import (
+from . import constants as dw
+from .attributes import (
     DwarfError,
     Value,
     Values,
@@ -29,9 +29,9 @@ from flametap.symbols.dwarf.attributes import (
     skip_entry,
     uleb,
 )
-from flametap.symbols.dwarf.functions import Names
-from flametap.symbols.dwarf.tail_call_graph import ELSEWHERE, UNKNOWN, pack
-from flametap.symbols.dwarf.units import DwarfFile, Unit
+from .functions import Names
+from .tail_call_graph import ELSEWHERE, UNKNOWN, pack
+from .units import DwarfFile, Unit
 
 _Key = tuple[int, int]  # identity of a file, offset in its .debug_info
 _MAX_REFERENCES = 8

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError, Values, read_entry, skip_entry, uleb
-from flametap.symbols.dwarf.units import DwarfFile, Unit
+from . import constants as dw
+from .attributes import DwarfError, Values, read_entry, skip_entry, uleb
+from .units import DwarfFile, Unit
 
 Range = tuple[int, int]  # start and end, file addresses
 

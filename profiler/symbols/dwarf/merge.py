@@ -13,15 +13,15 @@ import itertools
 import time
 from dataclasses import dataclass
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.functions import Names, walk
-from flametap.symbols.dwarf.sections import load, read_section
-from flametap.symbols.dwarf.split import SplitPlaces, SplitUnits, is_skeleton
-from flametap.symbols.dwarf.units import DwarfFile, Unit
-from flametap.symbols.dwarf.writer import Writer, line_table_of
-from flametap.symbols.locate.debug_links import alt_link
-from flametap.symbols.object.object_file import ObjectFile
+from ..locate.debug_links import alt_link
+from ..object.object_file import ObjectFile
+from . import constants as dw
+from .attributes import DwarfError
+from .functions import Names, walk
+from .sections import load, read_section
+from .split import SplitPlaces, SplitUnits, is_skeleton
+from .units import DwarfFile, Unit
+from .writer import Writer, line_table_of
 
 # Of processor time; 7 MB of .debug_info are read in a second. Below the worker's own limit, so that
 # there is time left to make a symcache of what was read.

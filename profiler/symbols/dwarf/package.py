@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.units import DwarfFile
+from .attributes import DwarfError
+from .units import DwarfFile
 
 _HEADER = struct.Struct("<IIII")  # version (low half), columns, units, slots
 _INFO, _ABBREV, _STR_OFFSETS, _RNGLISTS = 1, 3, 6, 8

@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 import zlib
 
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.units import DwarfFile
-from flametap.symbols.object.elf import SHT_NOBITS
-from flametap.symbols.object.object_file import ObjectFile, Section
+from ..object.elf import SHT_NOBITS
+from ..object.object_file import ObjectFile, Section
+from .attributes import DwarfError
+from .units import DwarfFile
 
 MAX_SECTION_BYTES = 2 << 30  # of one section, unpacked
 

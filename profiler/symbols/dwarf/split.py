@@ -16,13 +16,13 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError
-from flametap.symbols.dwarf.package import Package
-from flametap.symbols.dwarf.sections import load, read_section
-from flametap.symbols.dwarf.units import DwarfFile, Unit
-from flametap.symbols.locate.open_file import Image, open_image
-from flametap.symbols.object.object_file import ObjectError
+from ..locate.open_file import Image, open_image
+from ..object.object_file import ObjectError
+from . import constants as dw
+from .attributes import DwarfError
+from .package import Package
+from .sections import load, read_section
+from .units import DwarfFile, Unit
 
 # .dwo files held in memory at once: several skeletons follow each other to the same one under LTO.
 _KEPT_FILES = 4

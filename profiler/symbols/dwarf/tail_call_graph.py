@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flametap.symbols.names.inline_chains import LinesError
+from ..names.inline_chains import LinesError
 
 # What a call leads to when it is none of the file's functions.
 UNKNOWN = -1  # through a pointer

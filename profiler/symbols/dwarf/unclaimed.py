@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.sections import load, read_section
-from flametap.symbols.dwarf.units import Unit
-from flametap.symbols.dwarf.writer import Writer, line_table_of
-from flametap.symbols.names.inline_chains import UNCLAIMED, Chain
-from flametap.symbols.object.object_file import ObjectFile
+from ..names.inline_chains import UNCLAIMED, Chain
+from ..object.object_file import ObjectFile
+from . import constants as dw
+from .sections import load, read_section
+from .units import Unit
+from .writer import Writer, line_table_of
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),

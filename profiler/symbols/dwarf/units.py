@@ -12,8 +12,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import (
+from . import constants as dw
+from .attributes import (
     Abbreviation,
     Abbreviations,
     DwarfError,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import struct
 
-from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError, Values
-from flametap.symbols.names.inline_chains import UNCLAIMED
+from ..names.inline_chains import UNCLAIMED
+from . import constants as dw
+from .attributes import DwarfError, Values
 
 # Deeper than any compiler inlines; the reader of the result goes down by recursion.
 MAX_DEPTH = 200

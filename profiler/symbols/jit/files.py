@@ -14,10 +14,10 @@ import contextlib
 import os
 import re
 
-from flametap.linux import procfs
-from flametap.model import Module
-from flametap.symbols.jit.growing_file import AppendedFile
-from flametap.symbols.locate.open_file import resolve
+from ...linux import procfs
+from ...model import Module
+from ..locate.open_file import resolve
+from .growing_file import AppendedFile
 
 _DUMP_NAME = re.compile(r"jit-\d+\.dump")
 # The clock may have been set a little since the process started.

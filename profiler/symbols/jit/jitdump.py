@@ -29,9 +29,9 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import numpy.typing as npt
 
-from flametap.symbols.jit.code_ranges import NOT_FOUND, CodeRanges, Found, Int64s, Ranges
-from flametap.symbols.jit.growing_file import AppendedFile, Growth
-from flametap.symbols.jit.lines import Lines, SourceLine, parse_lines
+from .code_ranges import NOT_FOUND, CodeRanges, Found, Int64s, Ranges
+from .growing_file import AppendedFile, Growth
+from .lines import Lines, SourceLine, parse_lines
 
 CHUNK_BYTES = 1 << 20
 MAX_NAME_BYTES = 4096

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import re
 
-from flametap.model import Frame, FrameKind, Function
-from flametap.symbols.names.demangle import demangle
-from flametap.symbols.names.table import JIT_MODULE
+from ...model import Frame, FrameKind, Function
+from ..names.demangle import demangle
+from ..names.table import JIT_MODULE
 
 MAX_NAME_CHARACTERS = 400
 

@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flametap.linux.procfs import PROC
-from flametap.model import Frame, Function, Module, RawFrame, SymbolSource
-from flametap.symbols.jit.code_ranges import ANY_TIME_NS
-from flametap.symbols.jit.files import JitFiles, is_jitdump
-from flametap.symbols.jit.growing_file import Growth
-from flametap.symbols.jit.jitdump import JitDump
-from flametap.symbols.jit.names import frames_of
-from flametap.symbols.jit.perfmap import PerfMap
-from flametap.symbols.jit.runtimes import RuntimeFinder
-from flametap.symbols.names.table import JIT_MODULE, SymbolTable, unnamed_function
+from ...linux.procfs import PROC
+from ...model import Frame, Function, Module, RawFrame, SymbolSource
+from ..names.table import JIT_MODULE, SymbolTable, unnamed_function
+from .code_ranges import ANY_TIME_NS
+from .files import JitFiles, is_jitdump
+from .growing_file import Growth
+from .jitdump import JitDump
+from .names import frames_of
+from .perfmap import PerfMap
+from .runtimes import RuntimeFinder
 
 RETRY_S = 1.0
 # Dumps read; a process has one, and its parent's if it was forked.

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flametap.symbols.jit.code_ranges import CodeRanges, Found, Int64s, Ranges
-from flametap.symbols.jit.growing_file import AppendedFile, Growth
+from .code_ranges import CodeRanges, Found, Int64s, Ranges
+from .growing_file import AppendedFile, Growth
 
 CHUNK_BYTES = 1 << 20
 # Of a map longer than that only the end is read; node's grow by 150 KB at the start.

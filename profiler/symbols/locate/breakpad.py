@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
-from flametap.symbols.locate.open_file import Image, OpenFile
-from flametap.symbols.locate.symbol_dirs import breakpad_id
-from flametap.symbols.object.object_file import ObjectError, ObjectFile, Read, Section
+from ..object.object_file import ObjectError, ObjectFile, Read, Section
+from .open_file import Image, OpenFile
+from .symbol_dirs import breakpad_id
 
 _HEAD_BYTES = 4096
 _MODULE = re.compile(r"MODULE \S+ \S+ ([0-9A-Fa-f]{33,40}) [^\r\n]+")

@@ -16,20 +16,20 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from flametap.model import Module
-from flametap.symbols.locate import dsym
-from flametap.symbols.locate.breakpad import open_breakpad
-from flametap.symbols.locate.debug_links import alt_link, debug_link, supplement_id
-from flametap.symbols.locate.open_file import Image, open_image
-from flametap.symbols.locate.symbol_dirs import (
+from ...model import Module
+from ..object.macho import MachOFile
+from ..object.object_file import ObjectError, ObjectFile
+from . import dsym
+from .breakpad import open_breakpad
+from .debug_links import alt_link, debug_link, supplement_id
+from .open_file import Image, open_image
+from .symbol_dirs import (
     DEBUG_DIR,
     breakpad_places,
     by_build_id,
     common_places,
     debug_places,
 )
-from flametap.symbols.object.macho import MachOFile
-from flametap.symbols.object.object_file import ObjectError, ObjectFile
 
 # Root, path below it, and where that is, in words.
 _Place = tuple[str, str, str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from flametap.symbols.object.object_file import ObjectFile
+from ..object.object_file import ObjectFile
 
 _MAX_BYTES = 8192  # two paths of the longest kind
 

@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from flametap.symbols.locate.debug_links import supplement_id
-from flametap.symbols.locate.debuginfod_cache import (
+from ..object.elf import SHT_NOBITS
+from ..object.object_file import ObjectFile
+from .debug_links import supplement_id
+from .debuginfod_cache import (
     DEBUGINFO,
     DebuginfodCache,
     NotOnServersError,
     default_folder,
 )
-from flametap.symbols.locate.download import (
+from .download import (
     Downloader,
     DownloadError,
     Limits,
     NotFoundError,
     StalledError,
 )
-from flametap.symbols.locate.open_file import Image, open_image
-from flametap.symbols.object.elf import SHT_NOBITS
-from flametap.symbols.object.object_file import ObjectFile
+from .open_file import Image, open_image
 
 # Asks the servers of all large distributions. What is used when nothing else is said.
 FEDERATION = "https://debuginfod.elfutils.org/"

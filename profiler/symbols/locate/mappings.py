@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from flametap.model import Module
+from ...model import Module
 
 
 class Mapping(NamedTuple):

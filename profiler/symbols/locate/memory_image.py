@@ -14,10 +14,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from flametap.model import Module
-from flametap.symbols.locate.mappings import Mappings, read_memory
-from flametap.symbols.object.elf import PT_LOAD, SHF_EXECINSTR, ElfError, ElfFile, from_bytes
-from flametap.symbols.object.object_file import Section, Segment
+from ...model import Module
+from ..object.elf import PT_LOAD, SHF_EXECINSTR, ElfError, ElfFile, from_bytes
+from ..object.object_file import Section, Segment
+from .mappings import Mappings, read_memory
 
 VDSO_PATH = "[vdso]"
 _MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64

@@ -21,20 +21,20 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from flametap.model import Module
-from flametap.symbols.advice import debug_image
-from flametap.symbols.locate.debug_files import DebugFiles
-from flametap.symbols.locate.debug_links import AltLink, alt_link
-from flametap.symbols.locate.debuginfod_cache import DEBUGINFO, EXECUTABLE
-from flametap.symbols.locate.mappings import Mapping, Mappings, read_memory
-from flametap.symbols.locate.memory_image import VDSO_PATH, copy_module, copy_vdso
-from flametap.symbols.locate.open_file import MEMORY, Image, open_image
-from flametap.symbols.locate.packages import Packages
-from flametap.symbols.object.object_file import ObjectError, ObjectFile
+from ...model import Module
+from ..advice import debug_image
+from ..object.object_file import ObjectError, ObjectFile
+from .debug_files import DebugFiles
+from .debug_links import AltLink, alt_link
+from .debuginfod_cache import DEBUGINFO, EXECUTABLE
+from .mappings import Mapping, Mappings, read_memory
+from .memory_image import VDSO_PATH, copy_module, copy_vdso
+from .open_file import MEMORY, Image, open_image
+from .packages import Packages
 
 if TYPE_CHECKING:
     # Brings a web client, which takes 50 ms to import: only for who asks for it.
-    from flametap.symbols.locate.debuginfod import Debuginfod
+    from .debuginfod import Debuginfod
 
 # Compared with the memory, where there is no build-id: twice as much at most.
 _COMPARED_BYTES = 1 << 20

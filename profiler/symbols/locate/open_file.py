@@ -16,9 +16,9 @@ import stat
 import zlib
 from typing import NamedTuple
 
-from flametap.symbols.object.elf import ElfError
-from flametap.symbols.object.object_file import ObjectFile
-from flametap.symbols.object.open_object import open_object
+from ..object.elf import ElfError
+from ..object.object_file import ObjectFile
+from ..object.open_object import open_object
 
 MEMORY = "memory"  # the origin of an image that was copied from the target
 _MAX_LINKS = 40  # as in the kernel's walk

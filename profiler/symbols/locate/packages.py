@@ -13,9 +13,9 @@ import os
 import re
 import threading
 
-from flametap.symbols.locate.open_file import OpenFile, resolve
-from flametap.symbols.locate.symbol_dirs import DEBUG_DIR, by_build_id
-from flametap.symbols.object.object_file import ObjectError
+from ..object.object_file import ObjectError
+from .open_file import OpenFile, resolve
+from .symbol_dirs import DEBUG_DIR, by_build_id
 
 _DPKG_LISTS = "/var/lib/dpkg/info"
 # A desktop has 4 000 packages and 60 MB of lists. More is not a list of packages.

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from flametap.model import Module
-from flametap.symbols.locate.mappings import Mapping
-from flametap.symbols.locate.memory_image import VDSO_PATH
-from flametap.symbols.locate.open_file import Image, open_image
+from ...model import Module
+from .mappings import Mapping
+from .memory_image import VDSO_PATH
+from .open_file import Image, open_image
 
 PAGE_BYTES = 4096
 # Memory that bears a name; a program run from a memfd is a file all the same.

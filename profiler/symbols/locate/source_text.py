@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flametap.symbols.locate.open_file import OpenFile
-from flametap.symbols.object.object_file import ObjectError
+from ..object.object_file import ObjectError
+from .open_file import OpenFile
 
 MAX_SOURCE_BYTES = 16 << 20  # sqlite3.c has 9 MB
 MAX_LINE_CHARS = 400

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import multi_demangle
 
-from flametap.symbols.names.cxx_names import repair
+from .cxx_names import repair
 
 _MANGLED = re.compile(r"_Z|__Z|_R[A-Za-z0-9]|_D\d|_?\$[sS]|_?\$e")
 # GCC: cold, part, constprop, isra, lto_priv, localalias; LLVM: llvm, __uniq, cfi, and its

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flametap.model import Frame, Function
-from flametap.symbols.names.inline_chains import Indexes
+from ...model import Frame, Function
+from .inline_chains import Indexes
 
 
 @dataclass(frozen=True)

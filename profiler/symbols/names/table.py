@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flametap.model import Frame, FrameKind, Function, RawFrame
-from flametap.symbols.names.packed import PackedFrames
+from ...model import Frame, FrameKind, Function, RawFrame
+from .packed import PackedFrames
 
 JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
 

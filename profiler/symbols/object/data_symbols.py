@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from flametap.symbols.names.demangle import demangle
-from flametap.symbols.object.elf import SHT_NOBITS, ElfFile
-from flametap.symbols.object.object_file import ObjectFile
-from flametap.symbols.object.symtab import ELF_SYMBOL, string_at
+from ..names.demangle import demangle
+from .elf import SHT_NOBITS, ElfFile
+from .object_file import ObjectFile
+from .symtab import ELF_SYMBOL, string_at
 
 _STT_OBJECT = 1
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from flametap.symbols.object.elf import EM_X86_64
-from flametap.symbols.object.macho import EM_AARCH64
+from .elf import EM_X86_64
+from .macho import EM_AARCH64
 
 if TYPE_CHECKING:
     # Loads a library of 5 MB: only for who looks at code.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.symbols.object.object_file import ObjectFile
+from .object_file import ObjectFile
 
 _FDE_BYTES = 16  # length, CIE pointer, pc_begin, pc_range
 # More functions than these at once: their part of .eh_frame is read in one piece, up to a size.

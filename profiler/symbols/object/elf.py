@@ -15,8 +15,8 @@ from __future__ import annotations
 import lzma
 import struct
 
-from flametap.symbols.object.eh_frame_hdr import FdeTable
-from flametap.symbols.object.object_file import ObjectError, ObjectFile, Read, Section, Segment
+from .eh_frame_hdr import FdeTable
+from .object_file import ObjectError, ObjectFile, Read, Section, Segment
 
 SHT_SYMTAB = 2
 SHT_RELA = 4

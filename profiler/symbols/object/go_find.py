@@ -14,16 +14,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from flametap.symbols.object.elf import SHT_NOBITS
-from flametap.symbols.object.go_pclntab import (
+from .elf import SHT_NOBITS
+from .go_pclntab import (
     MAGIC_1_2,
     MAGIC_1_16,
     MAGIC_1_18,
     MAGIC_1_20,
     GoTable,
 )
-from flametap.symbols.object.loaded_image import LoadedImage
-from flametap.symbols.object.object_file import ObjectFile
+from .loaded_image import LoadedImage
+from .object_file import ObjectFile
 
 # Two zero bytes, instruction quantum of 1 (x86-64) or 4 (arm64), pointer size 8.
 _HEADS = tuple(

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 
-from flametap.model import Frame, FrameKind, Function
-from flametap.symbols.object.go_find import find_go_table
-from flametap.symbols.object.go_pclntab import GoTable
-from flametap.symbols.object.object_file import ObjectFile
-from flametap.symbols.object.symtab import Symbol
+from ...model import Frame, FrameKind, Function
+from .go_find import find_go_table
+from .go_pclntab import GoTable
+from .object_file import ObjectFile
+from .symtab import Symbol
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 _MAJOR_VERSION = re.compile(r"/v[1-9][0-9]*(?=\.[^/]*$)")  # a module's, at the end of the path

@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_right
 from typing import NamedTuple
 
-from flametap.symbols.object.loaded_image import LoadedImage
+from .loaded_image import LoadedImage
 
 MAGIC_1_2, MAGIC_1_16, MAGIC_1_18, MAGIC_1_20 = 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
 _MAX_FUNCTIONS = 4 << 20

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from flametap.linux.syscalls import KERNEL
+from ...linux.syscalls import KERNEL
 
 BEFORE_BYTES, CODE_BYTES = 7, 15  # what is needed: before the address, and in all
 _MAX_NUMBER = 1 << 12

@@ -16,8 +16,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from flametap.symbols.object.elf import EM_X86_64, PT_LOAD
-from flametap.symbols.object.object_file import ObjectFile, Segment
+from .elf import EM_X86_64, PT_LOAD
+from .object_file import ObjectFile, Segment
 
 _PT_DYNAMIC = 2
 _DT_RELA, _DT_RELASZ = 7, 8

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from flametap.symbols.object.elf import EM_X86_64, SHT_NOBITS
-from flametap.symbols.object.object_file import ObjectError, ObjectFile, Read, Section, Segment
+from .elf import EM_X86_64, SHT_NOBITS
+from .object_file import ObjectError, ObjectFile, Read, Section, Segment
 
 MAGIC = b"\xcf\xfa\xed\xfe"
 MAGIC_32 = (b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xce")
@@ -135,7 +135,7 @@ class MachOFile(ObjectFile):
     @cached_property
     def has_symtab(self) -> bool:
         """True when private functions have their names, too."""
-        from flametap.symbols.object.macho_symbols import count_functions
+        from .macho_symbols import count_functions
 
         private, public = count_functions(self)
         starts = self.fde_table()

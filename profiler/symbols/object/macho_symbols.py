@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.symbols.object.macho import MAX_ADDR, MachOError, MachOFile
+from .macho import MAX_ADDR, MachOError, MachOFile
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("kind", "u1"), ("section", "u1"), ("description", "<u2"), ("value", "<u8")]

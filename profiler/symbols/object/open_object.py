@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flametap.symbols.object.elf import ElfFile
-from flametap.symbols.object.macho import (
+from .elf import ElfFile
+from .macho import (
     FAT_MAGIC,
     FAT_MAGIC_64,
     MAGIC,
@@ -14,7 +14,7 @@ from flametap.symbols.object.macho import (
     fat_slices,
     open_slice,
 )
-from flametap.symbols.object.object_file import ObjectError, ObjectFile, Read
+from .object_file import ObjectError, ObjectFile, Read
 
 # What is not an object file, but easily taken for one.
 _OTHERS = (

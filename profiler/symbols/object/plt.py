@@ -10,10 +10,10 @@ import struct
 
 import numpy as np
 
-from flametap.symbols.names.demangle import strip_clone
-from flametap.symbols.object.elf import EM_X86_64, SHT_NOBITS, SHT_RELA
-from flametap.symbols.object.object_file import ObjectFile, Section
-from flametap.symbols.object.symtab import SymbolIndex, string_at
+from ..names.demangle import strip_clone
+from .elf import EM_X86_64, SHT_NOBITS, SHT_RELA
+from .object_file import ObjectFile, Section
+from .symtab import SymbolIndex, string_at
 
 _RELA_BYTES = 24
 _SYMBOL_BYTES = 24

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flametap.symbols.names.demangle import strip_clone
-from flametap.symbols.names.inline_chains import Indexes
-from flametap.symbols.object.elf import SHF_EXECINSTR, SHT_NOBITS, ElfError
-from flametap.symbols.object.macho import MachOFile
-from flametap.symbols.object.macho_symbols import function_symbols
-from flametap.symbols.object.object_file import ObjectFile, Section
+from ..names.demangle import strip_clone
+from ..names.inline_chains import Indexes
+from .elf import SHF_EXECINSTR, SHT_NOBITS, ElfError
+from .macho import MachOFile
+from .macho_symbols import function_symbols
+from .object_file import ObjectFile, Section
 
 ELF_SYMBOL = np.dtype(
     [
