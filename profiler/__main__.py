@@ -1,5 +1,25 @@
-"""``python -m flametap``."""
+"""Where ``flametap`` and ``python -m flametap`` begin; only this file exits."""
 
-from .cli import main
+from __future__ import annotations
 
-main()
+import signal
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    # Until a command takes care of Ctrl-C itself, it ends us as it ends any program: silently.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from .cli.streams import flush_or_give_up, open_missing
+
+    open_missing()
+    from .cli.main import run
+
+    code = run(sys.argv[1:])
+    flush_or_give_up(sys.stdout)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

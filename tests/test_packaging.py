@@ -95,5 +95,5 @@ def test_wheel_declares_command_and_licence(wheel: zipfile.ZipFile) -> None:
     names = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
     scripts = configparser.ConfigParser()
     scripts.read_string(wheel.read(names["entry_points.txt"]).decode())
-    assert dict(scripts["console_scripts"]) == {"flametap": "flametap.cli:main"}
+    assert dict(scripts["console_scripts"]) == {"flametap": "flametap.__main__:main"}
     assert "licenses/LICENSE" in names

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
-from .start import How
+from .attach_options import How
 
 RATE_MIN_HZ = 1.0
 RATE_MAX_HZ = 10_000.0  # beyond it the sampler does nothing but sample

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
 from ..safety import preflight
 from ..safety.finding import Severity
+from .attach_options import How
 from .progress import Progress
 from .signals import Interrupted, Interrupts, not_suspended
 
@@ -21,20 +21,6 @@ if TYPE_CHECKING:
 ATTACHING_REPLY = (
     "waiting for the attach to end, so that the process is left clean; a third one does not wait\n"
 )
-
-
-@dataclass(frozen=True)
-class How:
-    """The options that every attaching command has."""
-
-    rate_hz: float = 100.0
-    budget_ppm: int = 10_000
-    inlines: bool = True
-    symbol_dirs: tuple[str, ...] = ()
-    debuginfod_urls: tuple[str, ...] = ()
-    force: bool = False
-    verbose: bool = False
-    verify_detach: bool = False
 
 
 @contextmanager

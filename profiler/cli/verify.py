@@ -15,7 +15,7 @@ from .progress import Progress, counted
 if TYPE_CHECKING:
     from ..safety.snapshot import Receipt
     from ..safety.snapshot_diff import Blame, Difference
-    from .start import How
+    from .attach_options import How
 
 # Frida's side may need a moment more than our own detach waits for.
 SETTLE_S = 3.0

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from .locate.open_file import MEMORY, Image
+from .locate.open_file import MEMORY, Image, debug_image
 from .object.macho import MachOFile
 from .object.macho_symbols import has_debug_map
 from .resolver import ModuleResolver
 
 # .debug_info above this needs minutes and gigabytes; the symbol table has to do.
 MAX_DEBUG_INFO_BYTES = 2 << 30
-
-
-def debug_image(image: Image | None, debug: Image | None) -> Image | None:
-    """The one with DWARF: the module's own file, or its separate debug file."""
-    for candidate in (image, debug):
-        if candidate is not None and candidate.elf.debug_info_bytes:
-            return candidate
-    return None
 
 
 def is_too_large(with_dwarf: Image | None) -> bool:

@@ -12,19 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ..model import Frame, Module
-from .advice import advice, debug_image, is_too_large
+from .advice import advice, is_too_large
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo, parts_missing
 from .jit.names_thread import JitNames
 from .locate.breakpad import BreakpadFile
 from .locate.memory_image import VDSO_PATH
 from .locate.module_files import FilesError, TargetFiles
-from .locate.open_file import Image
+from .locate.open_file import Image, debug_image
 from .locate.process_code import Range
 from .names.inline_chains import LinesError
 from .names.table import JIT_MODULE, SymbolTable
 from .object.elf import EM_X86_64
-from .object.macho import EM_AARCH64, MachOFile
+from .object.macho import MachOFile
+from .object.macho_image import EM_AARCH64
 from .object.object_file import ObjectError, ObjectFile
 from .resolver import ModuleResolver
 

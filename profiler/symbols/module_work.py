@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Frame, Module, RawFrame, SymbolSource
-from .advice import advice, debug_image
+from .advice import advice
 from .locate.module_files import TargetFiles
-from .locate.open_file import Image
+from .locate.open_file import Image, debug_image
 from .names.table import SymbolTable, unnamed_function
 from .object.call_target import CALL_BYTES, UNKNOWN_GOAL, call_goal
 from .object.elf import EM_X86_64

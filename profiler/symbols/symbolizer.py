@@ -23,7 +23,6 @@ from .advice import MAX_DEBUG_INFO_BYTES
 from .background import Errands
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
-from .dwarf.tail_calls import Column, TailCalls
 from .jit.names_thread import JitNames
 from .line_thread import LineReader
 from .locate.module_files import TargetFiles
@@ -32,6 +31,7 @@ from .names.inline_chains import LineSource
 from .names.table import SymbolTable
 from .resolver import ModuleResolver
 from .table_loader import Loader
+from .tail_calls import Column, TailCalls
 
 if TYPE_CHECKING:
     # Brings a web client, which takes 50 ms to import: only for who asks for it.

@@ -7,9 +7,10 @@ import os
 from contextlib import suppress
 from typing import Any, cast
 
-from flametap.cli import start
+from flametap.cli.attach_options import How
 from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupts
+from flametap.cli.start import start
 from flametap.cli.verify import verified
 from flametap.errors import CannotAttachError
 
@@ -25,11 +26,11 @@ def receipt(*, is_refused: bool) -> str:
     with (
         suppress(CannotAttachError),
         Interrupts() as interrupts,
-        verified(os.getpid(), progress, start.How(verify_detach=True)) as verification,
+        verified(os.getpid(), progress, How(verify_detach=True)) as verification,
     ):
         if is_refused:
             raise CannotAttachError("a check said no")
-        start.start(cast(Any, FailingCapture()), interrupts, progress, verification)
+        start(cast(Any, FailingCapture()), interrupts, progress, verification)
     return out.getvalue()
 
 

@@ -1,14 +1,15 @@
-"""Who may import whom: the table of DESIGN's house, held by reading the imports of every file.
+"""Who may import whom: the packages stand on floors, held by reading the imports of every file.
 
-Layers stand from low to high; a file imports only what its line allows. Imports under
-``TYPE_CHECKING`` and inside functions count: they couple just as much. A new module needs a line
-here before it can be imported.
+Packages stand from low to high, each with the packages below it that it may import. Imports under
+``TYPE_CHECKING`` and inside functions count: they couple just as much. A permission that nothing
+uses, and a cycle between files, are errors, too. A new package needs a row here.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -16,184 +17,85 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"profiler": "flametap", "web": "flametap.web", "agent": "flametap.agent"}
 
-# Module or package (with all below it) → what of ours it may import, likewise with all below.
-# The longest match holds; "" is flametap itself (__init__.py), "*" is anything.
-LOW = ("model", "errors", "syscalls")
-WIRE = (*LOW, "abi", "protocol", "ring")
-COLUMNS = (*WIRE, "stacks", "chunk", "cells", "intervals")
-STORE = (*COLUMNS, "profile", "symbols.table", "calltree")
-CODE = ("annotated", "codeview")
-TARGET = (
-    *(*LOW, "procfs", "program", "rights", "freeze"),
-    *("seccomp", "filters", "finding", "checks", "preflight"),
-)
+# Package, or a file that belongs to no package or is above its own → what of ours it may import.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "": (),
-    "__main__": ("cli",),
+    "flametap": (),
     "model": (),
     "errors": (),
-    "syscalls": (),
-    "certificate": ("model",),
-    "rates": ("abi",),
-    "unattributed": ("model",),
-    "kernelcheck": (),
-    "kernelwatch": (
-        *("model", "procfs", "kernelcheck", "profile", "nodeweights", "symbols.table"),
-    ),
-    # Bytes → events → store.
-    "abi": (),
-    "protocol": ("model", "errors", "abi"),
-    "ring": ("errors", "abi", "protocol"),
-    "stacks": WIRE,
-    "chunk": WIRE,
-    "cells": (*WIRE, "chunk"),
-    "intervals": (*WIRE, "chunk", "cells"),
-    "profile": COLUMNS,
-    # Names and trees.
-    "symbols": (*LOW, "procfs", "ownprocess", "symbols"),
-    "symbols.lines": (),
-    "symbols.packed": (*LOW, "symbols.lines"),
-    "symbols.table": (*LOW, "symbols.packed"),
-    "calltree": (*LOW, "stacks", "profile", "symbols.table"),
-    "calltree_view": (*LOW, "calltree"),
-    # Weights per module, line and instruction.
-    "nodeweights": (*LOW, "stacks", "profile", "symbols.table", "calltree"),
-    "coverage": (*LOW, "profile", "nodeweights", "symbols.table"),
-    "annotate": (*LOW, "profile", "nodeweights", "symbols.table"),
-    "annotated": ("model", "coverage"),
-    "sourcelines": ("annotate", "annotated", "symbols.sourcetext"),
-    "codeview": (
-        *STORE,
-        *("nodeweights", "coverage", "annotate", "annotated", "sourcelines", "symbols"),
-    ),
-    "export": (*STORE, "export", ""),
-    # The target, and attaching to it.
-    "procfs": LOW,
-    "program": LOW,
-    "rights": (*LOW, "procfs"),
-    "freeze": (*LOW, "procfs", "program"),
-    "seccomp": LOW,
-    "filters": (*LOW, "procfs", "ptrace", "rewait", "seccomp", "tasks"),
-    "finding": (*LOW, "procfs", "freeze"),
-    "checks": (
-        *LOW,
-        "procfs",
-        "program",
-        "rights",
-        "freeze",
-        "seccomp",
-        "filters",
-        "finding",
-        "otheragents",
-        "sparetasks",
-    ),
-    "sparetasks": (*LOW, "procfs", "rights", "finding"),
-    "otheragents": (*LOW, "procfs", "finding", "presence", "tasks"),
-    "preflight": TARGET,
-    "launch": TARGET,
-    "receipt": (*LOW, "procfs"),
-    "harm": (*LOW, "faults", "receipt", "presence"),
     "agent": (),
-    "unpacking": ("interpose",),
-    "interpose": (),
-    "quiet": (),
-    "execs": (),
-    "tasks": (),
-    "shownstack": (),
-    "rewait": ("ptrace", "tasks"),
-    "remotecall": ("ptrace",),
-    "codeswap": ("presence", "remotecall"),
-    "unmapping": ("ptrace", "remotecall", "rewait"),
-    "loader": ("presence", "ptrace", "tasks", "unmapping"),
-    "ptrace": (),
-    "tracer": (),
-    "forkcode": (*LOW, "procfs", "ptrace"),
-    "midfork": ("forkcode", "ptrace"),
-    "hold": ("midfork", "procfs", "ptrace", "rewait", "tasks", "tracer"),
-    "perfclock": ("ptrace",),
-    "filelender": ("perfclock", "ptrace"),
-    "stackprobe": ("hold", "ptrace", "remotecall", "tasks"),
-    "guard": ("hold", "injection", "interpose"),
-    "faults": ("ptrace", "remotecall"),
-    "tracee": ("codeswap", "faults", "loader", "ptrace", "rewait", "shownstack"),
-    "injection": ("execs", "hold", "loader", "ptrace", "quiet", "tasks", "tracee"),
-    "connection": (),
-    "handshake": (*LOW, "procfs"),
-    "exitstatus": ("procfs",),
-    "ends": ("errors", "procfs"),
-    "ownprocess": (),
-    "caretaker": ("handshake", "ownprocess"),
-    "presence": (*LOW, "procfs"),
-    "session": (
-        *WIRE,
-        *(
-            "procfs",
-            "unpacking",
-            "guard",
-            "injection",
-            "handshake",
-            "connection",
-            "presence",
-            "stackprobe",
-            "filelender",
-            "perfclock",
-            "agent",
-        ),
-        *("caretaker", "ends", "execs", "filters", "patience", "hold"),
+    "linux": (),
+    "wire": ("errors", "model"),
+    # Addresses to functions.
+    "symbols.names": ("model",),
+    "symbols.object": ("linux", "model", "symbols.names"),
+    "symbols.locate": ("model", "symbols.object"),
+    "symbols.dwarf": ("symbols.locate", "symbols.names", "symbols.object"),
+    "symbols.debuginfo": (
+        *("linux", "model"),
+        *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
-    "patience": ("errors", "guard", "injection"),
-    "packets": (),
-    "injectorprocess": (*LOW, "procfs", "packets", "session", "ends", "execs"),
-    "injector": (*WIRE, "ends", "ownprocess", "packets"),
-    "heartbeat": ("abi", "ring"),
+    "symbols.jit": ("linux", "model", "symbols.locate", "symbols.names"),
+    "symbols": (
+        *("model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
+        *("symbols.locate", "symbols.names", "symbols.object"),
+    ),
+    # What was recorded, and the attach that records.
+    "profile": ("linux", "model", "wire"),
+    "inject": ("agent", "errors", "linux", "wire"),
+    "safety": ("errors", "inject", "linux"),
+    "analysis": (
+        *("linux", "model", "profile"),
+        *("symbols", "symbols.locate", "symbols.names", "symbols.object"),
+    ),
     "capture": (
-        *STORE,
-        *TARGET,
-        "symbols",
-        "injector",
-        "ends",
-        "exitstatus",
-        "heartbeat",
-        "launch",
-        "rates",
-        "unattributed",
-        "kernelcheck",
-        "kernelwatch",
-        *CODE,
+        *("analysis", "errors", "inject", "linux", "model", "profile"),
+        *("symbols", "symbols.locate", "symbols.names", "wire"),
     ),
     # What people see.
-    "web": (*LOW, "profile", "calltree", "calltree_view", "annotated", "web", ""),
-    "cli": ("*",),
+    "export": ("flametap", "analysis", "errors", "model", "profile", "symbols.names"),
+    "web": ("analysis", "errors", "model"),
+    "cli": (
+        "analysis",
+        "capture",
+        "errors",
+        "export",
+        "linux",
+        "model",
+        "safety",
+        "symbols.locate",
+    ),
+    "cli.commands": (
+        *("capture", "cli", "errors", "linux", "model", "profile", "safety"),
+        *("symbols", "symbols.locate", "symbols.object", "web"),
+    ),
+    "cli.main": ("flametap", "cli", "cli.commands", "errors"),
+    "__main__": ("cli", "cli.main"),
 }
-# Third-party packages that belong to one stage each → the only modules that import them.
+# Third-party packages → the only packages that import them.
 BELONGS_TO: dict[str, tuple[str, ...]] = {
-    "frida": ("session", "ends"),
+    "frida": ("inject",),
     "flask": ("web",),
     "werkzeug": ("web",),
     "jinja2": ("web",),
     "click": ("cli",),
-    "numpy": (
-        *("protocol", "stacks", "chunk", "cells", "intervals", "profile"),
-        *("symbols", "calltree", "calltree_view"),
-        *("nodeweights", "coverage", "annotate", "codeview"),
-    ),
-    "capstone": ("symbols",),
+    "numpy": ("wire", "profile", "symbols", "analysis"),
+    "capstone": ("symbols.object",),
     "elftools": ("symbols",),
     "symbolic": ("symbols",),
-    "multi_demangle": ("symbols",),
+    "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli"),
 }
 DOM_FREE = ("layout.js", "listing.js", "format.js", "state.js", "explain.js", "color.js")
 
 
 def python_files() -> dict[str, Path]:
-    """Every module of the package: its name without ``flametap.`` ("" for the top) → its file."""
+    """Every module: its name without ``flametap.`` ("flametap" for the top) → its file."""
     found = {}
     for folder, package in FOLDERS.items():
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = (*package.split("."), *path.relative_to(ROOT / folder).with_suffix("").parts)
             name = ".".join(part for part in parts if part != "__init__")
-            found[name.removeprefix("flametap").removeprefix(".")] = path
+            found[name.removeprefix("flametap.")] = path
     return found
 
 
@@ -201,64 +103,71 @@ FILES = python_files()
 
 
 def is_within(module: str, package: str) -> bool:
-    """True for the package itself and everything below it; "" is the top module alone."""
-    return module == package or (package != "" and module.startswith(package + "."))
+    """True for the package itself and everything below it."""
+    return module == package or module.startswith(package + ".")
 
 
-def line_for(module: str) -> str | None:
-    """The longest entry of the table that covers the module."""
-    lines = [name for name in MAY_IMPORT if is_within(module, name)]
-    return max(lines, key=len, default=None)
+def row_for(module: str) -> str | None:
+    """The longest row of the table that covers the module."""
+    return max((name for name in MAY_IMPORT if is_within(module, name)), key=len, default=None)
 
 
-def imports(text: str) -> list[tuple[int, str]]:
-    """(line, dotted name) of everything a source text imports; relative imports keep their dots."""
+def imports(module: str, text: str) -> list[tuple[int, str, bool]]:
+    """(line, full dotted name, is relative) of everything a source text imports."""
+    package = f"flametap.{module}".split(".")
+    if module == "flametap" or FILES.get(module, Path()).name != "__init__.py":
+        package = package[:-1]
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names]
+            found += [(node.lineno, alias.name, False) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            found += [(node.lineno, f"{base}.{alias.name}", node.level > 0) for alias in node.names]
     return sorted(found)
 
 
 def ours(name: str) -> str | None:
-    """The module of ours an imported dotted name means ("" for the top), None if it is not ours."""
+    """The module of ours an imported dotted name means, None if it is not ours."""
     if not is_within(name, "flametap"):
         return None
-    name = name.removeprefix("flametap").removeprefix(".")
+    name = name.removeprefix("flametap.")
     while name and name not in FILES:  # the last part is a class or function, not a module
         name = name.rpartition(".")[0]
-    return name
+    return name or "flametap"
+
+
+def folder_of(module: str) -> str:
+    """The top-level folder that a module is in."""
+    return module.partition(".")[0] if module.partition(".")[0] in FOLDERS else "profiler"
 
 
 def broken_rules(module: str, text: str) -> list[str]:
     """One line per import of the module that the tables forbid."""
-    line = line_for(module)
-    if line is None:
-        return [f"{module} has no line in MAY_IMPORT: say which layer it belongs to"]
-    allowed = MAY_IMPORT[line]
+    row = row_for(module)
+    if row is None:
+        return [f"{module} has no row in MAY_IMPORT: say on which floor it is"]
     problems = []
-    for number, name in imports(text):
+    for number, name, is_relative in imports(module, text):
         top = name.partition(".")[0]
-        if name.startswith("."):
-            problems.append(f"line {number}: relative import {name}, write flametap.…")
         if top in FOLDERS:
             problems.append(f"line {number}: {top} is a folder, the import name is {FOLDERS[top]}")
         owners = BELONGS_TO.get(top)
         if owners is not None and not any(is_within(module, owner) for owner in owners):
             problems.append(f"line {number}: only {', '.join(owners)} may import {top}")
         target = ours(name)
-        if target is None or target == module or "*" in allowed:
+        if target is None or target == module:
             continue
-        if not any(is_within(target, entry) for entry in allowed):
-            problems.append(f"line {number}: {module} may not import {target or 'flametap'}")
+        if is_relative != (folder_of(target) == folder_of(module)):
+            problems.append(f"line {number}: {name}: relative within a folder, absolute beyond it")
+        if row_for(target) not in (row, *MAY_IMPORT[row]):
+            problems.append(f"line {number}: {module} may not import {target}")
     return list(dict.fromkeys(problems))
 
 
 @pytest.mark.parametrize("module", FILES)
-def test_module_imports_only_lower_layers(module: str) -> None:
+def test_module_imports_only_lower_floors(module: str) -> None:
     problems = broken_rules(module, FILES[module].read_text("utf-8"))
     assert not problems, f"{FILES[module].relative_to(ROOT)}: {problems}"
 
@@ -266,20 +175,51 @@ def test_module_imports_only_lower_layers(module: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("import frida", "only session, ends may import frida"),
-        ("from . import x", "relative import ..x, write flametap.…"),
+        ("import frida", "only inject may import frida"),
         ("from web.app import create_app", "web is a folder, the import name is flametap.web"),
-        ("def late():\n    from flametap import cli", "model may not import cli"),
-        ("from flametap.web import Source", "model may not import web"),
-        ("import flametap", "model may not import flametap"),
+        ("def late():\n    from ..linux import procfs", "wire.new may not import linux.procfs"),
+        ("from flametap.web import app", "wire.new may not import web.app"),
+        (
+            "from flametap.errors import UsageError",
+            "flametap.errors.UsageError: relative within a folder, absolute beyond it",
+        ),
+        ("from .. import __version__", "wire.new may not import flametap"),
     ],
 )
 def test_planted_violation_is_found(text: str, problem: str) -> None:
-    assert [found.partition(": ")[2] for found in broken_rules("model", text)] == [problem]
+    assert [found.partition(": ")[2] for found in broken_rules("wire.new", text)] == [problem]
 
 
-def test_module_without_a_layer_is_found() -> None:
-    assert "no line in MAY_IMPORT" in broken_rules("helpers", "")[0]
+def test_package_without_a_row_is_found() -> None:
+    assert "no row in MAY_IMPORT" in broken_rules("helpers", "")[0]
+
+
+def _uses() -> dict[str, set[str]]:
+    """What of ours each file imports."""
+    return {
+        module: {
+            target
+            for _, name, _ in imports(module, path.read_text("utf-8"))
+            if (target := ours(name)) is not None and target != module
+        }
+        for module, path in FILES.items()
+    }
+
+
+def test_no_permission_is_unused() -> None:
+    used: dict[str, set[str | None]] = {}
+    for module, targets in _uses().items():
+        used.setdefault(row_for(module) or "", set()).update(map(row_for, targets))
+    unused = {row: set(allowed) - used.get(row, set()) for row, allowed in MAY_IMPORT.items()}
+    assert not {row: names for row, names in unused.items() if names}
+
+
+def test_no_cycle_between_files_nor_packages() -> None:
+    for graph in (_uses(), MAY_IMPORT):
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            pytest.fail(f"a cycle: {' → '.join(error.args[1])}")
 
 
 @pytest.mark.parametrize("name", DOM_FREE)

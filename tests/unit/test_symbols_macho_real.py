@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import apple_oracle
-from flametap.symbols.object.macho import FAT_MAGIC, MAGIC
+from flametap.symbols.object.macho import FAT_MAGIC
+from flametap.symbols.object.macho_image import MAGIC
 
 FOLDER = os.environ.get("FLAMETAP_MACHO", "")
 ADDRESSES = 10_000

@@ -15,6 +15,7 @@ from ...errors import NoSamplesError
 from ...linux import procfs
 from ...model import Clock, Frame, FrameKind, Thread
 from .. import start
+from ..attach_options import How
 from ..options import pick_pid, pid_arguments, sampling_options_with, talk_options
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
@@ -66,7 +67,7 @@ def dump(
     pid: int | None,
     pid_option: int | None,
     as_json: bool,
-    how: start.How,
+    how: How,
     quiet: bool,
 ) -> int:
     """Print what every thread of a process is doing: its stack, innermost function first, its name,

@@ -10,6 +10,7 @@ import threading
 import click
 
 from .. import start
+from ..attach_options import How
 from ..options import (
     by,
     parse_duration_s,
@@ -68,7 +69,7 @@ def live(
     host: str,
     port: int,
     no_open: bool,
-    how: start.How,
+    how: How,
     quiet: bool,
 ) -> int:
     """Sample a running process and show a live flame graph in the browser.

@@ -16,6 +16,7 @@ import click
 from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
 from .. import start
+from ..attach_options import How
 from ..options import (
     by,
     parse_duration_s,
@@ -107,7 +108,7 @@ def record(
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
     unit: str,
-    how: start.How,
+    how: How,
     quiet: bool,
 ) -> int:
     """Sample a running process, or start CMD and sample it from its first instruction.
@@ -144,7 +145,7 @@ def _record_process(
     duration_s: float | None,
     outputs: list[Output],
     what: What,
-    how: start.How,
+    how: How,
     progress: Progress,
 ) -> int:
     with Interrupts() as interrupts:
@@ -168,7 +169,7 @@ def _record_command(
     duration_s: float | None,
     outputs: list[Output],
     what: What,
-    how: start.How,
+    how: How,
     progress: Progress,
 ) -> int:
     from ...capture.launch import launch

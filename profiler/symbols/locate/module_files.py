@@ -22,14 +22,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...model import Module
-from ..advice import debug_image
 from ..object.object_file import ObjectError, ObjectFile
 from .debug_files import DebugFiles
 from .debug_links import AltLink, alt_link
 from .debuginfod_cache import DEBUGINFO, EXECUTABLE
 from .mappings import Mapping, Mappings, read_memory
 from .memory_image import VDSO_PATH, copy_module, copy_vdso
-from .open_file import MEMORY, Image, open_image
+from .open_file import MEMORY, Image, debug_image, open_image
 from .packages import Packages
 
 if TYPE_CHECKING:

@@ -170,3 +170,11 @@ def resolve(path: str, root: str = "") -> str:
             done.clear()
         rest += goal.split("/")[::-1]
     return "/".join((root, *done))
+
+
+def debug_image(image: Image | None, debug: Image | None) -> Image | None:
+    """The one with DWARF: the module's own file, or its separate debug file."""
+    for candidate in (image, debug):
+        if candidate is not None and candidate.elf.debug_info_bytes:
+            return candidate
+    return None

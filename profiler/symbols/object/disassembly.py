@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .elf import EM_X86_64
-from .macho import EM_AARCH64
+from .macho_image import EM_AARCH64
 
 if TYPE_CHECKING:
     # Loads a library of 5 MB: only for who looks at code.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .macho import MAX_ADDR, MachOError, MachOFile
+from .macho_image import MAX_ADDR, MachOError, MachOImage
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("kind", "u1"), ("section", "u1"), ("description", "<u2"), ("value", "<u8")]
@@ -43,7 +43,7 @@ class FunctionSymbols(NamedTuple):
     strings: bytes  # each ended by a zero byte
 
 
-def function_symbols(file: MachOFile) -> FunctionSymbols:
+def function_symbols(file: MachOImage) -> FunctionSymbols:
     """The names of functions, in no order.
 
     Raises:
@@ -90,12 +90,12 @@ def function_symbols(file: MachOFile) -> FunctionSymbols:
     )  # fmt: skip
 
 
-def _has_private_symbols(file: MachOFile) -> bool:
+def _has_private_symbols(file: MachOImage) -> bool:
     kinds = _symbols(file)["kind"]
     return bool(np.any((kinds & (_N_STAB | _N_EXT) == 0) & (kinds & _N_TYPE == _N_SECT)))
 
 
-def _code_ranges(file: MachOFile) -> dict[int, tuple[int, int]]:
+def _code_ranges(file: MachOImage) -> dict[int, tuple[int, int]]:
     """Number of each section with code → where it starts and ends."""
     return {
         number: (section.addr, min(section.addr + section.size, MAX_ADDR))
@@ -105,7 +105,7 @@ def _code_ranges(file: MachOFile) -> dict[int, tuple[int, int]]:
 
 
 def _code_symbols(
-    file: MachOFile,
+    file: MachOImage,
 ) -> tuple[bytes, NDArray[np.uint8], NDArray[Any], NDArray[np.int64]]:
     """The strings twice, the symbols that lie in sections with code, and the sections' ends."""
     string_bytes = _strings(file)
@@ -134,7 +134,7 @@ def _labels(
     return is_label
 
 
-def count_functions(file: MachOFile) -> tuple[int, int]:
+def count_functions(file: MachOImage) -> tuple[int, int]:
     """How many private and how many exported functions the symbol table names; labels do not
     count.
 
@@ -147,7 +147,7 @@ def count_functions(file: MachOFile) -> tuple[int, int]:
     return len(symbols) - public, public
 
 
-def has_debug_map(file: MachOFile) -> bool:
+def has_debug_map(file: MachOImage) -> bool:
     """True when the debug information was left in the object files that the linker read.
 
     Raises:
@@ -163,7 +163,7 @@ class StubNames:
         MachOError: a table is damaged.
     """
 
-    def __init__(self, file: MachOFile) -> None:
+    def __init__(self, file: MachOImage) -> None:
         self._file = file
         self._strings = b""
         self._symbols = np.empty(0, _SYMBOL)
@@ -192,12 +192,12 @@ class StubNames:
         return None
 
 
-def _symbols(file: MachOFile) -> NDArray[Any]:
+def _symbols(file: MachOImage) -> NDArray[Any]:
     data = b"" if file.symbols is None else file.read_exactly(file.symbols, "symbol table")
     return np.frombuffer(data, _SYMBOL, len(data) // _SYMBOL.itemsize)
 
 
-def _strings(file: MachOFile) -> bytes:
+def _strings(file: MachOImage) -> bytes:
     if file.strings is None:
         return b"\0"
     return file.read_exactly(file.strings, "symbol names") + b"\0"
@@ -208,7 +208,7 @@ def _name(strings: bytes, offset: int) -> str:
     return strings[offset:end].removeprefix(b"_").decode("utf-8", "replace") if end >= 0 else ""
 
 
-def _exports(file: MachOFile) -> list[tuple[bytes, int]]:
+def _exports(file: MachOImage) -> list[tuple[bytes, int]]:
     """Exported names and their file_addrs, from the trie that the loader uses."""
     if file.exports is None or not file.exports.size:
         return []

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from .elf import ElfFile
-from .macho import (
-    FAT_MAGIC,
-    FAT_MAGIC_64,
-    MAGIC,
-    MAGIC_32,
-    MAGIC_BIG_ENDIAN,
-    MachOError,
-    MachOFile,
-    fat_slices,
-    open_slice,
-)
+from .macho import FAT_MAGIC, FAT_MAGIC_64, MachOFile, fat_slices, open_slice
+from .macho_image import MAGIC, MAGIC_32, MAGIC_BIG_ENDIAN, MachOError
 from .object_file import ObjectError, ObjectFile, Read
 
 # What is not an object file, but easily taken for one.

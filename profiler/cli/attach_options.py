@@ -1,0 +1,19 @@
+"""The options that every attaching command has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class How:
+    """How to attach and to sample. ``budget_ppm``: in millionths of a core; 0 for no limit."""
+
+    rate_hz: float = 100.0
+    budget_ppm: int = 10_000
+    inlines: bool = True
+    symbol_dirs: tuple[str, ...] = ()
+    debuginfod_urls: tuple[str, ...] = ()
+    force: bool = False
+    verbose: bool = False
+    verify_detach: bool = False
