@@ -1,6 +1,6 @@
 /*
  * The wire format: what the agent writes and the host reads. The one place where it is defined; the Python side
- * (profiler/protocol.py) is checked against this file by tests/unit/test_protocol_abi.py.
+ * (profiler/wire/) is checked against this file by tests/unit/wire/test_abi.py.
  *
  * All integers are little-endian; every structure is laid out without holes; sizes are multiples of 8 bytes.
  *
@@ -115,7 +115,7 @@ enum counter {
     COUNTER_TIMERS_FAILED = 45,           /* threads that could have no timer */
     COUNTER_SAMPLES_LOST = 46,            /* samples that found no room in their thread's ring */
     COUNTER_CPU_RATE_MHZ_NOW = 47,        /* samples a second of CPU time that are asked of each thread, in 1/1000 Hz */
-    COUNTER_CLOCKS_LENT = 48,             /* precise clocks that threads were given: clocks.c */
+    COUNTER_CLOCKS_LENT = 48,             /* precise clocks that threads were given: perf_clocks.c */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

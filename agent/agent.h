@@ -128,9 +128,9 @@ struct agent {
     u64 tick_ns;                          /* of the scheduler; 0: not known */
     u64 timers_left;                      /* so many more may be made */
     u32 engine_is_timers;
-    u32 host_lends_clocks;                /* clocks.c … */
+    u32 host_lends_clocks;                /* perf_clocks.c … */
     u32 clock_count;                      /* … so many threads have one */
-    u32 late_rounds_16;                   /* instep.c: share of them, of late, times 2^16 */
+    u32 late_rounds_16;                   /* tick_phase.c: share of them, of late, times 2^16 */
     volatile u32 command;
     volatile u32 has_ended;               /* the sampler has done all it had to do */
     u32 stop_reason;                      /* enum stop_reason */
@@ -149,20 +149,20 @@ struct agent {
     u32 on_alternate_stack;               /* our handler runs on the alternate stacks of threads that have one */
     u64 frame_bytes;                      /* of a signal's frame on the stack */
     u64 robust_list_offset;               /* from the thread pointer to glibc's robust list; 0: not known */
-    u32 was_filtered;                     /* sandbox.c: the target, when we came … */
+    u32 was_filtered;                     /* seccomp_watch.c: the target, when we came … */
     u64 filters;                          /* … by so many filters */
     u64 filters_read_ns;
     u32 is_sandboxed;
     u32 drain_is_blind;                   /* drain.c: a thread that is there could not be looked at */
-    u32 asks;                             /* permit.c: our threads came without a filter, but one may come … */
+    u32 asks;                             /* seccomp_guard.c: our threads came without a filter, but one may come … */
     u32 handlers_ask;                     /* … and so did all others */
-    u64 alternate_handlers;               /* alternate.c: signals whose handlers run there and go on afterwards … */
+    u64 alternate_handlers;               /* alternate_stack.c: signals whose handlers run there and go on afterwards … */
     u32 alternate_is_for_ours;            /* … or that of SIGURG did, when we came … */
     u32 handlers_are_plain;               /* … or some that go on afterwards do not … */
-    u32 strays_have_alternates;           /* … or room.c wants it so … */
+    u32 strays_have_alternates;           /* … or stack_headroom.c wants it so … */
     u32 alternate_is_shared;              /* … or some threads have the same memory for theirs */
     u64 alternate_smallest;               /* of all alternate stacks that threads are known to have; 0: none */
-    u32 has_strays;                       /* room.c: threads on coroutines' stacks, without an alternate one */
+    u32 has_strays;                       /* stack_headroom.c: threads on coroutines' stacks, without an alternate one */
     u32 probe_count;
     struct probe {
         u32 tid;
@@ -175,7 +175,7 @@ struct agent {
     struct kernel_sigaction old_action;
     u64 sampler_thread;                   /* pthread_t */
     i32 ring_fd;
-    i32 host_fd;                          /* hostfiles.c: the sampler's end of the pair, -1: none … */
+    i32 host_fd;                          /* host_files.c: the sampler's end of the pair, -1: none … */
     u32 host_lends_files;                 /* … which is asked for files … */
     i32 host_end_fd;                      /* … and the host's, … */
     i32 host_fd_of_target;                /* … and the sampler's, in the target's table */
@@ -206,7 +206,7 @@ struct agent {
     u32 module_count;
     volatile u32 cache_generation;
     volatile u64 *rule_cache;
-    volatile u64 *call_cache;             /* return addresses that were looked at: guess.c */
+    volatile u64 *call_cache;             /* return addresses that were looked at: heuristics.c */
     struct rule_table *rules;
 
     struct trace_slot *traces;
@@ -223,7 +223,7 @@ struct agent {
     u64 names_read_ns;
     u64 held_bytes;
 
-    /* CPU time of the process since the start, and who used it: unseen.c */
+    /* CPU time of the process since the start, and who used it: short_threads.c */
     u64 process_cpu_start_ns;
     u64 target_cpu_ns;                    /* the target's threads, as far as their clocks were read */
     u64 injected_cpu_ns;                  /* Frida's threads */
@@ -231,7 +231,7 @@ struct agent {
     u64 unseen_checked_ns;
     struct thread_slot unseen;            /* stands for those threads */
 
-    /* deadman.c */
+    /* host_watchdog.c */
     u64 host_seen_ns;
     u64 host_checked_ns;
     u64 host_silence_ns;
@@ -253,7 +253,7 @@ struct agent {
     u32 idle_stride;
     u32 idle_round;
 
-    /* gaps.c */
+    /* suspensions.c */
     u64 due_ns;                           /* when this round was to begin */
     u64 awake_ns;
     u64 planned_sleep_ns;

@@ -164,7 +164,7 @@ rpc.exports = {
   },
 
   /* The host has the ring: give the descriptor back, begin to sample. `stacks` is what it saw of threads that compute
-   * (profiler/stackprobe.py). Returns 0 or an errno. */
+   * (profiler/inject/stack_probe.py). Returns 0 or an errno. */
   start(stacks) {
     if (tendTimer === null) return ETIMEDOUT;
     for (const { tid, sps, alternate_start, alternate_bytes } of stacks)

@@ -166,7 +166,7 @@ int agent_ring_fd(void)
     return agent_cell->ring_fd;
 }
 
-/* The end of the pair of sockets that is for the host (hostfiles.c), -1 if there is none. Between agent_prepare and
+/* The end of the pair of sockets that is for the host (host_files.c), -1 if there is none. Between agent_prepare and
  * agent_start. */
 int agent_host_end_fd(void)
 {

@@ -188,7 +188,8 @@ def no_leaks() -> Iterator[None]:
         running = [
             thread
             for thread in threading.enumerate()
-            if thread not in threads and thread.name != "tracer"  # profiler/tracer.py: one, to stay
+            if thread not in threads
+            and thread.name != "tracer"  # linux/ptrace_thread.py: one, to stay
         ]
         if not left and not running:
             return

@@ -1,7 +1,8 @@
 """The sign of life that the agent waits for: a small thread of its own, so that neither a slow
 pump nor a long computation makes the agent believe that its host is gone.
 
-The agent stops by itself after ``abi.HOST_SILENCE_NS`` without one (``agent/deadman.c``).
+The agent stops by itself after ``abi.HOST_SILENCE_NS`` without one
+(``agent/sampling/host_watchdog.c``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The profiler's end of an attach: asks the process that holds Frida (``injectorprocess``), and
+"""The profiler's end of an attach: asks the process that holds Frida (``server``), and
 maps the ring that the agent writes.
 
 One ``Injector`` is one attach: ``attach``, ``start``, ``stop``, ``detach``, ``close``.

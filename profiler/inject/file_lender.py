@@ -1,10 +1,10 @@
 """Open what an agent may not open itself.
 
 The files of a process that changed its user belong to root. Its agent may read what its threads
-wait in, but not open the file that tells it (``agent/hostfiles.c``). It sends the number of a
-thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a signal
-comes with the number, one of a clock that sends it (``perfclock``). That is all there is to be had
-here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
+wait in, but not open the file that tells it (``agent/process/host_files.c``). It sends the number
+of a thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a
+signal comes with the number, one of a clock that sends it (``perf_clock``). That is all there is to
+be had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..linux import ptrace
 from . import perf_clock
 
 SYS_PIDFD_GETFD = 438  # <asm/unistd_64.h>
-SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/disposition.c
-REQUEST = struct.Struct("=IIQ")  # struct request in agent/hostfiles.c
+SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
+REQUEST = struct.Struct("=IIQ")  # struct request in agent/process/host_files.c
 
 
 def start(pid: int, fd: int) -> bool:

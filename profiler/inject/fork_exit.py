@@ -2,7 +2,7 @@
 
 A fork that is interrupted begins anew when the thread goes on (it never returns EINTR), or ends
 first: a program that forks a lot is mostly stopped in one, in the system call or in what glibc does
-around it (``forkcode``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
+around it (``fork_stack``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
 that need them wait for a thread that stands still; and it must not go on with that fork while
 others hold locks. In malloc it holds the lock of its arena, and a function that we have it run then
 would wait for itself (seen with node 20, for as long as that was allowed). Only on the thread that

@@ -4,10 +4,10 @@ loads the agent, runs it, and says good-bye; and the memory that it runs in.
 **A lock that the main thread holds.** Frida lets the main thread stand until the loader has loaded
 the agent. If it was stopped while it held the dynamic loader's lock (in dlopen, dl_iterate_phdr,
 the unwinding of an exception) both wait for ever, which looks as if a message had been lost; and a
-busy machine may not come to the loader in the 5 s that Frida gives it. So ``injection`` does that
-waiting, too, before Frida does, and as soon as the loader waits for a lock it lets the main thread
-go. Otherwise it does not: a program that forks while another thread is in dlopen has a child that
-cannot.
+busy machine may not come to the loader in the 5 s that Frida gives it. So ``ptrace_proxy`` does
+that waiting, too, before Frida does, and as soon as the loader waits for a lock it lets the main
+thread go. Otherwise it does not: a program that forks while another thread is in dlopen has a child
+that cannot.
 
 **Its memory** may go only when the thread has left it. At the end of a session Frida waits for that
 thread, but asks for it by the number that it told: in a process with a pid namespace of its own
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..linux import ptrace, unmapping
+from ..linux import ptrace, remote_munmap
 from ..linux.tasks import read_call, system_call, tasks
 from .frida_footprint import LOADER_BYTES, loaders
 
@@ -94,7 +94,7 @@ class Loader:
         """
         if self.start not in loaders(self.pid) or self.threads_inside():
             return False
-        return unmapping.unmap(self.pid, self.start, LOADER_BYTES)
+        return remote_munmap.unmap(self.pid, self.start, LOADER_BYTES)
 
 
 def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:

@@ -1,10 +1,16 @@
-"""Has Frida's agent print nothing into the target's output.
+"""What Frida does on its own, and may not do here: print into the target's output, and unpack and
+start programs.
 
-The agent has a C library of its own that writes to descriptors 1 and 2, the target's. When its
-connection is cut before it has come up, it says so there: "[Frida INFO] agent.vala:217: Unable to
-start agent: …". Whatever it logs goes through one format string. The agent comes to the target as a
-memory file (memfd_create(2)) of our process, which the target's loader maps; there that string is
-made empty, once, before it is first sent.
+**Print.** Frida's agent has a C library of its own that writes to descriptors 1 and 2, the
+target's. When its connection is cut before it has come up, it says so there: "[Frida INFO]
+agent.vala:217: Unable to start agent: …". Whatever it logs goes through one format string. The
+agent comes to the target as a memory file (memfd_create(2)) of our process, which the target's
+loader maps; there that string is made empty, once, before it is first sent.
+
+**Unpack.** Frida looks for phones, too: with the first attach it unpacks a daemon for iOS devices
+(``idund``, 10 MB) into a new folder of the temporary one and starts it. That outlives us by half a
+minute, writes an identity into ``~/.config``, and a folder stays wherever somebody is killed. We
+attach on this machine alone. So Frida may make no folders, and none of it happens (frida 17.26).
 
 <elf.h>.
 """
@@ -12,10 +18,15 @@ made empty, once, before it is first sent.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
+import functools
 import mmap
 import os
 import struct
 from collections.abc import Iterator
+
+from ..linux import plt_hook
 
 AGENT_FILE = "/memfd:frida-agent"
 # As the C compiler lays it down: nothing may share its end.
@@ -60,3 +71,25 @@ def _constants(file: mmap.mmap) -> Iterator[tuple[int, int]]:
         kind, flags, offset, size = _SEGMENT.unpack_from(file, table + number * entry_bytes)
         if kind == PT_LOAD and flags == PF_R:
             yield offset, offset + size
+
+
+def _no_folder(path: bytes, mode: int) -> int:
+    ctypes.set_errno(errno.EACCES)
+    return -1
+
+
+# Frida calls it for as long as the process lives.
+_mkdir = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, use_errno=True)(_no_folder)
+
+
+@functools.cache
+def refuse_folders(library: str) -> bool:
+    """Has mkdir(2) fail in Frida's library. Done once a process.
+
+    Args:
+        library: path of the loaded ``_frida`` extension module.
+
+    Returns:
+        False when the library does not call libc's.
+    """
+    return plt_hook.redirect(library, b"mkdir", _mkdir)

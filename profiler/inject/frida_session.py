@@ -26,11 +26,11 @@ from . import (
     connection_keeper,
     file_lender,
     fork_hold,
+    frida_quirks,
     perf_clock,
     ptrace_hook,
     ptrace_proxy,
     stack_probe,
-    unpacking,
 )
 from .frida_errors import END_REASONS, could_not_prepare, explain, has_ended
 from .frida_footprint import Presence, is_traced
@@ -76,7 +76,7 @@ LOST_MESSAGE = (
 
 @atexit.register
 def _shut_down() -> None:
-    """End Frida while Python still runs: its threads call ``injection``, and crash without it.
+    """End Frida while Python still runs: its threads call ``ptrace_proxy``, and crash without it.
 
     A target that is stopped (SIGSTOP) keeps Frida from ending; then we go without it.
     """
@@ -125,7 +125,7 @@ class Session:
         self._own_sockets_before = unix_sockets.sockets(os.getpid())
         self._presence = Presence(self.pid)
         ptrace_hook.install(frida._frida.__file__)
-        unpacking.refuse(frida._frida.__file__)
+        frida_quirks.refuse_folders(frida._frida.__file__)
         self._wait_until_untraced()
         execs.expect(self.pid)
         self._may_have_timers = seccomp_filters.allow_timers(self.pid)

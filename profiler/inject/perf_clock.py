@@ -1,9 +1,10 @@
 """A precise clock for one thread of the target: our signal when it has used so much CPU time.
 
-The timers that the agent makes itself expire at ticks of the scheduler only (``agent/timers.c``).
-An event of perf on the CPU time of a thread is an hrtimer. Attached to it is a program that sends
-the signal to the thread it interrupts: not each time, but after a number of times that it draws
-anew, so that no loop of the thread keeps in step; and only while a word of the target's says so.
+The timers that the agent makes itself expire at ticks of the scheduler only
+(``agent/sampling/cpu_timers.c``). An event of perf on the CPU time of a thread is an hrtimer.
+Attached to it is a program that sends the signal to the thread it interrupts: not each time, but
+after a number of times that it draws anew, so that no loop of the thread keeps in step; and only
+while a word of the target's says so.
 
 The event is off as it is made. Who holds its descriptor sets its period and switches it on; the
 last to close it ends it. perf_event_open(2); bpf(2); bpf-helpers(7).
@@ -33,7 +34,7 @@ BPF_PROG_LOAD, BPF_PROG_TYPE_PERF_EVENT = 5, 7
 # What reads the target's word is for programs alone that may be had under the GPL, too.
 LICENSE = b"Dual MIT/GPL"
 LONG_NS = 1_000_000_000  # the period before the holder has said
-# An event in 2 to 5 sends the signal, in 3.5 on average: EVENTS_A_SAMPLE in agent/clocks.c.
+# An event in 2 to 5 sends the signal, in 3.5 on average: EVENTS_A_SAMPLE in agent/sampling/.
 LEAST_BETWEEN, DRAWN_MASK = 1, 3
 
 # Instructions: operation, registers (destination, and source in the upper half), offset, value.

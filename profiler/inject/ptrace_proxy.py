@@ -2,7 +2,7 @@
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
-of its library, in which ``guard`` puts functions of ours. They repair this:
+of its library, in which ``ptrace_hook`` puts functions of ours. They repair this:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
 those functions use. A thread that was computing with them goes on with other numbers. Of ten
@@ -16,7 +16,7 @@ mostly blocks nothing. So they would take the process's signals whenever all its
 them: run its handlers on a thread of Frida's while the main one is in a critical section, or lose
 what it fetches with sigwait(3) or signalfd(2) (``tests/targets/critical.c``, ``urgent.c``). So the
 main thread blocks all signals while it runs Frida's code, but those that report a fault and the two
-that the C library sends to every thread. See ``faults``.
+that the C library sends to every thread. See ``fault_signals``.
 
 **A machine that stands still.** Frida waits 5 s for a call to return and then gives up, in the
 middle of it: the thread returns to nowhere and the target is dead. On an overloaded machine, or one
@@ -29,21 +29,21 @@ control group) cannot be helped before it is thawed: until then we wait.
 
 **The loader's memory.** When its agent does not answer in time, Frida unmaps the code that the
 thread it has started is running in. We let it do so only when that thread has left it, and wait for
-that before the main thread is stopped (``loader``). An agent that was late leaves when it sees that
-nobody wants it any more; ``unmap_loader`` is for the memory that Frida has given up by then.
+that before the main thread is stopped (``frida_loader``). An agent that was late leaves when it
+sees that nobody wants it any more; ``unmap_loader`` is for the memory that Frida has given up by
+then.
 
-**What Frida prints.** See ``quiet``.
+**What Frida prints.** See ``frida_quirks``.
 
-**A main thread that holds a lock.** It is let go when the loader waits for it. See ``loader``.
+**A main thread that holds a lock.** Released when the loader waits for it. See ``frida_loader``.
 
 **Another program.** When the target becomes another program (exec) in the middle of the attach,
 Frida would clean up in it by functions at the addresses of the one before. It may not.
 
-**The stack and the code of others.** See ``shownstack`` and ``codeswap``.
+**The stack and the code of others.** See ``shown_stack`` and ``bootstrap_code``.
 
-All of this runs on one thread (``guard``, ``tracer``), which can keep the main thread longer than
-Frida knows (``hold``).
-ptrace(2), <sys/ptrace.h>, <sys/user.h>, <elf.h>.
+All of this runs on one thread (``ptrace_hook``, ``ptrace_thread``), which can keep the main thread
+longer than Frida knows (``fork_hold``). ptrace(2), <sys/ptrace.h>, <sys/user.h>, <elf.h>.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def ptrace_for_frida(request: int, tid: int, where: int | None, data: int | None
     tracee = _tracees.get(tid)
     if request in (PTRACE_ATTACH, PTRACE_SEIZE):
         if any(main.leaves_others_alone() for main in _beside(tid)):
-            return _refuse()  # nothing that it executes is overwritten: see ``codeswap``
+            return _refuse()  # nothing that it executes is overwritten: see ``bootstrap_code``
         fork_hold.release(tid)
         frida_quirks.silence()
         for loader in _loaders_of(tid):

@@ -1,4 +1,4 @@
-"""What the profiler and the process that attaches for it (``injectorprocess``) say to each other:
+"""What the profiler and the process that attaches for it (``server``) say to each other:
 packets with one JSON object each (unix(7), SOCK_SEQPACKET).
 
     {"id": 1, "call": "attach", "arguments": [100.0]}

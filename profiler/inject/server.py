@@ -3,7 +3,7 @@
 While Frida has the target's main thread run its functions, nobody may die: a thread that is let go
 in the middle of a call does not come back to what it was doing. A profiler can be killed at any
 moment. So this is a process of its own that nobody kills, and that ends when it has detached: soon
-after the other end of its connection has closed. What is said there: ``packets``.
+after the other end of its connection has closed. What is said there: ``rpc``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ with room: memory below a coroutine's small stack belongs to somebody else. What
 a thread that runs is nothing, so at the end of the attach each thread that computes is stopped some
 times, for less than 0.1 ms, and asked where its stack pointer stands; once also for its alternate
 signal stack, by a system call that it makes for us. The agent draws the conclusions
-(``agent/room.c``).
+(``agent/process/stack_headroom.c``).
 
 Threads that wait now and then are not asked: a stop could end such a wait. ptrace(2),
 sigaltstack(2), <asm-generic/signal.h>.

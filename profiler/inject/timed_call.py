@@ -44,7 +44,7 @@ def bounded(
 
     Raises:
         NoAnswerError: no answer in time.
-        Exception: whatever ``call`` raised; the error of ours (``guard``) behind either.
+        Exception: whatever ``call`` raised; the error of ours (``ptrace_hook``) behind either.
     """
     ptrace_hook.raised()  # nobody has asked for what is older
     outcome: list[_Result] = []

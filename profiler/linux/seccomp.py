@@ -2,7 +2,7 @@
 
 A filter is a small program of classic BPF that the kernel runs before every system call; it decides
 by number and arguments. ``decide`` runs it for each call of ``ATTACH_CALLS`` and says which of them
-would kill the process and which would fail. Pure: ``filters`` reads the programs.
+would kill the process and which would fail. Pure: ``seccomp_filters`` reads the programs.
 
 Source: Documentation/userspace-api/seccomp_filter.rst, <linux/seccomp.h>, <linux/filter.h>,
 seccomp(2).

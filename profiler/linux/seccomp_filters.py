@@ -3,7 +3,7 @@
 The kernel shows them to a tracer only, while the thread is stopped, and only with CAP_SYS_ADMIN and
 no filter around ourselves (PTRACE_SECCOMP_GET_FILTER, ptrace(2)). The stop lasts well under a
 millisecond; a thread that waits in epoll_wait with a timeout may see one EINTR, as with the attach
-itself (``rewait``).
+itself (``eintr_restart``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The single checks that stand before an attach: one function and one message each.
 
 A check reads ``/proc`` and nothing else: the target does not notice. The one exception are the
-seccomp filters of a process that has some (``filters``). It returns a finding, or raises the error
-that refuses the attach. ``preflight`` runs them in the order of ``CHECKS``. The
-reasons were each tried on Frida 17.26:
+seccomp filters of a process that has some (``seccomp_filters``). It returns a finding, or raises
+the error that refuses the attach. ``preflight`` runs them in the order of ``CHECKS``. The reasons
+were each tried on Frida 17.26:
 
 static program        glibc: killed by the attempt; Go, musl: frozen until we exit
 musl                  the agent does not load
@@ -14,7 +14,7 @@ no /proc of its own   the agent would look for threads of another process
 seccomp, strict mode  the first system call of the agent kills the process
 seccomp filter        its answer is asked for each call that an attach makes (``seccomp``)
 no spare tasks        GLib aborts the process when a thread cannot be started
-big mapped files      see ``freeze``
+big mapped files      see ``freeze_estimate``
 """
 
 from __future__ import annotations

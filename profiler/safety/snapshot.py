@@ -1,7 +1,8 @@
 """One look at a process: what must be the same before we came and after we left.
 
 Taken from outside, through procfs alone, so that taking it changes nothing, not even which pages
-are in memory. ``harm`` compares two of them. proc(5), Documentation/admin-guide/mm/pagemap.rst.
+are in memory. ``snapshot_diff`` compares two of them. proc(5),
+Documentation/admin-guide/mm/pagemap.rst.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
                 difference = Difference(Blame.RESIDUE, "handlers for signals 32 and 33", why)
                 found.setdefault(difference, []).append(tid)
             if changed:
-                # Frida's calls end in a SIGSEGV: see ``faults``. A handler that goes is our doing.
+                # Frida's calls end in a SIGSEGV: ``fault_signals``. A handler that goes is our
+                # doing.
                 is_lost = name in ("SigCgt", "SigIgn") and was & ~now & FAULTS
                 is_theirs = not changed & ours or (name == "SigBlk" and was == STARTING)
                 is_theirs = is_theirs and not is_lost

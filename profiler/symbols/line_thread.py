@@ -1,6 +1,6 @@
 """The thread that has debug information read, a module at a time, the least first.
 
-The work is done by a process of its own (``workerprocess``); this thread waits for it.
+The work is done by a process of its own (``worker_client``); this thread waits for it.
 """
 
 from __future__ import annotations

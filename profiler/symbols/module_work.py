@@ -90,7 +90,7 @@ class ModuleWork:
         return np.array([goal is None for goal in goals], np.bool_) | np.array(entered, np.bool_)
 
     def kernel_call(self, file_addr: int) -> int | None:
-        """The system call that a thread is in which is met at an address, see ``kernelentry``."""
+        """The system call that a thread is in which is met at an address, see ``kernel_entry``."""
         if self.image is None or self.image.elf.machine != EM_X86_64:
             return None
         try:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..model import FrameKind, Function
 from .names.demangle import demangle_many
 from .names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
-from .names.packed import PackedFrames
+from .names.packed_frames import PackedFrames
 from .object.symtab import Symbol
 
 _Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings

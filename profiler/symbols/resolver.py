@@ -18,7 +18,7 @@ import numpy as np
 from ..model import Frame, FrameKind, Function, Module, RawFrame
 from .names.demangle import demangle_many
 from .names.inline_chains import Indexes, LineSource, pack_chains
-from .names.packed import PackedFrames
+from .names.packed_frames import PackedFrames
 from .names.table import unnamed_function
 from .object.data_symbols import DataSymbols
 from .object.go_names import go_names

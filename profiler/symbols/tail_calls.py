@@ -1,9 +1,9 @@
 """Restores functions that left no frame because they ended in a tail call.
 
 A thread of its own, and what it reads comes from a process of its own, after a module's lines: the
-call sites of a module's debug information (``callgraph``) say for each pair of frames, caller and
-callee, which functions were entered between them. They go to the symbol table by pair, and become
-frames where trees and stacks are built.
+call sites of a module's debug information (``tail_call_graph``) say for each pair of frames, caller
+and callee, which functions were entered between them. They go to the symbol table by pair, and
+become frames where trees and stacks are built.
 
 Only pairs within one module are looked at, and of these only where the call instruction does not
 lead to the very function that was called: the calls of most modules are never read.

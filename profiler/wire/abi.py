@@ -1,6 +1,6 @@
 """The constants and record layouts of ``agent/abi.h``, which says what they mean.
 
-``tests/unit/test_protocol_abi.py`` compiles the header and compares. The intervals' layout is a
+``tests/unit/wire/test_abi.py`` compiles the header and compares. The intervals' layout is a
 numpy dtype and lives in ``protocol.py``.
 """
 

@@ -1,5 +1,5 @@
 /*
- * What agent/cfi.h promises of rows, whatever the section holds; checked by cfi_driver.c and the fuzzer. Aborts on a
+ * What agent/unwind/cfi.h promises of rows, whatever the section holds; checked by cfi_driver.c and the fuzzer. Aborts on a
  * broken promise. Included behind the agent's sources.
  */
 #ifndef CFI_PROMISES_H

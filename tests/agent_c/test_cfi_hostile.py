@@ -20,7 +20,7 @@ from eh_frame import (
 )
 
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
-MAX_RULES = 65_535  # agent/rules.h
+MAX_RULES = 65_535  # agent/unwind/rules.h
 MEGABYTE = 1 << 20
 
 

@@ -29,7 +29,8 @@ def inflate_driver(
     require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     require_capability("sanitizers")
-    return build_driver(DRIVER, ("atomics.h", "inflate.c"), tmp_path_factory.mktemp("inflate"))
+    names = ("platform/atomics.h", "unwind/inflate.c")
+    return build_driver(DRIVER, names, tmp_path_factory.mktemp("inflate"))
 
 
 @pytest.mark.parametrize("level", [0, 1, 9])

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 # What exists to be ended by a signal; neither is begun again.
 ENDED_BY_SIGNALS = {"pause", "sigsuspend"}
 # A handler of the target's that returns in the very microsecond in which our signal is sent cannot
-# be told from none (agent/eintr.c): 3 of 10 000 EINTRs, where all handlers are short.
+# be told from none (agent/syscalls/eintr_restart.c): 3 of 10 000 EINTRs, where all handlers are
+# short.
 LOST_SHARE = 0.003
 
 

@@ -56,7 +56,7 @@ def test_clock_goes_on_after_a_pause(start: Start) -> None:
 
 
 def test_programs_that_block_our_signal_in_handlers_have_none(start: Start) -> None:
-    """There nobody could tell whose EINTR one is (``agent/eintr.c``)."""
+    """There nobody could tell whose EINTR one is (``agent/syscalls/eintr_restart.c``)."""
     target = start("waits", "signals")
     with capturing(target.pid, rate_hz=RATE_HZ) as capture:
         capture.wait(2.0)

@@ -26,13 +26,13 @@ WARNINGS = (
 PART = ("-Wno-unused-function",)
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 CFI_SOURCES = (
-    "rules.h",
-    "atomics.h",
-    "cfi.h",
-    "cfi_read.c",
-    "cfi_rules.c",
-    "cfi_program.c",
-    "cfi.c",
+    "unwind/rules.h",
+    "platform/atomics.h",
+    "unwind/cfi.h",
+    "unwind/cfi_read.c",
+    "unwind/cfi_rules.c",
+    "unwind/cfi_program.c",
+    "unwind/cfi.c",
 )
 """The part that compiles .eh_frame; it needs nothing of the rest."""
 

@@ -4,7 +4,7 @@ python tests/support/damage.py [--rounds 200] [--seed 1] FILE…
 
 Each round damages one of the files (which have to be ELF) and gives it to a whole ``Symbolizer``,
 in a process of its own that may not crash, hang, take much memory, or name anything by a file of
-another build-id. ``tests/unit/test_symbols_damage.py`` does a moment of it in every test run.
+another build-id. ``tests/unit/symbols/test_damage.py`` does a moment of it in every test run.
 """
 
 from __future__ import annotations

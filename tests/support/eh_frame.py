@@ -1,7 +1,7 @@
 """Call frame information for tests: sections to compile, and what the agent made of them.
 
 Sections come from ELF files or are put together by hand (``SectionBuilder``); ``compile_section``
-runs ``cfi_driver`` on one and reads its output. Layouts are those of ``agent/rules.h``.
+runs ``cfi_driver`` on one and reads its output. Layouts are those of ``agent/unwind/rules.h``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from agent_build import run_driver
 
-# enum cfa_kind, rbp_kind and ra_kind of agent/rules.h
+# enum cfa_kind, rbp_kind and ra_kind of agent/unwind/rules.h
 (
     CFA_NONE,
     CFA_RSP,

@@ -83,8 +83,8 @@ def harm_after_settling(
     has_jit: bool = False,
     own_threads: str = "",
 ) -> list[str]:
-    """``harm``, after the asynchronous part of the unload: what is still wrong when ``timeout_s``
-    is over."""
+    """Wait for the asynchronous part of the unload; return what is still wrong after
+    ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = harm(

@@ -32,7 +32,7 @@ class DebugJob:
     roots: tuple[str, ...] = ("",)  # prefixes that give an absolute path a meaning
     folders: tuple[str, ...] = ()  # of the module's file and of the debug file, and the user's
     names: tuple[str, ...] = ()  # of the module's file and of the debug file
-    wants_calls: bool = False  # a table of calls (``callgraph``) is wanted, not a symcache
+    wants_calls: bool = False  # a table of calls (``tail_call_graph``) is wanted, not a symcache
 
     def to_json(self) -> str:
         """As one line."""

@@ -1,13 +1,13 @@
 """The process that reads debug information, so that nothing in it can harm the profiler.
 
-Started by ``workerprocess`` with one end of a socket pair. Each message asks for one symcache and
+Started by ``worker_client`` with one end of a socket pair. Each message asks for one symcache and
 brings the files as descriptors; the answer is a memfd with the symcache, or a line that says why
 there is none. Debug information of any size and in any state of damage is read here by native
 code: it may crash, hang or want all memory there is, and takes nothing along but this process.
 It runs at a low priority, within limits on memory and processor time, is the first that the
 kernel ends when memory runs out, and goes as soon as the other end of its socket is closed.
 
-Messages are JSON lines in packets; see ``workerprocess``.
+Messages are JSON lines in packets; see ``worker_client``.
 """
 
 from __future__ import annotations

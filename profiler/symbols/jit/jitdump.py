@@ -10,7 +10,7 @@ some, source lines. The runtime maps the file executable, so that a profiler fin
                     name "\\0", the code itself
       1 MOVE        pid u32, tid u32, vma u64, old_addr u64, new_addr u64, code_size u64,
                     code_index u64
-      2 DEBUG_INFO  code_addr u64, source lines (``jitlines``); for the LOAD that follows
+      2 DEBUG_INFO  code_addr u64, source lines (``lines``); for the LOAD that follows
       3 CLOSE, 4 UNWINDING_INFO: nothing for us
 
 All in the byte order of the machine, which the magic tells. Only the record's numbers are kept, 48

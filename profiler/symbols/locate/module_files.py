@@ -50,7 +50,7 @@ class TargetFiles:
 
     Args:
         pid: the target, or ``None`` to take module paths as paths of this machine.
-        symbol_dirs: the user's folders with debug files; layouts: see ``symboldirs``.
+        symbol_dirs: the user's folders with debug files; layouts: see ``symbol_dirs``.
         debuginfod: has files that this machine has not. What was downloaded before is opened like
             any other; only ``fetch`` asks the servers.
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...model import Frame, FrameKind, Function, RawFrame
-from .packed import PackedFrames
+from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
 

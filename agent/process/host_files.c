@@ -1,0 +1,150 @@
+/*
+ * Files of procfs that only the host may open. The files of a process that changed its user belong to root (nginx,
+ * memcached and mariadbd do so; PR_SET_DUMPABLE(2const)), and /proc/PID/task/TID/syscall, which tells where a sleeping
+ * thread's stack is, is then closed to the process itself. To read it is not: a thread may know that of each thread of
+ * its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it, and gets a descriptor:
+ * over a pair of sockets, one message for a thread each way. unix(7), SCM_RIGHTS. Clocks come the same way (perf_clocks.c).
+ *
+ * JS thread at the start, sampler thread from then on; the sampler's end of the pair lives in its own descriptor table.
+ */
+
+#define SOCKET_PACKETS 0x80805            /* SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, socket(2) */
+#define NO_SIGPIPE 0x4000                 /* MSG_NOSIGNAL, send(2) */
+#define ANSWERS_A_TICK 64
+#define LEAVE_LOOK_NS 1000000ULL
+#define LEAVE_LOOKS_MAX 2000
+
+struct request {
+    u32 tid;
+    u32 signo;                            /* for a clock; 0: for the file */
+    u64 armed_addr;                       /* of a clock: of the u32 that is 1 while its signal is wanted */
+};
+
+enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
+
+/* struct msghdr, recvmsg(2); struct cmsghdr with one descriptor, cmsg(3) */
+struct message {
+    u64 name;
+    u64 name_bytes;
+    struct io_vector *parts;
+    u64 part_count;
+    void *control;
+    u64 control_bytes;
+    u64 flags;
+};
+
+struct control_message {
+    u64 bytes;
+    i32 level;                            /* SOL_SOCKET: 1 */
+    i32 type;                             /* SCM_RIGHTS: 1 */
+    i32 fd;
+    i32 reserved;
+};
+
+/* Make the sockets if they are needed. JS thread, in agent_prepare. */
+static void hostfiles_prepare(struct agent *a)
+{
+    i32 own = task_file_open(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "syscall"), ends[2];
+    close_fd(own);
+    a->host_lends_files = own == -ERR_EACCES;
+    if ((!a->host_lends_files && !a->host_lends_clocks) ||
+        permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
+        return;
+    a->host_fd = a->host_fd_of_target = ends[0];
+    a->host_end_fd = ends[1];
+}
+
+/* Ask once; where the socket is full, the next look asks again. */
+static void host_ask(const struct agent *a, struct thread_slot *slot, u32 signo, u32 *is_asked)
+{
+    struct request request = {slot->tid, signo, (u64)&slot->timer_is_set};
+    if (a->host_fd < 0 || !a->fds_private || *is_asked)
+        return;
+    if (permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)&request, sizeof request, NO_SIGPIPE, 0) > 0)
+        *is_asked = ASKED;
+}
+
+/* Ask for a thread's file. */
+static void hostfile_ask(const struct agent *a, struct thread_slot *slot)
+{
+    if (a->host_lends_files)
+        host_ask(a, slot, 0, &slot->is_file_asked);
+}
+
+/* Is the answer on its way? */
+static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *slot)
+{
+    return a->host_lends_files && a->host_fd >= 0 && a->fds_private && slot->is_file_asked != ANSWERED;
+}
+
+/* What the host has opened for a thread, -1 if nothing, is the thread's. 0 where it has no use for it. */
+static u32 lent_take(struct agent *a, struct thread_slot *slot, u32 is_clock, i32 fd)
+{
+    u32 has_room = fd >= 0 && (u64)fd + FDS_SPARE < a->fd_limit;
+    if (is_clock && slot->is_clock_asked == ASKED) {
+        slot->is_clock_asked = ANSWERED;
+        return has_room && clock_take(a, slot, fd);
+    }
+    if (is_clock)
+        return 0;
+    slot->is_file_asked = ANSWERED;
+    if (!has_room || slot->syscall_fd >= 0)
+        return 0;
+    slot->syscall_fd = fd;
+    return 1;
+}
+
+/* Take what the host has opened meanwhile. */
+static void hostfiles_take(struct agent *a)
+{
+    u32 i, hint = 0;
+    for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0 && a->fds_private; i++) {
+        struct request request = {0, 0, 0};
+        struct io_vector part = {(u64)&request, sizeof request};
+        struct control_message control = {0, 0, 0, -1, 0};
+        struct message message = {0, 0, &part, 1, &control, sizeof control, 0};
+        struct thread_slot *slot;
+        i64 got = permitted_call(a, NR_RECVMSG, (u64)a->host_fd, (u64)&message, 0, 0, 0);
+        if (got == 0) {                   /* the host could not take its end, or has gone */
+            close_fd(a->host_fd);
+            a->host_fd = -1;
+        }
+        if (got != sizeof request)
+            return;
+        if (message.control_bytes < 20 || control.level != 1 || control.type != 1)
+            control.fd = -1;
+        slot = thread_find(a, request.tid, &hint);
+        if (!slot || !lent_take(a, slot, request.signo != 0, control.fd))
+            close_fd(control.fd);
+    }
+}
+
+/* Give the sampler thread a descriptor table of its own, empty but for its end of the pair. close_range(2) */
+static void descriptors_unshare(struct agent *a)
+{
+    u64 kept = a->host_fd < 0 ? 0 : (u64)a->host_fd;
+    const u64 unshare = 2;                /* CLOSE_RANGE_UNSHARE */
+    i64 error = permitted_call(a, NR_CLOSE_RANGE, a->host_fd < 0 ? 0 : kept + 1, 0xffffffffU, unshare, 0, 0);
+    if (!error && a->host_fd > 0)
+        error = permitted_call(a, NR_CLOSE_RANGE, 0, kept - 1, 0, 0, 0);
+    a->fds_private = error == 0;
+    store_release_u32(&a->has_descriptors, 1);
+}
+
+/*
+ * Close the pair in the target's table, once the sampler has its own, or if there will be no sampler. If that takes too
+ * long, it stays there until agent_free: the sampler must not meet another file under its number. JS thread.
+ */
+static void hostfiles_leave_target(struct agent *a, u32 is_sampling)
+{
+    u32 looks;
+    if (a->host_end_fd < 0)
+        return;
+    for (looks = 0; is_sampling && looks < LEAVE_LOOKS_MAX && !load_acquire_u32(&a->has_descriptors); looks++)
+        sleep_until_ns(now_ns_sigsafe() + LEAVE_LOOK_NS);
+    if (is_sampling && !load_acquire_u32(&a->has_descriptors))
+        return;
+    close_fd(a->host_end_fd);
+    close_fd(a->host_fd_of_target);
+    a->host_end_fd = a->host_fd_of_target = -1;
+}

@@ -1,0 +1,202 @@
+/*
+ * Is there room for a signal on the stack that a thread is on? The kernel lays a frame there that holds all registers,
+ * 3.4 KB with AVX-512, and our handler needs some more. Too near the end of a stack that kills the thread or, on a
+ * coroutine's stack in the heap, overwrites what lies below. Such threads get no signal, unless they take it on an
+ * alternate stack with room (alternate_stack.c); they are seen while they sleep. Sampler thread only, but for room_note.
+ *
+ * A stack is known as one where the C library says so (thread_stack.c; get_robust_list(2) leads to a thread's control block
+ * even before the first signal), where it is the main thread's own, or where a page without rights lies right below it.
+ * Of any other memory nobody knows what lies below the stack pointer: a thread that was ever seen there, and has no
+ * alternate stack, is taken to come back. Where it stood tell each answer of the handler, each look at it asleep, and,
+ * before the first signal, stackprobe.py for threads that computed at the attach.
+ *
+ * What remains: the first signal to any other thread may meet it on a small stack of a coroutine's.
+ */
+
+#define SMALL_STACK_BYTES 32768           /* less than that is a tiny stack: PTHREAD_STACK_MIN is 16 KiB */
+#define ROOM_MARGIN_BYTES 4096            /* what the thread may use on top of what it was seen to use */
+#define SIGHTINGS 3                       /* in mappings that may have been another one's just before: fibers come and go */
+#define DOUBTED_READINGS 3                /* of the maps that have to agree on what is there */
+
+enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO_SMALL = 3, ROOM_STRAYED = 4 };
+
+/* The address of a thread's robust list, 0 when it has none. The sampler's own for tid 0. get_robust_list(2) */
+static u64 robust_list(const struct agent *a, u32 tid)
+{
+    u64 head = 0, bytes = 0;
+    return permitted_call(a, NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes, 0, 0) < 0 ? 0 : head;
+}
+
+/* Before the first signal. A thread that has just begun has no robust list yet: its stack is looked up again then. The main
+ * thread's grows: nothing is known of it, nor need be. */
+static void room_look(struct agent *a, struct thread_slot *slot)
+{
+    u64 head = slot->tid == a->pid || !a->robust_list_offset ? 0 : robust_list(a, slot->tid);
+    slot->room = ROOM_ENOUGH;
+    if (!head)
+        return;
+    slot->thread_pointer_seen = head - a->robust_list_offset;
+    stack_learn(a, slot);
+    if (slot->stack_end && slot->stack_end - slot->stack_start < SMALL_STACK_BYTES)
+        slot->room = ROOM_TOO_SMALL;
+}
+
+/* Is `sp` on the main thread's stack, as far down as that may have grown since the maps were read? Context: signal. */
+static u32 is_on_main_stack_sigsafe(const struct agent *a, u64 sp)
+{
+    const struct memory_range *main_stack = &a->map->main_stack;
+    return sp < main_stack->end && (sp >= main_stack->start || main_stack->start - sp < STACK_GROWTH_BYTES) &&
+           (sp >= main_stack->start || !stack_range_sigsafe(a->map, sp));
+}
+
+/* What `sp` says of the room on the stack it is on; the thread's own stack is from `start` to `end`. Context: signal. */
+static u32 room_at_sigsafe(const struct agent *a, u32 tid, u64 start, u64 end, u64 sp)
+{
+    const struct memory_range *range;
+    u64 needed = handler_bytes_needed_sigsafe(a) + ROOM_MARGIN_BYTES;
+    if (sp >= start && sp < end)
+        return sp - start < needed ? ROOM_TOO_SMALL : ROOM_ENOUGH;
+    if (tid == a->pid && is_on_main_stack_sigsafe(a, sp))
+        return ROOM_ENOUGH;
+    range = stack_range_sigsafe(a->map, sp);
+    return range && range->is_guarded && sp - range->start >= needed ? ROOM_ENOUGH : ROOM_STRAYED;
+}
+
+static u32 room_at(const struct agent *a, const struct thread_slot *slot, u64 sp)
+{
+    return room_at_sigsafe(a, slot->tid, slot->stack_start, slot->stack_end, sp);
+}
+
+/* May the thread's timer be set again in its handler? If there was no room, the sampler looks at the matter first.
+ * Context: signal. */
+static u32 room_lasts_sigsafe(const struct agent *a, const struct thread_slot *slot, const struct unwinder *u, u64 sp)
+{
+    return slot->is_on_alternate || room_at_sigsafe(a, slot->tid, u->own_start, u->own_end, sp) == ROOM_ENOUGH;
+}
+
+/* Where what is mapped at `sp` starts, 0 if the maps know of nothing there. */
+static u64 mapping_start(const struct agent *a, u64 sp)
+{
+    const struct memory_range *range = stack_range_sigsafe(a->map, sp);
+    return range ? range->start : 0;
+}
+
+/* The thread's stack pointer was seen at `sp`, by the handler or while it slept. If there was no room, the verdict waits
+ * for fresh maps: those we have may tell of stacks that are gone. */
+static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
+{
+    if (slot->room <= ROOM_ENOUGH && !slot->stack_end)
+        room_look(a, slot);
+    if (slot->room == ROOM_IN_DOUBT && mapping_start(a, sp) == slot->doubted_start)
+        slot->sightings++;
+    if (sp - slot->alternate_start < slot->alternate_bytes || slot->room >= ROOM_IN_DOUBT ||
+        alternate_has_room(a, slot) || room_at(a, slot, sp) == ROOM_ENOUGH)
+        return;
+    a->want_refresh = 1;
+    slot->doubted_start = mapping_start(a, sp);
+    if (!slot->doubted_start)
+        return;                           /* a stack that is newer than the maps: fibers come and go */
+    slot->room = ROOM_IN_DOUBT;
+    slot->doubted_sp = sp;
+    slot->doubted_readings = 0;
+    slot->doubted_ns = now_ns_sigsafe();
+}
+
+/* Is `sp` in memory that malloc hands out in pieces? */
+static u32 is_heap(const struct agent *a, u64 sp)
+{
+    const struct memory_range *range = stack_range_sigsafe(a->map, sp);
+    return range && range->is_heap;
+}
+
+/*
+ * The maps are fresh. If nothing is mapped there now, or something else than before, it was a stack that has gone since:
+ * that tells nothing of the room that was on it. A reading that met a change of the mappings may lack a line, so several
+ * have to agree.
+ */
+static void room_decide(struct agent *a, struct thread_slot *slot)
+{
+    u64 sp = slot->doubted_sp, start = mapping_start(a, sp);
+    u32 room = start == slot->doubted_start ? room_at(a, slot, sp) : ROOM_ENOUGH;
+    if (room != ROOM_ENOUGH && ++slot->doubted_readings < DOUBTED_READINGS) {
+        slot->doubted_ns = now_ns_sigsafe();
+        a->want_refresh = 1;
+        return;
+    }
+    if (room == ROOM_STRAYED && !is_heap(a, sp) && ++slot->sightings < SIGHTINGS)
+        room = ROOM_ENOUGH;
+    slot->room = room;
+    if (room != ROOM_STRAYED || !slot->alternate_is_known)
+        return;
+    if (slot->alternate_bytes >= alternate_bytes_needed(a)) {
+        a->strays_have_alternates = 1;
+        a->dispositions_read_ns = 0;      /* our handler's flags are due */
+    } else {
+        a->has_strays = 1;
+    }
+}
+
+/*
+ * May the thread get a signal now, as far as its stacks are known? ROOM_ENOUGH, or why not;
+ * ROOM_IN_DOUBT passes.
+ *
+ * A thread that left its own stack, and whose alternate one nobody knows, is taken to have one where the target has
+ * handlers that run there: it needs that for its own.
+ */
+static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
+{
+    if (alternate_has_room(a, slot))
+        return ROOM_ENOUGH;
+    if (slot->room == ROOM_UNKNOWN)
+        room_look(a, slot);
+    if (slot->room == ROOM_IN_DOUBT) {
+        if (a->map_read_ns < slot->doubted_ns)
+            return ROOM_IN_DOUBT;
+        room_decide(a, slot);
+        if (slot->room == ROOM_IN_DOUBT)
+            return ROOM_IN_DOUBT;
+    }
+    if (alternate_is_too_small(a, slot) || slot->room == ROOM_TOO_SMALL)
+        return ROOM_TOO_SMALL;
+    if (slot->alternate_is_known)
+        return slot->room == ROOM_STRAYED && a->strays_have_alternates && !a->on_alternate_stack ? ROOM_IN_DOUBT
+                                                                                                 : slot->room;
+    alternate_watch(a, slot);
+    if (!a->on_alternate_stack && (slot->room == ROOM_STRAYED || a->has_strays))
+        return ROOM_STRAYED;
+    return alternate_is_quiet(a, slot) ? ROOM_ENOUGH : ROOM_IN_DOUBT;
+}
+
+/*
+ * What the host saw of a thread: where its stack pointer stood, and its alternate stack (`alternate_bytes` below 0: not
+ * known). JS thread, before the sampler starts; rooms_begin draws the conclusions.
+ */
+static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64 alternate_bytes)
+{
+    u32 hint = 0;
+    struct thread_slot *slot = thread_find(a, tid, &hint);
+    if (!slot)
+        return;
+    if (alternate_bytes >= 0) {
+        slot->alternate_start = alternate_start;
+        slot->alternate_bytes = (u64)alternate_bytes;
+        alternate_note(a, slot);
+    }
+    if (a->probe_count < PROBES_MAX) {
+        a->probes[a->probe_count].tid = tid;
+        a->probes[a->probe_count++].sp = sp;
+    }
+}
+
+/* Context: sampler thread, at its start. */
+static void rooms_begin(struct agent *a)
+{
+    u64 block = thread_pointer_sigsafe(a), head = robust_list(a, 0);
+    u32 i, hint = 0;
+    a->robust_list_offset = block && head - block < CONTROL_BLOCK_BYTES ? head - block : 0;
+    for (i = 0; i < a->probe_count; i++) {
+        struct thread_slot *slot = thread_find(a, a->probes[i].tid, &hint);
+        if (slot)
+            room_learn(a, slot, a->probes[i].sp);
+    }
+}

@@ -1,0 +1,180 @@
+/*
+ * The CPU clock of each thread decides when it is sampled: a POSIX timer on that clock sends our signal to the thread
+ * (timer_create(2), SIGEV_THREAD_ID). The sampler thread makes and ends the timers; the handler sets the next time.
+ *
+ * What matters about them (kernel/time/posix-cpu-timers.c):
+ *   A thread's timer runs as the thread does. Whether the sampler gets a CPU makes no difference.
+ *   Expiry is noticed at the scheduler's tick, so there are at most HZ samples in a second of CPU time, and a period is
+ *   half a tick longer than what was asked for: it is set so much shorter.
+ *   Since Linux 5.11 the signal is raised on the thread's way back to user mode (POSIX_CPU_TIMERS_TASK_WORK): it ends no
+ *   wait and wakes nobody. On older kernels it would: there are no timers, and the sampler's rounds decide.
+ *   fork does not inherit them, exec ends them, the end of their thread leaves them to be deleted. Each holds one of the
+ *   signals that the user may have queued (RLIMIT_SIGPENDING).
+ *
+ * Each next period is drawn anew, between half the mean and half as much again: no loop of the program keeps in step. The
+ * first is drawn from zero on, so that threads with short lives have their share.
+ *
+ * A thread that has a precise clock has its timer off (perf_clocks.c).
+ */
+
+#define SIGEV_THREAD_ID_NOTIFY 4
+#define TIMER_VALUE_MIN_NS 1000ULL
+#define CLOCK_MONOTONIC_COARSE_ID 6       /* its resolution is the tick's length; clock_getres(2) */
+#define TICK_NS_MAX 20000000ULL
+#define TASK_WORK_SINCE_MAJOR 5           /* Linux 5.11 */
+#define TASK_WORK_SINCE_MINOR 11
+#define FAR_PERIODS 4                     /* a thread that a round has sampled: tick_phase.c */
+#define PENDING_SHARE 2                   /* of the signals that may still be queued, the target keeps at least half */
+
+struct timer_value {                      /* struct itimerspec: the interval, and the first expiry */
+    struct timespec64 interval;
+    struct timespec64 value;
+};
+
+/* Is the kernel at least as new as `major`.`minor`? uname(2) */
+static u32 kernel_is_since(u32 major, u32 minor)
+{
+    char names[6][65];                    /* struct utsname: sysname, nodename, release … */
+    const char *at = names[2];
+    u64 is_major, is_minor;
+    if (sys_call3(NR_UNAME, (u64)names, 0, 0) < 0)
+        return 0;
+    is_major = parse_number(&at, names[2] + 65, 10);
+    at++;
+    is_minor = parse_number(&at, names[2] + 65, 10);
+    return is_major > major || (is_major == major && is_minor >= minor);
+}
+
+/* What holds for all timers. The user has `queued` signals waiting. JS thread, before sampling begins. */
+static void cpu_timers_prepare(struct agent *a, u64 queued)
+{
+    struct timespec64 tick;
+    u64 limit = resource_limit(11 /* RLIMIT_SIGPENDING */);
+    a->engine_is_timers = kernel_is_since(TASK_WORK_SINCE_MAJOR, TASK_WORK_SINCE_MINOR);
+    a->timers_left = limit > queued ? (limit - queued) / PENDING_SHARE : 0;
+    if (sys_call3(NR_CLOCK_GETRES, CLOCK_MONOTONIC_COARSE_ID, (u64)&tick, 0) == 0 && tick.sec == 0 &&
+        (u64)tick.nsec <= TICK_NS_MAX)
+        a->tick_ns = (u64)tick.nsec;
+}
+
+/* A random period around the mean, or the first one. */
+static u64 cpu_timer_period_sigsafe(const struct agent *a, struct thread_slot *slot, u32 is_first)
+{
+    u64 mean_ns = a->cpu_period_ns, share_20, ns;
+    slot->timer_random ^= slot->timer_random << 13;
+    slot->timer_random ^= slot->timer_random >> 7;
+    slot->timer_random ^= slot->timer_random << 17;
+    share_20 = slot->timer_random >> 44;
+    ns = (mean_ns >> 10) * (share_20 >> 10);
+    if (!is_first)
+        ns += mean_ns / 2;
+    return ns > a->tick_ns / 2 + TIMER_VALUE_MIN_NS ? ns - a->tick_ns / 2 : TIMER_VALUE_MIN_NS;
+}
+
+static void cpu_timer_value_fill(struct timer_value *value, u64 ns)
+{
+    value->interval.sec = value->interval.nsec = 0;
+    value->value.sec = (i64)(ns / 1000000000ULL);
+    value->value.nsec = (i64)(ns % 1000000000ULL);
+}
+
+/* The next sample of this thread, if the sampler still wants one. 0, or -errno: EACCES where there is a filter.
+ * Context: signal. */
+static i64 cpu_timer_set_next_sigsafe(const struct agent *a, struct thread_slot *slot)
+{
+    struct timer_value value;
+    if (load_acquire_u32(&slot->has_clock) || !load_acquire_u32(&slot->timer_is_set))
+        return 0;
+    cpu_timer_value_fill(&value, cpu_timer_period_sigsafe(a, slot, 0));
+    return permitted_call_sigsafe(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
+}
+
+static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
+{
+    u64 event[8];                         /* struct sigevent: value 0, signal 8, notify 12, tid 16 */
+    i32 id = 0;
+    u32 i;
+    if (!a->timers_left)
+        return 0;
+    for (i = 0; i < 8; i++)
+        event[i] = 0;
+    event[0] = (u64)slot;
+    event[1] = (u64)SIGEV_THREAD_ID_NOTIFY << 32 | (u32)a->signo;
+    event[2] = slot->tid;
+    if (permitted_call(a, NR_TIMER_CREATE, (u64)(i64)THREAD_CPU_CLOCK(slot->tid), (u64)event, (u64)&id, 0, 0) < 0) {
+        count_up(a, COUNTER_TIMERS_FAILED, !slot->timer_has_failed);
+        slot->timer_has_failed = 1;
+        return 0;
+    }
+    a->timers_left--;
+    slot->timer_id = id;
+    slot->timer_random = a->random = random_next(a->random);
+    store_release_u32(&slot->has_timer, 1);
+    return 1;
+}
+
+/* From now on the thread is sampled by its CPU clock. 0 if it has no timer: no signal is left for one. */
+static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
+{
+    struct timer_value value;
+    clock_tend(a, slot);
+    if (slot->timer_is_set)
+        return 1;
+    if (!a->engine_is_timers || (!slot->has_timer && !cpu_timer_new(a, slot)))
+        return 0;
+    cpu_timer_value_fill(&value, cpu_timer_period_sigsafe(a, slot, 1));
+    slot->timer_set_cpu_ns = slot->cpu_seen_ns;
+    slot->timer_may_be_set = 1;
+    store_release_u32(&slot->timer_is_set, 1);
+    permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
+    return 1;
+}
+
+/* A round has sampled the thread: the timer is for CPU time that rounds do not meet. */
+static void cpu_timer_set_far(const struct agent *a, const struct thread_slot *slot)
+{
+    struct timer_value value;
+    if (!slot->timer_is_set || slot->has_clock)
+        return;
+    cpu_timer_value_fill(&value, FAR_PERIODS * a->cpu_period_ns);
+    permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
+}
+
+/* No more samples. One may be on its way. */
+static void cpu_timer_stop(const struct agent *a, struct thread_slot *slot)
+{
+    struct timer_value value;
+    if (!slot->timer_may_be_set)
+        return;
+    /* A handler that has just read the flag sets the timer all the same: then once more. */
+    slot->timer_may_be_set = slot->is_taking;
+    store_release_u32(&slot->timer_is_set, 0);
+    cpu_timer_value_fill(&value, 0);
+    permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
+}
+
+/* From now on the clock that was lent decides. 0 where it is not wanted. */
+static u32 clock_take(struct agent *a, struct thread_slot *slot, i32 fd)
+{
+    cpu_timer_stop(a, slot);
+    return clock_begin(a, slot, fd);
+}
+
+static void cpu_timer_delete(struct agent *a, struct thread_slot *slot)
+{
+    clock_close(a, slot);
+    if (!slot->has_timer)
+        return;
+    slot->timer_is_set = 0;
+    slot->timer_may_be_set = 0;
+    slot->has_timer = 0;
+    permitted_call(a, NR_TIMER_DELETE, (u64)slot->timer_id, 0, 0, 0, 0);
+    a->timers_left++;
+}
+
+static void cpu_timers_stop(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++)
+        cpu_timer_stop(a, &a->slots[i]);
+}

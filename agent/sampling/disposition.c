@@ -1,0 +1,187 @@
+/*
+ * Our signal's disposition: which signal, putting our handler there, noticing when the target puts its own, giving
+ * back what was there. JS thread at the start, sampler thread from then on.
+ *
+ * The kernel is given the address of a gate, a few instructions in a page of their own that jump to the handler. A
+ * target that sets a handler of its own after we came gets the gate's address as the old one, and may call it, or put
+ * it back, long after we have gone: then the gate stays, closed, and returns at once.
+ */
+
+#define GATE_BYTES 8192                   /* a page of code, and one with the address it jumps to */
+#define GATE_CODE_BYTES 4096
+#define DISPOSITIONS_INTERVAL_NS 250000000ULL
+#define DISPOSITIONS_SOON_NS 1000000ULL   /* before a thread's first signal */
+
+/* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
+ * signalfd). */
+static u32 signal_is_blocked(struct agent *a, i32 signo)
+{
+    a->signo = signo;
+    return thread_blocks_signal(a, a->pid);
+}
+
+/*
+ * The signal to use: one whose default is to be ignored, so that a late one harms nobody, not even after exec or when
+ * a thread unblocks it after we have gone (a real-time signal would kill). SIGURG or SIGWINCH, where nobody handles
+ * it; where both are handled, SIGWINCH, passing on what is not ours: Go handles all, and sends itself SIGURG all the
+ * time.
+ */
+static void signal_choose(struct agent *a)
+{
+    static const i32 candidates[2] = {SIGNO_URG, SIGNO_WINCH};
+    struct kernel_sigaction action;
+    u32 i;
+    kernel_sigaction_get(SIGNO_URG, &action);
+    a->alternate_is_for_ours = action.handler > SIGNAL_IGNORE && (action.flags & FLAG_ONSTACK) != 0;
+    for (i = 0; i < 2; i++) {
+        if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE &&
+            !signal_is_blocked(a, candidates[i])) {
+            a->signo = candidates[i];
+            return;
+        }
+    }
+    a->signo = SIGNO_WINCH;
+    kernel_sigaction_get(SIGNO_WINCH, &a->old_action);
+}
+
+/* mov target(%rip),%rax; test %rax,%rax; je 1f; jmp *%rax; 1: ret. The arguments stay where they are. */
+static u32 gate_new(struct agent *a)
+{
+    static const u8 code[15] = {0x48, 0x8b, 0x05, 0xf9, 0x0f, 0, 0, 0x48, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xe0, 0xc3};
+    u8 *gate = pages_new(GATE_BYTES);
+    if (!gate)
+        return 0;
+    bytes_copy(gate, code, sizeof code);
+    *(u64 *)(gate + GATE_CODE_BYTES) = (u64)handle_signal_sigsafe;
+    if (sys_call3(NR_MPROTECT, (u64)gate, GATE_CODE_BYTES, 5 /* PROT_READ|PROT_EXEC */) < 0) {
+        pages_free(gate, GATE_BYTES);
+        return 0;
+    }
+    a->gate = gate;
+    return 1;
+}
+
+/*
+ * The dispositions of all other signals, as they are now:
+ *   blocking   the target's own handlers that keep our signal waiting while they run: what they interrupted must not be
+ *              taken for our doing (eintr_restart.c)
+ *   ignored    what nobody handles and nobody would notice, SIGCHLD most of all. Our handler must not block these: the
+ *              kernel drops an ignored signal only where it is not blocked, and otherwise wakes another thread to take
+ *              it, whose epoll_wait then fails with EINTR (kernel/signal.c, sig_ignored and complete_signal).
+ *   alternate  handlers that run on alternate stacks, and …
+ *   plain      … those that do not (alternate_stack.c)
+ */
+static void dispositions_read(struct agent *a)
+{
+    const u64 ignored_by_default = 1ULL << 16 | 1ULL << 17 | 1ULL << 22 | 1ULL << 27; /* CHLD CONT URG WINCH */
+    struct kernel_sigaction action;
+    u64 blocking = 0, ignored = 0, alternate = 0, plain = 0;
+    i32 signo;
+    for (signo = 1; signo <= 64; signo++) {
+        u64 bit = 1ULL << (signo - 1);
+        if (signo == a->signo || kernel_sigaction_get(signo, &action) < 0)
+            continue;
+        if (action.handler > SIGNAL_IGNORE && action.mask >> (a->signo - 1) & 1)
+            blocking |= bit;
+        if (action.handler > SIGNAL_IGNORE && action.flags & FLAG_ONSTACK)
+            alternate |= bit;
+        else if (action.handler > SIGNAL_IGNORE)
+            plain |= bit;
+        if (action.handler == SIGNAL_IGNORE || (action.handler == SIGNAL_DEFAULT && bit & ignored_by_default))
+            ignored |= bit;
+    }
+    a->blocking_handlers = blocking;
+    a->alternate_handlers = alternate & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC;
+    a->handlers_are_plain = (plain & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC) != 0;
+    a->handler_mask = ~ignored;
+    a->handler_mask_least &= ~ignored;
+}
+
+static u64 handler_flags(const struct agent *a)
+{
+    return FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
+}
+
+/* 0, or an errno. */
+static i32 signal_install(struct agent *a)
+{
+    /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
+     * restorer, whose code stays when ours is unmapped. */
+    u64 action[19];
+    u32 i;
+    i32 failed;
+    if (!gate_new(a))
+        return 12;                        /* ENOMEM */
+    a->handler_mask_least = ~0ULL;
+    dispositions_read(a);
+    a->on_alternate_stack = alternate_is_wanted(a);
+    for (i = 0; i < 19; i++)
+        action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
+    action[0] = (u64)a->gate;
+    action[1] = a->handler_mask;
+    action[17] = handler_flags(a);
+    failed = libc_sigaction(a->signo, action, (void *)0);
+    if (failed) {
+        pages_free(a->gate, GATE_BYTES);
+        a->gate = (u8 *)0;
+    }
+    return failed ? 22 : 0;               /* EINVAL */
+}
+
+/* Is our handler still the one that would be called? Asked in every round, before a signal is sent: a system call of
+ * 0.2 us. */
+static u32 signal_is_ours(struct agent *a)
+{
+    struct kernel_sigaction now;
+    u32 is_ours = kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)a->gate;
+    a->was_replaced |= !is_ours;
+    return is_ours;
+}
+
+/* Has the target set or dropped handlers of other signals? Asked again when that was not asked for `interval_ns`. */
+static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
+{
+    struct kernel_sigaction now;
+    u32 i, is_busy = 0;
+    if (now_ns - a->dispositions_read_ns < interval_ns)
+        return;
+    a->dispositions_read_ns = now_ns;
+    dispositions_read(a);
+    if (kernel_sigaction_get(a->signo, &now) < 0 || now.handler != (u64)a->gate)
+        return;
+    if (a->on_alternate_stack != alternate_is_wanted(a)) {
+        for (i = 0; i < a->slot_count; i++)
+            if (signal_is_under_way(&a->slots[i]) || a->slots[i].timer_may_be_set)
+                is_busy = 1;
+        cpu_timers_stop(a);               /* each is set again where there is room on the other stack */
+        if (is_busy) {
+            a->dispositions_read_ns = 0;  /* what is on its way is for the stack that the old flag stands for … */
+            a->signals_from_ns = now_ns + 1;      /* … and nothing more is sent in this round */
+            return;
+        }
+        a->on_alternate_stack = alternate_is_wanted(a);
+    }
+    if (now.mask == a->handler_mask && !(now.flags & FLAG_ONSTACK) == !a->on_alternate_stack)
+        return;
+    now.mask = a->handler_mask;
+    now.flags = (now.flags & ~FLAG_ONSTACK) | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
+    kernel_sigaction_set(a->signo, &now);
+}
+
+/* Put the target's disposition back, if ours is still there. The kernel drops what is pending of an ignored signal. */
+static void signal_restore(struct agent *a)
+{
+    if (a->gate && signal_is_ours(a))
+        kernel_sigaction_set(a->signo, &a->old_action);
+}
+
+/* No handler can be running any more. */
+static void gate_close(struct agent *a)
+{
+    if (!a->gate)
+        return;
+    *(volatile u64 *)(a->gate + GATE_CODE_BYTES) = 0;
+    if (!a->was_replaced)
+        pages_free(a->gate, GATE_BYTES);
+    a->gate = (u8 *)0;
+}

@@ -1,0 +1,289 @@
+/*
+ * What runs on the target's own threads: the signal handler. It walks the stack of the thread it interrupts into that
+ * thread's slot and answers. It takes no lock, calls no libc, touches no thread-local storage, leaves errno alone (raw
+ * system calls have none) and keeps its stack small, since it may run on an alternate stack of a few kilobytes.
+ *
+ * A child of fork has inherited the disposition, `struct agent` and this code, and nothing else of ours (agent_pages):
+ * there every signal is a foreign one, and the first one puts the disposition back.
+ */
+
+#define IGNORED_REPAIRS_MAX 8             /* in a row, at one place: a wait lasts at most that many times as long */
+
+/*
+ * Is the thread in the middle of fork, vfork or clone? Signals that come faster than a big process forks would make the
+ * kernel start the call again and again: it has put pc back on the instruction and the number into rax.
+ * Context: signal.
+ */
+static u32 is_fork_sigsafe(const struct agent *a, const u64 *gregs)
+{
+    u64 nr = gregs[GREG_RAX];
+    return (nr == NR_FORK || nr == NR_VFORK || nr == NR_CLONE || nr == NR_CLONE3) &&
+           is_syscall_sigsafe(a, gregs[GREG_RIP], gregs[GREG_RIP]);
+}
+
+/*
+ * What the thread was at: a wait that our signal cut short and that goes on now, one that had ended by itself, or none.
+ * Sets waited_in and woken of the slot. Behind a syscall instruction rcx is where it returns to (Intel SDM volume 2,
+ * SYSCALL); nearly everywhere else it is not, and the code need not be looked at. Context: signal.
+ */
+static void describe_wait_sigsafe(const struct agent *a, struct thread_slot *slot, const u64 *gregs)
+{
+    u64 pc = gregs[GREG_RIP];
+    if (gregs[GREG_RCX] == pc + 2 && gregs[GREG_RAX] < SYSCALL_NUMBERS && is_syscall_sigsafe(a, pc, pc))
+        slot->waited_in = (i32)gregs[GREG_RAX];   /* the kernel begins it again */
+    if (gregs[GREG_RCX] == pc && slot->sent_off_cpu && is_syscall_sigsafe(a, pc, pc - 2))
+        slot->woken = is_sleep_sigsafe(sysno_in_code_sigsafe(a, gregs, pc - 2));
+}
+
+static void count_repair_sigsafe(struct thread_slot *slot, u32 result)
+{
+    slot->eintr_repaired += result == EINTR_REPAIRED;
+    slot->eintr_unrepairable += result == EINTR_UNREPAIRABLE;
+}
+
+/* Context: signal. */
+static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
+{
+    struct unwinder u;
+    stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
+    unwind_sigsafe(&u);
+    slot->thread_pointer_seen = u.thread_pointer;
+    slot->frame_count = u.frame_count;
+    slot->verdict = u.verdict;
+    slot->fault_pc = u.fault_pc;
+}
+
+/* Stack, wait and repair: the answer to the sampler's question. Context: signal. */
+static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+{
+    u32 is_filtered = is_shut_sigsafe(a);
+    slot->near_fork = !is_filtered && is_fork_sigsafe(a, gregs);
+    slot->woken = 0;
+    slot->waited_in = NOT_WAITING;
+    if (slot->near_fork || is_filtered) {
+        slot->verdict = VERDICT_RETRY;
+        slot->frame_count = 0;
+        slot->fault_pc = 0;
+        slot->eintr_unrepairable += is_filtered && (i64)gregs[GREG_RAX] == -ERR_EINTR;
+        return;
+    }
+    if ((i64)gregs[GREG_RAX] == -ERR_EINTR) {
+        u64 cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+        answer_stack_sigsafe(a, slot, gregs);
+        count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, cpu_ns, &slot->waited_in));
+    } else {
+        answer_stack_sigsafe(a, slot, gregs);
+        describe_wait_sigsafe(a, slot, gregs);
+    }
+}
+
+/*
+ * The thread's timer has expired: set it again, and put one sample into the thread's ring. If that has no room, its CPU
+ * time goes with the next one. An EINTR is none of ours (cpu_timers.c). Context: signal.
+ */
+static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs, const u8 *context, u64 started)
+{
+    struct sample *sample = sample_begin_sigsafe(slot);
+    struct unwinder u;
+    stack_begin_sigsafe(a, slot, gregs, sample ? sample->frames : slot->frames, &u);
+    if (!room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP]))
+        store_release_u32(&slot->timer_is_set, 0);
+    else if (cpu_timer_set_next_sigsafe(a, slot) == -ERR_EACCES)
+        return;                           /* a seccomp filter has come */
+    if (!sample) {
+        slot->samples_missed++;
+        return;
+    }
+    sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
+    unwind_sigsafe(&u);
+    sample->verdict = (u16)u.verdict;
+    sample->frame_count = u.frame_count;
+    sample->began_tsc = started;
+    sample->fault_pc = u.fault_pc;
+    sample->sp = gregs[GREG_RSP];
+    sample->thread_pointer = u.thread_pointer;
+    sample->alternate_start = *(const u64 *)(context + UCONTEXT_STACK_START);
+    sample->alternate_bytes = *(const u64 *)(context + UCONTEXT_STACK_BYTES);
+    sample->took_tsc = read_tsc_sigsafe() - started;
+    sample_end_sigsafe(slot, sample);
+}
+
+/*
+ * io_uring_enter alone does task work while it waits (io_uring.c, io_run_task_work): our timer's signal is raised there, and
+ * ends the wait. Context: signal.
+ */
+static void uring_wait_repair_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+{
+    u64 at = gregs[GREG_RIP] - 2;
+    i64 number;
+    i32 nr;
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR || !is_syscall_sigsafe(a, gregs[GREG_RIP], at))
+        return;
+    number = is_recorded_wait_sigsafe(slot, gregs) ? slot->wait_sysno : sysno_in_code_sigsafe(a, gregs, at);
+    if (number != NR_IO_URING_ENTER)
+        return;
+    slot->sent_on_cpu = 0;                /* of no signal that was sent is known when */
+    count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, 0, &nr));
+}
+
+/* Our timer's signal. It may come late: when nobody wants samples of this thread any more. Context: signal. */
+static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
+{
+    store_release_u32(&slot->is_taking, 1);
+    if (load_acquire_u32(&slot->timer_is_set))
+        timer_sample_sigsafe(a, slot, gregs, context, started);
+    uring_wait_repair_sigsafe(a, slot, gregs, *(const u64 *)(context + UCONTEXT_SIGMASK));
+    store_release_u32(&slot->is_taking, 0);
+}
+
+/* The signal of the thread's clock. It may have come in a system call, and have ended a wait. Context: signal. */
+static void handle_clock_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
+{
+    i32 nr;
+    store_release_u32(&slot->is_taking, 1);
+    if (load_acquire_u32(&slot->timer_is_set) && !is_shut_sigsafe(a))
+        timer_sample_sigsafe(a, slot, gregs, context, started);
+    slot->sent_on_cpu = 0;                /* it was raised while the thread ran: it has not waited since */
+    slot->signal_ns = SENT_JUST_NOW;
+    count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, *(const u64 *)(context + UCONTEXT_SIGMASK), 0, &nr));
+    store_release_u32(&slot->is_taking, 0);
+}
+
+/* The slot that our signal carries; 0 when the signal is not ours. A timer's that points to a slot is ours: a child of fork
+ * has none. Context: signal. */
+static struct thread_slot *slot_of_signal_sigsafe(const struct agent *a, const void *info)
+{
+    struct thread_slot *slot = *(struct thread_slot *const *)((const u8 *)info + SIGINFO_VALUE);
+    u64 distance = (u64)slot - (u64)a->slots;
+    i32 code = *(const i32 *)((const u8 *)info + SIGINFO_CODE);
+    u32 is_sent = code == SIGINFO_CODE_QUEUE && *(const u32 *)((const u8 *)info + SIGINFO_PID) == a->pid;
+    if ((!is_sent && code != SIGINFO_CODE_TIMER) || (u64)slot < (u64)a->slots || distance % sizeof *slot ||
+        distance / sizeof *slot >= MAX_THREADS)
+        return (struct thread_slot *)0;
+    return slot;
+}
+
+/* The slot of the running thread; 0 when it has none. Context: signal; not in a child of fork. */
+static struct thread_slot *slot_of_thread_sigsafe(const struct agent *a)
+{
+    u32 tid = (u32)sys_call3(NR_GETTID, 0, 0, 0), i;
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid == tid)
+            return &a->slots[i];
+    return (struct thread_slot *)0;
+}
+
+/* The slot of the running thread, where the signal may be that of its clock; else 0. A child of fork has none.
+ * Context: signal. */
+static struct thread_slot *slot_of_clock_sigsafe(const struct agent *a, const void *info)
+{
+    struct thread_slot *slot;
+    if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) != SIGINFO_CODE_KERNEL || !a->clock_count ||
+        (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid)
+        return (struct thread_slot *)0;
+    slot = slot_of_thread_sigsafe(a);
+    return slot && load_acquire_u32(&slot->has_clock) ? slot : (struct thread_slot *)0;
+}
+
+/* In a child of fork: put back what the target had, so that this was the last time. Context: signal. */
+static void disposition_return_sigsafe(const struct agent *a, i32 signo)
+{
+    struct kernel_sigaction now;
+    if (kernel_sigaction_get(signo, &now) == 0 && now.handler == (u64)a->gate)
+        kernel_sigaction_set(signo, &a->old_action);
+}
+
+/*
+ * A signal that the target ignores, but for us, would not even have ended a wait: nor does it now. When the wait began is
+ * not known, so that signals which come faster than it times out would make it last for ever: it is begun again only so
+ * often, and never where that might lose a signal of the target's own (eintr_restart.c). Context: signal.
+ */
+static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+{
+    i32 nr;
+    u32 result;
+    if ((i64)gregs[GREG_RAX] != -ERR_EINTR)
+        return;
+    if (slot && slot->ignored_pc == gregs[GREG_RIP] && slot->ignored_repairs >= IGNORED_REPAIRS_MAX) {
+        slot->ignored_pc = 0;
+        slot->eintr_unrepairable++;
+        return;
+    }
+    result = eintr_repair_sigsafe(a, (struct thread_slot *)0, gregs, mask, 0, &nr);
+    if (slot) {
+        u64 pc = gregs[GREG_RIP] + (result == EINTR_REPAIRED ? 2 : 0);
+        slot->ignored_repairs = slot->ignored_pc == pc ? slot->ignored_repairs + 1 : 1;
+        slot->ignored_pc = pc;
+        count_repair_sigsafe(slot, result);
+    }
+}
+
+/*
+ * Not sent by us, as it seems: do what the target would have done. A signal that came without what was sent with it
+ * (si_code SI_USER, pid 0) is what the kernel makes of ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns
+ * the slot it then is for. Context: signal.
+ */
+static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 signo, void *info, void *context, u64 mask)
+{
+    u32 is_child = (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid;
+    struct thread_slot *slot = is_child ? (struct thread_slot *)0 : slot_of_thread_sigsafe(a);
+    u64 handler = a->old_action.handler;
+    if (*(i32 *)((u8 *)info + SIGINFO_CODE) == 0 && *(u32 *)((u8 *)info + SIGINFO_PID) == 0 && slot &&
+        load_acquire_u32(&slot->signal_state) == SIGNAL_SENT) {
+        slot->came_bare = 1;
+        return slot;
+    }
+    if (is_child)
+        disposition_return_sigsafe(a, signo);
+    if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE)
+        ignored_signal_sigsafe(a, slot, (u64 *)((u8 *)context + UCONTEXT_GREGS), mask);
+    else if (a->old_action.flags & FLAG_SIGINFO)
+        ((void (*)(i32, void *, void *))handler)(signo, info, context);
+    else
+        ((void (*)(i32))handler)(signo);
+    return (struct thread_slot *)0;
+}
+
+/* The handler. Context: signal; all signals blocked but those the target ignores; may not: allocate, lock, call libc,
+ * use thread-local storage. */
+static void handle_signal_sigsafe(i32 signo, void *info, void *context)
+{
+    u64 started = read_tsc_sigsafe();
+    struct agent *a = agent_cell;
+    u64 *gregs = (u64 *)((u8 *)context + UCONTEXT_GREGS);
+    u64 mask = *(u64 *)((u8 *)context + UCONTEXT_SIGMASK);
+    struct thread_slot *slot;
+    i32 nr;
+
+    if (!a)
+        return;
+    slot = slot_of_clock_sigsafe(a, info);
+    if (slot) {
+        handle_clock_sigsafe(a, slot, gregs, context, started);
+        return;
+    }
+    slot = slot_of_signal_sigsafe(a, info);
+    if (!slot) {
+        slot = foreign_signal_sigsafe(a, signo, info, context, mask);
+        if (!slot)
+            return;
+    } else if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) == SIGINFO_CODE_TIMER) {
+        handle_timer_sigsafe(a, slot, gregs, context, started);
+        return;
+    }
+    if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT) {
+        /* Held back by a mask until nobody waited for it any more: no sample, but it may have ended a wait. */
+        if ((i64)gregs[GREG_RAX] == -ERR_EINTR)
+            count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, slot->signal_cpu_ns, &nr));
+        return;
+    }
+    store_release_u32(&slot->signal_state, SIGNAL_HANDLING);
+    if (slot->sent_off_cpu)
+        slot->taken_ns = now_ns_sigsafe();
+    slot->sp_seen = gregs[GREG_RSP];
+    slot->alternate_start = *(u64 *)((u8 *)context + UCONTEXT_STACK_START);
+    slot->alternate_bytes = *(u64 *)((u8 *)context + UCONTEXT_STACK_BYTES);
+    answer_sigsafe(a, slot, gregs, mask);
+    slot->handler_tsc = read_tsc_sigsafe() - started;
+    store_release_u32(&slot->signal_state, SIGNAL_ANSWERED);
+}

@@ -1,0 +1,359 @@
+/*
+ * The tick: each thread is looked at. Sampler thread only.
+ *
+ *   idle for long, of many         only now and then is it looked at (idle.c)
+ *   CPU clock unchanged            it is where it was: the open interval grows, nothing else is read
+ *   changed, asleep in the kernel  its stack is read from outside (sleeping.c), or not at all
+ *   changed                        its timer is set (cpu_timers.c), whether it runs now or not; what its handler has sampled
+ *                                  since the last tick is taken out of its ring
+ *
+ * A thread that can have no timer gets a signal when it is seen running; its handler answers into the slot, which is
+ * collected at the next tick. If it had no CPU, its stack shows what it did last, but stands for no CPU time (run_queue.c).
+ */
+
+#define COMPILE_ROUNDS_MAX 16             /* modules one parked stack may bring in, one after another */
+#define LATE_TICKS_BEFORE_CHECK 5         /* unanswered so long although it ran: does it block our signal? */
+#define TIMER_LATE_PERIODS 8              /* CPU time, and as many ticks, without a sample: is it blocked? */
+#define BLOCKED_RECHECK_TICKS 256
+#define BLOCKED_FOR_GOOD 2                /* it fetches signals by sigwait(3), and would fetch ours */
+#define ANSWER_SOON_NS 1000000ULL
+
+/* A thread that waits for a CPU because a signal of the target's own has woken it: will the handler block ours? */
+static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
+{
+    struct thread_signals signals;
+    return a->blocking_handlers && thread_signals_read(a, slot->tid, &signals) &&
+           (a->blocking_handlers & signals.pending & ~signals.blocked) != 0;
+}
+
+/* A thread that blocks our signal and has run at so many looks: does it still? Soon, since Go's and others block all
+ * signals while they are born; then less and less often. */
+static u32 blocked_check_is_due(u32 looks)
+{
+    return (looks & (looks - 1)) == 0 || looks % BLOCKED_RECHECK_TICKS == 0;
+}
+
+/* The signal itself. When it was sent is noted afterwards, since this thread may lose its CPU before: a wait that began
+ * meanwhile would end early if the handler took that time for waited. `clock` is the thread's CPU clock as of before.
+ * 0, or -errno. */
+static i32 signal_post(const struct agent *a, struct thread_slot *slot, u64 clock)
+{
+    struct signal_info info;
+    i32 error;
+    signal_info_fill(a, &info, slot);
+    if (!may_signal(a, slot->tid, &slot->signal_cpu_ns))
+        return -ERR_EACCES;
+    slot->sent_on_cpu = slot->signal_cpu_ns != clock;
+    slot->signal_ns = SENT_JUST_NOW;
+    store_release_u32(&slot->signal_state, SIGNAL_SENT);
+    error = send_signal(a, slot->tid, &info);
+    if (error < 0)
+        slot->signal_state = SIGNAL_IDLE;
+    else
+        store_release_u64((volatile u64 *)&slot->signal_ns, now_ns_sigsafe());
+    return error;
+}
+
+/* Has the thread a stack for our signal? Where it never will, no stack of it is to be had. */
+static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    u32 room = room_for_signal(a, slot);
+    if (room == ROOM_ENOUGH)
+        return 1;
+    count_up(a, room == ROOM_STRAYED ? COUNTER_STRAY_STACK : COUNTER_SMALL_STACK, 1);
+    if (room != ROOM_IN_DOUBT)
+        interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_STACK_NS);
+    return 0;
+}
+
+/* Does the thread block our signal? Asked before its first one, and then now and then. */
+static u32 signal_is_let_in(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    if (slot->signals_blocked) {
+        count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
+        if (slot->signals_blocked != BLOCKED_FOR_GOOD && blocked_check_is_due(++slot->late_ticks))
+            slot->signals_blocked = thread_blocks_signal(a, slot->tid);
+    } else if (!slot->sp_seen && !slot->has_timer && thread_blocks_signal(a, slot->tid)) {
+        /* A thread that waits for signals (sigwait, ppoll with a mask) is shown with the mask it waits with: what it blocks
+         * is known when it has run. */
+        slot->signals_blocked = 1;
+        slot->late_ticks = 0;
+        thread_announce(a, slot, 0);
+    }
+    if (slot->signals_blocked)
+        interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_BLOCKED_NS);
+    return !slot->signals_blocked;
+}
+
+/* May the thread have samples now? If not, and if that is not for a moment only, its CPU time is unattributed. */
+static u32 may_be_sampled(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    if (!a->signal_is_ours) {
+        count_up(a, COUNTER_HANDLER_REPLACED, 1);
+        interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_HANDLER_NS);
+        return 0;
+    }
+    if (!signal_is_let_in(a, slot, now_ns))
+        return 0;
+    if (!slot->alternate_is_known)
+        dispositions_keep(a, now_ns, DISPOSITIONS_SOON_NS);
+    if (!room_is_there(a, slot, now_ns) || now_ns < a->signals_from_ns)
+        return 0;
+    if (!slot->frames)
+        slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
+    return slot->frames != 0;
+}
+
+/* The thread runs, and has no timer, or that may not do (tick_phase.c). */
+static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
+{
+    i64 clock;
+    i32 error;
+    if (now_ns < slot->backoff_until_ns)
+        return;
+    clock = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    slot->sent_off_cpu = clock == (i64)cpu_ns;
+    if (slot->sent_off_cpu && own_signal_is_coming(a, slot))
+        return;
+    slot->sent_ns = now_ns;
+    if (slot->sent_off_cpu)
+        queued_note(a, slot);
+    slot->sent_cpu_ns = slot->cpu_seen_ns;
+    error = signal_post(a, slot, (u64)clock);
+    if (error < 0) {
+        if (error != -ERR_ESRCH && error != -ERR_EACCES)    /* the thread has ended; a filter has come */
+            count_up(a, COUNTER_SIGNALS_FAILED, 1);
+        return;
+    }
+    a->signals_open = 1;
+    count_up(a, COUNTER_SIGNALS_SENT, 1);
+}
+
+/* The last signal has not been answered. A thread that ran all the same may have blocked it since. */
+static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
+{
+    struct thread_signals signals;
+    if (!ran)
+        return;                           /* it waits for a CPU, and takes the signal when it gets one */
+    count_up(a, COUNTER_SIGNALS_LATE, 1);
+    if (++slot->late_ticks % LATE_TICKS_BEFORE_CHECK)
+        return;
+    /* While our handler runs, everything is blocked: that says nothing of the thread. */
+    if (!thread_signals_read(a, slot->tid, &signals) || slot->signal_state != SIGNAL_SENT)
+        return;
+    if (signals.blocked >> (a->signo - 1) & 1) {
+        slot->signals_blocked = 1;
+        slot->late_ticks = 0;
+        slot->given_up = 1;
+        slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: a late answer is dropped by the handler */
+        thread_announce(a, slot, 0);
+    } else if (!(signals.pending >> (a->signo - 1) & 1)) {
+        /* Taken, and not by our handler: the limit of queued signals (RLIMIT_SIGPENDING) is reached, and the kernel
+         * sent a bare one; or a handler of the target's has been there for a moment. */
+        slot->given_up = 1;
+        slot->signal_state = SIGNAL_IDLE;
+        count_up(a, COUNTER_SIGNALS_FAILED, 1);
+    }
+}
+
+/* The thread has run on, and no sample came. Has it blocked our signal since, or has a handler of the target's taken it? */
+static void timer_overdue(struct agent *a, struct thread_slot *slot)
+{
+    struct thread_signals signals;
+    if (slot->cpu_seen_ns < slot->timer_set_cpu_ns + TIMER_LATE_PERIODS * (a->cpu_period_ns + a->tick_ns))
+        return;
+    count_up(a, COUNTER_SIGNALS_LATE, 1);
+    slot->timer_set_cpu_ns = slot->cpu_seen_ns;
+    if (slot->is_taking || !thread_signals_read(a, slot->tid, &signals))
+        return;
+    if (signals.blocked >> (a->signo - 1) & 1) {
+        cpu_timer_stop(a, slot);
+        slot->signals_blocked = 1;
+        slot->late_ticks = 0;
+        thread_announce(a, slot, 0);
+    } else if (!(signals.pending >> (a->signo - 1) & 1)) {
+        u32 had_clock = slot->has_clock;
+        cpu_timer_stop(a, slot);              /* to be set anew … */
+        clock_close(a, slot);
+        if (had_clock)
+            slot->is_clock_asked = ANSWERED;  /* … and no clock to be trusted */
+    }
+}
+
+/* The thread has run since the last look: shall it be sampled, and how? */
+static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 runs)
+{
+    if (slot->timer_is_set)
+        timer_overdue(a, slot);
+    if (!may_be_sampled(a, slot, now_ns)) {
+        cpu_timer_stop(a, slot);
+        return;
+    }
+    slot->is_on_alternate = alternate_has_room(a, slot);
+    if (runs)
+        phase_note(a, slot, now_ns);
+    clock_keep(a, slot, now_ns);
+    if ((!cpu_timer_start(a, slot) || round_samples(a, slot)) && runs)
+        signal_send(a, slot, now_ns, cpu_ns);
+}
+
+/* The thread used CPU time since the last look, or was never looked at. */
+static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 ran)
+{
+    struct wait_record wait;
+    struct unwinder u;
+    u32 result, trace_id, injected = 0, rounds = 0;
+    while ((result = parked_take(a, slot, cpu_ns, &wait, &u)) == PARKED_RETRY && rounds++ < COMPILE_ROUNDS_MAX)
+        learn(a);
+    if (result == PARKED_SEEN) {
+        room_learn(a, slot, wait.sp);
+        alternate_watch(a, slot);
+        if (wait.sysno == NR_RT_SIGTIMEDWAIT)
+            slot->signals_blocked = BLOCKED_FOR_GOOD;
+    }
+    if (ran || result == PARKED_RUNNING)
+        sampling_keep(a, slot, now_ns, cpu_ns, result == PARKED_RUNNING);
+    slot->is_look_due = result == PARKED_HIDDEN && hostfile_is_coming(a, slot);
+    if (result == PARKED_HIDDEN && !slot->is_look_due)
+        interval_asleep(a, slot, now_ns, 0, STATE_BLOCKED, -1, 1);
+    if (result != PARKED_SEEN)
+        return;
+    trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);
+    if (injected && slot->owner == OWNER_UNKNOWN)
+        return;
+    interval_asleep(a, slot, now_ns, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);
+}
+
+/* The time since the last look goes where it belongs. `ran_ns` is what the thread used of it. */
+static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 ran_ns)
+{
+    u64 queued_ns = 0, told_ns;
+    if (ran_ns) {
+        u64 delay_ns = run_delay_of(a, slot);
+        if (delay_ns != RUN_DELAY_UNKNOWN && slot->run_delay_seen_ns != RUN_DELAY_UNKNOWN &&
+            delay_ns > slot->run_delay_seen_ns)
+            queued_ns = delay_ns - slot->run_delay_seen_ns;
+        slot->run_delay_seen_ns = delay_ns;
+    }
+    told_ns = time_pass(slot, now_ns, ran_ns, queued_ns);
+    /* What does not fit was before all that is told of the thread. Later, as the clocks are read one after another, it is
+     * told with the next look. */
+    if (!slot->may_have_waited)
+        slot->run_delay_seen_ns -= queued_ns - told_ns;
+    if (ran_ns) {
+        slot->may_have_waited = 0;
+        interval_close(a, slot);
+    }
+    interval_queued(a, slot, now_ns, QUEUED_TOLD_NS);
+    if (ran_ns)                           /* until then it may be waiting for a CPU */
+        interval_asleep_unseen(a, slot, now_ns, ASLEEP_UNSEEN_NS);
+}
+
+/* The last samples of a thread. Returns the CPU time that they tell of, and no look has. */
+static u64 samples_collect_last(struct agent *a, struct thread_slot *slot)
+{
+    u64 unseen_ns;
+    samples_collect(a, slot);
+    answer_collect(a, slot);
+    unseen_ns = slot->cpu_told_ns > slot->cpu_seen_ns ? slot->cpu_told_ns - slot->cpu_seen_ns : 0;
+    a->target_cpu_ns += unseen_ns;
+    slot->cpu_seen_ns += unseen_ns;
+    return unseen_ns;
+}
+
+/* From now on the time of all threads that are listed is told, and none before. */
+static void times_begin(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;
+        if (cpu_ns >= 0)
+            time_begin(slot, now_ns_sigsafe(), (u64)cpu_ns, run_delay_of(a, slot));
+    }
+}
+
+static void thread_end(struct agent *a, struct thread_slot *slot)
+{
+    if (slot->owner != OWNER_INJECTED) {
+        u64 unseen_ns = samples_collect_last(a, slot);
+        /* The thread was there so much longer. */
+        time_pass(slot, slot->accounted_ns + unseen_ns, unseen_ns, 0);
+    }
+    thread_remove(a, slot);
+    a->list_checked_ns = 0;               /* where one goes another may have come */
+    a->list_links = 0;
+}
+
+static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    i64 cpu_ns;
+    u64 ran_ns;
+    cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    if (cpu_ns < 0 || (u64)cpu_ns < slot->cpu_seen_ns) {
+        thread_end(a, slot);              /* gone, or its number belongs to another thread by now */
+        return;
+    }
+    ran_ns = (u64)cpu_ns - slot->cpu_seen_ns;
+    a->target_cpu_ns += ran_ns;
+    slot->cpu_seen_ns = (u64)cpu_ns;
+    slot->ran_since_name |= ran_ns != 0;
+    /* Since the round began this thread may have waited for a CPU, and the other one run. */
+    if (ran_ns)
+        slot->ran_ns = now_ns = now_ns_sigsafe();
+    time_account(a, slot, now_ns, ran_ns);
+    /* Of a thread that begins to run just now the next look is told, which also knows what it waited for a CPU. */
+    if (ran_ns)
+        samples_collect(a, slot);
+    answer_collect(a, slot);
+    if (signal_is_under_way(slot)) {
+        signal_overdue(a, slot, ran_ns != 0);
+    } else if (ran_ns || !slot->open.state || slot->is_look_due) {
+        thread_look(a, slot, now_ns, (u64)cpu_ns, ran_ns != 0);
+    } else {
+        count_up(a, COUNTER_UNCHANGED, 1);
+    }
+}
+
+static void threads_tick(struct agent *a, u64 now_ns)
+{
+    u32 i;
+    hostfiles_take(a);
+    idle_turns_begin(a);
+    for (i = 0; i < a->slot_count; i++) {
+        struct thread_slot *slot = &a->slots[i];
+        if (!slot->tid || (idle_turn_is_over(a, i) && !slot->is_gone))
+            continue;
+        if (slot->is_gone) {
+            thread_end(a, slot);
+            continue;
+        }
+        if (load_acquire_u32(&slot->owner) == OWNER_INJECTED) {
+            idle_set(a, slot, 0);
+            cpu_timer_stop(a, slot);
+            if (slot->announced) {        /* told of it before we knew: take it back */
+                thread_announce(a, slot, THREAD_HIDDEN);
+                slot->announced = 0;
+            }
+            continue;
+        }
+        if (is_sandboxed(a))
+            return;
+        thread_tick(a, slot, now_ns);
+        idle_note(a, slot, now_ns);
+    }
+}
+
+/* Where there is time until the next round, take the answers to this one's signals now: what was sampled shall be with
+ * the host if the target ends in between. */
+static void answers_collect_soon(struct agent *a)
+{
+    u32 i;
+    if (!a->signals_open || a->period_ns < 5 * ANSWER_SOON_NS)
+        return;
+    a->planned_sleep_ns += ANSWER_SOON_NS;
+    sleep_until_ns(now_ns_sigsafe() + ANSWER_SOON_NS);
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid)
+            answer_collect(a, &a->slots[i]);
+}

@@ -1,0 +1,184 @@
+/*
+ * Registers and a stack → the pcs of all frames, by CFI rules, with frame pointers for code that has none.
+ *
+ * The same code walks the stack of a running thread from its handler and that of a parked one; stack_reader.c reads both.
+ * Everything here may run in the handler: no libc, no locks, no allocation, bounded
+ * loops. System V ABI AMD64 3.4.1 for frames, DWARF 5 6.4 for rules.
+ */
+
+/* The walk goes on in another stack. 0 when it has done so too often. Context: signal. */
+static u32 stack_switch_sigsafe(struct unwinder *u, u64 sp)
+{
+    if (u->switches++ >= STACK_SWITCHES_MAX)
+        return 0;
+    window_open_sigsafe(u, sp, 0);
+    return 1;
+}
+
+/* The thread was interrupted by a signal of the target's own: take the registers the kernel saved. */
+static u32 step_signal_frame_sigsafe(struct unwinder *u)
+{
+    u64 gregs = u->sp + UCONTEXT_GREGS, pc = 0, sp;
+    u32 i, all = stack_word_sigsafe(u, gregs + 8 * GREG_RIP, &pc);
+    for (i = 0; i < 16; i++)
+        all &= stack_word_sigsafe(u, gregs + 8 * i, &u->signal_gregs[i]);
+    sp = u->signal_gregs[GREG_RSP];
+    /* A handler on an alternate stack leads back to the one that was interrupted, wherever that is. */
+    if (!all || ((sp <= u->sp || sp >= u->stack_end) && !stack_switch_sigsafe(u, sp))) {
+        unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->pc);
+        return 0;
+    }
+    /* Unlike a caller, the interrupted frame has all its registers, and its pc is exact. */
+    u->gregs = u->signal_gregs;
+    u->pc = pc;
+    u->sp = sp;
+    u->bp = u->signal_gregs[GREG_RBP];
+    u->bp_known = 1;
+    return 1;
+}
+
+static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule)
+{
+    u64 cfa = 0, ra = 0, bp = 0;
+
+    if (rule->cfa_kind == CFA_SIGNAL)
+        return step_signal_frame_sigsafe(u);
+    if (rule->ra_kind == RA_UNDEFINED) {
+        unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+        return 0;
+    }
+    if (rule->cfa_kind == CFA_UNSUPPORTED || rule->ra_kind == RA_UNSUPPORTED) {
+        unwind_stop_sigsafe(u, VERDICT_UNSUPPORTED_RULE, u->pc);
+        return 0;
+    }
+    if (!cfa_by_rule_sigsafe(u, rule, &cfa)) {
+        /* A parked thread's rbp is not in procfs: code that keeps its frame there needs a guess. */
+        if (!u->bp_known && (rule->cfa_kind == CFA_RBP || rule->cfa_kind == CFA_DEREF_RBP))
+            return step_by_search_sigsafe(u);
+        /* Registers that only a leaf knows. */
+        unwind_stop_sigsafe(u, !u->gregs && (rule->cfa_kind == CFA_REG || rule->cfa_kind == CFA_DEREF_REG ||
+                                             rule->cfa_kind == CFA_DEREF_INDEXED) ? VERDICT_UNSUPPORTED_RULE
+                                                                                  : VERDICT_BAD_MEMORY, u->pc);
+        return 0;
+    }
+    /* A rule may lead to another stack (split stacks, Rust's psm); one that counts from rsp does not. */
+    if ((cfa <= u->sp || cfa > u->stack_end) && !u->guessed && rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_PLT &&
+        window_is_elsewhere_sigsafe(u, cfa - 8) && stack_switch_sigsafe(u, cfa - 8))
+        u->sp = cfa - 8;
+    if (rule->ra_kind == RA_REG ? !leaf_register_sigsafe(u, (u32)rule->ra_off, &ra)
+                                : !stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra)) {
+        unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->pc);
+        return 0;
+    }
+    u->bp_known = bp_by_rule_sigsafe(u, rule, cfa, &bp);
+    u->bp = bp;
+    return enter_caller_sigsafe(u, cfa, ra);
+}
+
+/* Code without CFI: what its bytes prove, else a guess. */
+static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
+{
+    u32 start = in_jit || u->gregs || u->frame_count < 2 ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
+    if (start == START_OTHER)
+        return step_by_guess_sigsafe(u, in_jit);
+    u->frames[u->frame_count - 1] = u->pc + 1; /* its return address is no call site */
+    if (start == START_SIGRETURN)
+        return step_signal_frame_sigsafe(u);
+    unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+    return 0;
+}
+
+/*
+ * As many steps as packed rules carry: the common case, kept free of calls because it is most of the handler's time.
+ * Leaves `u` at the first frame that needs more. 0 at the end of the stack. Context: signal.
+ */
+static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
+{
+    const volatile u64 *cache = u->agent->rule_cache;
+    u64 generation = u->agent->cache_generation & 0xff;
+    u64 pc = u->pc, sp = u->sp, bp = u->bp, ra = 1;
+    u32 count = u->frame_count, first = count, bp_known = u->bp_known;
+    while (count < MAX_FRAMES) {
+        u64 entry = cache[(pc ^ pc >> 16) & (RULE_CACHE_SLOTS - 1)];
+        u64 cfa, saved;
+        if ((entry >> 24) != ((pc >> 16) << 8 | generation) || !(entry & PACKED))
+            break;
+        if (entry & PACKED_RBP) {
+            if (!bp_known)
+                break;
+            cfa = bp;
+        } else {
+            cfa = sp;
+        }
+        cfa += ((entry >> 8) & 0x3fff) * 8;
+        saved = entry & 0xff;
+        if (cfa <= sp || cfa & 7)
+            break;
+        if (cfa > u->window_end || cfa - (saved ? saved : 1) * 8 < u->window_start) {
+            u->sp = sp;
+            if (!window_holds_sigsafe(u, cfa - (saved ? saved : 1) * 8, cfa))
+                break;
+        }
+        u->frames[count++] = pc;
+        ra = *(const u64 *)(cfa - 8 + u->window_delta);
+        if (ra == 0)
+            break;
+        if (saved) {
+            bp = *(const u64 *)(cfa - saved * 8 + u->window_delta);
+            bp_known = 1;
+        }
+        sp = cfa;
+        pc = call_site_sigsafe(ra);
+    }
+    u->frame_count = count;
+    u->pc = pc;
+    u->sp = sp;
+    u->bp = bp;
+    u->bp_known = bp_known;
+    if (count != first)
+        u->gregs = (const u64 *)0;
+    if (ra == 0)
+        unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+    return ra != 0;
+}
+
+/*
+ * Walk from the leaf (pc, sp, bp, gregs, own stack, copy and frames are set) to the root. Sets frame_count, verdict, fault_pc.
+ * Context: signal; may not: allocate, lock, call libc, read what may not be there.
+ */
+static void unwind_sigsafe(struct unwinder *u)
+{
+    u->frame_count = 0;
+    u->verdict = VERDICT_TRUNCATED_DEPTH;
+    u->fault_pc = 0;
+    u->guessed = 0;
+    u->scan_checks = 0;
+    u->entry_reads = 0;
+    u->chained = 0;
+    u->moves = 0;
+    u->switches = 0;
+    window_open_sigsafe(u, u->sp, 1);
+    while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
+        u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc);
+        if (rule == RULE_NOT_READY) {
+            unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
+            return;
+        }
+        if (rule == RULE_NO_CODE) {
+            /* A call through a null or wild pointer has no frame of its own; anything else is a lost stack. */
+            unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->frame_count ? u->frames[u->frame_count - 1] : u->pc);
+            return;
+        }
+        u->frames[u->frame_count++] = u->pc;
+        if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE) {
+            if (!step_without_rule_sigsafe(u, rule == RULE_JIT))
+                break;
+        } else if (!step_by_rule_sigsafe(u, &u->agent->rules->rules[rule])) {
+            break;
+        }
+    }
+    if (u->verdict == VERDICT_COMPLETE && u->guessed)
+        u->verdict = VERDICT_GUESSED;
+    if (u->verdict == VERDICT_BAD_MEMORY && u->moves >= WINDOW_MOVES_MAX)
+        unwind_stop_sigsafe(u, VERDICT_TRUNCATED_DEPTH, 0);
+}

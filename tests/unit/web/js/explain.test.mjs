@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { Palette, oklch } from '../../../../web/static/color.js';
+import * as explain from '../../../../web/static/explain.js';
+
+const abi = readFileSync(new URL('../../../../agent/abi.h', import.meta.url), 'utf8');
+
+function enumNames(prefix) {
+  const names = [...abi.matchAll(new RegExp(`^\\s*${prefix}_(\\w+)\\s*=`, 'gm'))];
+  return names.map(([, name]) => name).filter((name) => name !== 'COUNT');
+}
+
+test('every counter of the agent is explained', () => {
+  const known = explain.COUNTER_GROUPS.flatMap(({ counters }) => counters.map(([name]) => name));
+  assert.deepEqual(
+    enumNames('COUNTER').map((name) => name.toLowerCase()).filter((name) => !known.includes(name)),
+    [],
+  );
+  assert.equal(new Set(known).size, known.length);
+});
+
+test('every verdict of the agent is explained', () => {
+  const known = explain.VERDICTS.map(([name]) => name);
+  assert.deepEqual(enumNames('VERDICT').filter((name) => !known.includes(name)), []);
+});
+
+test('a function that left no frame is marked', () => {
+  assert.equal(explain.explainKind({ kind: 'tail call', name: 'f' }).badge, 'tail call');
+  assert.equal(explain.explainKind({ kind: 'native', name: 'f' }), null);
+});
+
+test('waiting for a CPU is explained', () => {
+  const { badge, text } = explain.explainKind({ kind: 'synthetic', name: '[waiting for a CPU]' });
+  assert.equal(badge, 'not a function');
+  assert.match(text, /busy/);
+});
+
+test('the engine is shown by name', () => {
+  const shown = (engine) => explain.explainCounters({ engine_now: engine })[0].rows[0].shown;
+  assert.deepEqual([shown(0), shown(1), shown(7)], ['rounds', 'CPU timers', '7']);
+});
+
+test('a counter nobody has explained yet is shown by its name', () => {
+  const groups = explain.explainCounters({ ring_full: 2, brand_new: 5 });
+  assert.equal(groups.at(-1).title, 'Other');
+  assert.deepEqual(groups.at(-1).rows.map(({ name, shown }) => [name, shown]), [['brand_new', '5']]);
+  assert.equal(groups[0].rows[0].value, 2);
+});
+
+const healthy = {
+  verdict_cpu_ns: { COMPLETE: 995, GUESSED: 5 },
+  counters: { handler_ns_total: 1e6, sampler_cpu_ns: 1e6 },
+  duration_ns: 1e9,
+  symbols: [{ module: 'a', source: 'symcache', has_lines: true }],
+  symbols_pending: 0,
+};
+
+function levels(status) {
+  return Object.fromEntries(explain.summarise(status).map(({ id, level }) => [id, level]));
+}
+
+test('a good recording is said to be good', () => {
+  assert.deepEqual(levels(healthy), { stacks: 'good', lost: 'good', names: 'good', cost: 'good' });
+  assert.ok(Math.abs(explain.costShare(healthy) - 0.002) < 1e-12);
+});
+
+test('each flaw shows', () => {
+  assert.equal(levels({ ...healthy, counters: { intervals_lost: 1 } }).lost, 'bad');
+  assert.equal(levels({ ...healthy, counters: { eintr_unrepairable: 1 } }).eintr, 'bad');
+  assert.equal(levels({ ...healthy, counters: { sampler_cpu_ns: 2e7 } }).cost, 'fair');
+  assert.equal(levels({ ...healthy, symbols: [{ source: 'none' }] }).names, 'fair');
+  const cut = { COMPLETE: 50, NO_UNWIND_INFO: 50 };
+  assert.equal(levels({ ...healthy, verdict_cpu_ns: cut }).stacks, 'bad');
+});
+
+test('nothing recorded yet is no flaw', () => {
+  const nothing = { verdict_cpu_ns: {}, counters: {}, duration_ns: 0, symbols: [] };
+  assert.ok(explain.summarise(nothing).every(({ level }) => level === 'good'));
+});
+
+test('colours are the same for the same names, and the program has its own', () => {
+  const box = { kind: 'native', module: 'libc.so.6', name: 'malloc' };
+  const palette = new Palette('light', 'orderd');
+  assert.equal(palette.box(box), new Palette('light', 'orderd').box({ ...box }));
+  assert.equal(palette.hue('libc.so.6'), palette.hue('libc.so.7'));
+  assert.notEqual(palette.hue('orderd'), new Palette('light', 'other').hue('orderd'));
+  assert.notEqual(palette.box(box), new Palette('dark', 'orderd').box(box));
+  for (let at = 0; at < 300; at++) {
+    assert.match(palette.box({ kind: 'native', module: `lib${at}`, name: 'f' }), /^rgb\(\d+, \d+, \d+\)$/);
+  }
+});
+
+test('oklch agrees with known colours', () => {
+  assert.equal(oklch(1, 0, 0), 'rgb(255, 255, 255)');
+  assert.equal(oklch(0, 0, 0), 'rgb(0, 0, 0)');
+  assert.equal(oklch(0.627955, 0.257683, 29.2339), 'rgb(255, 0, 0)');
+});

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import * as state from '../../../../web/static/state.js';
+
+test('the hash holds the state, and nothing when all is as at the start', () => {
+  assert.equal(state.toHash(state.DEFAULTS), '');
+  const some = {
+    clock: 'off-cpu',
+    threads: [2, 17],
+    zoom: [5, 0, 5],
+    layout: 'icicle',
+    tab: 'functions',
+    sort: 'total',
+    search: 'std::(map|set)<int, 100%> #1',
+  };
+  assert.deepEqual(state.parseHash(state.toHash(some)), some);
+});
+
+test('nonsense in the hash falls back to the defaults', () => {
+  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&other=1';
+  assert.deepEqual(state.parseHash(hash), state.DEFAULTS);
+});
+
+test('a request asks for what is shown and for no more', () => {
+  const size = { width: 1400.6, rows: 300, revision: 7 };
+  assert.equal(state.viewQuery(state.DEFAULTS, size), 'clock=cpu&width=1401&rows=300&revision=7');
+  const other = { ...state.DEFAULTS, threads: [1, 2], zoom: [3, 4], search: 'a&b', tab: 'functions' };
+  const query = new URLSearchParams(state.viewQuery(other, size));
+  assert.equal(query.get('threads'), '1,2');
+  assert.equal(query.get('zoom'), '3.4');
+  assert.equal(query.get('q'), 'a&b');
+  assert.equal(query.get('table'), 'self');
+});
+
+test('Back undoes zooming, but not each letter of a search', () => {
+  const { DEFAULTS, isStep } = state;
+  assert.ok(isStep(DEFAULTS, { ...DEFAULTS, zoom: [1] }));
+  assert.ok(isStep(DEFAULTS, { ...DEFAULTS, clock: 'wall' }));
+  assert.ok(!isStep(DEFAULTS, { ...DEFAULTS, search: 'm' }));
+});
+
+test('an exact pattern finds the name and nothing else', () => {
+  const name = 'std::operator+<char>(a[1], {b}) $^.*?|\\';
+  const pattern = new RegExp(state.exactPattern(name));
+  assert.ok(pattern.test(name));
+  assert.ok(!pattern.test(`${name} `));
+});
+
+test('more rows are asked for in time, once', () => {
+  const { rowsToAsk, ROWS_STEP } = state;
+  assert.equal(rowsToAsk(10, 300, 900), 300);
+  assert.equal(rowsToAsk(290, 300, 900), 290 + ROWS_STEP);
+  assert.equal(rowsToAsk(290, 300, 299), 300);
+});
+
+test('news are fetched soon, but at most four times a second', () => {
+  const pacer = new state.Pacer(250);
+  assert.equal(pacer.delay(0), null);
+  pacer.news();
+  assert.equal(pacer.delay(1000), 0);
+  pacer.started(1000);
+  pacer.news();
+  assert.equal(pacer.delay(1010), null); // one at a time
+  pacer.finished(1020);
+  assert.equal(pacer.delay(1020), 230);
+  assert.equal(pacer.delay(1300), 0);
+});
+
+test('what was not answered is asked for again, but not at once, and ever later', () => {
+  const pacer = new state.Pacer(250, 2000);
+  pacer.news();
+  pacer.started(0);
+  pacer.failed(30);
+  assert.equal(pacer.delay(30), 2000);
+  pacer.started(2030);
+  pacer.failed(2040);
+  assert.equal(pacer.delay(2040), 4000); // ever later
+  pacer.started(6040);
+  pacer.finished(6050);
+  assert.equal(pacer.delay(9000), null);
+});
+
+test('a slow server is asked a third of the time at most', () => {
+  const pacer = new state.Pacer(250);
+  pacer.news();
+  pacer.started(0);
+  pacer.news();
+  pacer.finished(400);
+  assert.equal(pacer.delay(400), 800);
+});

@@ -1,0 +1,138 @@
+"""The Python side of the wire format says what agent/abi.h says: a C program prints the truth."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flametap.model import ThreadState, Verdict
+from flametap.wire import abi
+from flametap.wire.decoder import INTERVAL_DTYPE
+
+ABI_H = Path(__file__).resolve().parents[3] / "agent" / "abi.h"
+# Structure → its fields in order, as (name, offset, bytes) are compared.
+STRUCTS = {
+    "ring_header": abi.RING_HEADER,
+    "batch_header": abi.BATCH_HEADER,
+    "section_header": abi.SECTION_HEADER,
+    "module_record": abi.MODULE_RECORD,
+    "thread_record": abi.THREAD_RECORD,
+    "trace_record": abi.TRACE_RECORD,
+}
+CONSTANTS = {
+    name: getattr(abi, name)
+    for name in dir(abi)
+    if name.isupper() and isinstance(getattr(abi, name), int)
+}
+
+pytestmark = pytest.mark.needs("gcc")
+
+
+def struct_fields(name: str) -> list[str]:
+    """The names of a structure's fields, in order."""
+    text = re.sub(r"/\*.*?\*/", "", ABI_H.read_text("utf-8"), flags=re.DOTALL)
+    body = re.search(rf"struct {name} \{{(.*?)\}};", text, re.DOTALL)
+    assert body is not None, f"abi.h has no struct {name}"
+    return re.findall(r"(\w+)(?:\[\w+\])?;", body[1])
+
+
+def enum_members(name: str) -> list[str]:
+    """The names of an enum's members, in order."""
+    text = re.sub(r"/\*.*?\*/", "", ABI_H.read_text("utf-8"), flags=re.DOTALL)
+    body = re.search(rf"enum {name} \{{(.*?)\}};", text, re.DOTALL)
+    assert body is not None, f"abi.h has no enum {name}"
+    return re.findall(r"^\s*(\w+) =", body[1], re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """What the compiler makes of the header: expression → value."""
+    expressions = [*CONSTANTS]
+    for name in ("counter", "verdict", "thread_state", "section_kind"):
+        expressions += enum_members(name)
+    for name in (*STRUCTS, "interval_record"):
+        expressions.append(f"sizeof(struct {name})")
+        for field in struct_fields(name):
+            expressions.append(f"offsetof(struct {name}, {field})")
+            expressions.append(f"sizeof(((struct {name} *)0)->{field})")
+    prints = "\n".join(
+        f'printf("%s=%llu\\n", "{e}", (unsigned long long)({e}));' for e in expressions
+    )
+    folder = tmp_path_factory.mktemp("abi")
+    source = folder / "abi.c"
+    source.write_text(
+        f'#include <stddef.h>\n#include <stdio.h>\n#include "{ABI_H}"\n'
+        f"int main(void) {{\n{prints}\nreturn 0; }}\n"
+    )
+    program = folder / "abi"
+    subprocess.run(["gcc", "-std=c11", "-Wall", "-o", program, source], check=True, timeout=60)
+    output = subprocess.run([program], check=True, timeout=10, capture_output=True, text=True)
+    pairs = (line.rsplit("=", 1) for line in output.stdout.splitlines())
+    return {expression: int(value) for expression, value in pairs}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constant_equals_the_header(name: str, truth: dict[str, int]) -> None:
+    assert CONSTANTS[name] == truth[name]
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_record_layout_equals_the_header(name: str, truth: dict[str, int]) -> None:
+    expected = []
+    for field in struct_fields(name):
+        size = truth[f"sizeof(((struct {name} *)0)->{field})"]
+        expected.append((truth[f"offsetof(struct {name}, {field})"], size))
+    found = fields_of(STRUCTS[name].format)
+    # The ring's counters and histogram are read as arrays, not through the struct.
+    assert found == expected[: len(found)]
+    if name == "ring_header":
+        counters, histogram = expected[len(found) :]
+        assert counters == (88, 8 * abi.COUNTER_COUNT)
+        assert histogram == (88 + 8 * abi.COUNTER_COUNT, 8 * abi.HANDLER_HISTOGRAM_BUCKETS)
+        assert truth["sizeof(struct ring_header)"] <= abi.RING_HEADER_BYTES
+    else:
+        assert STRUCTS[name].size == truth[f"sizeof(struct {name})"]
+
+
+def fields_of(layout: str) -> list[tuple[int, int]]:
+    """(offset, bytes) of each field of a struct format without holes."""
+    sizes = {"Q": 8, "I": 4, "H": 2, "B": 1, "h": 2}
+    found: list[tuple[int, int]] = []
+    at = 0
+    for count, code in re.findall(r"(\d*)([a-zA-Z])", layout):
+        if code == "s":
+            found.append((at, int(count)))
+            at += int(count)
+            continue
+        for _ in range(int(count or 1)):
+            found.append((at, sizes[code]))
+            at += sizes[code]
+    return found
+
+
+def test_interval_dtype_equals_the_header(truth: dict[str, int]) -> None:
+    assert list(INTERVAL_DTYPE.names or ()) == struct_fields("interval_record")
+    for name in struct_fields("interval_record"):
+        assert INTERVAL_DTYPE.fields is not None
+        dtype, offset = INTERVAL_DTYPE.fields[name][:2]
+        assert offset == truth[f"offsetof(struct interval_record, {name})"], name
+        assert dtype.itemsize == truth[f"sizeof(((struct interval_record *)0)->{name})"], name
+    assert INTERVAL_DTYPE.itemsize == truth["sizeof(struct interval_record)"]
+
+
+def test_every_counter_has_its_name_and_place(truth: dict[str, int]) -> None:
+    members = [name for name in enum_members("counter") if name != "COUNTER_COUNT"]
+    assert [f"COUNTER_{name.upper()}" for name in abi.COUNTER_NAMES] == members
+    assert [truth[name] for name in members] == list(range(len(members)))
+
+
+def test_enums_equal_the_header(truth: dict[str, int]) -> None:
+    for name in enum_members("verdict"):
+        assert Verdict[name.removeprefix("VERDICT_")] == truth[name]
+    for name in enum_members("thread_state"):
+        assert ThreadState[name.removeprefix("STATE_")] == truth[name]
+    assert len(Verdict) == len(enum_members("verdict"))
+    assert len(ThreadState) == len(enum_members("thread_state"))
