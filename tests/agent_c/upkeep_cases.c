@@ -156,6 +156,24 @@ static void print_longest_run(void)
     }
 }
 
+/* Threads with timers run as the drain begins; prints for how many of them their CPU time counts at once. */
+static void print_drained_together(void)
+{
+    static struct thread_slot threads[3];
+    u32 i, counting = 0;
+    agent_reset(100, 0);
+    agent.slots = threads;
+    agent.slot_count = 3;
+    for (i = 0; i < 3; i++) {
+        threads[i].tid = (u32)gettid();
+        threads[i].had_timer = 1;
+    }
+    restore_and_note(&agent);
+    for (i = 0; i < 3; i++)
+        counting += threads[i].drain_cpu_ns > 0;
+    printf("drained_together %u\n", counting);
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -188,5 +206,6 @@ int main(void)
     print_turns("many_idle_at_a_high_rate", MANY - 1, 1000, 0);
     print_turns("many_idle_on_a_budget", 1000, 100, 10000);
     print_longest_run();
+    print_drained_together();
     return 0;
 }
