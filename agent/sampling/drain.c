@@ -66,18 +66,17 @@ static u32 answers_await(struct agent *a)
     return unanswered;
 }
 
-/* Give the disposition back, and see for which threads that settles the matter. */
+/* Give the disposition back, and see for which threads that settles the matter. From here on the CPU time of all threads
+ * counts at once: where hundreds share a CPU, each gets its next turn after a second. */
 static void restore_and_note(struct agent *a)
 {
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         struct thread_signals signals;
-        slot->drain_cpu_ns = 0;
-        if (!slot->tid || !signal_is_open(slot))
-            continue;
-        slot->drain_cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
-        slot->drain_pending = thread_signals_read(a, slot->tid, &signals) && signals.pending >> (a->signo - 1) & 1;
+        slot->drain_cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : 0;
+        if (slot->tid && signal_is_open(slot))
+            slot->drain_pending = thread_signals_read(a, slot->tid, &signals) && signals.pending >> (a->signo - 1) & 1;
     }
     signal_restore(a);
     for (i = 0; i < a->slot_count; i++) {
@@ -107,8 +106,6 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
         return 0;
     if ((a->handler_mask_least & ~NOT_SURELY_BLOCKED & ~signals.blocked) != 0 && !signal_is_open(slot) && !slot->had_timer)
         return 0;
-    if (!slot->drain_cpu_ns)
-        slot->drain_cpu_ns = cpu_ns;
     return cpu_ns - slot->drain_cpu_ns < (i64)(signal_is_open(slot) ? DRAIN_CPU_NS : TIMER_DRAIN_CPU_NS);
 }
 
