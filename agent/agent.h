@@ -131,9 +131,6 @@ struct agent {
     u32 host_lends_clocks;                /* perf_clocks.c … */
     u32 clock_count;                      /* … so many threads have one */
     u32 late_rounds_16;                   /* tick_phase.c: share of them, of late, times 2^16 */
-    u32 phase;                            /* tick_phase.c: the moment of this round: of the tick … */
-    u32 cycle_part;                       /* … and of a longer time, behind them */
-    u32 rounds_at[MOMENTS];               /* rounds at each moment */
     volatile u32 command;
     volatile u32 has_ended;               /* the sampler has done all it had to do */
     u32 stop_reason;                      /* enum stop_reason */

@@ -14,7 +14,6 @@ enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 
 #define PHASES 8                          /* tick_phase.c */
 #define CYCLE_PARTS 25
-#define MOMENTS (PHASES + CYCLE_PARTS)
 
 /* Values of waited_in besides system call numbers. */
 #define NOT_WAITING (-1)
@@ -85,10 +84,12 @@ struct thread_slot {
     u32 was_unmet;                        /* tick_phase.c: no tick had met it for a while, since … */
     u64 choice_ns;                        /* … it was last decided whether it gets one … */
     u64 slices_then;                      /* … and how often it had been given a CPU by then … */
-    u64 slices;                           /* … and has been now */
-    u8 found_at[MOMENTS];                 /* tick_phase.c: by the sampler: at which moments rounds found it running … */
-    u32 found_running;                    /* … how often in all … */
-    u32 rounds_before[MOMENTS];           /* … and which rounds there had been before these */
+    u64 slices;                           /* … and has been now; what it had waited for a CPU, and used, by then */
+    u64 delay_then_ns;
+    u64 cpu_then_ns;
+    u8 phases[PHASES];                    /* tick_phase.c: by the sampler: at which parts of the tick it was found running … */
+    u8 cycle[CYCLE_PARTS];                /* … and of a longer time … */
+    u32 found_running;                    /* … and how often in all */
     u64 timer_set_cpu_ns;                 /* by the sampler: the thread's CPU clock when it was set, or had its last sample */
 
     /* the wait seen last through procfs; the handler compares with it before it restarts a call */

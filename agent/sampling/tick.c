@@ -191,7 +191,7 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
     }
     slot->is_on_alternate = alternate_has_room(a, slot);
     if (runs)
-        phase_note(a, slot);
+        phase_note(a, slot, now_ns);
     clock_keep(a, slot, now_ns);
     if ((!cpu_timer_start(a, slot) || round_samples(a, slot)) && runs)
         signal_send(a, slot, now_ns, cpu_ns);

@@ -140,8 +140,3 @@ def test_thread_that_shares_a_cpu_has_not_stood_still(cases: dict[str, list[int]
 def test_all_threads_are_drained_at_once(cases: dict[str, list[int]]) -> None:
     """One after another, 159 busy threads of two programs on two CPUs took 156 s to detach."""
     assert cases["drained_together"] == [3]
-
-
-def test_late_rounds_do_not_put_a_busy_thread_in_step(cases: dict[str, list[int]]) -> None:
-    """All 16 threads of a busy program had precise clocks, which cost them 1 % of their speed."""
-    assert cases["in_step"] == [0, 1]

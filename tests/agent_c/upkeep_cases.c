@@ -174,25 +174,6 @@ static void print_drained_together(void)
     printf("drained_together %u\n", counting);
 }
 
-/* Rounds that mostly begin with a tick, as they do on busy CPUs: prints whether a thread that runs all the time is in step
- * with the tick, and one that runs in the third quarter of each alone. */
-static void print_in_step(void)
-{
-    static struct thread_slot busy, sometimes;
-    u64 now_ns = 1000000000ULL, i;
-    agent_reset(100, 0);
-    agent.tick_ns = 4000000;
-    for (i = 0; i < 1000; i++) {
-        u64 phase_ns = i % 3 ? 0 : i * 7919 % 4000000;
-        now_ns += 10 * agent.tick_ns / 4;
-        round_note(&agent, now_ns - now_ns % agent.tick_ns + phase_ns);
-        phase_note(&agent, &busy);
-        if (agent.phase / (PHASES / 4) == 2)
-            phase_note(&agent, &sometimes);
-    }
-    printf("in_step %u %u\n", is_in_step(&agent, &busy), is_in_step(&agent, &sometimes));
-}
-
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -226,6 +207,5 @@ int main(void)
     print_turns("many_idle_on_a_budget", 1000, 100, 10000);
     print_longest_run();
     print_drained_together();
-    print_in_step();
     return 0;
 }
