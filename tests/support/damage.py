@@ -48,9 +48,10 @@ CHILD = """
 import json, resource, sys, time
 from pathlib import Path
 from flametap.model import Module, RawFrame
-from flametap.symbols import Symbolizer, SymbolTable, workerprocess
-limit, workerprocess.MIN_CPU_S = int(sys.argv[2]), int(sys.argv[3])
-workerprocess._memory_bytes = lambda: 1 << 30
+from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.debuginfo import worker_client
+limit, worker_client.MIN_CPU_S = int(sys.argv[2]), int(sys.argv[3])
+worker_client._memory_bytes = lambda: 1 << 30
 resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 table = SymbolTable()
 one = Symbolizer(table, None, cache_dir=Path(sys.argv[1]))

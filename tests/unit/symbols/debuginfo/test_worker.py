@@ -193,14 +193,14 @@ def test_worker_goes_with_its_host_in_the_middle_of_a_file(
     harm = HARM.format(harm=f"ctypes.{library}(None).pause()")
     host = """
 import sys
-from flametap import ownprocess
-from flametap.symbols import workerprocess
+from flametap.linux import helper_process
+from flametap.symbols.debuginfo import worker_client
 from flametap.symbols.debuginfo.job import DebugJob
 harm = sys.argv[2] + "\\n"
 call = "importlib.import_module(module).main(*arguments)"
-ownprocess.BOOT = ownprocess.BOOT.replace(call, harm + call)
+helper_process.BOOT = helper_process.BOOT.replace(call, harm + call)
 with open(sys.argv[1], "rb") as file:
-    workerprocess.Worker().build(DebugJob(sys.argv[1], 0), [file.fileno()], 1000)
+    worker_client.Worker().build(DebugJob(sys.argv[1], 0), [file.fileno()], 1000)
 """
     with subprocess.Popen([sys.executable, "-I", "-c", host, str(program), harm]) as process:
         wait_until(lambda: bool(kernel.children(process.pid)))
