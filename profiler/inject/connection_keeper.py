@@ -24,24 +24,39 @@ LOOK_INTERVAL_S = 0.1
 LOOKS = 20
 
 
+def keep(pid: int, descriptors: Sequence[int]) -> None:
+    """Hold descriptors open until a process has been running for a while, then close them.
+
+    Another process does it. Where there is none to be had, this call takes as long.
+    """
+    try:
+        if descriptors:
+            start(pid, descriptors)
+    except OSError:
+        wait_until_it_goes_on(pid)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
 def start(pid: int, descriptors: Sequence[int]) -> None:
-    """Starts a caretaker for a process, with descriptors of ours that it is to hold open.
+    """Start a process that holds descriptors of ours open.
 
     Raises:
         OSError: no process can be had.
     """
     if start_process("flametap.inject.connection_keeper", pid, descriptors=descriptors).wait():
-        raise OSError("the caretaker could not start")
+        raise OSError("the process that keeps the connection could not start")
 
 
 def main(pid: int) -> None:
-    """Watches over a process; whoever has started this need not wait."""
+    """Watch over a process, in a process of its own; return at once."""
     if os.fork() == 0:
         wait_until_it_goes_on(pid)
 
 
 def wait_until_it_goes_on(pid: int) -> None:
-    """Returns when a process has been going on for a while, or is gone."""
+    """Return when a process has been running for a while, or is gone."""
     standstill = Standstill(pid, patience=1)
     looks = 0
     while looks < LOOKS:

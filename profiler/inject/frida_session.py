@@ -107,8 +107,7 @@ class Session:
         self._script: Any = None
         self._presence = Presence(pid)
         self._filtered = seccomp_filters.NOBODYS
-        self._may_have_timers = True
-        self._may_lend_clocks = False
+        self._clocks = 0  # enum clocks in agent.h
         self._own_sockets_before: frozenset[int] = frozenset()
 
     def attach(self, rate_hz: float) -> int:
@@ -128,9 +127,9 @@ class Session:
         frida_quirks.refuse_folders(frida._frida.__file__)
         self._wait_until_untraced()
         execs.expect(self.pid)
-        self._may_have_timers = seccomp_filters.allow_timers(self.pid)
-        self._may_lend_clocks = perf_clock.is_permitted()
-        for is_last in (*(False,) * REPEATS, True):
+        if seccomp_filters.allow_timers(self.pid):
+            self._clocks = CPU_TIMERS | (LENT_CLOCKS if perf_clock.is_permitted() else 0)
+        for repeats_left in range(REPEATS, -1, -1):
             self._handshake = Handshake(self.pid)
             self._filtered = seccomp_filters.whose(self.pid)
             fork_hold.ask(self.pid)
@@ -147,7 +146,7 @@ class Session:
                 if not isinstance(error, Exception):
                     raise
                 may_repeat = self._may_repeat(error) and self._presence.has_left()
-                is_over = is_last or self._is_given_up.is_set()
+                is_over = not repeats_left or self._is_given_up.is_set()
                 if is_over or not may_repeat or execs.is_replaced(self.pid):
                     raise explain(error, self.pid) from error
             self.ended.clear()
@@ -236,12 +235,10 @@ class Session:
                 stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts, self._is_at_work
             )
         except Exception:
-            return (
-                ""
-                if self.ended.wait(1.0)
-                else "the target did not answer when sampling was stopped; what is in it ends by "
-                "itself when it goes on"
-            )
+            if self.ended.wait(1.0):
+                return ""
+            what = "the target did not answer when sampling was stopped"
+            return f"{what}; what is in it ends by itself when it goes on"
         if unanswered > 0:
             return f"{unanswered} threads never took their last signal; it will be ignored"
         return ""
@@ -293,15 +290,7 @@ class Session:
         now on may reach it.
         """
         if self._handshake is not None and Standstill(self.pid, patience=1).lasts():
-            descriptors = self._handshake.take_over()
-            try:
-                if descriptors:
-                    connection_keeper.start(self.pid, descriptors)
-            except OSError:  # no process to be had: this one stays instead
-                connection_keeper.wait_until_it_goes_on(self.pid)
-            finally:
-                for descriptor in descriptors:
-                    os.close(descriptor)
+            connection_keeper.keep(self.pid, self._handshake.take_over())
 
     def close(self) -> None:
         """Detach if that has not happened, and close the ring's descriptor."""
@@ -320,7 +309,9 @@ class Session:
             max(1, round(rate_hz)),
             unix_sockets.leading_here(self.pid, self._own_sockets_before),
             self._filtered,
-            self._clocks(),
+            self._clocks
+            if self._filtered == seccomp_filters.NOBODYS
+            else self._clocks & CPU_TIMERS,
         )
         if prepared["error"]:
             raise could_not_prepare(prepared["error"], self.pid)
@@ -329,13 +320,6 @@ class Session:
             file_lender.start(self.pid, prepared["hostEnd"])
         self._ring_descriptor = self._open_ring(prepared["fd"])
         return self._ring_descriptor
-
-    def _clocks(self) -> int:
-        """What may decide when a thread is sampled, besides the rounds: enum clocks in agent.h."""
-        if not self._may_have_timers:
-            return 0
-        may_lend = self._may_lend_clocks and self._filtered == seccomp_filters.NOBODYS
-        return CPU_TIMERS | (LENT_CLOCKS if may_lend else 0)
 
     def _open_ring(self, ring_fd: int) -> int:
         """Open the agent's ring through its descriptor, which the agent closes on start."""
