@@ -12,6 +12,7 @@ FOLDERS = (
     ".",
     "agent",
     "bench",
+    "docs",
     "profiler",
     "profiler/symbols",
     "tests",
