@@ -17,6 +17,7 @@ from .commands.ps import ps
 from .commands.record import record
 from .commands.symbols import symbols
 from .streams import give_up, print_data
+from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
 
@@ -26,10 +27,25 @@ class DefaultLive(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts ``live`` in front of arguments that can only be meant for it."""
-        own = {"--help", "--version", "-h"}
-        if args and args[0] not in own and (args[0].startswith("-") or args[0].isdigit()):
+        own = {"--help", "--version", "-h", *self.commands}
+        if args and args[0] not in own and self._is_for_live(args[0]):
             args = ["live", *args]
         return super().parse_args(ctx, args)
+
+    def _is_for_live(self, word: str) -> bool:
+        """True for an option, a process id, and the name of a process. A name that only contains
+        the word counts less than a command that is spelled nearly so.
+        """
+        if word.startswith("-") or word.isdigit():
+            return True
+        if not is_name(word):
+            return False
+        found = find_processes(word)
+        return found.is_exact or (bool(found) and not self._near(word))
+
+    def _near(self, word: str) -> list[str]:
+        """The command that is spelled nearly like a word, if there is one."""
+        return difflib.get_close_matches(word, self.commands, n=1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -37,7 +53,7 @@ class DefaultLive(click.Group):
         """Finds the command, or says what may have been meant."""
         name = args[0]
         if name not in self.commands:
-            near = difflib.get_close_matches(name, self.commands, n=1)
+            near = self._near(name)
             raise UsageError(
                 f"'{name}' is neither a command nor a process id",
                 f"did you mean `flametap {near[0]}`?" if near else "`flametap --help` lists both",
@@ -58,7 +74,8 @@ def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     cls=DefaultLive,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`flametap PID` is short for `flametap live PID`. "
+    epilog="`flametap PID` is short for `flametap live PID`. A program's name stands for its "
+    "process: `flametap nginx`. "
     "`flametap COMMAND --help` tells the options of a command.",
 )
 @click.option(

@@ -25,6 +25,23 @@ _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
 _SECONDS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+class WithSynonyms(click.Option):
+    """An option that also takes the names it has in other profilers; help leaves those out."""
+
+    def __init__(self, *args: Any, synonyms: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__([*args[0], *synonyms], *args[1:], **more)
+        self._synonyms = synonyms
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option's line in the help."""
+        every = self.opts
+        self.opts = [name for name in every if name not in self._synonyms]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
 def parse_pid(text: str) -> int:
     """A process id; that it exists is not checked here."""
     # No process id has more digits (the kernel's limit is 2^22).
@@ -105,11 +122,11 @@ def pick_pid(positional: int | None, option: int | None) -> int:
 
 
 def pid_arguments(command: _Command) -> _Command:
-    """``PID`` or ``-p PID``."""
+    """``PID``, ``NAME`` or ``-p PID``; ``targets.find_target`` makes a process id of them."""
     command = click.option(
         "-p", "--pid", "pid_option", metavar="PID", callback=by(parse_pid), help="The process."
     )(command)
-    return click.argument("pid", metavar="PID", required=False, callback=by(parse_pid))(command)
+    return click.argument("pid", metavar="PID|NAME", required=False)(command)
 
 
 symbol_dir_option = click.option(
@@ -206,6 +223,8 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
             click.option(
                 "-r",
                 "--rate",
+                cls=WithSynonyms,
+                synonyms=("-F", "--frequency"),  # perf
                 metavar="RATE",
                 callback=by(parse_rate_hz),
                 default=rate,

@@ -14,7 +14,6 @@ from ..attach_options import How
 from ..options import (
     by,
     parse_duration_s,
-    pick_pid,
     pid_arguments,
     sampling_options,
     talk_options,
@@ -25,6 +24,7 @@ from ..progress import Progress
 from ..recording import What, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_data
+from ..targets import find_target
 from ..verify import verified
 
 # 128 bits: nobody on this machine guesses it.
@@ -61,7 +61,7 @@ TOKEN_BYTES = 16
 @verify_option
 @talk_options
 def live(
-    pid: int | None,
+    pid: str | None,
     pid_option: int | None,
     duration: float | None,
     outputs: tuple[str, ...],
@@ -77,9 +77,9 @@ def live(
     The page's address goes to stdout. Ctrl-C ends it; the page stays, without news, when the
     process exits or --duration is over.
     """
-    target = pick_pid(pid, pid_option)
     planned = plan(outputs, formats)
     progress = Progress(quiet=quiet)
+    target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:
         if how.verbose:
             start.tell_findings(target, progress)

@@ -15,6 +15,7 @@ from ...linux import procfs
 from ...safety import permissions, preflight
 from ...safety.finding import Finding, Severity
 from ..streams import print_data
+from ..targets import shorten
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,3 @@ def reason_of(finding: Finding, pid: int) -> str:
     _, separator, rest = finding.message.partition(f"process {pid} (")
     reason = rest.partition(") ")[2] or rest.partition("): ")[2] if separator else finding.message
     return reason or finding.message
-
-
-def shorten(text: str, width: int) -> str:
-    """At most ``width`` characters."""
-    return text if len(text) <= width else text[: width - 1] + "…"
