@@ -16,10 +16,12 @@ from .commands.live import live
 from .commands.ps import ps
 from .commands.record import record
 from .commands.symbols import symbols
+from .foreign_options import instead_of
 from .streams import give_up, print_data
 from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
+BEHIND_DASHES = "; a program to start stands behind --, with its options"
 
 
 class DefaultLive(click.Group):
@@ -115,6 +117,8 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error.__cause__, BrokenPipeError):
             return leave_closed_stdout()
         return fail(error.message, error.hint, error.exit_code)
+    except click.NoSuchOption as error:
+        return fail(*explain_option(error), UsageError.exit_code)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "flametap"
         message = error.format_message().replace("\n", " ").rstrip(".")
@@ -131,6 +135,30 @@ def run(arguments: Sequence[str]) -> int:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return fail(f"internal error: {what}", f"{DEBUG_VARIABLE}=1 shows where; do report it", 1)
     return code if isinstance(code, int) else 0
+
+
+def explain_option(error: click.NoSuchOption) -> tuple[str, str]:
+    """Message and hint for an option that a command does not have: what to use instead, or which
+    command has it.
+    """
+    option, command = error.option_name, error.ctx.info_name if error.ctx else None
+    path = f"flametap {command}" if command in flametap.commands else "flametap"
+    if entry := instead_of(option, command or ""):
+        # `record python -c …`: the option may be that of a program.
+        is_short = command == "record" and not option.startswith("--")
+        message = f"{path} has no option {option}: {entry.says}"
+        return message, entry.hint + (BEHIND_DASHES if is_short else "")
+    having = [
+        name
+        for name, each in flametap.commands.items()
+        if any(option in (*param.opts, *param.secondary_opts) for param in each.params)
+    ]
+    if having:
+        return f"{path} has no option {option}", f"these commands have it: {', '.join(having)}"
+    hint = f"see `{path} --help`"
+    if command == "record":
+        hint += BEHIND_DASHES
+    return error.format_message().replace("\n", " ").rstrip("."), hint
 
 
 def leave_closed_stdout() -> int:

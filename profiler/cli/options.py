@@ -224,7 +224,7 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
                 "-r",
                 "--rate",
                 cls=WithSynonyms,
-                synonyms=("-F", "--frequency"),  # perf
+                synonyms=("-F", "--freq", "--frequency"),  # perf
                 metavar="RATE",
                 callback=by(parse_rate_hz),
                 default=rate,
