@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..capture.cost import Certificate
 from ..errors import NoSamplesError
 from ..model import Clock, Status, ThreadInfo, Verdict
+from .heaviest import heaviest_lines
 from .outputs import STDOUT, Output
 from .progress import Progress, counted, duration, losses, recording_line, skips
 from .signals import EXIT_CODE, Interrupts, not_suspended
@@ -123,6 +124,10 @@ def finish(
         _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
     for line in (*lines, *certificate.lines()):
         progress.say(line)
+    if outputs and not what.has_page and not progress.is_quiet:
+        tree = capture.tree(what.clock, what.thread_ids(capture))
+        for line in heaviest_lines(tree, what.clock):
+            progress.say(line)
     if verbose:
         report = capture.symbols(what.clock, what.thread_ids(capture))
         for line in symbol_lines(report, what.clock):
