@@ -31,7 +31,7 @@ def test_summary_tells_trust_and_losses() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1200)
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
     status.verdict_modules = {"libold.so": 60, "": 30}
-    status.counters = {"traces_lost": 2, "signals_late": 3, "ticks": 99}
+    status.counters = {"traces_lost": 2, "signals_late": 3, "parked_torn": 1, "ticks": 99}
     threads = [
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
@@ -42,8 +42,9 @@ def test_summary_tells_trust_and_losses() -> None:
         "1.0% never seen with a stack",
         "1 thread blocked signals and could be seen only while waiting: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
-        "lost: 2 traces lost",
-        "skipped: 3 signals late",
+        "lost: 2 stacks (the table of stacks was full)",
+        "skipped: 3 samples (the signal before had not arrived yet), "
+        "1 sample (the thread woke up while its stack was read)",
     ]
 
 
@@ -74,7 +75,7 @@ def test_recording_line() -> None:
         "traces_lost": 2,
     }
     assert recording_line(status, 3, 2.0, 10.0) == (
-        "recording 7 · 2.0 s of 10.0 s · 42 samples at 100 Hz · 3 threads · 2 lost · cost 1 %"
+        "recording 7 · 2.0 s of 10.0 s · 42 samples at 100 Hz · 3 threads · 2 lost · cost 1.0%"
     )
 
 
