@@ -19,7 +19,7 @@ MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 
 @click.command(short_help="Tell what would stop an attach, and the remedy.")
 @pid_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     """Run every check that comes before an attach and print each outcome with its remedy.
 

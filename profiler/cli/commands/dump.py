@@ -61,7 +61,7 @@ class ThreadStack:
 
 @click.command(short_help="Print the stacks of all threads, once.")
 @pid_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 @sampling_options_with(RATE_HZ, BUDGET_PERCENT)
 @talk_options
 def dump(

@@ -31,8 +31,8 @@ class Row:
 
 
 @click.command(short_help="List the processes that can be attached to.")
-@click.option("-a", "--all", "show_all", is_flag=True, help="Kernel threads too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON array, for programs.")
+@click.option("-a", "--all", "show_all", is_flag=True, help="List kernel threads, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, for programs.")
 @click.argument("text", required=False)
 def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     """List processes: id, user, threads, whether flametap can attach, and the command.

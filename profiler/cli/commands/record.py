@@ -57,13 +57,15 @@ class WithProgram(click.Command):
 
 @click.command(cls=WithProgram, short_help="Sample a process to files.")
 @click.argument("words", nargs=-1, metavar="[PID|NAME | -- CMD [ARGS]...]")
-@click.option("-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process.")
+@click.option(
+    "-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process id, as an option."
+)
 @click.option(
     "-d",
     "--duration",
     metavar="TIME",
     callback=by(parse_duration_s),
-    help="Stop after 30, 500ms, 2m …",
+    help="Record for so long: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.",
 )
 @click.option(
     "-o",
@@ -71,8 +73,8 @@ class WithProgram(click.Command):
     "outputs",
     multiple=True,
     metavar="FILE",
-    help=f"Where to; several times for several files, - is stdout. %p is the pid, %t the time. "
-    f"[default: {DEFAULT_OUTPUT}]",
+    help="The file to write; may be given several times. - is stdout; %p in the name is the "
+    f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
 )
 @click.option(
     "-f",
@@ -80,33 +82,49 @@ class WithProgram(click.Command):
     "formats",
     multiple=True,
     metavar="FORMAT",
-    help="folded or speedscope; by the file's extension when left out.",
+    help="Format of the file: folded or speedscope. Without it, the file's name decides.",
 )
 @click.option(
     "--clock",
     type=click.Choice(CLOCKS),
     default=Clock.CPU.value,
     show_default=True,
-    help="What a weight in the files is.",
+    help="The time that the files show: on a CPU, all of it, or only waiting.",
 )
-@click.option("-i", "--idle", is_flag=True, help="Include waiting threads: short for --clock wall.")
-@click.option("-t", "--threads", "by_thread", is_flag=True, help="A root frame for each thread.")
 @click.option(
-    "--tid", "tids", type=int, metavar="TID", multiple=True, help="Only this thread (kernel id)."
+    "-i",
+    "--idle",
+    is_flag=True,
+    help="Show threads also while they wait; the same as --clock wall.",
+)
+@click.option(
+    "-t",
+    "--threads",
+    "by_thread",
+    is_flag=True,
+    help="Keep threads apart: each gets a root of its own.",
+)
+@click.option(
+    "--tid",
+    "tids",
+    type=int,
+    metavar="TID",
+    multiple=True,
+    help="Show only the thread with this id, as in `ps -L`; may be given several times.",
 )
 @click.option(
     "--thread",
     "thread_name",
     metavar="REGEX",
     callback=by(parse_regex),
-    help="Only threads with such a name.",
+    help="Show only threads whose name matches this regular expression.",
 )
 @click.option(
     "--unit",
     type=click.Choice(["time", "samples"]),
     default="time",
     show_default=True,
-    help="Weights of folded stacks: microseconds, or how many samples.",
+    help="The number behind each folded stack: its time in microseconds, or its samples.",
 )
 @sampling_options
 @verify_option

@@ -38,9 +38,14 @@ LINES_IN_FULL = {
 @symbol_dir_option
 @debuginfod_options[0]
 @debuginfod_options[1]
-@click.option("--arch", default="", metavar="ARCH", help="The part of a fat Mach-O file.")
-@click.option("--full", is_flag=True, help="Names with parameters and return types.")
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+@click.option(
+    "--arch",
+    default="",
+    metavar="ARCH",
+    help="Look at this processor's part of a file that is for several, as arm64.",
+)
+@click.option("--full", is_flag=True, help="Print names with parameters and return types.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def symbols(
     target: str,
     addresses: tuple[str, ...],

@@ -6,9 +6,10 @@ import resource
 import subprocess
 import sys
 
+import click
 import pytest
 
-from flametap.cli.main import run
+from flametap.cli.main import flametap, run
 from flametap.cli.options import (
     parse_duration_s,
     parse_pid,
@@ -146,6 +147,13 @@ def test_help_leaves_out_the_names_of_other_profilers(capfd: pytest.CaptureFixtu
     out = capfd.readouterr().out
     assert "-r, --rate RATE" in out
     assert "--frequency" not in out
+
+
+@pytest.mark.parametrize("name", list(flametap.commands))
+def test_every_option_has_a_help_of_its_own(name: str) -> None:
+    for param in flametap.commands[name].params:
+        if isinstance(param, click.Option):
+            assert len((param.help or "").split()) > 2, param.opts
 
 
 def test_help_loads_nothing_heavy() -> None:
