@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model import Status
+from .figures import counted, short_time, three_digits
 
 
 @dataclass(frozen=True)
@@ -64,41 +65,44 @@ class Certificate:
         return (self.handler_total_ns + self.sampler_cpu_ns) / self.duration_ns
 
     def lines(self) -> list[str]:
-        """For people: what it took, and what the process's threads felt of it."""
+        """For people: what it took, and what became of the process's signals and calls."""
         took = (
             f"cost: {self.core_share:.2%} of a core in the process, {_mebibytes(self.bytes_held)}"
         )
         if self.handler_p50_ns:
             took += (
-                f"; a sample took {_micros(self.handler_p50_ns)}"
-                f" (99 % at most {_micros(self.handler_p99_ns)},"
-                f" longest {_micros(self.handler_max_ns)})"
+                f"; a sample took {short_time(self.handler_p50_ns)}"
+                f" (99 % at most {short_time(self.handler_p99_ns)},"
+                f" longest {short_time(self.handler_max_ns)})"
             )
         took += self._rates()
-        felt = (
-            f"felt: {self.signals_sent:,} signals to running threads, "
-            f"{self.parked_reads:,} stacks read from sleeping ones, "
-            f"{self.waits_resumed:,} interrupted calls resumed, {self.waits_broken:,} not"
+        inside = (
+            f"in the process: {counted(self.signals_sent, 'signal')} sent, "
+            f"{counted(self.parked_reads, 'sleeping stack')} read, {self._interrupted()}"
         )
-        return [took, felt]
+        return [took, inside]
+
+    def _interrupted(self) -> str:
+        if not self.waits_resumed and not self.waits_broken:
+            return "0 system calls interrupted"
+        broken = f"{counted(self.waits_broken, 'system call')} returned EINTR"
+        if not self.waits_resumed:
+            return broken
+        return f"{counted(self.waits_resumed, 'interrupted system call')} restarted, {broken}"
 
     def _rates(self) -> str:
         if self.engine == "cpu-timers":
             return (
-                f"; CPU timers: {self.rate_hz:.4g} samples a second of CPU time "
-                f"({self.effective_rate_hz:.4g} taken), "
-                f"{self.look_rate_hz:.4g} looks a second at sleeping threads"
+                f"; CPU timers: {three_digits(self.rate_hz)} samples a second of CPU time "
+                f"({three_digits(self.effective_rate_hz)} taken), "
+                f"{three_digits(self.look_rate_hz)} looks a second at sleeping threads"
             )
-        return f"; {self.rate_hz:.4g} rounds a second" if self.engine else ""
+        return f"; {three_digits(self.rate_hz)} rounds a second" if self.engine else ""
 
     def as_json(self) -> dict[str, int | float | str]:
         """The same for programs: field names as they are, times in nanoseconds."""
         return {**vars(self), "core_share": round(self.core_share, 6)}
 
 
-def _micros(ns: int) -> str:
-    return f"{ns / 1000:.3g} µs"
-
-
 def _mebibytes(count: int) -> str:
-    return f"{count / (1 << 20):.3g} MiB held"
+    return f"{three_digits(count / (1 << 20))} MiB held"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..wire.abi import ENGINE_CPU_TIMERS
+from .figures import three_digits
 
 CPU_TIMERS, ROUNDS = "cpu-timers", "rounds"
 # Below this part of the rate that was asked for, it is worth saying so.
@@ -71,25 +72,29 @@ class Rates:
         if self.engine == CPU_TIMERS and is_sparse and self.samples_due >= DUE_MIN:
             tick_hz = tick_hz or kernel_tick_hz()
             found = (
-                f"{self.effective_rate_hz:.4g} samples a second of CPU time instead of "
-                f"{self.rate_hz:.4g}"
+                f"{three_digits(self.effective_rate_hz)} samples a second of CPU time instead of "
+                f"{three_digits(self.rate_hz)}"
             )
             if self.rate_hz > tick_hz / 2:
-                notes.append(f"the kernel's timers tick {tick_hz:.4g} times a second: {found}")
+                notes.append(
+                    f"the kernel's timers tick {three_digits(tick_hz)} times a second: {found}"
+                )
             else:
                 notes.append(f"{found}: each stands for more")
         return notes
 
     def _budget_notes(self, asked_hz: float, budget_ppm: int, lowered: int) -> list[str]:
         cause = f"to stay within {budget_ppm / 1e4:g} % of a core (--budget 0: no limit)"
-        looks = f"looks at sleeping threads lowered from {asked_hz:g} to {self.look_rate_hz:.3g} Hz"
+        asked, look_rate = three_digits(asked_hz), three_digits(self.look_rate_hz)
+        looks = f"looks at sleeping threads lowered from {asked} to {look_rate} Hz"
         fewer_looks = self.look_rate_hz < LOWERED_SHARE * asked_hz
         if self.rate_hz < LOWERED_SHARE * asked_hz:
-            note = f"rate lowered from {asked_hz:g} to {self.rate_hz:.3g} Hz {cause}"
+            note = f"rate lowered from {asked} to {three_digits(self.rate_hz)} Hz {cause}"
             return [f"{note}; {looks}" if fewer_looks and self.engine == CPU_TIMERS else note]
         if fewer_looks:
             return [f"{looks} {cause}; running threads are sampled as often as was asked"]
-        return [f"rate lowered {lowered} times, for a while, {cause}"]
+        often = "once" if lowered == 1 else f"{lowered:,} times"
+        return [f"rate lowered {often}, for a while, {cause}"]
 
 
 def kernel_tick_hz() -> float:

@@ -16,9 +16,12 @@ from .commands.live import live
 from .commands.ps import ps
 from .commands.record import record
 from .commands.symbols import symbols
+from .foreign_options import instead_of
 from .streams import give_up, print_data
+from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
+BEHIND_DASHES = "; a program to start stands behind --, with its options"
 
 
 class DefaultLive(click.Group):
@@ -26,10 +29,25 @@ class DefaultLive(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts ``live`` in front of arguments that can only be meant for it."""
-        own = {"--help", "--version", "-h"}
-        if args and args[0] not in own and (args[0].startswith("-") or args[0].isdigit()):
+        own = {"--help", "--version", "-h", *self.commands}
+        if args and args[0] not in own and self._is_for_live(args[0]):
             args = ["live", *args]
         return super().parse_args(ctx, args)
+
+    def _is_for_live(self, word: str) -> bool:
+        """True for an option, a process id, and the name of a process. A name that only contains
+        the word counts less than a command that is spelled nearly so.
+        """
+        if word.startswith("-") or word.isdigit():
+            return True
+        if not is_name(word):
+            return False
+        found = find_processes(word)
+        return found.is_exact or (bool(found) and not self._near(word))
+
+    def _near(self, word: str) -> list[str]:
+        """The command that is spelled nearly like a word, if there is one."""
+        return difflib.get_close_matches(word, self.commands, n=1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -37,7 +55,7 @@ class DefaultLive(click.Group):
         """Finds the command, or says what may have been meant."""
         name = args[0]
         if name not in self.commands:
-            near = difflib.get_close_matches(name, self.commands, n=1)
+            near = self._near(name)
             raise UsageError(
                 f"'{name}' is neither a command nor a process id",
                 f"did you mean `flametap {near[0]}`?" if near else "`flametap --help` lists both",
@@ -58,7 +76,8 @@ def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     cls=DefaultLive,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`flametap PID` is short for `flametap live PID`. "
+    epilog="`flametap PID` is short for `flametap live PID`. A program's name stands for its "
+    "process: `flametap nginx`. "
     "`flametap COMMAND --help` tells the options of a command.",
 )
 @click.option(
@@ -98,6 +117,8 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error.__cause__, BrokenPipeError):
             return leave_closed_stdout()
         return fail(error.message, error.hint, error.exit_code)
+    except click.NoSuchOption as error:
+        return fail(*explain_option(error), UsageError.exit_code)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "flametap"
         message = error.format_message().replace("\n", " ").rstrip(".")
@@ -114,6 +135,30 @@ def run(arguments: Sequence[str]) -> int:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return fail(f"internal error: {what}", f"{DEBUG_VARIABLE}=1 shows where; do report it", 1)
     return code if isinstance(code, int) else 0
+
+
+def explain_option(error: click.NoSuchOption) -> tuple[str, str]:
+    """Message and hint for an option that a command does not have: what to use instead, or which
+    command has it.
+    """
+    option, command = error.option_name, error.ctx.info_name if error.ctx else None
+    path = f"flametap {command}" if command in flametap.commands else "flametap"
+    if entry := instead_of(option, command or ""):
+        # `record python -c …`: the option may be that of a program.
+        is_short = command == "record" and not option.startswith("--")
+        message = f"{path} has no option {option}: {entry.says}"
+        return message, entry.hint + (BEHIND_DASHES if is_short else "")
+    having = [
+        name
+        for name, each in flametap.commands.items()
+        if any(option in (*param.opts, *param.secondary_opts) for param in each.params)
+    ]
+    if having:
+        return f"{path} has no option {option}", f"these commands have it: {', '.join(having)}"
+    hint = f"see `{path} --help`"
+    if command == "record":
+        hint += BEHIND_DASHES
+    return error.format_message().replace("\n", " ").rstrip("."), hint
 
 
 def leave_closed_stdout() -> int:

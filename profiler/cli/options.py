@@ -25,6 +25,23 @@ _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
 _SECONDS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+class WithSynonyms(click.Option):
+    """An option that also takes the names it has in other profilers; help leaves those out."""
+
+    def __init__(self, *args: Any, synonyms: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__([*args[0], *synonyms], *args[1:], **more)
+        self._synonyms = synonyms
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option's line in the help."""
+        every = self.opts
+        self.opts = [name for name in every if name not in self._synonyms]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
 def parse_pid(text: str) -> int:
     """A process id; that it exists is not checked here."""
     # No process id has more digits (the kernel's limit is 2^22).
@@ -105,11 +122,16 @@ def pick_pid(positional: int | None, option: int | None) -> int:
 
 
 def pid_arguments(command: _Command) -> _Command:
-    """``PID`` or ``-p PID``."""
+    """``PID``, ``NAME`` or ``-p PID``; ``targets.find_target`` makes a process id of them."""
     command = click.option(
-        "-p", "--pid", "pid_option", metavar="PID", callback=by(parse_pid), help="The process."
+        "-p",
+        "--pid",
+        "pid_option",
+        metavar="PID",
+        callback=by(parse_pid),
+        help="The process id, as an option.",
     )(command)
-    return click.argument("pid", metavar="PID", required=False, callback=by(parse_pid))(command)
+    return click.argument("pid", metavar="PID|NAME", required=False)(command)
 
 
 symbol_dir_option = click.option(
@@ -118,7 +140,7 @@ symbol_dir_option = click.option(
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Look for debug files there too; may be given several times.",
+    help="A folder in which to look for debug files, too; may be given several times.",
 )
 
 
@@ -126,8 +148,8 @@ debuginfod_options = (
     click.option(
         "--debuginfod",
         is_flag=True,
-        help="Ask debuginfod servers for what is missing here: those of DEBUGINFOD_URLS or of this "
-        "machine's settings, else elfutils'.",
+        help="Download missing debug files from debuginfod servers: those of DEBUGINFOD_URLS or of "
+        "this machine's settings, else elfutils'.",
     ),
     click.option(
         "--debuginfod-url",
@@ -135,7 +157,7 @@ debuginfod_options = (
         multiple=True,
         metavar="URL",
         callback=lambda _, __, urls: tuple(parse_server(url) for url in urls),
-        help="Ask this server; may be given several times.",
+        help="Download missing debug files from this server; may be given several times.",
     ),
 )
 
@@ -206,11 +228,13 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
             click.option(
                 "-r",
                 "--rate",
+                cls=WithSynonyms,
+                synonyms=("-F", "--freq", "--frequency"),  # perf
                 metavar="RATE",
                 callback=by(parse_rate_hz),
                 default=rate,
                 show_default=True,
-                help="Samples per second and thread; 1k is 1000.",
+                help="Samples of each thread in a second of its CPU time; 1k is 1000.",
             ),
             click.option(
                 "--budget",
@@ -219,10 +243,14 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
                 callback=by(parse_budget_ppm),
                 default=budget_percent,
                 show_default=True,
-                help="What sampling may cost, in per cent of one core: above it the rate is "
-                "lowered. 0 is no limit.",
+                help="The most CPU time that sampling may take from the process, in per cent "
+                "of one core. To keep to it, flametap lowers the rate; 0 is no limit.",
             ),
-            click.option("--no-inlines", is_flag=True, help="Leave out inlined functions."),
+            click.option(
+                "--no-inlines",
+                is_flag=True,
+                help="Show inlined functions as part of the function that they were compiled into.",
+            ),
             symbol_dir_option,
             *debuginfod_options,
             click.option(
@@ -242,13 +270,17 @@ def verify_option(command: _Command) -> _Command:
     return click.option(
         "--verify-detach",
         is_flag=True,
-        help="Compare the process before and after, and tell what is left in it.",
+        help="Compare the process before and after, and print what flametap left in it.",
     )(command)
 
 
 def talk_options(command: _Command) -> _Command:
     """How much to say."""
     command = click.option(
-        "-v", "--verbose", is_flag=True, help="Tell more: checks, symbol sources."
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Also print each check before the attach, and for each file where its function names "
+        "come from.",
     )(command)
-    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)
+    return click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(command)

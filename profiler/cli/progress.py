@@ -5,24 +5,30 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 from typing import TextIO
 
 from ..capture.cost import Certificate
+from ..capture.figures import counted, three_digits
 from ..model import Status
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"
-# What is missing from the recording (abi.h, enum counter) …
-LOSS_COUNTERS = ("intervals_lost", "traces_lost", "threads_lost")
+# What is missing from the recording (abi.h, enum counter), and why …
+LOSS_COUNTERS = {
+    "intervals_lost": ("sample", "the profiler did not fetch them in time"),
+    "traces_lost": ("stack", "the table of stacks was full"),
+    "threads_lost": ("thread", "more at once than can be watched"),
+}
 # … and samples that were due and not taken, whose time is carried to the thread's next one.
-SKIP_COUNTERS = (
-    "signals_late",
-    "parked_torn",
-    "signal_blocked",
-    "small_stack",
-    "stray_stack",
-    "fork_backoff",
-)
+SKIP_COUNTERS = {
+    "signals_late": ("sample", "the signal before had not arrived yet"),
+    "parked_torn": ("sample", "the thread woke up while its stack was read"),
+    "signal_blocked": ("sample", "the thread blocks the signal"),
+    "small_stack": ("sample", "the stack may have no room for a signal"),
+    "stray_stack": ("sample", "the thread was on a stack of its own making"),
+    "fork_backoff": ("sample", "a thread was forking"),
+}
 
 
 class Progress:
@@ -99,14 +105,14 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
     parts = [
         f"{status.state} {status.pid}",
         time_part,
-        f"{counted(status.samples, 'sample')} at {status.rate_hz:.3g} Hz",
+        f"{counted(status.samples, 'sample')} at {three_digits(status.rate_hz)} Hz",
         counted(threads, "thread"),
     ]
     lost = losses(status)
     if lost:
         parts.append(f"{sum(lost.values()):,} lost")
     if status.duration_ns > 0:
-        parts.append(f"cost {Certificate.of(status).core_share * 100:.2g} %")
+        parts.append(f"cost {Certificate.of(status).core_share:.1%}")
     return " · ".join(parts)
 
 
@@ -115,18 +121,20 @@ def losses(status: Status) -> dict[str, int]:
     return _occurred(status, LOSS_COUNTERS)
 
 
-def skips(status: Status) -> dict[str, int]:
-    """Why samples were skipped → how many; only what occurred."""
-    return _occurred(status, SKIP_COUNTERS)
+def loss_lines(status: Status) -> list[str]:
+    """What is missing and what was skipped, with reasons; one line each, none if there is none."""
+    lines = []
+    for word, counters in (("lost", LOSS_COUNTERS), ("skipped", SKIP_COUNTERS)):
+        found = _occurred(status, counters)
+        each = [
+            f"{counted(n, counters[name][0])} ({counters[name][1]})" for name, n in found.items()
+        ]
+        lines += [f"{word}: {', '.join(each)}"] if each else []
+    return lines
 
 
-def _occurred(status: Status, names: tuple[str, ...]) -> dict[str, int]:
+def _occurred(status: Status, names: Iterable[str]) -> dict[str, int]:
     return {name: count for name in names if (count := status.counters.get(name, 0))}
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 thread``, ``2 threads``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def duration(seconds: float) -> str:

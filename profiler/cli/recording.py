@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..capture.cost import Certificate
+from ..capture.figures import counted
 from ..errors import NoSamplesError
 from ..model import Clock, Status, ThreadInfo, Verdict
+from .heaviest import heaviest_lines
 from .outputs import STDOUT, Output
-from .progress import Progress, counted, duration, losses, recording_line, skips
+from .progress import Progress, duration, loss_lines, recording_line
 from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
@@ -123,6 +125,10 @@ def finish(
         _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
     for line in (*lines, *certificate.lines()):
         progress.say(line)
+    if outputs and not what.has_page and not progress.is_quiet:
+        tree = capture.tree(what.clock, what.thread_ids(capture))
+        for line in heaviest_lines(tree, what.clock):
+            progress.say(line)
     if verbose:
         report = capture.symbols(what.clock, what.thread_ids(capture))
         for line in symbol_lines(report, what.clock):
@@ -206,7 +212,7 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Wh
     if cpu_ns < IDLE_SHARE * status.duration_ns:
         where = what.waiting_is_shown_by
         lines.append("it was nearly always asleep" + (f": {where} shows where" if where else ""))
-        return lines + _lost(status)
+        return lines + loss_lines(status)
     total_ns = sum(status.verdict_cpu_ns.values())
     cut = {
         verdict: status.verdict_cpu_ns.get(verdict.name, 0) / total_ns
@@ -231,7 +237,7 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Wh
     if status.verdict_modules:
         modules = [module or NO_FILE for module in status.verdict_modules][:5]
         lines.append(f"stacks were cut in: {', '.join(modules)}")
-    return lines + _lost(status)
+    return lines + loss_lines(status)
 
 
 def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:
@@ -245,11 +251,3 @@ def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:
             line += f", {share.lined_ns / share.self_ns:.1%} with lines"
         lines.append(f"{line} ({each.source.note})" if each.source.note else line)
     return lines
-
-
-def _lost(status: Status) -> list[str]:
-    return [
-        word + ": " + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in found.items())
-        for word, found in (("lost", losses(status)), ("skipped", skips(status)))
-        if found
-    ]

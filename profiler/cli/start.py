@@ -10,6 +10,7 @@ from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
 from ..safety import preflight
 from ..safety.finding import Severity
 from .attach_options import How
+from .interpreter import interpreter_line
 from .progress import Progress
 from .signals import Interrupted, Interrupts, not_suspended
 
@@ -105,7 +106,9 @@ def start(
 
 
 def tell_findings(pid: int, progress: Progress) -> None:
-    """For ``-v``: every check and its outcome."""
+    """For ``-v``: every check and its outcome, and what is shown of an interpreter's functions."""
     for finding in preflight.findings(pid):
         mark = "ok" if finding.severity is Severity.OK else finding.severity.value
         progress.say(f"check {finding.check}: {mark}: {finding.message}")
+    if line := interpreter_line(pid):
+        progress.say(line)

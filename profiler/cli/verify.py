@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ..capture.figures import counted
 from ..errors import LeftBehindError
 from ..linux import procfs
-from .progress import Progress, counted
+from .progress import Progress
 
 if TYPE_CHECKING:
     from ..safety.snapshot import Receipt

@@ -62,6 +62,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "linux",
         "model",
         "safety",
+        "symbols.jit",
         "symbols.locate",
     ),
     "cli.commands": (

@@ -53,7 +53,7 @@ export const COUNTER_GROUPS = [
   },
   {
     group: 'target',
-    title: 'Felt by the process',
+    title: 'Effect on the process',
     counters: [
       ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
       ['waits_interrupted', 'Woken', 'Threads that had just gone to sleep when our signal came; they went back to sleep.'],

@@ -9,22 +9,24 @@ import click
 from ...linux import procfs
 from ...safety import preflight
 from ...safety.finding import Severity
-from ..options import pick_pid, pid_arguments
+from ..options import pid_arguments
+from ..progress import Progress
 from ..streams import print_data
+from ..targets import find_target
 
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 
 
 @click.command(short_help="Tell what would stop an attach, and the remedy.")
 @pid_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
-def doctor(pid: int | None, pid_option: int | None, as_json: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
+def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     """Run every check that comes before an attach and print each outcome with its remedy.
 
     Nothing is attached to. The exit code is 0 if an attach is possible, otherwise the one that the
     attach would fail with.
     """
-    target = pick_pid(pid, pid_option)
+    target = find_target(pid, pid_option, Progress())
     found = list(preflight.findings(target))
     first = next((finding.error for finding in found if finding.error is not None), None)
     if as_json:

@@ -16,10 +16,11 @@ from ...linux import procfs
 from ...model import Clock, Frame, FrameKind, Thread
 from .. import start
 from ..attach_options import How
-from ..options import pick_pid, pid_arguments, sampling_options_with, talk_options
+from ..options import pid_arguments, sampling_options_with, talk_options
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_data
+from ..targets import find_target
 
 if TYPE_CHECKING:
     from ...capture.live import Capture
@@ -60,11 +61,11 @@ class ThreadStack:
 
 @click.command(short_help="Print the stacks of all threads, once.")
 @pid_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 @sampling_options_with(RATE_HZ, BUDGET_PERCENT)
 @talk_options
 def dump(
-    pid: int | None,
+    pid: str | None,
     pid_option: int | None,
     as_json: bool,
     how: How,
@@ -73,8 +74,8 @@ def dump(
     """Print what every thread of a process is doing: its stack, innermost function first, its name,
     and the system call it waits in.
     """
-    target = pick_pid(pid, pid_option)
     progress = Progress(quiet=quiet)
+    target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:
         if how.verbose:
             start.tell_findings(target, progress)

@@ -14,7 +14,6 @@ from ..attach_options import How
 from ..options import (
     by,
     parse_duration_s,
-    pick_pid,
     pid_arguments,
     sampling_options,
     talk_options,
@@ -25,6 +24,7 @@ from ..progress import Progress
 from ..recording import What, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_data
+from ..targets import find_target
 from ..verify import verified
 
 # 128 bits: nobody on this machine guesses it.
@@ -38,7 +38,13 @@ TOKEN_BYTES = 16
     "--duration",
     metavar="TIME",
     callback=by(parse_duration_s),
-    help="Stop sampling after 30, 500ms, 2m …",
+    help="Sample for so long: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.",
+)
+@click.option(
+    "--exit",
+    "ends",
+    is_flag=True,
+    help="End when the sampling ends (--duration, or the process exits), and close the page.",
 )
 @click.option(
     "-o",
@@ -46,22 +52,34 @@ TOKEN_BYTES = 16
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="Also write this file at the end; see `flametap record --help`.",
+    help="Also write a file when the sampling ends, as `flametap record -o` does.",
 )
-@click.option("-f", "--format", "formats", multiple=True, metavar="FORMAT", help="Of that file.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "-f",
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="FORMAT",
+    help="Format of the file of -o: folded or speedscope. Without it, the file's name decides.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of this machine at which the page can be reached.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Port to listen on.  [default: any free one]",
+    help="Port of the page.  [default: any free one]",
 )
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @sampling_options
 @verify_option
 @talk_options
 def live(
-    pid: int | None,
+    pid: str | None,
     pid_option: int | None,
     duration: float | None,
     outputs: tuple[str, ...],
@@ -69,17 +87,18 @@ def live(
     host: str,
     port: int,
     no_open: bool,
+    ends: bool,
     how: How,
     quiet: bool,
 ) -> int:
     """Sample a running process and show a live flame graph in the browser.
 
     The page's address goes to stdout. Ctrl-C ends it; the page stays, without news, when the
-    process exits or --duration is over.
+    process exits or --duration is over, unless --exit is given.
     """
-    target = pick_pid(pid, pid_option)
     planned = plan(outputs, formats)
     progress = Progress(quiet=quiet)
+    target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:
         if how.verbose:
             start.tell_findings(target, progress)
@@ -102,7 +121,7 @@ def live(
                     watch(capture, interrupts, progress, duration)
                     what = What(has_page=True)
                     code = finish(capture, planned, what, interrupts, progress, verbose=how.verbose)
-                    if not interrupts.stop:
+                    if not interrupts.stop and not ends:
                         progress.say("the page stays until Ctrl-C")
                         while not interrupts.wait(1.0):
                             pass

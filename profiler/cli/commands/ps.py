@@ -15,6 +15,7 @@ from ...linux import procfs
 from ...safety import permissions, preflight
 from ...safety.finding import Finding, Severity
 from ..streams import print_data
+from ..targets import shorten
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Row:
 
 
 @click.command(short_help="List the processes that can be attached to.")
-@click.option("-a", "--all", "show_all", is_flag=True, help="Kernel threads too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON array, for programs.")
+@click.option("-a", "--all", "show_all", is_flag=True, help="List kernel threads, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, for programs.")
 @click.argument("text", required=False)
 def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     """List processes: id, user, threads, whether flametap can attach, and the command.
@@ -94,8 +95,3 @@ def reason_of(finding: Finding, pid: int) -> str:
     _, separator, rest = finding.message.partition(f"process {pid} (")
     reason = rest.partition(") ")[2] or rest.partition("): ")[2] if separator else finding.message
     return reason or finding.message
-
-
-def shorten(text: str, width: int) -> str:
-    """At most ``width`` characters."""
-    return text if len(text) <= width else text[: width - 1] + "…"

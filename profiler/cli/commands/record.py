@@ -22,7 +22,6 @@ from ..options import (
     parse_duration_s,
     parse_pid,
     parse_regex,
-    pick_pid,
     sampling_options,
     talk_options,
     verify_option,
@@ -31,6 +30,7 @@ from ..outputs import Output, plan
 from ..progress import Progress
 from ..recording import POLL_S, What, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
+from ..targets import find_target, is_name
 from ..verify import verified
 
 if TYPE_CHECKING:
@@ -40,15 +40,32 @@ DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
 CLOCKS = [clock.value for clock in Clock]
 
 
-@click.command(short_help="Sample a process to files.")
-@click.argument("command", nargs=-1, metavar="[-- CMD [ARGS]...]")
-@click.option("-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process.")
+PROGRAM = "flametap.program"  # where the context keeps what stood behind --
+
+
+class WithProgram(click.Command):
+    """A command that tells the words before ``--`` from the program behind it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the program for ``started`` and parse the rest."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[PROGRAM] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=WithProgram, short_help="Sample a process to files.")
+@click.argument("words", nargs=-1, metavar="[PID|NAME | -- CMD [ARGS]...]")
+@click.option(
+    "-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process id, as an option."
+)
 @click.option(
     "-d",
     "--duration",
     metavar="TIME",
     callback=by(parse_duration_s),
-    help="Stop after 30, 500ms, 2m …",
+    help="Record for so long: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.",
 )
 @click.option(
     "-o",
@@ -56,8 +73,8 @@ CLOCKS = [clock.value for clock in Clock]
     "outputs",
     multiple=True,
     metavar="FILE",
-    help=f"Where to; several times for several files, - is stdout. %p is the pid, %t the time. "
-    f"[default: {DEFAULT_OUTPUT}]",
+    help="The file to write; may be given several times. - is stdout; %p in the name is the "
+    f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
 )
 @click.option(
     "-f",
@@ -65,39 +82,57 @@ CLOCKS = [clock.value for clock in Clock]
     "formats",
     multiple=True,
     metavar="FORMAT",
-    help="folded or speedscope; by the file's extension when left out.",
+    help="Format of the file: folded or speedscope. Without it, the file's name decides.",
 )
 @click.option(
     "--clock",
     type=click.Choice(CLOCKS),
     default=Clock.CPU.value,
     show_default=True,
-    help="What a weight in the files is.",
+    help="The time that the files show: on a CPU, all of it, or only waiting.",
 )
-@click.option("-i", "--idle", is_flag=True, help="Include waiting threads: short for --clock wall.")
-@click.option("-t", "--threads", "by_thread", is_flag=True, help="A root frame for each thread.")
 @click.option(
-    "--tid", "tids", type=int, metavar="TID", multiple=True, help="Only this thread (kernel id)."
+    "-i",
+    "--idle",
+    is_flag=True,
+    help="Show threads also while they wait; the same as --clock wall.",
+)
+@click.option(
+    "-t",
+    "--threads",
+    "by_thread",
+    is_flag=True,
+    help="Keep threads apart: each gets a root of its own.",
+)
+@click.option(
+    "--tid",
+    "tids",
+    type=int,
+    metavar="TID",
+    multiple=True,
+    help="Show only the thread with this id, as in `ps -L`; may be given several times.",
 )
 @click.option(
     "--thread",
     "thread_name",
     metavar="REGEX",
     callback=by(parse_regex),
-    help="Only threads with such a name.",
+    help="Show only threads whose name matches this regular expression.",
 )
 @click.option(
     "--unit",
     type=click.Choice(["time", "samples"]),
     default="time",
     show_default=True,
-    help="Weights of folded stacks: microseconds, or how many samples.",
+    help="The number behind each folded stack: its time in microseconds, or its samples.",
 )
 @sampling_options
 @verify_option
 @talk_options
+@click.pass_context
 def record(
-    command: tuple[str, ...],
+    ctx: click.Context,
+    words: tuple[str, ...],
     pid: int | None,
     duration: float | None,
     outputs: tuple[str, ...],
@@ -117,7 +152,7 @@ def record(
     that of CMD if one was started.
 
     \b
-        flametap record -p 1234 -d 10 -o out.folded -o out.speedscope.json
+        flametap record 1234 -d 10 -o out.folded -o out.speedscope.json
         flametap record -o out.folded -- ./server --port 80
     """
     if idle and clock not in (Clock.CPU.value, Clock.WALL.value):
@@ -131,13 +166,39 @@ def record(
         thread_name=thread_name,
     )
     progress = Progress(quiet=quiet)
-    if pid is None and len(command) == 1 and command[0].isdigit():
-        pid, command = parse_pid(command[0]), ()  # `record 1234`
-    if command and pid is not None:
+    named, command = _told_apart(words, ctx.meta.get(PROGRAM))
+    if command and (named is not None or pid is not None):
         raise UsageError("both a process and a command are named", "name one of them")
     if command:
         return _record_command(command, duration, planned, what, how, progress)
-    return _record_process(pick_pid(pid, None), duration, planned, what, how, progress)
+    to_start_it = f"to start it: `flametap record -- {named}`; `flametap ps` lists the processes"
+    target = find_target(named, pid, progress, to_start_it)
+    return _record_process(target, duration, planned, what, how, progress)
+
+
+def _told_apart(
+    words: tuple[str, ...], program: tuple[str, ...] | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """The process that is named and the command that is to be started; one of them at most, unless
+    the user gave both.
+
+    Args:
+        words: before ``--``: a process, or a command with a path or arguments.
+        program: behind ``--``; None without it.
+    """
+    if program is not None and len(words) <= 1:
+        return words[0] if words else None, program
+    if program is not None:
+        raise UsageError(f"'{words[1]}' stands before --", "put the command's words behind it")
+    if not words:
+        return None, ()
+    if len(words) == 1 and (words[0].isdigit() or is_name(words[0])):
+        return words[0], ()
+    if words[0].isdigit():
+        raise UsageError(
+            f"'{words[1]}' stands behind process {words[0]}", "name one process, or a command"
+        )
+    return None, words
 
 
 def _record_process(

@@ -12,7 +12,9 @@ import click
 
 from ...errors import InputError, NoSuchProcessError, PermissionRefusedError, UsageError
 from ..options import debuginfod_options, parse_pid, servers, symbol_dir_option
+from ..progress import Progress
 from ..streams import print_data
+from ..targets import choose, find_processes, is_name
 from .addresses import parse_address, read_addresses, show_names
 
 if TYPE_CHECKING:
@@ -31,14 +33,19 @@ LINES_IN_FULL = {
 
 
 @click.command(short_help="Tell where names come from, and what is missing; name addresses.")
-@click.argument("target", metavar="FILE|PID")
+@click.argument("target", metavar="FILE|PID|NAME")
 @click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
 @symbol_dir_option
 @debuginfod_options[0]
 @debuginfod_options[1]
-@click.option("--arch", default="", metavar="ARCH", help="The part of a fat Mach-O file.")
-@click.option("--full", is_flag=True, help="Names with parameters and return types.")
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+@click.option(
+    "--arch",
+    default="",
+    metavar="ARCH",
+    help="Look at this processor's part of a file that is for several, as arm64.",
+)
+@click.option("--full", is_flag=True, help="Print names with parameters and return types.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def symbols(
     target: str,
     addresses: tuple[str, ...],
@@ -57,12 +64,15 @@ def symbols(
     stdin, one a line): their functions, innermost first, with file and line. Those of a FILE are
     addresses as linked, those of a process are where it has them in memory.
 
-    A name of digits is a process; write ./123 for a file of that name.
+    A name of digits is a process, and so is the name of its command where there is no such file;
+    write ./123 for a file of that name.
     """
     if not target:
         raise UsageError("no file and no process is named", "`flametap ps` lists processes")
     wanted = None if addresses == (STDIN,) else [parse_address(text) for text in addresses]
     asked = servers(debuginfod, debuginfod_urls)
+    if is_name(target) and not os.path.lexists(target) and (fitting := find_processes(target)):
+        target = str(choose(target, fitting.processes, Progress()))
     is_pid = target.isascii() and target.isdigit()
     if is_pid and arch:
         raise UsageError("--arch goes with a file", "leave it out for a process")

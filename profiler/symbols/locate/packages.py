@@ -3,7 +3,8 @@
 Read from the package manager's own files in the target's root, without running anything: dpkg's
 lists of files say which package a file is of; with rpm a debug file is asked for by its build-id.
 
-Source: dpkg-query(1), ``/var/lib/dpkg/info``; os-release(5); Debian wiki, "AutomaticDebugPackages".
+Source: dpkg-query(1), ``/var/lib/dpkg/info``; os-release(5); Debian wiki, "AutomaticDebugPackages";
+Ubuntu documentation, "Debug symbol packages".
 """
 
 from __future__ import annotations
@@ -48,13 +49,15 @@ class Packages:
         """How to get the debug file of ``path``, a file in that root; ``""`` if nothing is known.
 
         Returns:
-            an instruction: "install redis-server-dbgsym".
+            an instruction: "install libc6-dbg", "install redis-server-dbgsym (debug archive: deb
+            http://deb.debian.org/debian-debug bookworm-debug main)".
         """
-        words = self._distribution()
+        release = self._release()
+        words = {word for name in ("ID", "ID_LIKE") for word in release.get(name, "").split()}
         if words & {"debian", "ubuntu"}:
             with self._lock:
                 owner = self._debian_owner(path)
-            return f"install {_debian_name(owner)}" if owner else ""
+            return f"install {_debian_name(owner, release)}" if owner else ""
         if not build_id:
             return ""
         if words & {"fedora", "rhel", "centos"}:
@@ -64,11 +67,10 @@ class Packages:
             return f"zypper install --plus-content debug 'debuginfo(build-id)={build_id}'"
         return ""
 
-    def _distribution(self) -> set[str]:
-        """The words of ID and ID_LIKE."""
+    def _release(self) -> dict[str, str]:
+        """The variables of os-release whose values are plain words."""
         text = _read("/etc/os-release", self._root, 1 << 16).decode("utf-8", "replace")
-        values = re.findall(r"^(?:ID|ID_LIKE)=[\"']?([\w .-]+)", text, re.MULTILINE)
-        return {word for value in values for word in value.split()}
+        return dict(re.findall(r"^(\w+)=[\"']?([\w .-]+)", text, re.MULTILINE))
 
     def _debian_owner(self, path: str) -> str:
         """The package that brought a file, ``""`` for files of none."""
@@ -101,11 +103,23 @@ class Packages:
         self._lists = b"".join(parts)
 
 
-def _debian_name(package: str) -> str:
+def _debian_name(package: str, release: dict[str, str]) -> str:
+    """The debug package of a package; with the archive that has it, where it is not the main one.
+
+    Only NAME-dbgsym is in an archive of its own. Derived distributions have theirs: unknown here.
+    """
     for pattern, name in _DEBIAN_NAMES:
         if match := pattern.fullmatch(package):
             return match.expand(name)
-    return f"{package}-dbgsym"
+    codename = release.get("UBUNTU_CODENAME") or release.get("VERSION_CODENAME", "")
+    archive = ""
+    if release.get("ID") == "ubuntu" or "UBUNTU_CODENAME" in release:
+        archive = f"http://ddebs.ubuntu.com {codename} main"
+    elif release.get("ID") == "debian":
+        archive = f"http://deb.debian.org/debian-debug {codename}-debug main"
+    if not archive or not codename:
+        return f"{package}-dbgsym"
+    return f"{package}-dbgsym (debug archive: deb {archive})"
 
 
 def _read(path: str, root: str, limit: int) -> bytes:

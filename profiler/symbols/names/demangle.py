@@ -1,4 +1,4 @@
-"""Mangled symbols to names for people: C++ (Itanium), Rust (legacy and v0), D, Swift.
+"""Mangled symbols to names for people: C++ (Itanium), Rust (legacy and v0), D, Swift, Cython.
 
 Two forms: the short one for boxes has no parameters, return type, trailing qualifiers or Rust
 hash; the full one has all but the hash. What the library cannot read stays as it is; plain C
@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import multi_demangle
 
+from . import cython_names
 from .cxx_names import repair
 
 _MANGLED = re.compile(r"_Z|__Z|_R[A-Za-z0-9]|_D\d|_?\$[sS]|_?\$e")
@@ -81,6 +82,10 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
         for symbol, (bare, _) in names.items():
             if bare in readable:
                 names[symbol] = readable[bare]
+    for symbol, (short, full) in names.items():
+        if short.startswith(cython_names.PREFIX) and (name := cython_names.cython_name(short)):
+            # The full name keeps the wrapper and what it wraps apart.
+            names[symbol] = name, full or short
     return names
 
 

@@ -23,14 +23,34 @@ def a_status() -> Status:
     return status
 
 
-def test_certificate_says_what_it_took_and_what_was_felt() -> None:
+def test_certificate_says_what_it_took_and_what_it_did() -> None:
     assert Certificate.of(a_status()).lines() == [
         "cost: 1.00% of a core in the process, 12 MiB held; a sample took 1.75 µs"
-        " (99 % at most 5.5 µs, longest 41.2 µs); CPU timers: 1000 samples a second of CPU time"
-        " (248.1 taken), 40 looks a second at sleeping threads",
-        "felt: 1,901 signals to running threads, 812 stacks read from sleeping ones,"
-        " 3 interrupted calls resumed, 0 not",
+        " (99 % at most 5.5 µs, longest 41.2 µs); CPU timers: 1,000 samples a second of CPU time"
+        " (248 taken), 40 looks a second at sleeping threads",
+        "in the process: 1,901 signals sent, 812 sleeping stacks read,"
+        " 3 interrupted system calls restarted, 0 system calls returned EINTR",
     ]
+
+
+def test_certificate_says_one_and_none() -> None:
+    def inside(**counters: int) -> str:
+        status = Status(7, "demo", "ended", counters=counters)
+        return Certificate.of(status).lines()[1].removeprefix("in the process: ")
+
+    assert inside() == "0 signals sent, 0 sleeping stacks read, 0 system calls interrupted"
+    assert inside(signals_sent=1, parked_reads=1, eintr_unrepairable=606) == (
+        "1 signal sent, 1 sleeping stack read, 606 system calls returned EINTR"
+    )
+    assert "1 interrupted system call restarted, 1 system call" in inside(
+        eintr_repaired=1, eintr_unrepairable=1
+    )
+
+
+def test_long_handler_is_told_in_milliseconds() -> None:
+    status = a_status()
+    status.counters["handler_ns_max"] = 2_160_000
+    assert "longest 2.16 ms" in Certificate.of(status).lines()[0]
 
 
 def test_certificate_of_nothing_makes_no_claims() -> None:

@@ -32,7 +32,7 @@ def test_note_where_the_tick_is_too_slow_for_the_rate() -> None:
     found = rates(2480, 10, rate_mhz_now=1_000_000, cpu_rate_mhz_now=1_000_000)
     assert found.notes(1000.0, 0, 0, tick_hz=250) == [
         "the kernel's timers tick 250 times a second: 248 samples a second of CPU time "
-        "instead of 1000"
+        "instead of 1,000"
     ]
 
 
@@ -69,4 +69,5 @@ def test_budget_lowers_looks_first_and_the_note_says_both() -> None:
 def test_budget_with_rounds_and_for_a_while() -> None:
     counters = {"engine_now": 0, "rate_mhz_now": 40_000, "cpu_rate_mhz_now": 40_000}
     assert rates(**counters).notes(100.0, 10_000, 1) == [f"rate lowered from 100 to 40 Hz {CAUSE}"]
+    assert rates().notes(100.0, 10_000, 1) == [f"rate lowered once, for a while, {CAUSE}"]
     assert rates().notes(100.0, 10_000, 3) == [f"rate lowered 3 times, for a while, {CAUSE}"]

@@ -6,9 +6,10 @@ import resource
 import subprocess
 import sys
 
+import click
 import pytest
 
-from flametap.cli.main import run
+from flametap.cli.main import flametap, run
 from flametap.cli.options import (
     parse_duration_s,
     parse_pid,
@@ -98,6 +99,9 @@ def test_process_is_named_once() -> None:
         (["record", "-p", "1", "--thread", "("], 2, "regular expression"),
         (["live", "1", "--port", "99999"], 2, "port"),
         (["doctor", "12", "-p", "13"], 2, "two different"),
+        # The names that the rate has in perf.
+        (["-F", "99999", "-p", "1"], 2, "the rate '99999' is not between"),
+        (["record", "--frequency=0", "-p", "1", "-o", "-"], 2, "the rate '0' is not between"),
     ],
 )
 def test_mistakes_are_one_line_and_a_hint(
@@ -136,6 +140,20 @@ def test_closed_pipe_is_not_worth_a_word() -> None:
     command = f"{sys.executable} -m flametap ps | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_help_leaves_out_the_names_of_other_profilers(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["record", "--help"]) == 0
+    out = capfd.readouterr().out
+    assert "-r, --rate RATE" in out
+    assert "--frequency" not in out
+
+
+@pytest.mark.parametrize("name", list(flametap.commands))
+def test_every_option_has_a_help_of_its_own(name: str) -> None:
+    for param in flametap.commands[name].params:
+        if isinstance(param, click.Option):
+            assert len((param.help or "").split()) > 2, param.opts
 
 
 def test_help_loads_nothing_heavy() -> None:

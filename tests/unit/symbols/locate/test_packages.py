@@ -55,6 +55,35 @@ def test_debian_package_of_a_file(debian: Path, path: str, remedy: str) -> None:
     assert Packages(str(debian)).remedy(path, BUILD_ID) == remedy
 
 
+@pytest.mark.parametrize(
+    ("release", "archive"),
+    [
+        (
+            'ID=debian\nVERSION_CODENAME=bookworm\nVERSION="12 (bookworm)"\n',
+            " (debug archive: deb http://deb.debian.org/debian-debug bookworm-debug main)",
+        ),
+        (
+            "ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\nUBUNTU_CODENAME=noble\n",
+            " (debug archive: deb http://ddebs.ubuntu.com noble main)",
+        ),
+        (
+            'ID=linuxmint\nID_LIKE="ubuntu debian"\nUBUNTU_CODENAME="noble"\n',
+            " (debug archive: deb http://ddebs.ubuntu.com noble main)",
+        ),
+        ("ID=raspbian\nID_LIKE=debian\nVERSION_CODENAME=bookworm\n", ""),
+        ("ID=debian\n", ""),
+    ],
+)
+def test_archive_of_debug_packages(debian: Path, release: str, archive: str) -> None:
+    (debian / "usr/os-release").write_text(release)
+    packages = Packages(str(debian))
+    found = packages.remedy("/usr/bin/redis-server", BUILD_ID)
+    assert found == f"install redis-tools-dbgsym{archive}"
+    # Those made by hand are in the main archive.
+    libc = packages.remedy("/usr/lib/x86_64-linux-gnu/libc.so.6", BUILD_ID)
+    assert libc == "install libc6-dbg"
+
+
 def test_lists_that_are_no_files(debian: Path) -> None:
     os.mkfifo(debian / "real/info/fifo.list")
     (debian / "real/info/loop.list").symlink_to("loop.list")

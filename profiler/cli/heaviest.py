@@ -1,0 +1,44 @@
+"""The heaviest functions of a recording, as a table for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..model import Clock
+from .targets import shorten
+
+if TYPE_CHECKING:
+    from ..analysis.calltree import CallTree
+
+ROWS = 5
+NAME_WIDTH = 60  # names of C++ templates are longer than any line; the files have all of it
+MODULE_WIDTH = 40
+
+
+def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
+    """A heading and the functions with the most time of their own: share, function, module.
+
+    Args:
+        tree: weighed by ``clock``.
+        clock: named in the heading.
+        rows: functions at most.
+
+    Returns:
+        Lines without a full stop; none for a tree without weight.
+    """
+    # Here and not above: loads numpy.
+    from ..analysis.tree_view import TreeIndex, top_functions
+
+    total_ns = int(tree.total_ns[0])
+    top = top_functions(TreeIndex(tree), 0, rows)
+    found = [
+        (own_ns / total_ns, shorten(each.name, NAME_WIDTH), shorten(each.module, MODULE_WIDTH))
+        for number, own_ns in zip(top.function.tolist(), top.self_ns.tolist(), strict=True)
+        if own_ns
+        for each in (tree.functions[number],)
+    ]
+    if not found:
+        return []
+    width = max(len(name) for _, name, _ in found)
+    rows_of_text = [f"{share:>7.1%}  {name:<{width}}  {module}" for share, name, module in found]
+    return [f"most {clock.value} time of their own:", *(row.rstrip() for row in rows_of_text)]

@@ -1,0 +1,34 @@
+"""The table of `flametap ps`: as wide as a terminal, whole in a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from flametap.cli.commands import ps as command
+from flametap.cli.main import run
+
+ROWS = [
+    command.Row(7, "root", 12, True, "", "java " + "-Dx=y " * 100),
+    command.Row(8, "root", 1, False, "it is a 32-bit program", "old " + "z" * 300),
+]
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert run(["ps"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_lines_are_cut_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "look", lambda _: iter(ROWS))
+    assert ROWS[0].command in lines(capsys)[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))
+    header, java, old = lines(capsys)
+    assert max(map(len, (header, java, old))) == 80
+    assert java.endswith("…")
+    assert old.endswith("(it is a 32-bit program)")
