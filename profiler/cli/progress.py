@@ -9,20 +9,10 @@ from typing import TextIO
 
 from ..capture.cost import Certificate
 from ..model import Status
+from ..wire.counters import losses
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"
-# What is missing from the recording (abi.h, enum counter) …
-LOSS_COUNTERS = ("intervals_lost", "traces_lost", "threads_lost")
-# … and samples that were due and not taken, whose time is carried to the thread's next one.
-SKIP_COUNTERS = (
-    "signals_late",
-    "parked_torn",
-    "signal_blocked",
-    "small_stack",
-    "stray_stack",
-    "fork_backoff",
-)
 
 
 class Progress:
@@ -102,26 +92,12 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
         f"{counted(status.samples, 'sample')} at {status.rate_hz:.3g} Hz",
         counted(threads, "thread"),
     ]
-    lost = losses(status)
+    lost = losses(status.counters)
     if lost:
         parts.append(f"{sum(lost.values()):,} lost")
     if status.duration_ns > 0:
         parts.append(f"cost {Certificate.of(status).core_share * 100:.2g} %")
     return " · ".join(parts)
-
-
-def losses(status: Status) -> dict[str, int]:
-    """Why something is missing → how often; only what occurred."""
-    return _occurred(status, LOSS_COUNTERS)
-
-
-def skips(status: Status) -> dict[str, int]:
-    """Why samples were skipped → how many; only what occurred."""
-    return _occurred(status, SKIP_COUNTERS)
-
-
-def _occurred(status: Status, names: tuple[str, ...]) -> dict[str, int]:
-    return {name: count for name in names if (count := status.counters.get(name, 0))}
 
 
 def counted(count: int, noun: str) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from ..capture.cost import Certificate
 from ..errors import NoSamplesError
 from ..model import Clock, Status, ThreadInfo, Verdict
+from ..wire.counters import losses, skips
 from .outputs import STDOUT, Output
-from .progress import Progress, counted, duration, losses, recording_line, skips
+from .progress import Progress, counted, duration, recording_line
 from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
@@ -248,8 +249,13 @@ def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:
 
 
 def _lost(status: Status) -> list[str]:
-    return [
-        word + ": " + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in found.items())
-        for word, found in (("lost", losses(status)), ("skipped", skips(status)))
-        if found
+    lines = [
+        f"lost: {each.label.lower()}: {count:,}. {each.meaning.removesuffix('.')}"
+        for each, count in losses(status.counters).items()
     ]
+    skipped = ", ".join(f"{n:,} {_plain(name)}" for name, n in skips(status.counters).items())
+    return [*lines, f"skipped: {skipped}"] if skipped else lines
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")

@@ -63,6 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "model",
         "safety",
         "symbols.locate",
+        "wire",
     ),
     "cli.commands": (
         *("capture", "cli", "errors", "linux", "model", "profile", "safety"),
@@ -85,7 +86,9 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli"),
 }
-DOM_FREE = ("layout.js", "listing.js", "format.js", "state.js", "explain.js", "color.js")
+DOM_FREE = (
+    *("layout.js", "listing.js", "format.js", "state.js", "explain.js", "losses.js", "color.js"),
+)
 
 
 def python_files() -> dict[str, Path]:

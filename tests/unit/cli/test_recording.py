@@ -251,7 +251,7 @@ def test_summary_tells_trust_and_losses() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1200)
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
     status.verdict_modules = {"libold.so": 60, "": 30}
-    status.counters = {"traces_lost": 2, "signals_late": 3, "ticks": 99}
+    status.counters = {"traces_lost": 2, "modules_lost": 1, "signals_late": 3, "ticks": 99}
     threads = [
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
@@ -262,7 +262,10 @@ def test_summary_tells_trust_and_losses() -> None:
         "1.0% never seen with a stack",
         "1 thread blocked signals and could be seen only while waiting: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
-        "lost: 2 traces lost",
+        "lost: stacks without room: 2. The table of stacks was full; their time shows as "
+        "[unattributed]",
+        "lost: files without a number: 1. More different files were mapped than can be numbered; "
+        "frames in them have no names",
         "skipped: 3 signals late",
     ]
 
