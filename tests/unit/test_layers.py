@@ -85,6 +85,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli"),
+    "re2": ("web",),
 }
 DOM_FREE = (
     *("layout.js", "listing.js", "format.js", "state.js", "explain.js", "losses.js", "color.js"),
