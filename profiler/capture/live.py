@@ -213,6 +213,7 @@ class Capture:
             is_final=is_final,
             notes=[
                 *self._notes,
+                *([symbolizer.note] if symbolizer and symbolizer.note else []),
                 *rates.notes(asked_hz, self.options.budget_ppm, lowered),
                 *_signal_notes(counters),
                 *unattributed_notes(counters, verdict_cpu_ns, duration_ns),
