@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import mmap
 import os
-import time
 from dataclasses import dataclass, field, replace
 
 from ..linux import procfs
@@ -121,19 +120,6 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
         is_filtered=is_filtered,
         resident_bytes=int(status.get("VmRSS", "0 kB").split()[0]) << 10,
     )
-
-
-def take_at_rest(pid: int, *, timeout_s: float = 2.0) -> Receipt:
-    """``take``, when two looks in a row agree: no thread is just being started, say. The last one
-    after ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
-    before = take(pid)
-    while True:
-        time.sleep(0.02)
-        after = take(pid)
-        if after == before or time.monotonic() > deadline:
-            return after
-        before = after
 
 
 def file_page(pid: int, mapping: Mapping, runtime_addr: int, proc: str = procfs.PROC) -> str:
