@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Addresses to functions.
     "symbols.names": ("model",),
     "symbols.object": ("linux", "model", "symbols.names"),
-    "symbols.locate": ("model", "symbols.object"),
+    "symbols.locate": ("linux", "model", "symbols.object"),
     "symbols.dwarf": ("symbols.locate", "symbols.names", "symbols.object"),
     "symbols.debuginfo": (
         *("linux", "model"),
