@@ -81,7 +81,7 @@ def rows(
 
 def name_all(profile: Profile, table: SymbolTable) -> None:
     """Names for all addresses; one in five has an inlined frame."""
-    for address_id, frame in profile.addresses_since(0):
+    for address_id, frame in profile.news().addresses:
         number = frame.addr >> 8
         frames = [Frame(Function(f"function_{number}", "libx.so", "x.c"), frame.addr & 0xFF)]
         if address_id % 5 == 0:

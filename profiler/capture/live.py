@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from ..inject.client import Injector
 from ..inject.frida_errors import END_REASONS
 from ..linux import procfs
 from ..model import Clock, Function, Status, ThreadInfo, Verdict
-from ..profile.store import Profile
+from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
 from ..wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
@@ -33,6 +32,7 @@ from .heartbeat import Heartbeat
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
 from .rates import Rates
+from .revision import Revision
 
 if TYPE_CHECKING:
     from ..symbols.locate.debuginfod import Debuginfod
@@ -77,8 +77,9 @@ class Capture:
     def __init__(self, pid: int, options: CaptureOptions | None = None) -> None:
         self.pid = pid
         self.options = options or CaptureOptions()
-        self.profile = Profile()
-        self.table = SymbolTable(self.profile.locate)
+        self._revision = Revision(lambda: self.profile.revision, lambda: self.table.revision)
+        self.profile = Profile(self._revision.notify)
+        self.table = SymbolTable(self.profile.locate, self._revision.notify)
         self.command = ""
         self.error: FlametapError | None = None
         self.exit_status: ExitStatus | None = None  # the target's, if it ended while attached to
@@ -93,9 +94,7 @@ class Capture:
         self._notes: list[str] = []
         self._counters: dict[str, int] = {}
         self._handler_ns: tuple[int, int] = (0, 0)
-        self._named = 0
-        self._paired = 0
-        self._ended_at = 0
+        self._passed_on = BEGINNING
         self._ended = threading.Event()
         self._finish_lock = threading.Lock()
         self._pump_lock = threading.Lock()
@@ -170,6 +169,7 @@ class Capture:
             self.symbolizer.close()
         if self._target is not None:
             self._target.close()
+        self._revision.step()
 
     # ------------------------------------------------------------------ what the page asks for
 
@@ -201,7 +201,7 @@ class Capture:
             look_rate_hz=rates.look_rate_hz,
             effective_rate_hz=rates.effective_rate_hz,
             duration_ns=duration_ns,
-            revision=self._revision(),
+            revision=self._revision.current(),
             samples=self.profile.samples,
             counters=counters,
             handler_p50_ns=handler_p50_ns,
@@ -213,6 +213,7 @@ class Capture:
             is_final=is_final,
             notes=[
                 *self._notes,
+                *([symbolizer.note] if symbolizer and symbolizer.note else []),
                 *rates.notes(asked_hz, self.options.budget_ppm, lowered),
                 *_signal_notes(counters),
                 *unattributed_notes(counters, verdict_cpu_ns, duration_ns),
@@ -250,10 +251,7 @@ class Capture:
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until there is something newer than ``revision``; return what there is."""
-        deadline = time.monotonic() + timeout_s
-        while self._revision() == revision and time.monotonic() < deadline:
-            time.sleep(PUMP_INTERVAL_S)
-        return self._revision()
+        return self._revision.wait_newer(revision, timeout_s)
 
     def set_paused(self, paused: bool) -> None:
         """See ``ProfileSource.set_paused``."""
@@ -263,10 +261,6 @@ class Capture:
             self._state = "paused" if paused else "recording"
 
     # ------------------------------------------------------------------ the pump
-
-    def _revision(self) -> int:
-        # State changes count too: the page must hear of the end.
-        return self.profile.revision + self.table.revision + (self._state == "ended")
 
     def _only_agents_are_left(self) -> bool:
         """Have all threads of the target ended, and only the agent's are left?
@@ -341,14 +335,12 @@ class Capture:
             for update in batch.modules:
                 if not update.gone:
                     self.symbolizer.add_module(update.module)
-        new = self.profile.addresses_since(self._named)
-        if new:
-            self._named += len(new)
-            self.symbolizer.submit_many(new, self.profile.now_ns)
-        calls, self._paired = self.profile.calls_since(self._paired)
-        self.symbolizer.submit_calls(*calls)
-        leaves, self._ended_at = self.profile.leaves_since(self._ended_at)
-        self.symbolizer.submit_leaves(leaves)
+        news = self.profile.news(self._passed_on)
+        self._passed_on = news.mark
+        if news.addresses:
+            self.symbolizer.submit_many(news.addresses, self.profile.now_ns)
+        self.symbolizer.submit_calls(*news.calls)
+        self.symbolizer.submit_leaves(news.leaves)
 
     def _finish(self, reason: str) -> None:
         self._drain()
@@ -367,6 +359,7 @@ class Capture:
         if not self._session.end_reason:
             self._session.end_reason = reason
         self._state = "ended"
+        self._revision.step()  # the page must hear of the end
         self._ended.set()
 
 

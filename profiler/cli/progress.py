@@ -5,30 +5,15 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterable
 from typing import TextIO
 
 from ..capture.cost import Certificate
 from ..capture.figures import counted, three_digits
 from ..model import Status
+from ..wire.counters import SKIPS, losses, skips
 
 PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"
-# What is missing from the recording (abi.h, enum counter), and why …
-LOSS_COUNTERS = {
-    "intervals_lost": ("sample", "the profiler did not fetch them in time"),
-    "traces_lost": ("stack", "the table of stacks was full"),
-    "threads_lost": ("thread", "more at once than can be watched"),
-}
-# … and samples that were due and not taken, whose time is carried to the thread's next one.
-SKIP_COUNTERS = {
-    "signals_late": ("sample", "the signal before had not arrived yet"),
-    "parked_torn": ("sample", "the thread woke up while its stack was read"),
-    "signal_blocked": ("sample", "the thread blocks the signal"),
-    "small_stack": ("sample", "the stack may have no room for a signal"),
-    "stray_stack": ("sample", "the thread was on a stack of its own making"),
-    "fork_backoff": ("sample", "a thread was forking"),
-}
 
 
 class Progress:
@@ -108,7 +93,7 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
         f"{counted(status.samples, 'sample')} at {three_digits(status.rate_hz)} Hz",
         counted(threads, "thread"),
     ]
-    lost = losses(status)
+    lost = losses(status.counters)
     if lost:
         parts.append(f"{sum(lost.values()):,} lost")
     if status.duration_ns > 0:
@@ -116,25 +101,16 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
     return " · ".join(parts)
 
 
-def losses(status: Status) -> dict[str, int]:
-    """Why something is missing → how often; only what occurred."""
-    return _occurred(status, LOSS_COUNTERS)
-
-
 def loss_lines(status: Status) -> list[str]:
     """What is missing and what was skipped, with reasons; one line each, none if there is none."""
-    lines = []
-    for word, counters in (("lost", LOSS_COUNTERS), ("skipped", SKIP_COUNTERS)):
-        found = _occurred(status, counters)
-        each = [
-            f"{counted(n, counters[name][0])} ({counters[name][1]})" for name, n in found.items()
-        ]
-        lines += [f"{word}: {', '.join(each)}"] if each else []
-    return lines
-
-
-def _occurred(status: Status, names: Iterable[str]) -> dict[str, int]:
-    return {name: count for name in names if (count := status.counters.get(name, 0))}
+    lines = [
+        f"lost: {each.label.lower()}: {count:,}. {each.meaning.removesuffix('.')}"
+        for each, count in losses(status.counters).items()
+    ]
+    skipped = [
+        f"{counted(n, 'sample')} ({SKIPS[name]})" for name, n in skips(status.counters).items()
+    ]
+    return [*lines, f"skipped: {', '.join(skipped)}"] if skipped else lines
 
 
 def duration(seconds: float) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..linux import remote_syscall
+from ..linux.maps import read_maps
 from .frida_footprint import is_left_by_frida
 
 # Frida takes the first code that its bootstrapper fits into, which is some KiB; but less than this.
@@ -85,9 +86,6 @@ def begin(pid: int, believed_addr: int) -> CodeSwap | None:
 
 def _code(pid: int) -> Iterator[tuple[int, int, str]]:
     """Start, end (runtime_addr) and permissions of what can be executed, of files or not."""
-    with open(f"/proc/{pid}/maps", errors="surrogateescape") as maps:
-        for line in maps:
-            span, permissions, _ = line.split(maxsplit=2)
-            if permissions.startswith("r") and "x" in permissions:
-                start, end = (int(part, 16) for part in span.split("-"))
-                yield start, end, permissions
+    for mapping in read_maps(f"/proc/{pid}"):
+        if mapping.permissions.startswith("r") and mapping.is_executable:
+            yield mapping.start, mapping.end, mapping.permissions

@@ -6,6 +6,7 @@ Threads are not counted: those that came since may be the target's own.
 from __future__ import annotations
 
 from ..linux import procfs
+from ..linux.maps import read_maps
 
 AGENT_NAME = "frida-agent"
 # Frida's loader in the target: 8 KiB of code and a stack of 64 KiB (frida-core, linux, 17.26).
@@ -81,12 +82,8 @@ def _count(pid: int) -> tuple[int, int]:
 def _look(pid: int) -> tuple[int, list[int]]:
     agents = 0
     starts = []
-    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            fields = line.split(maxsplit=5)
-            if len(fields) == 5 and fields[1] == "rwxp":
-                start, end = (int(part, 16) for part in fields[0].split("-"))
-                if end - start == LOADER_BYTES:
-                    starts.append(start)
-            agents += len(fields) == 6 and AGENT_NAME in fields[5]
+    for mapping in read_maps(f"/proc/{pid}"):
+        if not mapping.path and mapping.permissions == "rwxp" and mapping.size == LOADER_BYTES:
+            starts.append(mapping.start)
+        agents += AGENT_NAME in mapping.path
     return agents, starts

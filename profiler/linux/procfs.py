@@ -15,6 +15,8 @@ import os
 import time
 from dataclasses import dataclass
 
+from .maps import Mapping, read_maps
+
 PROC = "/proc"
 
 GONE = (FileNotFoundError, ProcessLookupError)  # what a read says when the process has gone
@@ -49,29 +51,6 @@ class ProcessStatus:
     capabilities_effective: int
     seccomp: int  # 0 none, 1 strict, 2 filter
     own_pid: int  # what the process itself sees: in the innermost of its pid namespaces
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """A line of ``/proc/PID/maps`` that has a name."""
-
-    start: int  # runtime_addr
-    end: int
-    permissions: str  # "r-xp"
-    file_offset: int
-    path: str  # without " (deleted)"
-    deleted: bool
-    inode: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.end - self.start
-
-    @property
-    def name(self) -> str:
-        """The file name without its folder."""
-        return self.path.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True)
@@ -204,26 +183,7 @@ def read_command(pid: int, proc: str = PROC) -> str:
 
 def read_mappings(pid: int, proc: str = PROC) -> list[Mapping]:
     """The named mappings in ascending order, no anonymous memory. Needs the right to trace."""
-    mappings = []
-    for line in _read(f"{proc}/{pid}/maps").splitlines():
-        fields = line.split(maxsplit=5)
-        if len(fields) < 6:
-            continue
-        start, _, end = fields[0].partition("-")
-        path = fields[5]
-        deleted = path.endswith(" (deleted)")
-        mappings.append(
-            Mapping(
-                start=int(start, 16),
-                end=int(end, 16),
-                permissions=fields[1],
-                file_offset=int(fields[2], 16),
-                path=path.removesuffix(" (deleted)"),
-                deleted=deleted,
-                inode=int(fields[4]),
-            )
-        )
-    return mappings
+    return [mapping for mapping in read_maps(f"{proc}/{pid}") if mapping.path]
 
 
 def may_trace(pid: int, proc: str = PROC) -> bool:
@@ -273,8 +233,8 @@ def open_mapped_file(pid: int, mapping: Mapping, proc: str = PROC) -> int | None
     ``map_files`` needs CAP_CHECKPOINT_RESTORE; without it, the path is followed as the process sees
     it.
     """
-    paths = [f"{proc}/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"]
-    if not mapping.deleted:
+    paths = [f"{proc}/{pid}/map_files/{mapping.span}"]
+    if not mapping.is_deleted:
         paths.append(f"{proc}/{pid}/root{mapping.path}")
     for path in paths:
         try:

@@ -17,6 +17,7 @@ import os
 import signal
 
 from . import ptrace
+from .maps import read_maps
 from .ptrace import (
     ARGUMENTS,
     NT_PRSTATUS,
@@ -132,14 +133,12 @@ def find_syscall(pid: int) -> int:
     if ptrace.is_in(pid, b"SigIgn", signal.SIGTRAP):
         return 0
     try:
-        with open(f"/proc/{pid}/maps", "rb") as maps:
-            line = next((line for line in maps if line.endswith(b"[vdso]\n")), b"")
-        if not line:
+        vdso = next((each for each in read_maps(f"/proc/{pid}") if each.path == "[vdso]"), None)
+        if vdso is None:
             return 0
-        start, end = (int(part, 16) for part in line.split()[0].split(b"-"))
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(start)
-            at = memory.read(end - start).find(SYSCALL)
+            memory.seek(vdso.start)
+            at = memory.read(vdso.size).find(SYSCALL)
     except (OSError, ValueError):
         return 0
-    return start + at if at >= 0 else 0
+    return vdso.start + at if at >= 0 else 0

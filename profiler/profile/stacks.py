@@ -62,6 +62,23 @@ class Calls(NamedTuple):
     callee_addr: npt.NDArray[np.int64]
 
 
+class Mark(NamedTuple):
+    """How far a reader of news has come; made by :meth:`Stacks.news` only."""
+
+    n_addresses: int = 0
+    n_nodes: int = 0
+    n_stacks: int = 0
+
+
+class News(NamedTuple):
+    """What came after a mark."""
+
+    addresses: list[tuple[int, RawFrame]]  # with their ids, ascending
+    calls: Calls
+    leaves: list[tuple[int, RawFrame]]  # where the stacks end, each address once
+    mark: Mark  # to ask for what comes next
+
+
 class Stacks:
     """See the module docstring."""
 
@@ -155,22 +172,21 @@ class Stacks:
         """What an address id stands for."""
         return raw_frame(self._addresses[address_id])
 
-    @property
-    def n_stacks(self) -> int:
-        """How many stacks there are."""
-        return len(self._stack_node)
+    def news(self, since: Mark) -> News:
+        """Return what came after ``since``."""
+        return News(
+            [(i, self.raw_frame(i)) for i in range(since.n_addresses, len(self._addresses))],
+            self.calls_since(since.n_nodes),
+            [(i, self.raw_frame(i)) for i in self._leaf_addresses_since(since.n_stacks)],
+            Mark(len(self._addresses), len(self._parent), len(self._stack_node)),
+        )
 
-    def leaf_addresses_since(self, n: int) -> list[int]:
+    def _leaf_addresses_since(self, n: int) -> list[int]:
         """Ids of the addresses at which stacks end, of the stacks from number ``n`` on."""
         node = np.array(self._stack_node[n:], np.int64)
         address = np.frombuffer(self._address, np.int32)[node]
         ids: list[int] = np.unique(address[address >= 0]).tolist()
         return ids
-
-    @property
-    def n_nodes(self) -> int:
-        """How many nodes the trie has."""
-        return len(self._parent)
 
     def calls_since(self, n: int) -> Calls:
         """The calls that the nodes from number ``n`` on stand for, each once."""

@@ -23,8 +23,10 @@ from ..linux.syscalls import QUEUED, syscall_name
 from ..model import Clock, Module, RawFrame, Thread, ThreadInfo, ThreadState, Verdict
 from ..wire.decoder import Batch, raw_frames
 from .intervals import CellWeights, Intervals
-from .stacks import ROOT, UNATTRIBUTED, Calls, Stacks, Trie
+from .stacks import ROOT, UNATTRIBUTED, Mark, News, Stacks, Trie
 from .totals import weigh
+
+BEGINNING = Mark()
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,15 @@ class LeafWeights:
 
 
 class Profile:
-    """See the module docstring."""
+    """See the module docstring.
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
+    Args:
+        on_change: called after ``revision`` has grown, without a lock held.
+    """
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._lock = threading.Lock()
+        self._on_change = on_change
         self._stacks = Stacks()
         self._intervals = Intervals()
         self._threads: dict[int, Thread] = {}
@@ -66,7 +73,8 @@ class Profile:
         Raises:
             ProtocolError: a trace id out of all order.
         """
-        with self._changed:
+        has_changed = False
+        with self._lock:
             for module in batch.modules:
                 self._modules[module.module.module_id] = module.module
             newly_hidden: set[int] = set()
@@ -97,7 +105,9 @@ class Profile:
                     self._threads.pop(thread_id, None)
             if batch.modules or batch.threads or len(batch.intervals) or self._intervals.has_open:
                 self._revision += 1
-                self._changed.notify_all()
+                has_changed = True
+        if has_changed:
+            self._on_change()
 
     def _add_intervals(self, batch: Batch) -> None:
         records = batch.intervals
@@ -121,14 +131,6 @@ class Profile:
         """Grows with each change."""
         return self._revision
 
-    def wait(self, revision: int, timeout_s: float) -> int:
-        """Wait until there is a revision after ``revision``, or the time is up; return the current
-        one.
-        """
-        with self._changed:
-            self._changed.wait_for(lambda: self._revision > revision, timeout_s)
-            return self._revision
-
     @property
     def start_ns(self) -> int:
         """Where the first interval begins, CLOCK_MONOTONIC of the target; 0 when there is none."""
@@ -147,13 +149,13 @@ class Profile:
     @property
     def threads(self) -> dict[int, Thread]:
         """All threads by ``thread_id``, without hidden ones; a copy."""
-        with self._changed:
+        with self._lock:
             return dict(self._threads)
 
     @property
     def modules(self) -> dict[int, Module]:
         """All modules by ``module_id``, unmapped ones too; a copy."""
-        with self._changed:
+        with self._lock:
             return dict(self._modules)
 
     @property
@@ -161,29 +163,16 @@ class Profile:
         """How many addresses were seen; their ids are 0 … n - 1."""
         return self._stacks.n_addresses
 
-    def addresses_since(self, n: int) -> list[tuple[int, RawFrame]]:
-        """The addresses from id ``n`` on, with their ids."""
-        with self._changed:
-            return [(i, self._stacks.raw_frame(i)) for i in range(n, self._stacks.n_addresses)]
-
-    def calls_since(self, n: int) -> tuple[Calls, int]:
-        """Calls within one module in the stacks that came after the first ``n`` nodes of the trie,
-        and how many nodes there are now.
+    def news(self, since: Mark = BEGINNING) -> News:
+        """Return the addresses, calls and leaves that came after ``since``, a mark of the news
+        before; all of them by default.
         """
-        with self._changed:
-            return self._stacks.calls_since(n), self._stacks.n_nodes
-
-    def leaves_since(self, n: int) -> tuple[list[tuple[int, RawFrame]], int]:
-        """Where the stacks end that came after the first ``n``, as :meth:`addresses_since`, and how
-        many stacks there are now.
-        """
-        with self._changed:
-            ids = self._stacks.leaf_addresses_since(n)
-            return [(i, self._stacks.raw_frame(i)) for i in ids], self._stacks.n_stacks
+        with self._lock:
+            return self._stacks.news(since)
 
     def addresses(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
         """Module id (0 outside any) and address of all address ids; see ``RawFrame``."""
-        with self._changed:
+        with self._lock:
             encoded = self._stacks.encoded_addresses()
         return raw_frames(encoded)
 
@@ -199,7 +188,7 @@ class Profile:
 
     def trie(self) -> Trie:
         """All stacks as one trie; a copy."""
-        with self._changed:
+        with self._lock:
             return self._stacks.trie()
 
     # ---- weights
@@ -219,7 +208,7 @@ class Profile:
             t0_ns: from here on, CLOCK_MONOTONIC; an interval that is cut counts pro rata.
             t1_ns: up to here.
         """
-        with self._changed:
+        with self._lock:
             if t0_ns is None and t1_ns is None:
                 cells = self._intervals.totals(clock)
             else:
@@ -231,7 +220,7 @@ class Profile:
     def leaf_samples(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> LeafWeights:
         """How many stacks were taken where: of running threads for the CPU clock, of threads
         asleep for off-CPU, of all for wall."""
-        with self._changed:
+        with self._lock:
             return self._leaves(clock, self._intervals.samples(clock), thread_ids)
 
     def _leaves(
@@ -256,7 +245,7 @@ class Profile:
             blocks. Neighbours of the same leaf are one row, rows without weight are left out; the
             sum equals the thread's total. It may be called from any thread, as often as needed.
         """
-        with self._changed:
+        with self._lock:
             chunks = self._intervals.snapshot()
             stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
@@ -285,7 +274,7 @@ class Profile:
 
     def thread_infos(self) -> list[ThreadInfo]:
         """All threads with their weights and what they wait in, in the order they were seen."""
-        with self._changed:
+        with self._lock:
             totals = {clock: self._thread_totals(clock) for clock in Clock}
             waits = self._intervals.open_waits()
             return [
@@ -313,26 +302,26 @@ class Profile:
 
     def total_ns(self, clock: Clock) -> int:
         """The weight of everything by a clock."""
-        with self._changed:
+        with self._lock:
             return int(self._intervals.totals(clock).weight.sum())
 
     @property
     def samples(self) -> int:
         """How many stacks were taken, by signal and by procfs."""
-        with self._changed:
+        with self._lock:
             return int(self._intervals.samples(Clock.WALL).weight.sum())
 
     @property
     def cpu_samples(self) -> int:
         """How many stacks were taken of running threads."""
-        with self._changed:
+        with self._lock:
             return int(self._intervals.samples(Clock.CPU).weight.sum())
 
     # ---- trust
 
     def verdict_cpu_ns(self) -> dict[str, int]:
         """Name of the verdict → CPU weight of the stacks that have it; only what occurs."""
-        with self._changed:
+        with self._lock:
             cells = self._intervals.totals(Clock.CPU)
             verdicts = self._stacks.stack_verdicts()[cells.stack]
             sums = np.zeros(len(Verdict), np.int64)
@@ -345,7 +334,7 @@ class Profile:
         "" stands for code outside any file. Stacks that are merely too deep are no module's fault.
         """
         sums: dict[str, int] = {}
-        with self._changed:
+        with self._lock:
             cells = self._intervals.totals(Clock.CPU)
             verdicts = self._stacks.stack_verdicts()[cells.stack]
             blames = np.isin(

@@ -9,7 +9,8 @@ from enum import Enum
 
 from ..errors import FlametapError
 from ..linux import procfs
-from ..linux.procfs import Mapping, ProcessStatus
+from ..linux.maps import Mapping
+from ..linux.procfs import ProcessStatus
 from . import freeze_estimate
 
 

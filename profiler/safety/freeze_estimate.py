@@ -13,7 +13,7 @@ import os
 import stat
 
 from ..linux import executable, procfs
-from ..linux.procfs import Mapping
+from ..linux.maps import Mapping
 
 WARN_S = 0.2
 REFUSE_S = 2.0
@@ -46,7 +46,7 @@ def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> fl
         if _is_elf_file(pid, pieces[0], proc):
             continue
         # Shared memory without a file has one name too ("/dev/zero"), but is not read together.
-        joined = not pieces[0].deleted
+        joined = not pieces[0].is_deleted
         # Unreadable pieces are not read, but start a round through the others like any other.
         for index, piece in enumerate(pieces, start=1):
             if piece.permissions.startswith("r") and piece.size < MAX_MAPPING_BYTES:

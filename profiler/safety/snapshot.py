@@ -12,40 +12,14 @@ import contextlib
 import hashlib
 import mmap
 import os
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..linux import procfs
+from ..linux.maps import Mapping, read_maps
 
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
 # Bits of a pagemap entry: in memory, in swap; of a file (a private copy is not).
 PRESENT, SWAPPED, OF_FILE = 1 << 63, 1 << 62, 1 << 61
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """One line of /proc/PID/maps."""
-
-    start: int
-    end: int
-    permissions: str
-    offset: int
-    path: str  # "" for anonymous memory
-
-    @property
-    def is_file(self) -> bool:
-        """True for a mapped file and for the vDSO: what has bytes that never change."""
-        return self.path.startswith("/") or self.path == "[vdso]"
-
-    def continues_in(self, following: Mapping) -> bool:
-        """True when ``following`` goes on where this one ends, in the same file with the same
-        rights."""
-        return (
-            self.path.startswith("/")
-            and (self.path, self.permissions) == (following.path, following.permissions)
-            and self.end == following.start
-            and self.offset + self.end - self.start == following.offset
-        )
 
 
 @dataclass(frozen=True)
@@ -81,17 +55,28 @@ def mappings(pid: int, proc: str = procfs.PROC) -> list[Mapping]:
     """The mappings of a process. What the kernel has split in two without a difference counts as
     one."""
     result: list[Mapping] = []
-    with open(f"{proc}/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
-        lines = file.read().splitlines()
-    for line in lines:
-        fields = line.split(maxsplit=5)
-        start, end = (int(part, 16) for part in fields[0].split("-"))
-        path = fields[5] if len(fields) > 5 else ""
-        mapping = Mapping(start, end, fields[1], int(fields[2], 16), path)
-        if result and result[-1].continues_in(mapping):
-            mapping = replace(result.pop(), end=end)
+    for mapping in read_maps(f"{proc}/{pid}"):
+        if result and _continues(result[-1], mapping):
+            mapping = result.pop()._replace(end=mapping.end)
         result.append(mapping)
     return result
+
+
+def _is_file(mapping: Mapping) -> bool:
+    """True for a mapped file and for the vDSO: what has bytes that never change."""
+    return mapping.path.startswith("/") or mapping.path == "[vdso]"
+
+
+def _continues(mapping: Mapping, following: Mapping) -> bool:
+    """True when ``following`` goes on where ``mapping`` ends, in the same file with the same
+    rights."""
+    return (
+        mapping.path.startswith("/")
+        and (mapping.shown_path, mapping.permissions)
+        == (following.shown_path, following.permissions)
+        and mapping.end == following.start
+        and mapping.file_offset + mapping.size == following.file_offset
+    )
 
 
 def take(pid: int, proc: str = procfs.PROC) -> Receipt:
@@ -110,12 +95,12 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
         threads=names,
         descriptors=_descriptors(pid, proc),
         signals=signals,
-        code=_written_pages(pid, [m for m in executable if m.is_file], proc),
+        code=_written_pages(pid, [m for m in executable if _is_file(m)], proc),
         anonymous_code=sorted(m.end - m.start for m in executable if not m.path),
         memory_files=sorted(
-            m.path for m in found if m.path.startswith("/memfd:") or "frida" in m.path
+            m.shown_path for m in found if m.path.startswith("/memfd:") or "frida" in m.path
         ),
-        files=frozenset(m.path for m in found if m.path.startswith("/")),
+        files=frozenset(m.shown_path for m in found if m.path.startswith("/")),
         tracer=int(status["TracerPid"]),
         cpu_timers=_cpu_timers(pid, proc),
         is_filtered=is_filtered,
@@ -123,34 +108,13 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
     )
 
 
-def take_at_rest(pid: int, *, timeout_s: float = 2.0) -> Receipt:
-    """``take``, when two looks in a row agree: no thread is just being started, say. The last one
-    after ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
-    before = take(pid)
-    while True:
-        time.sleep(0.02)
-        after = take(pid)
-        if after == before or time.monotonic() > deadline:
-            return after
-        before = after
-
-
 def file_page(pid: int, mapping: Mapping, runtime_addr: int, proc: str = procfs.PROC) -> str:
     """Digest of the page as the mapped file has it; empty when the file cannot be read."""
-    named = procfs.Mapping(
-        start=mapping.start,
-        end=mapping.end,
-        permissions=mapping.permissions,
-        file_offset=mapping.offset,
-        path=mapping.path.removesuffix(" (deleted)"),
-        deleted=mapping.path.endswith(" (deleted)"),
-    )
-    fd = procfs.open_mapped_file(pid, named, proc)
+    fd = procfs.open_mapped_file(pid, mapping, proc)
     if fd is None:
         return ""
     try:
-        page = os.pread(fd, mmap.PAGESIZE, mapping.offset + runtime_addr - mapping.start)
+        page = os.pread(fd, mmap.PAGESIZE, mapping.file_offset + runtime_addr - mapping.start)
     except OSError:
         return ""
     finally:

@@ -17,7 +17,8 @@ from enum import Enum
 
 from ..inject import fault_signals
 from ..inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
-from .snapshot import SIGNAL_FIELDS, Mapping, Receipt, file_page
+from ..linux.maps import Mapping
+from .snapshot import SIGNAL_FIELDS, Receipt, file_page
 
 # Libraries that Frida's agent needs and the dynamic loader keeps once it has loaded them: libm,
 # stubs that have held nothing but symbol versions since glibc 2.34, and what its use of iconv maps.
@@ -179,11 +180,11 @@ def _code(before: Receipt, after: Receipt) -> Iterator[Difference]:
     for mapping in before.code.keys() - after.code.keys():
         yield Difference(
             Blame.OURS if _is_basic(mapping) else Blame.TARGET,
-            f"code of {mapping.path} at {mapping.start:#x} is gone or has other rights",
+            f"code of {mapping.shown_path} at {mapping.start:#x} is gone or has other rights",
         )
     for mapping in after.code.keys() - before.code.keys():
-        if mapping.path in before.files:
-            what = f"new code: {mapping.path} {mapping.permissions} at {mapping.start:#x}"
+        if mapping.shown_path in before.files:
+            what = f"new code: {mapping.shown_path} {mapping.permissions} at {mapping.start:#x}"
             yield Difference(Blame.OURS if _is_basic(mapping) else Blame.TARGET, what)
 
 

@@ -107,10 +107,6 @@ class Symbolizer:
             self._works[module.module_id] = work
             self._enqueue(work, self._orphans.pop(module.module_id, []))
 
-    def submit(self, address_id: int, frame: RawFrame) -> None:
-        """Asks for the names of one address."""
-        self.submit_many([(address_id, frame)])
-
     def submit_many(self, addresses: Iterable[tuple[int, RawFrame]], seen_ns: int = 0) -> None:
         """Asks for the names of addresses, each once; the module may be announced later.
 

@@ -155,13 +155,6 @@ class Decoder:
         del self._held[:at]
         return batches
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of a batch that is not whole yet; more than 0 at the end of a stream means a torn
-        tail.
-        """
-        return len(self._held)
-
 
 def _check_batch_header(data: bytearray, at: int) -> int:
     magic, version, total_bytes, _, _, _ = BATCH_HEADER.unpack_from(data, at)

@@ -66,14 +66,14 @@ def test_search_says_how_much_matches_and_highlights_it(page: Page) -> None:
 
 
 def test_bad_pattern_is_said_so_and_the_graph_stays(page: Page) -> None:
-    page.locator("#search").fill("(malloc")
-    expect(page.locator("#search-result")).to_contain_text("unterminated")
+    page.locator("#search").fill("re:(malloc")
+    expect(page.locator("#search-result")).to_contain_text("bad pattern: missing )")
     expect(page.locator("#search")).to_have_attribute("aria-invalid", "true")
     assert at(page, "worker_main") is not None
 
 
 def test_n_goes_from_match_to_match_and_zooms_to_narrow_ones(page: Page) -> None:
-    page.locator("#search").fill("^_int_malloc$")
+    page.locator("#search").fill("re:^_int_malloc$")
     expect(page.locator("#search-result")).to_contain_text("match")
     page.locator("#search").blur()
     seen = set()
@@ -153,7 +153,7 @@ def test_functions_are_a_table_too(page: Page) -> None:
     expect(rows.first).to_contain_text(re.compile("start_thread|_start"))
     expect(page.locator("#functions th").nth(1)).to_have_attribute("aria-sort", "descending")
     rows.filter(has_text="Worker::step").get_by_title("Find in the graph").click()
-    expect(page.locator("#search")).to_have_value("^Worker::step$")
+    expect(page.locator("#search")).to_have_value("re:^Worker::step$")
     expect(page.locator("#graph")).to_be_visible()
 
 

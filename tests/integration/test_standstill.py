@@ -175,7 +175,7 @@ def injectors_of(pid: int) -> list[int]:
     return [
         int(child)
         for child in children
-        if "injectorprocess" in Path(f"/proc/{child}/cmdline").read_text()
+        if "flametap.inject.server" in Path(f"/proc/{child}/cmdline").read_text()
     ]
 
 

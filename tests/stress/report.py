@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from flametap.wire.counters import LOSSES
 from result import FINDING, SKIPPED, Result, read_results
 from tally import Tally
 
@@ -19,7 +20,7 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("repaired", ("eintr_repaired",)),
     ("unrep.", ("eintr_unrepairable",)),
     ("late", ("signals_late",)),
-    ("lost", ("intervals_lost", "traces_lost", "threads_lost", "signals_failed")),
+    ("lost", (*(each.name for each in LOSSES), "signals_failed")),
     ("parked", ("parked_reads",)),
     ("forks", ("fork_backoff",)),
     ("gaps", ("gaps",)),

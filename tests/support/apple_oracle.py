@@ -159,7 +159,7 @@ def compare(path: Path, count: int, arch: str = "") -> Comparison:
 
 def _lines(image: Image) -> LineSource:
     assert image.file is not None
-    job = DebugJob(image.file.fd_path, image.elf.base_addr, image.elf.build_id)
+    job = DebugJob(f"/proc/self/fd/{image.file.fileno()}", image.elf.base_addr, image.elf.build_id)
     return open_symcache(build_symcache(job).payload, image.elf.base_addr)
 
 

@@ -61,7 +61,7 @@ number = 0
 for i, case in enumerate(cases, 1):
     one.add_module(Module(i, case["path"], 0, 0, 1 << 40, case["build_id"]))
     for addr in case["addrs"]:
-        one.submit(number, RawFrame(i, addr))
+        one.submit_many([(number, RawFrame(i, addr))])
         number += 1
 started = time.monotonic()
 idle = one.wait_idle(90)

@@ -213,9 +213,11 @@ def _resolver(module: Module, symbol_dirs: Sequence[str]) -> tuple[ModuleResolve
     alt = files.open_alt_file(image)
     folder, name = posixpath.split(module.path)
     job = DebugJob(
-        debug=image.file.fd_path,
+        debug=f"/proc/self/fd/{image.file.fileno()}",
         base_addr=image.elf.base_addr,
-        alt=alt.file.fd_path if alt is not None and alt.file is not None else "",
+        alt=f"/proc/self/fd/{alt.file.fileno()}"
+        if alt is not None and alt.file is not None
+        else "",
         folders=(folder, image.file.folder(), *symbol_dirs),
         names=(name, posixpath.basename(image.file.path)),
     )

@@ -39,7 +39,7 @@ def apply(profile: Profile, now_ns: int, **sections: Any) -> None:
 
 def name_addresses(profile: Profile, table: SymbolTable) -> None:
     """Give all addresses of the profile that have names in NAMES these names."""
-    for address_id, frame in profile.addresses_since(0):
+    for address_id, frame in profile.news().addresses:
         frames = NAMES.get(wire.frame(frame.module_id, frame.addr))
         if frames:
             table.set(address_id, frames)
@@ -116,7 +116,7 @@ def random_profile(rng: random.Random, traces: int = 100) -> tuple[Profile, Symb
     )
     table = SymbolTable(profile.locate)
     functions = [Function(f"f{i}", "prog", kind=FrameKind.NATIVE) for i in range(8)]
-    for address_id, _ in profile.addresses_since(0):
+    for address_id, _ in profile.news().addresses:
         if rng.random() < 0.5:
             chain = rng.choices(functions, k=rng.randint(1, 3))
             table.set(address_id, [random_frame(f, rng) for f in chain])

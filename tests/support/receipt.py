@@ -10,7 +10,6 @@ import time
 
 import kernel
 from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.safety import snapshot as receipts
 from flametap.safety import snapshot_diff as harms
 from flametap.safety.snapshot import Receipt, take
 from flametap.safety.snapshot_diff import Blame
@@ -19,6 +18,7 @@ __all__ = ["Receipt", "harm", "harm_after_settling", "take", "take_at_rest"]
 
 
 STARTED_S = 10.0
+AT_REST_S = 2.0
 
 
 def take_at_rest(pid: int) -> Receipt:
@@ -35,7 +35,20 @@ def take_at_rest(pid: int) -> Receipt:
         except OSError:  # one ended meanwhile
             continue
         time.sleep(0.02)
-    return receipts.take_at_rest(pid)
+    return _take_when_two_agree(pid)
+
+
+def _take_when_two_agree(pid: int) -> Receipt:
+    """``take``, when two looks in a row agree: no thread is just being started, say. The last one
+    after ``AT_REST_S``."""
+    deadline = time.monotonic() + AT_REST_S
+    before = take(pid)
+    while True:
+        time.sleep(0.02)
+        after = take(pid)
+        if after == before or time.monotonic() > deadline:
+            return after
+        before = after
 
 
 def harm(

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Addresses to functions.
     "symbols.names": ("model",),
     "symbols.object": ("linux", "model", "symbols.names"),
-    "symbols.locate": ("model", "symbols.object"),
+    "symbols.locate": ("linux", "model", "symbols.object"),
     "symbols.dwarf": ("symbols.locate", "symbols.names", "symbols.object"),
     "symbols.debuginfo": (
         *("linux", "model"),
@@ -64,6 +64,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "safety",
         "symbols.jit",
         "symbols.locate",
+        "wire",
     ),
     "cli.commands": (
         *("capture", "cli", "errors", "linux", "model", "profile", "safety"),
@@ -85,8 +86,11 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli"),
+    "re2": ("web",),
 }
-DOM_FREE = ("layout.js", "listing.js", "format.js", "state.js", "explain.js", "color.js")
+DOM_FREE = (
+    *("layout.js", "listing.js", "format.js", "state.js", "explain.js", "losses.js", "color.js"),
+)
 
 
 def python_files() -> dict[str, Path]:

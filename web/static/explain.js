@@ -2,6 +2,7 @@
 // in the picture. No DOM.
 
 import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from './format.js';
+import { LOSSES } from './losses.js';
 
 const ENGINES = ['rounds', 'cpu-timers']; // agent/abi.h, enum engine
 const ENGINE_TEXT = { rounds: 'rounds', 'cpu-timers': 'CPU timers', '': '–' };
@@ -18,11 +19,7 @@ export const COUNTER_GROUPS = [
     title: 'Lost',
     counters: [
       ['ring_full', 'Batches dropped', 'The profiler did not fetch data fast enough.'],
-      ['intervals_lost', 'Samples in dropped batches', 'Time missing from the graph.'],
-      ['traces_lost', 'Stacks without room', 'The table of stacks was full; their time shows as [unattributed].'],
-      ['modules_lost', 'Files without a number', 'More different files were mapped than can be numbered; frames in them have no names.'],
-      ['records_lost', 'News of threads dropped', 'Names and ends of threads that found no room to be sent.'],
-      ['threads_lost', 'Threads without a slot', 'More threads at once than can be watched; these are missing.'],
+      ...LOSSES,
       ['samples_lost', 'Samples without room', 'The sampling thread did not fetch them in time. Their CPU time goes to the next sample of the thread.'],
     ],
   },
@@ -210,14 +207,13 @@ export function costShare({ counters, duration_ns: durationNs }) {
   return ((counters.handler_ns_total ?? 0) + (counters.sampler_cpu_ns ?? 0)) / durationNs;
 }
 
-const LOSSES = ['intervals_lost', 'traces_lost', 'threads_lost'];
 const COST_LIMIT = 0.01; // the budget the governor holds: 1 % of one core
 
 /** The four facts at the foot of the page: [{id, level, text}]. */
 export function summarise(status) {
   const verdicts = explainVerdicts(status.verdict_cpu_ns);
   const share = verdicts.total ? verdicts.complete / verdicts.total : 1;
-  const lost = LOSSES.reduce((sum, name) => sum + (status.counters[name] ?? 0), 0);
+  const lost = LOSSES.reduce((sum, [name]) => sum + (status.counters[name] ?? 0), 0);
   const eintr = status.counters.eintr_unrepairable ?? 0;
   const named = (status.symbols ?? []).filter(({ source }) => source !== 'none');
   const nameless = (status.symbols ?? []).length - named.length;

@@ -83,9 +83,9 @@ export function isStep(before, after) {
   );
 }
 
-/** The pattern that finds exactly this function name. */
+/** The search that finds exactly this function name. */
 export function exactPattern(name) {
-  return `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`;
+  return `re:^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`;
 }
 
 /** How many rows to ask for when `row` is the deepest one in sight. */

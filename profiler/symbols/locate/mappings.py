@@ -6,30 +6,18 @@ Source: proc(5), "/proc/pid/maps", "/proc/pid/map_files", "/proc/pid/mem".
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
+from ...linux.maps import Mapping, read_maps
 from ...model import Module
 
 
-class Mapping(NamedTuple):
-    """One line of maps."""
-
-    start: int
-    end: int
-    is_executable: bool
-    file_offset: int
-    device: str  # "major:minor" in hex; of the file's own file system, which a layer may hide
-    inode: int  # 0 for what is no file
-    span: str  # "START-END" as /proc writes it: the name of its link in map_files
-    path: str  # as the process sees it; " (deleted)" behind it when the name is gone
-
-    def is_of(self, module: Module) -> bool:
-        """True when this is what the module was announced for, and no later tenant."""
-        return (
-            self.is_executable
-            and self.start <= module.start < self.end
-            and self.path.removesuffix(" (deleted)") == module.path
-        )
+def is_of(mapping: Mapping, module: Module) -> bool:
+    """True when this is what the module was announced for, and no later tenant."""
+    return (
+        mapping.is_executable
+        and mapping.start <= module.start < mapping.end
+        and mapping.path == module.path
+    )
 
 
 class Mappings:
@@ -47,7 +35,7 @@ class Mappings:
     def of(self, module: Module) -> Mapping | None:
         """The executable mapping that a module starts with."""
         for line in self._executable:
-            if line.is_of(module):
+            if is_of(line, module):
                 return line
         self._lines = self.read()
         self._executable = [line for line in self._lines if line.is_executable]
@@ -59,22 +47,21 @@ class Mappings:
         starts = [
             line.start
             for line in self._lines
-            if (line.device, line.inode, line.path) == (mapping.device, mapping.inode, mapping.path)
+            if (line.device, line.inode, line.shown_path)
+            == (mapping.device, mapping.inode, mapping.shown_path)
             and line.file_offset == 0
             and line.start <= mapping.start
         ]
         return max(starts, default=None)
 
     def read(self) -> list[Mapping]:
-        """All of them, as they are now; none if they cannot be read."""
+        """All that have a name, as they are now; none if they cannot be read."""
         if self._proc is None:
             return []
         try:
-            with open(f"{self._proc}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-                lines = maps.read().split("\n")
+            return [mapping for mapping in read_maps(self._proc) if mapping.path]
         except OSError:
             return []
-        return [_parse(fields) for line in lines if len(fields := line.split(maxsplit=5)) == 6]
 
 
 def read_memory(proc: str, runtime_addr: int, size: int) -> bytes:
@@ -84,17 +71,3 @@ def read_memory(proc: str, runtime_addr: int, size: int) -> bytes:
             return os.pread(memory.fileno(), size, runtime_addr)
     except (OSError, OverflowError, MemoryError):
         return b""
-
-
-def _parse(fields: list[str]) -> Mapping:
-    start, end = (int(part, 16) for part in fields[0].split("-"))
-    return Mapping(
-        start,
-        end,
-        "x" in fields[1],
-        int(fields[2], 16),
-        fields[3],
-        int(fields[4]),
-        fields[0],
-        fields[5],
-    )

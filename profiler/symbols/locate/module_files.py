@@ -21,12 +21,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...linux.maps import Mapping
 from ...model import Module
 from ..object.object_file import ObjectError, ObjectFile
 from .debug_files import DebugFiles
 from .debug_links import AltLink, alt_link
 from .debuginfod_cache import DEBUGINFO, EXECUTABLE
-from .mappings import Mapping, Mappings, read_memory
+from .mappings import Mappings, is_of, read_memory
 from .memory_image import VDSO_PATH, copy_module, copy_vdso
 from .open_file import MEMORY, Image, debug_image, open_image
 from .packages import Packages
@@ -244,7 +245,11 @@ class TargetFiles:
         """
         if self._proc is not None:
             if mapping is not None:
-                yield self._root, f"{self._proc}/map_files/{mapping.span}", _MAPPED
+                yield (
+                    self._root,
+                    f"{self._proc}/map_files/{mapping.span}",
+                    _MAPPED,
+                )
             if self.is_main_executable(module.path):
                 yield self._root, f"{self._proc}/exe", _MAPPED
         if self._root:
@@ -258,7 +263,7 @@ class TargetFiles:
         # It has none, or it could not be read in the target.
         if mapping is None or self._proc is None:
             return not image.elf.build_id
-        if image.origin == _MAPPED and mapping.is_of(module):
+        if image.origin == _MAPPED and is_of(mapping, module):
             return True
         return self._is_in_memory(image.elf, module, mapping)
 

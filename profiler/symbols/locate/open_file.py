@@ -54,11 +54,6 @@ class OpenFile:
         self.inode = status.st_ino
         self.modified_ns = status.st_mtime_ns
 
-    @property
-    def fd_path(self) -> str:
-        """A path to the open file that stays right when the name is reused."""
-        return f"/proc/self/fd/{self._fd}"
-
     def fileno(self) -> int:
         """The descriptor, to be passed on; it stays ours."""
         return self._fd

@@ -12,15 +12,14 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
+from ...linux.maps import Mapping, read_maps
 from ...model import Module
-from .mappings import Mapping
 from .memory_image import VDSO_PATH
 from .open_file import Image, open_image
 
 PAGE_BYTES = 4096
 # Memory that bears a name; a program run from a memfd is a file all the same.
 _SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
-_DELETED = " (deleted)"
 
 
 class Range(NamedTuple):
@@ -49,9 +48,9 @@ def code_of(pid: int) -> ProcessCode:
     proc = f"/proc/{pid}"
     code = ProcessCode([], [])
     files: dict[tuple[str, int, str], list[Mapping]] = {}
-    for line in _executable_lines(proc):
+    for line in [each for each in read_maps(proc) if each.is_executable]:
         if line.inode or line.path == VDSO_PATH:
-            files.setdefault((line.device, line.inode, line.path), []).append(line)
+            files.setdefault((line.device, line.inode, line.shown_path), []).append(line)
         elif not line.path.startswith("[v"):  # the kernel's own pages, vsyscall's among them
             code.generated.append(Range(line.start, line.end, 0))
     for parts in files.values():
@@ -69,30 +68,17 @@ def code_of(pid: int) -> ProcessCode:
             own.close()
         start, end, bias = ranges[0]
         number = len(code.modules) + 1
-        module = Module(number, path.removesuffix(_DELETED), bias, start, end, build_id)
+        module = Module(number, path, bias, start, end, build_id)
         code.modules.append((module, ranges))
     return code
-
-
-def _executable_lines(proc: str) -> list[Mapping]:
-    found = []
-    with open(f"{proc}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(maxsplit=5)
-            if "x" in fields[1]:
-                start, end = (int(part, 16) for part in fields[0].split("-"))
-                path = fields[5] if len(fields) > 5 else ""
-                offset, device, inode = int(fields[2], 16), fields[3], int(fields[4])
-                found.append(Mapping(start, end, True, offset, device, inode, fields[0], path))
-    return found
 
 
 def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
     """The mapped file, for its build-id; without rights only where its name still leads to it."""
     with contextlib.suppress(OSError, ValueError):
-        return open_image(mapping.path, via=f"{proc}/map_files/{mapping.span}")
+        return open_image(mapping.shown_path, via=f"{proc}/map_files/{mapping.span}")
     with contextlib.suppress(OSError, ValueError):
-        image = open_image(mapping.path, f"{proc}/root")
+        image = open_image(mapping.shown_path, f"{proc}/root")
         if image.file is not None and image.file.inode == mapping.inode:
             return image
         image.close()

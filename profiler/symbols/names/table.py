@@ -14,10 +14,11 @@ All methods may be called from any thread.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,10 +79,16 @@ class SymbolTable:
     Args:
         locate: address id → (raw frame, name of its module), for stand-ins; called while the table
             is locked. ``Profile.locate`` is meant for this.
+        on_change: called after ``revision`` has grown, without a lock held.
     """
 
-    def __init__(self, locate: Callable[[int], tuple[RawFrame, str]] = _nowhere) -> None:
+    def __init__(
+        self,
+        locate: Callable[[int], tuple[RawFrame, str]] = _nowhere,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._locate = locate
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._functions: list[Function] = []
         self._ids: dict[Function, int] = {}
@@ -120,6 +127,14 @@ class SymbolTable:
         """Grows whenever an address gets names."""
         return self._revision
 
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        """Hold the lock, count a change, tell of it."""
+        with self._lock:
+            yield
+            self._revision += 1
+        self._on_change()
+
     def function_id(self, function: Function) -> int:
         """The id of ``function``, a new one when it was not seen before."""
         with self._lock:
@@ -133,7 +148,7 @@ class SymbolTable:
         """Give addresses their names.
 
         Args:
-            address_ids: as given out by ``Profile.addresses_since``.
+            address_ids: as given out by ``Profile.news``.
             frames: for each, outermost first, at least one; what follows the first was inlined
                 into the one before. Addresses with the same object share their entry.
         """
@@ -141,7 +156,7 @@ class SymbolTable:
             raise ValueError("an address needs at least one frame")
         if not address_ids:
             return
-        with self._lock:
+        with self._change():
             self._reach(max(address_ids) + 1)
             stored: dict[int, int] = {}  # id of a sequence → its place in the pool
             for address_id, sequence in zip(address_ids, frames, strict=True):
@@ -151,7 +166,6 @@ class SymbolTable:
                 self._first[address_id] = place
                 self._count[address_id] = len(sequence)
                 self._named[address_id] = 1
-            self._revision += 1
 
     def set_lost(self, between: Iterable[tuple[int, int, Sequence[Frame]]]) -> None:
         """Tell of functions that left no frame.
@@ -160,7 +174,7 @@ class SymbolTable:
             between: ids of the caller's and of the callee's address, and the frames that belong
                 between them, outermost first.
         """
-        with self._lock:
+        with self._change():
             stored: dict[int, int] = {}
             for caller, callee, frames in between:
                 pair = caller << 32 | callee
@@ -169,7 +183,6 @@ class SymbolTable:
                 if id(frames) not in stored:
                     stored[id(frames)] = self._store(frames)
                 self._lost[pair] = stored[id(frames)], len(frames)
-            self._revision += 1
 
     def set_kernel(self, calls: Iterable[tuple[int, int]]) -> None:
         """Tell at which addresses a thread runs in the kernel.
@@ -177,9 +190,8 @@ class SymbolTable:
         Args:
             calls: address ids and numbers of system calls.
         """
-        with self._lock:
+        with self._change():
             self._kernel.update(calls)
-            self._revision += 1
 
     def kernel(self) -> dict[int, int]:
         """Addresses at which a thread runs in the kernel → system call; a copy."""
@@ -190,7 +202,7 @@ class SymbolTable:
         """Give addresses their names, which come in columns."""
         if not address_ids:
             return
-        with self._lock:
+        with self._change():
             self._reach(max(address_ids) + 1)
             ids = np.array([self._id_of(function) for function in packed.functions], np.int32)
             files = np.array([self._file_id(file) for file in packed.files], np.int32)
@@ -203,7 +215,6 @@ class SymbolTable:
             np.frombuffer(self._first, np.int32)[where] = packed.first + place
             np.frombuffer(self._count, np.int32)[where] = packed.count
             np.frombuffer(self._named, np.uint8)[where] = 1
-            self._revision += 1
 
     def named(self, address_id: int) -> bool:
         """True when :meth:`set` was called for this address."""

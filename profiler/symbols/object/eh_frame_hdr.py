@@ -37,10 +37,6 @@ class FdeTable:
         self._starts = offsets[:, 0].astype(np.int64) + header_addr
         self._fdes = offsets[:, 1].astype(np.int64) + header_addr
 
-    def function_at(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end (file_addr) of the function that covers ``file_addr``."""
-        return self.functions_at([file_addr])[0]
-
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
         """Start and end (file_addr) of the function that covers each address.
 

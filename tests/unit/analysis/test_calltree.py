@@ -150,7 +150,7 @@ def test_function_ids_stay_when_more_names_come() -> None:
     profile, table = small_profile()
     before = calltree.build(profile, table, Clock.CPU)
     ids = {before.functions[i]: i for i in before.function[1:].tolist()}
-    (unnamed,) = (i for i, f in profile.addresses_since(0) if f.addr == 0x1040)
+    (unnamed,) = (i for i, f in profile.news().addresses if f.addr == 0x1040)
     table.set(unnamed, [Frame(Function("late", "prog"))])
     after = calltree.build(profile, table, Clock.CPU)
     for i in after.function[1:].tolist():
@@ -201,7 +201,7 @@ def test_stack_of_the_greatest_depth() -> None:
     deep = [frame(1, 0x1000 + i % 7) for i in range(2048)]
     apply(profile, 10, traces=[trace(1, deep)], intervals=[interval(1, 1, 1, 5, 5)])
     table = SymbolTable(profile.locate)
-    for address_id, _ in profile.addresses_since(0):
+    for address_id, _ in profile.news().addresses:
         table.set(address_id, [Frame(MAIN, 1)] * 33)
     tree = calltree.build(profile, table, Clock.CPU)
     check_shape(tree)

@@ -62,7 +62,7 @@ class Recorded:
         self.table = SymbolTable(self.profile.locate)
         self.symbolizer = Symbolizer(self.table, None, cache_dir=folder / "cache")
         self.symbolizer.add_module(module_of(self.program))
-        self.symbolizer.submit_many(self.profile.addresses_since(0))
+        self.symbolizer.submit_many(self.profile.news().addresses)
         assert self.symbolizer.wait_idle(30)
         self.view = CodeView(self.profile, self.table, self.symbolizer)
 
@@ -118,7 +118,7 @@ def test_generated_code_and_tail_calls_have_none(recorded: Recorded) -> None:
     generated = next(f for f in recorded.table.functions if f.module == "[jit]")
     assert recorded.view.instructions(generated, Clock.CPU).notes == [code_view.GENERATED]
     jumped = Function("jumped", recorded.program.name, "a.c", FrameKind.TAIL_CALL)
-    ids = {frame: number for number, frame in recorded.profile.addresses_since(0)}
+    ids = {frame: number for number, frame in recorded.profile.news().addresses}
     caller = ids[RawFrame(1, recorded.call + 4)]
     callee = ids[RawFrame(1, symbols(recorded.program)["outer"][0])]
     recorded.table.set_lost([(caller, callee, [Frame(jumped, 9)])])
@@ -178,7 +178,7 @@ def test_lines_of_a_function_that_takes_in_a_file(tmp_path: Path) -> None:
     own.write_text("".join(f"own {line}\n" for line in range(1, 100)))
     other.write_text("".join(f"other {line}\n" for line in range(1, 100)))
     work = Function("work", "prog", str(own))
-    ids = {wire.frame(1, frame.addr): number for number, frame in profile.addresses_since(0)}
+    ids = {wire.frame(1, frame.addr): number for number, frame in profile.news().addresses}
     table.set(ids[WORK_ADDR], [Frame(work, 20)])
     table.set(ids[WORK_ADDR_2], [Frame(work, 20, str(other))])
     view = CodeView(profile, table, None)

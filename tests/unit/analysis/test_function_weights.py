@@ -98,7 +98,7 @@ def test_addresses_equal_a_count_stack_by_stack(seed: int) -> None:
                 if any(frame.function == function for frame in table.frames(address)):
                     total[address] += weight
                     own[address] += weight * (address == path[0] and not waits)
-        raw = dict(profile.addresses_since(0))
+        raw = dict(profile.news().addresses)
         expected = {(raw[a].module_id, raw[a].addr): (own[a], total[a]) for a in total if total[a]}
         found = places(profile, table, weights, [table.function_id(function)])
         numbers = np.arange(len(found.address))
@@ -171,7 +171,7 @@ def modules_profile() -> tuple[Profile, SymbolTable]:
         ],
     )
     table = SymbolTable(profile.locate)
-    ids = {frame: number for number, frame in profile.addresses_since(0)}
+    ids = {frame: number for number, frame in profile.news().addresses}
     table.set(ids[RawFrame(1, 0x1000)], [Frame(MAIN, 7)])
     table.set(ids[RawFrame(1, 0x1010)], [Frame(WORK)])
     unknown = Function("lib.so+0x2000", "lib.so", kind=FrameKind.UNKNOWN)
@@ -214,7 +214,7 @@ def test_module_sums_equal_a_count_stack_by_stack(clock: Clock) -> None:
 def test_a_group_of_addresses_counts_a_stack_once() -> None:
     profile, table = modules_profile()
     weights = node_weights(profile, table, Clock.CPU)
-    ids = {frame: number for number, frame in profile.addresses_since(0)}
+    ids = {frame: number for number, frame in profile.news().addresses}
     # Both addresses of the program are on the deepest stacks.
     both = np.array([ids[RawFrame(1, 0x1010)], ids[RawFrame(1, 0x1000)]])
     own, total = address_weights(weights, both, np.zeros(2, np.int64), 1)

@@ -42,7 +42,8 @@ def test_summary_tells_trust_and_losses() -> None:
         "1.0% never seen with a stack",
         "1 thread blocked signals and could be seen only while waiting: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
-        "lost: 2 stacks (the table of stacks was full)",
+        "lost: stacks without room: 2. The table of stacks was full; their time shows as "
+        "[unattributed]",
         "skipped: 3 samples (the signal before had not arrived yet), "
         "1 sample (the thread woke up while its stack was read)",
     ]

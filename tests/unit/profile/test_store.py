@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
 from typing import Any
 
@@ -277,13 +276,21 @@ def test_samples_are_counted_by_clock() -> None:
 
 def test_addresses_are_given_out_once_and_located() -> None:
     profile = profile_with(traces=[wire.trace(1, [B, A, wire.runtime_frame(0x7F00)])])
-    assert profile.addresses_since(0) == [
+    first = profile.news()
+    assert first.addresses == [
         (0, RawFrame(0, 0x7F00)),
         (1, RawFrame(1, 0x100)),
         (2, RawFrame(1, 0x200)),
     ]
+    assert first.leaves == [(2, RawFrame(1, 0x200))]
+    assert first.calls.callee_id.tolist() == [2]
     apply(profile, 1, traces=[wire.trace(2, [C, B, A])])
-    assert profile.addresses_since(3) == [(3, RawFrame(1, 0x300))]
+    second = profile.news(first.mark)
+    assert second.addresses == second.leaves == [(3, RawFrame(1, 0x300))]
+    # Below another root, so A → B is new, too.
+    assert (second.calls.caller_id.tolist(), second.calls.callee_id.tolist()) == ([1, 2], [2, 3])
+    third = profile.news(second.mark)
+    assert (third.addresses, third.leaves, third.mark) == ([], [], second.mark)
     assert profile.locate(1) == (RawFrame(1, 0x100), "prog")
     assert profile.locate(0) == (RawFrame(0, 0x7F00), "")
 
@@ -295,16 +302,11 @@ def test_times_of_the_profile() -> None:
     assert (profile.start_ns, profile.now_ns, profile.duration_ns) == (1000, 1500, 500)
 
 
-def test_waiting_for_a_change() -> None:
+def test_revision_grows_with_each_change() -> None:
     profile = profile_with()
     revision = profile.revision
-    assert profile.wait(revision, 0.01) == revision
-    writer = threading.Thread(
-        target=apply, args=(profile, 1), kwargs={"intervals": [wire.interval(1, 1, 1, 1)]}
-    )
-    writer.start()
-    assert profile.wait(revision, 10) == revision + 1
-    writer.join()
+    apply(profile, 1, intervals=[wire.interval(1, 1, 1, 1)])
+    assert profile.revision == revision + 1
     apply(profile, 2)
     assert profile.revision == revision + 1, "nothing changed"
 

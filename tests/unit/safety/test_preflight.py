@@ -347,4 +347,4 @@ def test_mappings_keep_spaces_and_know_deleted_files(fake: FakeProc) -> None:
     maps = mapping(0x1000, 4096, "/a b/c (deleted)") + "2000-3000 rw-p 00000000 00:00 0\n"
     fake.process(PID, maps=maps)
     (found,) = procfs.read_mappings(PID, fake.proc)
-    assert (found.path, found.deleted, found.name, found.size) == ("/a b/c", True, "c", 4096)
+    assert (found.path, found.is_deleted, found.name, found.size) == ("/a b/c", True, "c", 4096)

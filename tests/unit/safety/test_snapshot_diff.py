@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
-from flametap.safety.snapshot import SIGNAL_FIELDS, CpuTimer, Mapping, Receipt
+from flametap.linux.maps import Mapping
+from flametap.safety.snapshot import SIGNAL_FIELDS, CpuTimer, Receipt
 from flametap.safety.snapshot_diff import STARTING, Blame, differences
 
 LIBC = Mapping(0x1000, 0x5000, "r-xp", 0x1000, "/nowhere/libc.so.6")

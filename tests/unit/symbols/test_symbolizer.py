@@ -77,7 +77,7 @@ def test_addresses_get_inlined_functions_and_lines(
 ) -> None:
     worker = make()
     worker.add_module(module_of(program))
-    worker.submit(0, RawFrame(1, inlined_addr(program)))
+    worker.submit_many([(0, RawFrame(1, inlined_addr(program)))])
     worker.submit_many([(1, RawFrame(1, symbols(program)["main"][0])), (2, RawFrame(0, 0x7F00))])
     assert worker.wait_idle(WAIT_S)
     assert worker.pending == 0
@@ -93,7 +93,7 @@ def test_addresses_get_inlined_functions_and_lines(
 def test_without_inlines_there_is_one_frame(program: Path, table: SymbolTable, make: Make) -> None:
     worker = make(inlines=False)
     worker.add_module(module_of(program))
-    worker.submit(0, RawFrame(1, inlined_addr(program)))
+    worker.submit_many([(0, RawFrame(1, inlined_addr(program)))])
     assert worker.wait_idle(WAIT_S)
     assert names(table, 0) == ["outer"]
     assert table.frames(0)[0].line > 0
@@ -104,7 +104,7 @@ def test_second_session_reads_the_cache(
 ) -> None:
     first = make()
     first.add_module(module_of(program))
-    first.submit(0, RawFrame(1, inlined_addr(program)))
+    first.submit_many([(0, RawFrame(1, inlined_addr(program)))])
     assert first.wait_idle(WAIT_S)
 
     def build(worker: Worker, *rest: object) -> None:
@@ -113,7 +113,7 @@ def test_second_session_reads_the_cache(
     monkeypatch.setattr(Worker, "build", build)
     second = make()
     second.add_module(module_of(program))
-    second.submit(1, RawFrame(1, inlined_addr(program)))
+    second.submit_many([(1, RawFrame(1, inlined_addr(program)))])
     assert second.wait_idle(WAIT_S)
     assert names(table, 1) == ["outer", "inner"]
     assert second.sources()[0].source == "symcache"
@@ -132,7 +132,7 @@ def test_debug_file_from_a_symbol_dir(
     ):
         worker = make(**options)
         worker.add_module(module_of(program))
-        worker.submit(0, RawFrame(1, file_addr))
+        worker.submit_many([(0, RawFrame(1, file_addr))])
         assert worker.wait_idle(WAIT_S)
         assert names(table, 0) == expected
         (found,) = worker.sources()
@@ -152,7 +152,7 @@ def test_target_that_exits_before_names_are_asked_for_still_has_them(
         worker.add_module(module)
         process.kill()
     program.unlink()
-    worker.submit(0, RawFrame(1, file_addr))
+    worker.submit_many([(0, RawFrame(1, file_addr))])
     assert worker.wait_idle(WAIT_S)
     assert names(table, 0) == ["outer", "inner"]
 
@@ -174,7 +174,7 @@ def test_names_come_before_debug_information_is_read(
     monkeypatch.setattr(Worker, "build", slow_build)
     worker = make()
     worker.add_module(module_of(program))
-    worker.submit(0, RawFrame(1, inlined_addr(program)))
+    worker.submit_many([(0, RawFrame(1, inlined_addr(program)))])
     assert worker.wait_idle(WAIT_S)
     assert named_before == [["outer"]]
     assert names(table, 0) == ["outer", "inner"]
@@ -228,7 +228,7 @@ def test_bad_files_become_notes(program: Path, table: SymbolTable, make: Make) -
     worker = make()
     for module in modules:
         worker.add_module(module)
-        worker.submit(module.module_id, RawFrame(module.module_id, file_addr))
+        worker.submit_many([(module.module_id, RawFrame(module.module_id, file_addr))])
     assert worker.wait_idle(WAIT_S)
     assert len(worker.sources()) == len(modules)
     notes = {source.module_id: source.note for source in worker.sources()}
@@ -242,7 +242,7 @@ def test_unwritable_cache_is_a_note(program: Path, table: SymbolTable, tmp_path:
     (tmp_path / "file").write_text("")
     worker = Symbolizer(table, None, cache_dir=tmp_path / "file" / "cache")
     worker.add_module(module_of(program))
-    worker.submit(0, RawFrame(1, inlined_addr(program)))
+    worker.submit_many([(0, RawFrame(1, inlined_addr(program)))])
     assert worker.wait_idle(WAIT_S)
     assert names(table, 0) == ["outer", "inner"]
     assert "not kept" in worker.note
@@ -253,7 +253,7 @@ def test_module_announced_after_its_addresses(
     program: Path, table: SymbolTable, make: Make
 ) -> None:
     worker = make()
-    worker.submit(0, RawFrame(1, inlined_addr(program)))
+    worker.submit_many([(0, RawFrame(1, inlined_addr(program)))])
     assert worker.pending == 1
     assert worker.wait_idle(0.01)  # nothing can be done about it
     worker.add_module(module_of(program))
@@ -296,7 +296,7 @@ def test_note_names_the_package_and_what_was_not_used(
     worker = make(symbol_dirs=(str(folder),))
     module = module_of(program)
     worker.add_module(module)
-    worker.submit(0, RawFrame(1, file_addr))
+    worker.submit_many([(0, RawFrame(1, file_addr))])
     assert worker.wait_idle(WAIT_S)
     (found,) = worker.sources()
     assert "install program-dbgsym, use --debuginfod" in found.note

@@ -282,8 +282,8 @@ def test_frames_come_into_the_table_and_the_next_session_has_them_from_disk(
                 one, one * 10, one * 11, np.array([place - 1]), np.array([at["last"][0] + 3])
             )
             symbolizer.add_module(module_of(program))
-            symbolizer.submit(10, RawFrame(1, place - 1))
-            symbolizer.submit(11, RawFrame(1, at["last"][0] + 3))
+            symbolizer.submit_many([(10, RawFrame(1, place - 1))])
+            symbolizer.submit_many([(11, RawFrame(1, at["last"][0] + 3))])
             assert symbolizer.wait_idle(WAIT_S)
         finally:
             symbolizer.close()
@@ -313,7 +313,7 @@ def test_calls_are_not_read_where_each_call_leads_to_the_function_called(
     symbolizer = Symbolizer(SymbolTable(), None, cache_dir=tmp_path / "cache")
     try:
         symbolizer.add_module(module_of(program))
-        symbolizer.submit(1, RawFrame(1, last))
+        symbolizer.submit_many([(1, RawFrame(1, last))])
         for number, called in enumerate((last, symbols(program)["either"][0])):
             one = np.array([1])
             symbolizer.submit_calls(

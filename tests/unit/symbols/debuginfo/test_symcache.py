@@ -305,7 +305,7 @@ def test_debug_file_of_libc_gives_lines_and_public_names() -> None:
         own.close()
         pytest.skip("no debug file of libc: apt install libc6-dbg")
     resolver = ModuleResolver(module, own.elf, debug.elf)
-    resolver.lines = symcache.build(debug.file.fd_path, debug.elf.base_addr)
+    resolver.lines = symcache.build(f"/proc/self/fd/{debug.file.fileno()}", debug.elf.base_addr)
     public = re.findall(r"(\w+) [TW] (qsort|getenv|fopen)@", run(["nm", "-D", str(path)]))
     assert len(public) >= 3
     for file_addr, name in public:

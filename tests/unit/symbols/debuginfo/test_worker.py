@@ -160,7 +160,7 @@ def test_names_stay_when_lines_cannot_be_had(
     table = SymbolTable()
     symbolizer = Symbolizer(table, None, cache_dir=tmp_path / "cache")
     symbolizer.add_module(module_of(program))
-    symbolizer.submit(0, RawFrame(1, symbols(program)["outer"][0]))
+    symbolizer.submit_many([(0, RawFrame(1, symbols(program)["outer"][0]))])
     assert symbolizer.wait_idle(WAIT_S)
     assert [frame.function.name for frame in table.frames(0)] == ["outer"]
     (source,) = symbolizer.sources()
@@ -178,7 +178,7 @@ def test_close_breaks_off_what_is_read(
     table = SymbolTable()
     symbolizer = Symbolizer(table, None, cache_dir=tmp_path / "cache")
     symbolizer.add_module(module_of(program))
-    symbolizer.submit(0, RawFrame(1, symbols(program)["outer"][0]))
+    symbolizer.submit_many([(0, RawFrame(1, symbols(program)["outer"][0]))])
     wait_until(lambda: kernel.children(os.getpid()) != before)
     symbolizer.close()
     assert kernel.children(os.getpid()) == before
@@ -229,7 +229,7 @@ from flametap.symbols import Symbolizer, SymbolTable
 table = SymbolTable()
 one = Symbolizer(table, None, cache_dir=Path(sys.argv[2]))
 one.add_module(Module(1, sys.argv[1], 0, 0, 1 << 40, sys.argv[3]))
-one.submit(0, RawFrame(1, int(sys.argv[4])))
+one.submit_many([(0, RawFrame(1, int(sys.argv[4])))])
 assert one.wait_idle(30)
 one.close()
 assert len(table.frames(0)) == 2, table.frames(0)

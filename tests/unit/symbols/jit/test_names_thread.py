@@ -308,7 +308,7 @@ def test_precompiled_dotnet_library_has_a_remedy(table: SymbolTable, tmp_path: P
     library.write_bytes(b"MZ" + bytes(100))
     worker = Symbolizer(table, None, cache_dir=tmp_path)
     worker.add_module(module(str(library)))
-    worker.submit(0, RawFrame(3, 0x1000))
+    worker.submit_many([(0, RawFrame(3, 0x1000))])
     assert worker.wait_idle(WAIT_S)
     (found,) = worker.sources()
     assert "DOTNET_ReadyToRun=0" in found.note

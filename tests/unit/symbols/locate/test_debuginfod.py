@@ -331,7 +331,7 @@ def test_names_come_before_the_download_and_lines_after_it(
     symbolizer = Symbolizer(table, None, debuginfod=debuginfod, cache_dir=tmp_path / "symcache")
     try:
         symbolizer.add_module(module_of(program))
-        symbolizer.submit(0, RawFrame(1, outer))
+        symbolizer.submit_many([(0, RawFrame(1, outer))])
         wait_until(lambda: table.named(0), "a name before the download", 20)
         assert not symbolizer.wait_idle(0)
         (source,) = symbolizer.sources()
@@ -357,7 +357,7 @@ def test_what_servers_said_is_in_the_note_and_closing_does_not_wait(
         debuginfod = Debuginfod([server.url], DebuginfodCache(tmp_path / "cache"), limits)
         symbolizer = Symbolizer(table, None, debuginfod=debuginfod, cache_dir=tmp_path / "symcache")
         symbolizer.add_module(module_of(program))
-        symbolizer.submit(0, RawFrame(1, 0x1000))
+        symbolizer.submit_many([(0, RawFrame(1, 0x1000))])
         if limits is QUICK:
             assert symbolizer.wait_idle(20)
             (source,) = symbolizer.sources()

@@ -68,9 +68,8 @@ def test_function_starts_come_from_the_unwind_tables(program: Path) -> None:
     for name in ("twice", "visible", "main"):
         start, size = symbols(program)[name]
         for file_addr in (start, start + 1, start + size - 1):
-            assert fdes.function_at(file_addr) == (start, start + size)
-    assert fdes.function_at(0) is None
-    assert fdes.function_at(1 << 30) is None
+            assert fdes.functions_at([file_addr]) == [(start, start + size)]
+    assert fdes.functions_at([0, 1 << 30]) == [None, None]
 
 
 @pytest.mark.needs("xz")
@@ -115,7 +114,7 @@ def read_everything(data: bytes) -> None:
     parsed.mini_debug_info()
     fdes = parsed.fde_table()
     if fdes is not None:
-        fdes.function_at(0x1150)
+        fdes.functions_at([0x1150])
 
 
 def test_damage_ends_in_elf_error_and_nothing_else(program: Path) -> None:

@@ -57,7 +57,9 @@ def resolver_for(module: Module, *symbol_dirs: Path) -> ModuleResolver:
     for image in (own, debug):
         if image is not None and image.elf.debug_info_bytes:
             assert image.file is not None
-            built = symcache.build(image.file.fd_path, image.elf.base_addr, image.elf.build_id)
+            built = symcache.build(
+                f"/proc/self/fd/{image.file.fileno()}", image.elf.base_addr, image.elf.build_id
+            )
             resolver.lines = SymcacheTable(built.to_bytes(), image.elf.base_addr)
     return resolver
 
@@ -291,7 +293,7 @@ def test_recorded_image_gets_its_names_on_this_host(shapes: Path, tmp_path: Path
     symbolizer = Symbolizer(table, None, symbol_dirs=[str(shapes)], cache_dir=tmp_path / "cache")
     try:
         symbolizer.add_module(apple_module("arm64"))
-        symbolizer.submit(0, RawFrame(7, addr))
+        symbolizer.submit_many([(0, RawFrame(7, addr))])
         assert symbolizer.wait_idle(30)
         frames = table.frames(0)
         assert [frame.line for frame in frames] == [line for _, _, line in known.chains[addr]]

@@ -67,7 +67,9 @@ test('a good recording is said to be good', () => {
 });
 
 test('each flaw shows', () => {
-  assert.equal(levels({ ...healthy, counters: { intervals_lost: 1 } }).lost, 'bad');
+  for (const name of ['intervals_lost', 'threads_lost', 'traces_lost', 'modules_lost', 'records_lost']) {
+    assert.equal(levels({ ...healthy, counters: { [name]: 1 } }).lost, 'bad', name);
+  }
   assert.equal(levels({ ...healthy, counters: { eintr_unrepairable: 1 } }).eintr, 'bad');
   assert.equal(levels({ ...healthy, counters: { sampler_cpu_ns: 2e7 } }).cost, 'fair');
   assert.equal(levels({ ...healthy, symbols: [{ source: 'none' }] }).names, 'fair');

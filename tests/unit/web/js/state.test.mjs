@@ -40,9 +40,11 @@ test('Back undoes zooming, but not each letter of a search', () => {
   assert.ok(!isStep(DEFAULTS, { ...DEFAULTS, search: 'm' }));
 });
 
-test('an exact pattern finds the name and nothing else', () => {
+test('an exact search is a regular expression and finds the name and nothing else', () => {
   const name = 'std::operator+<char>(a[1], {b}) $^.*?|\\';
-  const pattern = new RegExp(state.exactPattern(name));
+  const search = state.exactPattern(name);
+  assert.ok(search.startsWith('re:'));
+  const pattern = new RegExp(search.slice('re:'.length));
   assert.ok(pattern.test(name));
   assert.ok(!pattern.test(`${name} `));
 });

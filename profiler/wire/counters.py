@@ -1,0 +1,71 @@
+"""Which of the agent's counters say that something is missing, and what each means for a user.
+
+The one definition: terminal, page and exports use it. ``web/static/losses.js`` repeats ``LOSSES``
+for the page; ``tests/unit/wire/test_counters.py`` compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A counter of ``abi.h`` in words.
+
+    ``name`` is one of ``abi.COUNTER_NAMES``. ``label`` is a plural noun, ``meaning`` a sentence.
+    """
+
+    name: str
+    label: str
+    meaning: str
+
+
+# Missing from the recording for good, the worst first. ``ring_full`` counts the batches whose
+# samples ``intervals_lost`` counts, and is not here: nothing is counted twice.
+LOSSES = (
+    Counter("intervals_lost", "Samples in dropped batches", "Their time is missing."),
+    Counter(
+        "threads_lost",
+        "Threads without a slot",
+        "More threads at once than can be watched; these are missing.",
+    ),
+    Counter(
+        "traces_lost",
+        "Stacks without room",
+        "The table of stacks was full; their time shows as [unattributed].",
+    ),
+    Counter(
+        "modules_lost",
+        "Files without a number",
+        "More different files were mapped than can be numbered; frames in them have no names.",
+    ),
+    Counter(
+        "records_lost",
+        "Dropped messages about threads",
+        "The names or ends of some threads found no room and may be missing.",
+    ),
+)
+# Samples that were due and not taken, and why: their time is carried to the thread's next one.
+SKIPS = {
+    "signals_late": "the signal before had not arrived yet",
+    "parked_torn": "the thread woke up while its stack was read",
+    "signal_blocked": "the thread blocks the signal",
+    "small_stack": "the stack may have no room for a signal",
+    "stray_stack": "the thread was on a stack of its own making",
+    "fork_backoff": "a thread was forking",
+    "samples_lost": "earlier samples of the thread were not fetched in time",
+}
+
+
+def losses(counters: Mapping[str, int]) -> dict[Counter, int]:
+    """Return what is missing and how often, in the order of ``LOSSES``; only what occurred."""
+    return {each: count for each in LOSSES if (count := counters.get(each.name, 0))}
+
+
+def skips(counters: Mapping[str, int]) -> dict[str, int]:
+    """Return why samples were skipped and how many, in the order of ``SKIPS``; only what
+    occurred.
+    """
+    return {name: count for name in SKIPS if (count := counters.get(name, 0))}

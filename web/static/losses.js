@@ -1,0 +1,10 @@
+// What is missing from a recording, the worst first: [name, label, what it means]. Repeats LOSSES of
+// profiler/wire/counters.py, and tests/unit/wire/test_counters.py compares. No DOM.
+
+export const LOSSES = [
+  ["intervals_lost", "Samples in dropped batches", "Their time is missing."],
+  ["threads_lost", "Threads without a slot", "More threads at once than can be watched; these are missing."],
+  ["traces_lost", "Stacks without room", "The table of stacks was full; their time shows as [unattributed]."],
+  ["modules_lost", "Files without a number", "More different files were mapped than can be numbered; frames in them have no names."],
+  ["records_lost", "Dropped messages about threads", "The names or ends of some threads found no room and may be missing."]
+];
