@@ -48,7 +48,7 @@ def test_rate_is_lowered_until_the_cost_fits(start: Start) -> None:
         cost_ns = _cost_ns(later.counters) - _cost_ns(earlier.counters)
         share = cost_ns / (later.duration_ns - earlier.duration_ns)
         assert share < 3 * BUDGET_PPM / 1e6, later.counters
-        assert any("lowered from 5000 to" in note for note in later.notes), later.notes
+        assert any("lowered from 5,000 to" in note for note in later.notes), later.notes
         wait_until(
             lambda: capture.profile.total_ns(Clock.CPU) >= ENOUGH_CPU_S * 1e9,
             f"{ENOUGH_CPU_S:g} s of CPU time",
@@ -79,7 +79,7 @@ def test_the_command_line_tells_that_the_rate_was_lowered(start: Start) -> None:
     arguments = ("record", "-p", target.pid, "-d", 4, "-r", "10k", "--budget", "0.3%")
     result = cli.run(*arguments, "-o", os.devnull, "-f", "folded")
     result.assert_saved()
-    assert "lowered from 10000 to" in result.stderr
+    assert "lowered from 10,000 to" in result.stderr
     assert "within 0.3 % of a core" in result.stderr
     target.finish()
 
