@@ -14,8 +14,8 @@ class Revision:
     """Sum of other revisions and of own steps; grows only.
 
     Args:
-        parts: each returns a number that only grows, without taking a lock. Whoever makes one grow
-            calls ``notify`` afterwards.
+        parts: functions that return a number which only grows, and take no lock. Call ``notify``
+            after one of these numbers has grown.
     """
 
     def __init__(self, *parts: Callable[[], int]) -> None:

@@ -113,7 +113,7 @@ class Session:
     def attach(self, rate_hz: float) -> int:
         """Attach, load the agent and have it prepare everything but sampling.
 
-        The target's main thread stands still meanwhile, but for no longer than ``hold.LIMIT_S``.
+        The target's main thread stands still meanwhile, for ``fork_hold.LIMIT_S`` at most.
 
         Returns:
             a descriptor of the ring that the agent writes, open until ``close``.

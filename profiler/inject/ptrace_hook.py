@@ -1,5 +1,5 @@
 """Has Frida call our ptrace(2) and waitpid(2) (``ptrace_proxy``) instead of those of libc, on the
-one thread that traces (``hold.tracer``).
+one thread that traces (``fork_hold.tracer``).
 
 ``ctypes`` takes the GIL for that, which the caller of an attach has released. When one of ours
 raises, Frida is told that the call has failed, and the thread of the target goes on as it came.

@@ -46,7 +46,7 @@ def bounded(
         NoAnswerError: no answer in time.
         Exception: whatever ``call`` raised; the error of ours (``ptrace_hook``) behind either.
     """
-    ptrace_hook.raised()  # nobody has asked for what is older
+    ptrace_hook.raised()  # drop an older error
     outcome: list[_Result] = []
     failure: list[BaseException] = []
     done = threading.Event()

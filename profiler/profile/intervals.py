@@ -61,7 +61,7 @@ class Intervals:
         """Take the intervals of one batch.
 
         Args:
-            records: dtype ``protocol.INTERVAL_DTYPE``.
+            records: dtype ``decoder.INTERVAL_DTYPE``.
             stacks: the stack of each record.
             now_ns: open intervals hold up to here.
         """

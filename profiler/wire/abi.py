@@ -1,7 +1,7 @@
 """The constants and record layouts of ``agent/abi.h``, which says what they mean.
 
 ``tests/unit/wire/test_abi.py`` compiles the header and compares. The intervals' layout is a
-numpy dtype and lives in ``protocol.py``.
+numpy dtype and lives in ``decoder.py``.
 """
 
 from __future__ import annotations

@@ -127,9 +127,7 @@ def test_reader_that_left_does_not_stop_us(tmp_path: Path) -> None:
         progress.say("hello")
         progress.say("hello")
         assert progress.is_quiet
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), write_end
-        )  # what is left in its buffer goes there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), write_end)  # where its buffer is flushed to
 
 
 MAIN = Function("main", "demo", "demo.c")
