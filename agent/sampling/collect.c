@@ -26,9 +26,9 @@ static void learn(struct agent *a)
     compile_wanted(a);
 }
 
-static void handler_cost_add(struct agent *a, u64 handler_tsc)
+static void handler_cost_add(struct agent *a, u64 took_tsc, u64 took_cpu_ns)
 {
-    u64 ns = handler_tsc * a->ns_per_tsc_20 >> 20;
+    u64 ns = took_cpu_ns ? took_cpu_ns : took_tsc * a->ns_per_tsc_20 >> 20;
     u64 bucket = ns / HANDLER_HISTOGRAM_NS;
     count_up(a, COUNTER_SIGNALS_HANDLED, 1);
     count_up(a, COUNTER_HANDLER_NS_TOTAL, ns);
@@ -65,7 +65,7 @@ static void sample_take(struct agent *a, struct thread_slot *slot, const struct 
     u64 age_tsc = now_tsc > sample->began_tsc ? now_tsc - sample->began_tsc : 0;
     u64 taken_ns = now_ns - (age_tsc * a->ns_per_tsc_20 >> 20);
     u32 trace_id, injected = 0;
-    handler_cost_add(a, sample->took_tsc);
+    handler_cost_add(a, sample->took_tsc, sample->took_cpu_ns);
     slot->timer_set_cpu_ns = sample->cpu_ns;
     slot->sp_seen = sample->sp;
     slot->thread_pointer_seen = sample->thread_pointer;
@@ -108,7 +108,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     slot->signal_state = SIGNAL_IDLE;
     slot->given_up = 0;
     slot->late_ticks = 0;
-    handler_cost_add(a, slot->handler_tsc);
+    handler_cost_add(a, slot->handler_tsc, 0);
     stacks_note(a, slot, slot->sp_seen);
     count_up(a, COUNTER_SIGNALS_FAILED, slot->came_bare);
     slot->came_bare = 0;

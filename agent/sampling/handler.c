@@ -77,6 +77,19 @@ static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs
     }
 }
 
+#define TOOK_LONG_NS 100000ULL            /* no handler computes for so long, but with thousands of frames */
+
+/*
+ * How long the handler has computed, if it took so long that it may have waited for a CPU: a thread whose turn is over loses
+ * it as the question for its CPU clock ends, and that is no cost of ours. Else 0. Context: signal.
+ */
+static u64 computed_ns_sigsafe(const struct agent *a, const struct sample *sample)
+{
+    if (sample->took_tsc * a->ns_per_tsc_20 >> 20 < TOOK_LONG_NS || is_shut_sigsafe(a))
+        return 0;
+    return (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - sample->cpu_ns;
+}
+
 /*
  * The thread's timer has expired: set it again, and put one sample into the thread's ring. If that has no room, its CPU
  * time goes with the next one. An EINTR is none of ours (cpu_timers.c). Context: signal.
@@ -105,6 +118,7 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
     sample->alternate_start = *(const u64 *)(context + UCONTEXT_STACK_START);
     sample->alternate_bytes = *(const u64 *)(context + UCONTEXT_STACK_BYTES);
     sample->took_tsc = read_tsc_sigsafe() - started;
+    sample->took_cpu_ns = computed_ns_sigsafe(a, sample);
     sample_end_sigsafe(slot, sample);
 }
 

@@ -21,6 +21,7 @@ struct sample {
     u64 cpu_ns;                           /* the thread's CPU clock */
     u64 began_tsc;
     u64 took_tsc;
+    u64 took_cpu_ns;                      /* the same by the thread's CPU clock, where it took so long that it had lost its CPU */
     u64 fault_pc;
     u64 sp;
     u64 thread_pointer;
