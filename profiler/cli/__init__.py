@@ -1,4 +1,4 @@
 """The command line: ``flametap COMMAND …``. Only this package prints.
 
-Nothing heavy is imported before it is needed: ``flametap --help`` loads click and no more.
+Heavy modules are imported where they are first needed: ``flametap --help`` loads only click.
 """

@@ -1,4 +1,4 @@
-"""The options that every attaching command has."""
+"""The options of every command that attaches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class How:
-    """How to attach and to sample. ``budget_ppm``: in millionths of a core; 0 for no limit."""
+class AttachOptions:
+    """Options of one attach. ``budget_ppm``: CPU time in millionths of one core; 0 for no limit."""
 
     rate_hz: float = 100.0
     budget_ppm: int = 10_000

@@ -1,8 +1,8 @@
-"""What to use instead of options that other profilers have and flametap has not.
+"""Replacements for options of other profilers that flametap does not have.
 
-From the help texts of `py-spy record`, `top` and `dump`, `perf record`, `samply record`,
-async-profiler's `asprof` and `austin`. Every line says only what is true of flametap. A name that
-means different things there has one line for all of them, or one for each of our commands.
+Taken from the help texts of `py-spy record`, `top` and `dump`, `perf record`, `samply record`,
+async-profiler's `asprof` and `austin`. Every entry describes flametap, not the other profiler. An
+option that means different things in them has one entry for all, or one for each of our commands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ATTACHING = frozenset({"live", "record", "dump"})
 
 @dataclass(frozen=True)
 class Foreign:
-    """An option of other profilers. ``says``: why it is not here; ``hint``: what to do."""
+    """Options of other profilers. ``says``: why flametap has none; ``hint``: what to do instead."""
 
     names: tuple[str, ...]
     says: str
@@ -32,9 +32,9 @@ def _all(names: str, says: str, hint: str) -> Foreign:
 
 LEAVE_OUT = "leave it out"
 
-# The first that fits is said: those of one command before those of all.
+# The first match counts: entries of one command stand before those of all commands.
 FOREIGN = (
-    # -- what one of our commands has, and another has not
+    # -- options of one of our commands, given to another
     _on(
         "live",
         "-i --idle --wall --off-cpu --clock",
@@ -55,7 +55,7 @@ FOREIGN = (
     ),
     _on("live", "--address", "the page's address is given with --host", "--host 0.0.0.0"),
     _on("live", "-P", "the page's port is given with --port", "--port 8080"),
-    _on("live", "-j --json", "the page is for people", "`flametap dump --json` is for programs"),
+    _on("live", "-j --json", "`flametap live` serves a page", "`flametap dump --json` prints JSON"),
     _on(
         "record",
         "-s --save-only --no-open --port --host --address -P",
@@ -67,12 +67,12 @@ FOREIGN = (
     _on(
         "record",
         "--main-thread-only",
-        "threads are chosen by their id; the main thread's is that of the process",
+        "threads are chosen by their id; the main thread's id is the process id",
         "--tid PID",
     ),
     _on("record", "--per-thread", "each thread is recorded", "-t gives each a root of its own"),
     _on("record", "-j --json", "files are folded or speedscope", "-o FILE.speedscope.json is JSON"),
-    _on("dump", "-j", "JSON is asked for with --json", "`flametap dump --json PID`"),
+    _on("dump", "-j", "the option is called --json", "`flametap dump --json PID`"),
     _on("dump", "-i --idle --wall --off-cpu", "dump shows waiting threads, too", LEAVE_OUT),
     _on("dump", "-t --threads --tid --thread", "dump shows all threads", LEAVE_OUT),
     _on(
@@ -86,17 +86,17 @@ FOREIGN = (
     _all("--nonblocking", "flametap stops no thread while it samples", LEAVE_OUT),
     _all(
         "-g --call-graph --cstack --user-callchains",
-        "whole stacks are always taken, without frame pointers, too; Python's GIL is not looked at",
+        "whole stacks are always taken, without frame pointers, too; Python's GIL is not examined",
         LEAVE_OUT,
     ),
-    _all("--gil", "flametap does not look at Python's GIL", "`py-spy record --gil` does"),
+    _all("--gil", "flametap does not examine Python's GIL", "`py-spy record --gil` does"),
     _all(
         "-s --subprocesses -C --children -I --inherit --no-inherit",
         "flametap samples one process, without its children",
         "start one flametap for each; `flametap ps` lists them",
     ),
     _all("--function --nolineno", "a box is a whole function, not a line of it", LEAVE_OUT),
-    _all("--full-filenames", "files are named as the debug information names them", LEAVE_OUT),
+    _all("--full-filenames", "file paths are those of the debug information", LEAVE_OUT),
     _all("-l --locals", "flametap does not read variables", "`py-spy dump --locals` does"),
     _all("--core", "flametap samples running processes", "`gdb PROGRAM CORE` reads core files"),
     # -- perf
@@ -113,7 +113,7 @@ FOREIGN = (
     _all("-D --delay", "flametap samples from the attach on", "wait before: `sleep 5; flametap …`"),
     _all(
         "-k --all-kernel --all-user --kernel-callchains --kernel --kcore --vmlinux",
-        "of the kernel, the system call is shown, not the functions within",
+        "flametap shows the system call, not the kernel's functions",
         "`perf record -g` shows those",
     ),
     _all(
@@ -121,15 +121,19 @@ FOREIGN = (
         "flametap samples time, not branches",
         "`perf record -b` does",
     ),
-    _all("-z --compression-level", "files are written as they are", "`gzip FILE` afterwards"),
-    _all("-m --mmap-pages", "flametap sizes its buffer itself", LEAVE_OUT),
+    _all("-z --compression-level", "files are not compressed", "`gzip FILE` afterwards"),
+    _all("-m --mmap-pages", "flametap chooses the size of its buffer", LEAVE_OUT),
     _all("-B --no-buildid -N --no-buildid-cache", "flametap keeps no copies of files", LEAVE_OUT),
     # -- samply
     _all("--profile-name --title", "a recording is named after its process", LEAVE_OUT),
     _all("--presymbolicate --unstable-presymbolicate", "names are always in the file", LEAVE_OUT),
     _all("--reuse-threads --fold-recursive-prefix", "flametap does not merge those", LEAVE_OUT),
     _all("--iteration-count", "flametap starts a program once", "use a loop in the shell"),
-    _all("--breakpad-symbol-dir --windows-symbol-cache", "there is one option", "--symbol-dir DIR"),
+    _all(
+        "--breakpad-symbol-dir --windows-symbol-cache",
+        "one option is for all layouts",
+        "--symbol-dir DIR",
+    ),
     # -- async-profiler, austin
     _all("-i --interval", "the rate is in samples a second", "-r 100 is one every 10 ms"),
     _all(
@@ -138,8 +142,8 @@ FOREIGN = (
         "heaptrack does",
     ),
     _all("--lock", "waiting for locks is off-CPU time", "`flametap record --clock off-cpu`"),
-    _all("-j --jstackdepth", "stacks are kept up to 2,048 frames", LEAVE_OUT),
-    _all("--timeout -x --exposure --loop", "the length is given with -d", "-d 10"),
+    _all("-j --jstackdepth", "stacks have up to 2,048 frames", LEAVE_OUT),
+    _all("--timeout -x --exposure --loop", "the duration is given with -d", "-d 10"),
     _all(
         "--minwidth --reverse --inverted --total --flamegraph --dot --simple --sig --ann --lib",
         "flametap writes folded stacks and speedscope files, no pictures",
@@ -151,11 +155,11 @@ FOREIGN = (
 
 
 def instead_of(option: str, command: str) -> Foreign | None:
-    """What to say of an option that one of our commands does not have; None for nothing.
+    """Return the entry for an option that one of our commands does not have; None if there is none.
 
     Args:
-        option: as it was typed, without a value: ``-n``, ``--native``.
-        command: ours.
+        option: as typed, without a value: ``-n``, ``--native``.
+        command: the name of our command.
     """
     for entry in FOREIGN:
         if command in entry.commands and option in entry.names:

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from ..analysis.calltree import CallTree
 
 ROWS = 5
-NAME_WIDTH = 60  # names of C++ templates are longer than any line; the files have all of it
+NAME_WIDTH = 60  # names of C++ templates can exceed any line; the files have them in full
 MODULE_WIDTH = 40
 
 
 def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
-    """A heading and the functions with the most time of their own: share, function, module.
+    """Format the functions with the most time of their own: heading, then share, name, module.
 
     Args:
-        tree: weighed by ``clock``.
+        tree: weighted by ``clock``.
         clock: named in the heading.
-        rows: functions at most.
+        rows: the most functions to list.
 
     Returns:
         Lines without a full stop; none for a tree without weight.
     """
-    # Here and not above: loads numpy.
+    # Imported here: it loads numpy.
     from ..analysis.tree_view import TreeIndex, top_functions
 
     total_ns = int(tree.total_ns[0])

@@ -1,4 +1,4 @@
-"""What is shown of a process's own functions when an interpreter or a JIT compiler runs them."""
+"""A line for ``-v``: how the functions of an interpreted or JIT-compiled program are shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ..linux import procfs
 
 _OLD_PYTHON = re.compile(r"(?:libpython|python)([23]\.\d+)(?:[dmu]*\.so.*)?")
-# Runtime → what is shown of its functions while there is no perf map.
+# Runtime → how its functions are shown without a perf map.
 _SHOWN = {
     "Java": "compiled methods are [jit], interpreted ones the JVM's own functions",
     "Node.js": "compiled functions are [jit], interpreted ones node's own functions",
@@ -20,8 +20,8 @@ _SHOWN = {
 
 
 def interpreter_line(pid: int, proc: str = procfs.PROC) -> str:
-    """One line on a Python, Java, node or Ruby process; ``""`` for others and where its files
-    cannot be read.
+    """Describe how a Python, Java, node or Ruby process is shown. Return ``""`` for other processes
+    and where /proc cannot be read.
     """
     try:
         names = {mapping.name for mapping in procfs.read_mappings(pid, proc)}
@@ -35,7 +35,7 @@ def interpreter_line(pid: int, proc: str = procfs.PROC) -> str:
 
 
 def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
-    """The same by the file names of what is mapped, and whether there is a perf map."""
+    """Describe it from the file names of the mappings and whether a perf map exists."""
     from ..symbols.jit.runtimes import RuntimeFinder
 
     modules = sorted(modules)

@@ -1,4 +1,4 @@
-"""The group of all commands, and how errors become messages and exit codes."""
+"""The group of all commands. Turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .streams import give_up, print_data
 from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
-BEHIND_DASHES = "; a program to start stands behind --, with its options"
+BEHIND_DASHES = "; put a program to start after --, with its options"
 
 
 class DefaultLive(click.Group):
     """A group whose command may be left out: ``flametap 1234`` is ``flametap live 1234``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts ``live`` in front of arguments that can only be meant for it."""
+        """Insert ``live`` before arguments that can only belong to it."""
         own = {"--help", "--version", "-h", *self.commands}
         if args and args[0] not in own and self._is_for_live(args[0]):
             args = ["live", *args]
         return super().parse_args(ctx, args)
 
     def _is_for_live(self, word: str) -> bool:
-        """True for an option, a process id, and the name of a process. A name that only contains
-        the word counts less than a command that is spelled nearly so.
+        """Return True for an option, a process id, and the name of a process. A process whose name
+        only contains the word counts only if no command has a similar spelling.
         """
         if word.startswith("-") or word.isdigit():
             return True
@@ -46,13 +46,17 @@ class DefaultLive(click.Group):
         return found.is_exact or (bool(found) and not self._near(word))
 
     def _near(self, word: str) -> list[str]:
-        """The command that is spelled nearly like a word, if there is one."""
+        """Return the command with the most similar spelling, in a list; [] for none."""
         return difflib.get_close_matches(word, self.commands, n=1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command, or says what may have been meant."""
+        """Find the command.
+
+        Raises:
+            UsageError: there is none; the hint names a command of similar spelling.
+        """
         name = args[0]
         if name not in self.commands:
             near = self._near(name)
@@ -64,7 +68,7 @@ class DefaultLive(click.Group):
 
 
 def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Callback of ``--version``."""
+    """Print the version and exit (callback of ``--version``)."""
     if value and not ctx.resilient_parsing:
         from .. import __version__
 
@@ -78,7 +82,7 @@ def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`flametap PID` is short for `flametap live PID`. A program's name stands for its "
     "process: `flametap nginx`. "
-    "`flametap COMMAND --help` tells the options of a command.",
+    "`flametap COMMAND --help` lists the options of a command.",
 )
 @click.option(
     "--version",
@@ -92,8 +96,8 @@ def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 def flametap(ctx: click.Context) -> None:
     """Attach to a running process and see where its time goes.
 
-    No restart, no recompile: every thread is sampled from inside, and a live flame graph is shown
-    in the browser, or written to files that other tools open.
+    No restart, no recompile: flametap samples every thread from inside the process. It shows a live
+    flame graph in the browser, or writes files that other tools open.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
@@ -105,11 +109,12 @@ for command in (live, record, dump, ps, doctor, symbols):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line; returns the exit code.
+    """Run a command line and return the exit code.
 
-    Exit codes: 0 done or saved; 1 internal or I/O; 2 usage; 3 no such process; 4 no permission;
-    5 cannot be attached to; 6 no samples; 7 something of ours stayed, or the process died of a
-    fault while attached to; 130 interrupted; that of CMD for ``record -- CMD``.
+    Exit codes: 0 done or saved; 1 internal or I/O error; 2 usage; 3 no such process; 4 no
+    permission; 5 the process cannot be attached to; 6 no samples; 7 something of ours is left in
+    the process, or a fault killed it while flametap was attached; 130 interrupted. With
+    ``record -- CMD``: the exit code of CMD.
     """
     try:
         code = flametap.main(list(arguments), prog_name="flametap", standalone_mode=False)
@@ -133,18 +138,19 @@ def run(arguments: Sequence[str]) -> int:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        return fail(f"internal error: {what}", f"{DEBUG_VARIABLE}=1 shows where; do report it", 1)
+        hint = f"{DEBUG_VARIABLE}=1 shows where; please report it"
+        return fail(f"internal error: {what}", hint, 1)
     return code if isinstance(code, int) else 0
 
 
 def explain_option(error: click.NoSuchOption) -> tuple[str, str]:
-    """Message and hint for an option that a command does not have: what to use instead, or which
-    command has it.
+    """Return message and hint for an option that a command does not have. The hint says what to use
+    instead, or which commands have the option.
     """
     option, command = error.option_name, error.ctx.info_name if error.ctx else None
     path = f"flametap {command}" if command in flametap.commands else "flametap"
     if entry := instead_of(option, command or ""):
-        # `record python -c …`: the option may be that of a program.
+        # `record python -c …`: the option may belong to a program.
         is_short = command == "record" and not option.startswith("--")
         message = f"{path} has no option {option}: {entry.says}"
         return message, entry.hint + (BEHIND_DASHES if is_short else "")
@@ -162,17 +168,17 @@ def explain_option(error: click.NoSuchOption) -> tuple[str, str]:
 
 
 def leave_closed_stdout() -> int:
-    """The reader of our output has left (`flametap ps | head`): not worth a word."""
+    """Return the exit code for a closed stdout (`flametap ps | head`), without a message."""
     give_up(sys.stdout)
     return 1
 
 
 def fail(message: str, hint: str, exit_code: int) -> int:
-    """Prints an error as one line, with its hint on the next."""
+    """Print an error on one line and its hint on the next. Return ``exit_code``."""
     try:
         click.echo(f"flametap: {message}", err=True)
         if hint:
             click.echo(f"hint: {hint}", err=True)
     except OSError:
-        give_up(sys.stderr)  # the exit code says it, too
+        give_up(sys.stderr)  # the exit code still reports the error
     return exit_code

@@ -1,4 +1,4 @@
-"""Option types and the options that several commands share."""
+"""Parsers of option values, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
-from .attach_options import How
+from .attach_options import AttachOptions
 
 RATE_MIN_HZ = 1.0
-RATE_MAX_HZ = 10_000.0  # beyond it the sampler does nothing but sample
+RATE_MAX_HZ = 10_000.0  # above it the sampler thread has no time left between two rounds
 
-# Less buys no sample; more than all cores of the largest machines is no limit.
+# Too small for one sample; more than all cores of the largest machines.
 BUDGET_MIN_PPM = 100
 BUDGET_MAX_PPM = 100_000_000
 
@@ -26,14 +26,14 @@ _SECONDS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class WithSynonyms(click.Option):
-    """An option that also takes the names it has in other profilers; help leaves those out."""
+    """An option that also accepts its names in other profilers. The help does not list them."""
 
     def __init__(self, *args: Any, synonyms: tuple[str, ...] = (), **more: Any) -> None:
         super().__init__([*args[0], *synonyms], *args[1:], **more)
         self._synonyms = synonyms
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option's line in the help."""
+        """Return the option's line in the help, without the synonyms."""
         every = self.opts
         self.opts = [name for name in every if name not in self._synonyms]
         try:
@@ -43,15 +43,23 @@ class WithSynonyms(click.Option):
 
 
 def parse_pid(text: str) -> int:
-    """A process id; that it exists is not checked here."""
-    # No process id has more digits (the kernel's limit is 2^22).
+    """Parse a process id. Does not check that the process exists.
+
+    Raises:
+        UsageError: not a positive decimal number.
+    """
+    # More digits than any process id has (the kernel's limit is 2^22).
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) == 0:
         raise UsageError(f"'{text}' is not a process id", "`flametap ps` lists the processes")
     return int(text)
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds, or a number with the unit ms, s, m or h → seconds."""
+    """Parse a duration: seconds, or a number with the unit ms, s, m or h. Return seconds.
+
+    Raises:
+        UsageError: not a duration, or zero.
+    """
     match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|)", text.strip())
     duration_s = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if duration_s <= 0:
@@ -60,7 +68,11 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_rate_hz(text: str) -> float:
-    """``100``, ``1k``, ``250hz`` → Hz within the limits."""
+    """Parse a rate (``100``, ``1k``, ``250hz``). Return Hz.
+
+    Raises:
+        UsageError: not a rate, or outside of RATE_MIN_HZ to RATE_MAX_HZ.
+    """
     match = re.fullmatch(_NUMBER + r"\s*(k?)(?:hz)?", text.strip(), re.IGNORECASE)
     rate_hz = float(match[1]) * (1000 if match[2] else 1) if match else 0.0
     if not RATE_MIN_HZ <= rate_hz <= RATE_MAX_HZ:
@@ -72,14 +84,22 @@ def parse_rate_hz(text: str) -> float:
 
 
 def parse_server(text: str) -> str:
-    """The address of a web server, as it is."""
+    """Check that a text is the URL of a web server, and return it unchanged.
+
+    Raises:
+        UsageError: it is not.
+    """
     if not re.match(r"https?://[^/\s]+", text):
-        raise UsageError(f"'{text}' is not a server's address", "it begins with https://")
+        raise UsageError(f"'{text}' is not a server's address", "give a URL, as in https://HOST/")
     return text
 
 
 def parse_budget_ppm(text: str) -> int:
-    """``2``, ``0.5%`` → millionths of one core; 0 for no limit."""
+    """Parse a budget in per cent (``2``, ``0.5%``). Return millionths of one core; 0 for no limit.
+
+    Raises:
+        UsageError: not a number, or outside of BUDGET_MIN_PPM to BUDGET_MAX_PPM.
+    """
     match = re.fullmatch(_NUMBER + r"\s*%?", text.strip())
     percent = float(match[1]) if match else -1.0
     budget_ppm = round(percent * 10_000)
@@ -91,7 +111,11 @@ def parse_budget_ppm(text: str) -> int:
 
 
 def parse_regex(text: str) -> re.Pattern[str]:
-    """A regular expression."""
+    """Compile a regular expression.
+
+    Raises:
+        UsageError: it is malformed.
+    """
     try:
         return re.compile(text)
     except re.error as error:
@@ -101,7 +125,7 @@ def parse_regex(text: str) -> re.Pattern[str]:
 
 
 def by(parse: Callable[[str], _Value]) -> Callable[..., _Value | None]:
-    """A click callback that parses the text of an option, if it was given."""
+    """Return a click callback that parses an option's text, if the option was given."""
 
     def callback(_: click.Context, __: click.Parameter, text: str | None) -> _Value | None:
         return None if text is None else parse(text)
@@ -110,7 +134,11 @@ def by(parse: Callable[[str], _Value]) -> Callable[..., _Value | None]:
 
 
 def pick_pid(positional: int | None, option: int | None) -> int:
-    """The process that was named, in whichever way."""
+    """Return the process id that was given as an argument or with ``-p``.
+
+    Raises:
+        UsageError: there is none, or two different ones.
+    """
     if positional is not None and option is not None and positional != option:
         raise UsageError(
             f"two different processes are named: {positional} and {option}", "name one of them"
@@ -122,7 +150,7 @@ def pick_pid(positional: int | None, option: int | None) -> int:
 
 
 def pid_arguments(command: _Command) -> _Command:
-    """``PID``, ``NAME`` or ``-p PID``; ``targets.find_target`` makes a process id of them."""
+    """Add ``PID|NAME`` and ``-p PID``; ``targets.find_target`` turns them into a process id."""
     command = click.option(
         "-p",
         "--pid",
@@ -140,7 +168,7 @@ symbol_dir_option = click.option(
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="A folder in which to look for debug files, too; may be given several times.",
+    help="Search this folder for debug files, too; may be given several times.",
 )
 
 
@@ -148,8 +176,8 @@ debuginfod_options = (
     click.option(
         "--debuginfod",
         is_flag=True,
-        help="Download missing debug files from debuginfod servers: those of DEBUGINFOD_URLS or of "
-        "this machine's settings, else elfutils'.",
+        help="Download missing debug files from debuginfod servers: those in DEBUGINFOD_URLS, else "
+        "those in /etc/debuginfod, else elfutils'.",
     ),
     click.option(
         "--debuginfod-url",
@@ -163,18 +191,18 @@ debuginfod_options = (
 
 
 def servers(debuginfod: bool, debuginfod_urls: tuple[str, ...]) -> tuple[str, ...]:
-    """The servers that the two options above name; none: nobody is asked."""
+    """Return the URLs of the debuginfod servers to use; () for none."""
     if not debuginfod:
         return debuginfod_urls
-    # Here and not above: takes 50 ms to import.
+    # Imported here: it takes 50 ms.
     from ..symbols.locate.debuginfod import known_servers
 
     return (*debuginfod_urls, *known_servers())
 
 
 def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
-    """How to sample and to name, the same for every command that attaches: it gets a ``how``. To be
-    put above ``verify_option`` and ``talk_options``, of which that takes what concerns it.
+    """Add the options of every command that attaches; the command receives them as one ``how``. Put
+    this decorator above ``verify_option`` and ``verbosity_options``, whose values ``how`` includes.
     """
     return sampling_options_with("100", "1")(command)
 
@@ -182,7 +210,7 @@ def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
 def sampling_options_with(
     rate: str, budget_percent: str
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The same with other defaults."""
+    """Return ``sampling_options`` with other defaults."""
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         return _with_sampling_options(_with_how(command), rate, budget_percent)
@@ -191,7 +219,7 @@ def sampling_options_with(
 
 
 def _with_how(command: Callable[..., int]) -> Callable[..., int]:
-    """Gather the options of ``sampling_options`` in one ``how``."""
+    """Pass the options of ``sampling_options`` to the command as one ``how``."""
 
     @functools.wraps(command)
     def with_how(
@@ -207,7 +235,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
         verify_detach: bool = False,
         **others: object,
     ) -> int:
-        how = How(
+        how = AttachOptions(
             rate_hz=rate,
             budget_ppm=budget_ppm,
             inlines=not no_inlines,
@@ -234,7 +262,7 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
                 callback=by(parse_rate_hz),
                 default=rate,
                 show_default=True,
-                help="Samples of each thread in a second of its CPU time; 1k is 1000.",
+                help="Samples of each thread per second of its CPU time; 1k is 1000.",
             ),
             click.option(
                 "--budget",
@@ -244,20 +272,20 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
                 default=budget_percent,
                 show_default=True,
                 help="The most CPU time that sampling may take from the process, in per cent "
-                "of one core. To keep to it, flametap lowers the rate; 0 is no limit.",
+                "of one core. flametap lowers the rate to stay below it; 0 is no limit.",
             ),
             click.option(
                 "--no-inlines",
                 is_flag=True,
-                help="Show inlined functions as part of the function that they were compiled into.",
+                help="Show an inlined function as part of the function it was inlined into.",
             ),
             symbol_dir_option,
             *debuginfod_options,
             click.option(
                 "--force",
                 is_flag=True,
-                help="Attach even if that stops the process for seconds, or its seccomp filter "
-                "cannot be read.",
+                help="Attach even if that freezes the process for seconds, or if its seccomp "
+                "filter cannot be read.",
             ),
         ]
     ):
@@ -266,21 +294,21 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
 
 
 def verify_option(command: _Command) -> _Command:
-    """For the commands that record."""
+    """Add ``--verify-detach``."""
     return click.option(
         "--verify-detach",
         is_flag=True,
-        help="Compare the process before and after, and print what flametap left in it.",
+        help="Compare the process before the attach and after the detach, and print what differs.",
     )(command)
 
 
-def talk_options(command: _Command) -> _Command:
-    """How much to say."""
+def verbosity_options(command: _Command) -> _Command:
+    """Add ``-v`` and ``-q``."""
     command = click.option(
         "-v",
         "--verbose",
         is_flag=True,
-        help="Also print each check before the attach, and for each file where its function names "
-        "come from.",
+        help="Also print each check before the attach, and for each module the source of its "
+        "function names.",
     )(command)
     return click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(command)

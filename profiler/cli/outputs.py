@@ -1,4 +1,4 @@
-"""The files that were asked for with ``-o``: checked before the attach, written after it."""
+"""The output files of ``-o``: planned and checked before the attach."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STDOUT = "-"
 
 @dataclass(frozen=True)
 class Output:
-    """One ``-o``."""
+    """One value of ``-o``."""
 
-    path: str  # with %p and %t still in it; "-" for stdout
+    path: str  # with %p and %t not yet replaced; "-" for stdout
     format: str
 
     def path_for(self, pid: int, now_s: float) -> str:
-        """The path with pid and time (local, ``20261121-143000``) filled in."""
+        """Return the path with the process id and the local time (``20261121-143000``)."""
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
         fill = {"%p": str(pid), "%t": stamp, "%%": "%"}
         path, rest = "", self.path
@@ -34,14 +34,14 @@ class Output:
 
 
 def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
-    """Finds each output's format and makes sure that it can be written.
+    """Find each output's format and check that it can be written.
 
     Args:
         paths: the values of ``-o``.
         formats: the values of ``-f``: none, one for all, or one for each path.
 
     Raises:
-        UsageError: a format cannot be told, or two outputs are the same.
+        UsageError: a format is unknown, or two outputs are the same.
         OutputError: a path cannot be written.
     """
     if not paths:
@@ -68,17 +68,17 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
 
 
 def check_writable(path: str) -> None:
-    """Proves that a file can be written, without touching what is there.
+    """Check that a file can be written, without changing an existing one.
 
     Raises:
-        OutputError: it cannot.
+        OutputError: it cannot be written.
     """
     folder = os.path.dirname(os.path.realpath(path))
     try:
         if os.path.isdir(path):
             raise OutputError(f"cannot write {path}: it is a folder", "name a file in it with -o")
         if not os.path.isdir(folder):
-            what = "is no folder" if os.path.lexists(folder) else "does not exist"
+            what = "is not a folder" if os.path.lexists(folder) else "does not exist"
             raise OutputError(
                 f"cannot write {path}: {folder} {what}",
                 "create the folder first, or choose another with -o",
@@ -87,8 +87,8 @@ def check_writable(path: str) -> None:
             if not os.access(path, os.W_OK):  # /dev/null, a pipe
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
-        # Files are written next to their place and then renamed: the folder has to take new ones.
-        # Access bits do not tell about read-only and full file systems; a file without a name does.
+        # A file is written beside its final path and then renamed, so the folder must be writable.
+        # Permission bits do not show read-only and full file systems; an unnamed file does.
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a user reads while we work, on stderr: one rewritten line, or a plain one now and then."""
+"""Messages and progress on stderr: one rewritten line on a terminal, else a plain line at times."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..capture.figures import counted, three_digits
 from ..model import Status
 from ..wire.counters import SKIPS, losses, skips
 
-PLAIN_INTERVAL_S = 10.0  # between two plain lines, when stderr is a file or a pipe
+PLAIN_INTERVAL_S = 10.0  # between two lines of progress where stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"
 
 
 class Progress:
-    """Messages and one line of progress.
+    """Prints messages and one line of progress.
 
     Args:
         quiet: print nothing at all.
-        stream: where to, stderr by default.
+        stream: to print to; stderr by default.
     """
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
@@ -32,25 +32,25 @@ class Progress:
         self._last_plain_s = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Prints a message on a line of its own."""
+        """Print a message on a line of its own."""
         if self.is_quiet:
             return
         self.clear()
         self._write(text + "\n")
 
     def warn(self, text: str) -> None:
-        """Prints a warning."""
+        """Print a warning."""
         self.say(f"warning: {text}")
 
     @property
     def wants_step(self) -> bool:
-        """False while ``step`` would print nothing: the text need not be made."""
+        """False while ``step`` would print nothing, so its text is not needed."""
         if self.is_quiet:
             return False
         return self._is_terminal or time.monotonic() - self._last_plain_s >= PLAIN_INTERVAL_S
 
     def step(self, text: str) -> None:
-        """Shows what is going on now; it is overwritten by what comes next."""
+        """Show the current step; the next message replaces it on a terminal."""
         if not self.wants_step:
             return
         if self._is_terminal:
@@ -62,7 +62,7 @@ class Progress:
             self._write(text + "\n")
 
     def clear(self) -> None:
-        """Takes the rewritten line away."""
+        """Erase the rewritten line."""
         if self._has_line:
             self._write(CLEAR_LINE)
             self._has_line = False
@@ -72,17 +72,17 @@ class Progress:
             self._stream.write(text)
             self._stream.flush()
         except OSError:
-            self.is_quiet = True  # nobody reads us any more: no reason to lose the recording
+            self.is_quiet = True  # stderr has no reader any more; the recording must not fail
 
 
 def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: float | None) -> str:
-    """One line on a running recording: time, samples, losses, cost in per cent of one core.
+    """Format one line on a running recording: time, samples, losses, cost in per cent of one core.
 
     Args:
         status: of the capture.
-        threads: how many threads the target has now.
+        threads: number of threads that the target has now.
         elapsed_s: since sampling began.
-        limit_s: the duration asked for; None if there is none.
+        limit_s: the requested duration; None for no limit.
     """
     time_part = duration(elapsed_s) if elapsed_s >= 1 else f"{elapsed_s:.1f} s"
     if limit_s:
@@ -102,7 +102,7 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
 
 
 def loss_lines(status: Status) -> list[str]:
-    """What is missing and what was skipped, with reasons; one line each, none if there is none."""
+    """Format the losses, one line each with its reason, and one line for skipped samples."""
     lines = [
         f"lost: {each.label.lower()}: {count:,}. {each.meaning.removesuffix('.')}"
         for each, count in losses(status.counters).items()
@@ -114,7 +114,7 @@ def loss_lines(status: Status) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """``310 ms``, ``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
+    """Format a duration: ``310 ms``, ``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""What ``record`` and ``live`` share: watch a capture to its end, name, save, sum up."""
+"""Shared by ``record`` and ``live``: watch a capture, name functions, save files, summarise."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from ..capture.live import Capture
 
 POLL_S = 0.05
-LINE_INTERVAL_S = 0.25  # the eye reads no faster
+LINE_INTERVAL_S = 0.25  # people read no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
-SHARE_SHOWN = 0.0005  # less is 0.0% in words
+SHARE_SHOWN = 0.0005  # less would be printed as 0.0%
 NO_FILE = "code outside of any file (JIT)"
-# What a stack is cut by, in words for the summary.
+# Why a stack is incomplete, in the words of the summary.
 CUT_BY = {
     Verdict.TRUNCATED_DEPTH: "deeper than the limit",
     Verdict.NO_UNWIND_INFO: "code without unwind information",
-    Verdict.BAD_MEMORY: "a stack that did not hold together",
-    Verdict.UNSUPPORTED_RULE: "an unwind rule we do not know",
+    Verdict.BAD_MEMORY: "stack memory that could not be unwound",
+    Verdict.UNSUPPORTED_RULE: "an unsupported unwind rule",
     Verdict.NO_STACK: "never seen with a stack",
 }
 
 
 @dataclass(frozen=True)
-class What:
+class Selection:
     """Which part of the recording goes into the files."""
 
     clock: Clock = Clock.CPU
@@ -46,17 +46,17 @@ class What:
     unit: str = "time"  # or "samples"
     tids: tuple[int, ...] = ()
     thread_name: re.Pattern[str] | None = None
-    has_page: bool = False  # which shows every clock; there is no --clock to choose one
+    has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property
     def waiting_is_shown_by(self) -> str:
-        """Where to see what a sleeping process waits for; "" if this shows it already."""
+        """The clock that shows what a sleeping process waits for; "" if it is chosen already."""
         if self.has_page:
             return "the wall clock of the page"
         return "--clock wall" if self.clock is Clock.CPU else ""
 
     def thread_ids(self, capture: Capture) -> frozenset[int] | None:
-        """The threads that are wanted; None for all."""
+        """Return the ids of the selected threads; None for all."""
         if not self.tids and self.thread_name is None:
             return None
         return frozenset(
@@ -70,7 +70,7 @@ class What:
 def watch(
     capture: Capture, interrupts: Interrupts, progress: Progress, limit_s: float | None
 ) -> None:
-    """Returns at the first signal, at the end of the target, or when the time is up."""
+    """Show progress until the first signal, the end of the target, or ``limit_s`` seconds."""
     begin_s = time.monotonic()
     next_line_s = begin_s
     while not interrupts.stop:
@@ -89,24 +89,24 @@ def watch(
 def finish(
     capture: Capture,
     outputs: Sequence[Output],
-    what: What,
+    what: Selection,
     interrupts: Interrupts,
     progress: Progress,
     *,
     verbose: bool = False,
 ) -> int:
-    """Detaches, names the functions, writes the files, says what was recorded.
+    """Detach, name the functions, write the files, and print the summary.
 
-    A signal during the naming saves at once, with the names there are.
+    A signal while functions are named saves at once, with the names found so far.
 
     Returns:
-        The exit code: 0, or 130 when it was cut short.
+        The exit code: 0, or 130 if a signal cut the naming short.
 
     Raises:
         NoSamplesError: there is nothing to write.
         OutputError: a file cannot be written.
     """
-    asked = min(interrupts.count, 1)  # the signal that ended the recording, if one did
+    asked = min(interrupts.count, 1)  # 1 if a signal ended the recording
     progress.step(f"detaching from {capture.pid}")
     with not_suspended():
         capture.stop()
@@ -137,17 +137,17 @@ def finish(
 
 
 def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progress) -> bool:
-    """Waits for all names; True if one more signal than ``asked`` put an end to that."""
+    """Wait for all names. Return True if more signals than ``asked`` ended the wait."""
     while not capture.finish_symbols(POLL_S):
         if interrupts.count > asked:
             progress.warn("saving without the names that are still missing")
             return True
         pending = capture.status().symbols_pending
-        progress.step(f"naming functions, {pending:,} addresses to go (Ctrl-C saves without)")
+        progress.step(f"naming functions, {pending:,} addresses left (Ctrl-C saves without them)")
     return False
 
 
-def _refuse_empty(capture: Capture, what: What) -> None:
+def _refuse_empty(capture: Capture, what: Selection) -> None:
     thread_ids = what.thread_ids(capture)
     weights = capture.profile.leaf_weights(what.clock, thread_ids)
     if weights.total > 0:
@@ -170,7 +170,7 @@ def _refuse_empty(capture: Capture, what: What) -> None:
 def _write(
     capture: Capture,
     output: Output,
-    what: What,
+    what: Selection,
     notes: Sequence[str],
     cost: Mapping[str, int | float | str],
     progress: Progress,
@@ -196,14 +196,19 @@ def _write(
         progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
 
 
-def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: What) -> list[str]:
-    """Say what was recorded, how far it can be trusted, what was lost. Lines without a full stop.
+def summary(
+    status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Selection
+) -> list[str]:
+    """Format the summary: what was recorded, how many stacks are complete, what was lost.
 
     Args:
         status: at the end of the recording.
         cpu_ns: CPU time of all threads.
         threads: all that were seen.
-        what: which part of it the user asked for.
+        what: the part that the user asked for.
+
+    Returns:
+        Lines without a full stop.
     """
     lines = [
         f"recorded {duration(status.duration_ns / 1e9)}: {counted(status.samples, 'sample')} of "
@@ -211,7 +216,7 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Wh
     ]
     if cpu_ns < IDLE_SHARE * status.duration_ns:
         where = what.waiting_is_shown_by
-        lines.append("it was nearly always asleep" + (f": {where} shows where" if where else ""))
+        lines.append("it slept nearly all the time" + (f": {where} shows where" if where else ""))
         return lines + loss_lines(status)
     total_ns = sum(status.verdict_cpu_ns.values())
     cut = {
@@ -227,12 +232,12 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Wh
             if share >= SHARE_SHOWN
         ]
         lines.append(f"{whole:.1%} of it in complete stacks; the rest: {', '.join(reasons)}")
-    deaf = [thread.name for thread in threads if thread.signals_blocked]
-    if deaf and cut.get(Verdict.NO_STACK, 0) >= SHARE_SHOWN:
-        names = ", ".join(sorted(set(deaf))[:5])
+    blocking = [thread.name for thread in threads if thread.signals_blocked]
+    if blocking and cut.get(Verdict.NO_STACK, 0) >= SHARE_SHOWN:
+        names = ", ".join(sorted(set(blocking))[:5])
         lines.append(
-            f"{counted(len(deaf), 'thread')} blocked signals and could be seen only while waiting: "
-            f"{names}"
+            f"{counted(len(blocking), 'thread')} blocked our signal and could be sampled only "
+            f"while waiting: {names}"
         )
     if status.verdict_modules:
         modules = [module or NO_FILE for module in status.verdict_modules][:5]
@@ -241,7 +246,7 @@ def summary(status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Wh
 
 
 def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:
-    """Where the names of each module came from, and what part of the recording has them."""
+    """Format, for each module, the source of its names and the share of the time that has them."""
     lines = []
     for each in report.modules:
         share, line = each.share, f"symbols of {each.source.module}: {each.source.source}"

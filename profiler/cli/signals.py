@@ -1,10 +1,10 @@
-"""SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for a quick one,
-and the third ends us on the spot.
+"""SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for a quick one, and
+the third ends this process at once.
 
-Before the third, handlers only count and wake: what to do is decided by the command. Whenever we
-vanish, it is safe for the target (``flametap.inject.server``).
+Handlers of the first two only count and wake the main thread; the command decides what to do. This
+process may end at any time without harm to the target (``flametap.inject.server``).
 
-Python runs handlers on the main thread, between two of its instructions, so the main thread must
+Python runs handlers on the main thread, between two bytecode instructions, so the main thread must
 not stay in C code for long.
 """
 
@@ -19,17 +19,17 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-EXIT_CODE = 130  # what shells give for a command that Ctrl-C ended
+EXIT_CODE = 130  # 128 + SIGINT, as shells report a command that Ctrl-C ended
 LEAVE_AT = 3
-LEFT = b"\nleft without saving; the process is let go behind us\n"
+LEFT = b"\nended without saving; the process is being released\n"
 
 
 @contextlib.contextmanager
 def not_suspended() -> Iterator[None]:
-    """Puts Ctrl-Z off to the end of the block.
+    """Postpone Ctrl-Z (SIGTSTP) to the end of the block. Main thread only.
 
-    While Frida injects its agent, and while it takes it out, a thread of the target stands still
-    and waits for us: it would wait as long as we are stopped. Main thread only.
+    While Frida injects or removes its agent, a thread of the target is stopped and waits for us. If
+    we were suspended then, it would stay stopped, too.
     """
     asked: list[int] = []
     former = signal.signal(signal.SIGTSTP, lambda number, _: asked.append(number))
@@ -46,17 +46,17 @@ class Interrupted(Exception):
 
 
 def leave() -> None:
-    """Ends this process now, whatever it waits for."""
+    """End this process at once, with exit code 130, even if other threads hang."""
     with contextlib.suppress(OSError):
         os.write(2, LEFT)
     os._exit(EXIT_CODE)
 
 
 class Interrupts:
-    """Counts the signals while the block runs; afterwards the former handlers are back.
+    """Counts the signals while the block runs; its end restores the former handlers.
 
     Attributes:
-        last_resort: called in the handler of the third signal, and of each one after it.
+        last_resort: called in the handler of the third signal and of each later one.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class Interrupts:
 
     @property
     def stop(self) -> bool:
-        """Come to an end, and save."""
+        """True once a signal has asked the command to end and save."""
         return self.count >= 1
 
     @contextlib.contextmanager
     def replying(self, text: str) -> Iterator[None]:
-        """While the block runs, each signal is answered with ``text`` on stderr."""
+        """Answer each signal with ``text`` on stderr while the block runs."""
         self._reply = text
         try:
             yield
@@ -82,13 +82,13 @@ class Interrupts:
             self._reply = ""
 
     def wait(self, timeout_s: float) -> bool:
-        """Sleeps until the first signal, at the longest; True if it has come."""
+        """Wait for the first signal, at most ``timeout_s``. Return True if it has arrived."""
         return self._woken.wait(timeout_s)
 
     def __enter__(self) -> Interrupts:
         for number in SIGNALS:
             former = signal.getsignal(number)
-            # nohup, and shells that start us in the background, want it ignored.
+            # nohup, and shells that start us in the background, set it to be ignored.
             if former is not signal.SIG_IGN:
                 self._former.append((number, former))
                 signal.signal(number, self._handle)
@@ -108,7 +108,7 @@ class Interrupts:
         self.last = signal.Signals(number)
         self._woken.set()
         if self._reply:
-            # Past Python's buffers, which are not reentrant.
+            # Bypasses Python's buffers, which are not reentrant.
             with contextlib.suppress(OSError):
                 os.write(2, self._reply.encode())
         if self.count >= LEAVE_AT:

@@ -1,4 +1,4 @@
-"""From a pid to a running capture: checks, warnings, and an attach that is never cut short."""
+"""Attach to a process: checks, warnings, and an attach that signals do not interrupt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
 from ..safety import preflight
 from ..safety.finding import Severity
-from .attach_options import How
+from .attach_options import AttachOptions
 from .interpreter import interpreter_line
 from .progress import Progress
 from .signals import Interrupted, Interrupts, not_suspended
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from ..capture.live import Capture
     from .verify import Verification
 
-# Half an attach would leave code in the target that waits for us for ever.
+# An attach cut short would leave code in the target that waits for us for ever.
 ATTACHING_REPLY = (
-    "waiting for the attach to end, so that the process is left clean; a third one does not wait\n"
+    "waiting for the attach to end, to leave the process unchanged; the third signal ends at once\n"
 )
 
 
 @contextmanager
-def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
-    """Make a capture of a process that may be attached to; detach and close it at the end.
+def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Capture]:
+    """Check a process and yield a capture of it; detach and close it at the end of the block.
 
     Raises:
-        TargetDiedError: the process died of a fault while it was attached to.
+        TargetDiedError: a fault killed the process while flametap was attached.
         FlametapError: the process cannot be attached to, or not without harm.
     """
     ready = preflight.check(pid, force=how.force)
     for warning in ready.warnings:
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
-    # Here and not above: Frida alone takes 0.1 s to load.
+    # Imported here: Frida alone takes 0.1 s to load.
     from ..capture.live import Capture, CaptureOptions
 
     options = CaptureOptions(
@@ -59,11 +59,11 @@ def prepared(pid: int, how: How, progress: Progress) -> Iterator[Capture]:
 
 
 def _refuse_fault(capture: Capture, failure: str) -> None:
-    """Raise TargetDiedError if the target died of a fault while attached to.
+    """Raise TargetDiedError if a fault killed the target while flametap was attached.
 
     Args:
-        capture: it has ended, or its attach has failed.
-        failure: why nothing was saved, "" if it was.
+        capture: one that has ended, or whose attach has failed.
+        failure: why nothing was saved; "" if something was.
     """
     status = capture.exit_status
     if status is None or not status.is_fault:
@@ -71,7 +71,7 @@ def _refuse_fault(capture: Capture, failure: str) -> None:
     raise TargetDiedError(
         f"the target {status} while flametap was attached" + (f"; {failure}" if failure else ""),
         ("" if failure else "what was sampled is kept; ")
-        + "if it does not die so without flametap, please report this",
+        + "if this does not happen without flametap, please report it",
     )
 
 
@@ -81,16 +81,16 @@ def start(
     progress: Progress,
     verification: Verification | None = None,
 ) -> None:
-    """Attach and begin to sample. A signal meanwhile has to wait until that is done.
+    """Attach and begin to sample. A signal meanwhile takes effect when that is done.
 
     Args:
         capture: made by ``prepared``.
         interrupts: checked before and after.
-        progress: where a signal meanwhile is answered.
-        verification: looks at the process as soon as it is attached to.
+        progress: if it is quiet, a signal meanwhile gets no answer.
+        verification: told when the attach begins and ends.
 
     Raises:
-        Interrupted: there was one; the caller closes the capture.
+        Interrupted: a signal arrived; the caller closes the capture.
         FlametapError: the attach failed.
     """
     with interrupts.replying("" if progress.is_quiet else ATTACHING_REPLY):
@@ -105,8 +105,8 @@ def start(
         raise Interrupted
 
 
-def tell_findings(pid: int, progress: Progress) -> None:
-    """For ``-v``: every check and its outcome, and what is shown of an interpreter's functions."""
+def print_findings(pid: int, progress: Progress) -> None:
+    """Print every check with its outcome, and how an interpreter's functions are shown (``-v``)."""
     for finding in preflight.findings(pid):
         mark = "ok" if finding.severity is Severity.OK else finding.severity.value
         progress.say(f"check {finding.check}: {mark}: {finding.message}")

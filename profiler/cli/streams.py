@@ -1,4 +1,4 @@
-"""The standard streams, where we were started without one, or where it cannot be written."""
+"""The standard streams, including those that are closed or cannot be written."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ STDIN, STDOUT, STDERR = range(3)
 
 
 def open_missing() -> None:
-    """Opens those of the descriptors 0 to 2 that are closed; to be called before any other file is
-    opened, which would get their numbers, and what is meant for a terminal.
+    """Open /dev/null for each of the descriptors 0 to 2 that is closed.
 
-    Input has ended, what is said goes nowhere, and data cannot be written: whoever closed standard
-    output shall not believe that it went somewhere.
+    Call this before any other file is opened: it would get one of these numbers, and the output
+    meant for the terminal. Reading stdin then gives end of file. Output to stderr is discarded.
+    Writing to stdout fails, so that the user learns that the data went nowhere.
     """
     for descriptor in (STDIN, STDOUT, STDERR):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest free number, since those below it are open by now.
+            # Opens ``descriptor`` itself: the lowest free number, as all below it are open now.
             opened = os.open(os.devnull, os.O_WRONLY if descriptor == STDERR else os.O_RDONLY)
             os.set_inheritable(opened, True)
     sys.stdin = sys.stdin or os.fdopen(STDIN, closefd=False)
@@ -33,10 +33,10 @@ def open_missing() -> None:
 
 
 def print_data(text: str) -> None:
-    """Prints what the user has asked for.
+    """Print a command's result to stdout.
 
     Raises:
-        OutputError: standard output cannot be written.
+        OutputError: stdout cannot be written.
     """
     try:
         click.echo(text)
@@ -46,14 +46,14 @@ def print_data(text: str) -> None:
 
 
 def give_up(stream: TextIO) -> None:
-    """Sends the rest nowhere: what Python itself still wants to write at exit must not fail."""
+    """Redirect a stream to /dev/null, so that Python's own flush at exit does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def flush_or_give_up(stream: TextIO) -> None:
-    """At the end. What fails here has failed before, and was told."""
+    """Flush a stream at exit. An error here was reported by an earlier write already."""
     try:
         stream.flush()
     except OSError:

@@ -1,8 +1,8 @@
 """Processes by name: ``flametap memcached`` instead of a process id.
 
-A name fits a process whose command name it is: the kernel's name for it (comm), or the file name of
-argv[0] or of the executable. Where none has exactly that name, those whose name contains it fit.
-This process and its children never do, nor kernel threads, nor processes that have ended.
+A name matches a process by the kernel's name for it (comm), or by the file name of argv[0] or of
+the executable. If no process has exactly that name, processes whose name contains it match. This
+process, its descendants, kernel threads and processes that have ended never match.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from ..safety import permissions
 from .options import parse_pid, pick_pid
 from .progress import Progress
 
-MOST_LISTED = 10  # more do not help to choose
+MOST_LISTED = 10  # a longer list does not help to choose
 LIST_THEM = "`flametap ps` lists the processes"
 
 
 @dataclass(frozen=True)
 class Named:
-    """A process that a name fits."""
+    """A process that matches a name."""
 
     pid: int
     user: str
-    command: str  # its command line, printable
+    command: str  # its command line, in printable characters
 
 
 @dataclass(frozen=True)
 class Matches:
-    """What a name fits, in the order of the pids."""
+    """The processes that match a name, ordered by pid."""
 
     processes: Sequence[Named]
-    is_exact: bool  # False: their names only contain it
+    is_exact: bool  # False: their names only contain the name
 
     def __bool__(self) -> bool:
         return bool(self.processes)
 
 
 def is_name(text: str) -> bool:
-    """True for a text that could name a process: no number, no path, no option."""
+    """Return True for a text that could name a process: not a number, a path or an option."""
     return bool(text.strip()) and "/" not in text and text[0] != "-" and not text.isdigit()
 
 
 def find_processes(name: str, proc: str = procfs.PROC, own_pid: int | None = None) -> Matches:
-    """Find the processes of that name; capitals count only in an exact match.
+    """Find the processes with a name. Case counts only for an exact match.
 
     Args:
         name: of a program.
-        proc: the folder of processes.
-        own_pid: left out with all its descendants; ours when None.
+        proc: the mount point of procfs.
+        own_pid: process to leave out with all its descendants; None for this one.
     """
     names, parents = {}, {}
     for pid in procfs.list_pids(proc):
@@ -66,7 +66,7 @@ def find_processes(name: str, proc: str = procfs.PROC, own_pid: int | None = Non
             if status.state not in "ZX" and not procfs.is_kernel_thread(pid, proc):
                 names[pid] = {status.name, *_program_names(pid, proc)}
         except OSError:
-            continue  # gone meanwhile
+            continue  # it has exited
     own_pid = os.getpid() if own_pid is None else own_pid
     others = [pid for pid in names if not _descends(pid, own_pid, parents)]
     exact = [pid for pid in others if name in names[pid]]
@@ -78,16 +78,16 @@ def find_processes(name: str, proc: str = procfs.PROC, own_pid: int | None = Non
 def find_target(
     text: str | None, option: int | None, progress: Progress, if_none: str = LIST_THEM
 ) -> int:
-    """The process that was named: by its id, by ``-p``, or by its command's name.
+    """Return the id of the process that the user named by its id, by ``-p`` or by its name.
 
     Args:
         text: the argument; None without one.
         option: the value of ``-p``.
-        progress: told which process a name stands for.
-        if_none: the hint where no process has that name.
+        progress: prints which process a name stands for.
+        if_none: the hint if no process has that name.
 
     Raises:
-        UsageError: none or several fit, or two different ones are named.
+        UsageError: no process or several match, or two different ones are named.
     """
     if text is None or not is_name(text):
         return pick_pid(None if text is None else parse_pid(text), option)
@@ -95,15 +95,15 @@ def find_target(
         raise UsageError(f"two processes are named: {text} and {option}", "name one of them")
     found = find_processes(text).processes
     if not found:
-        raise UsageError(f"'{text}' is not a process id, and no process has such a name", if_none)
+        raise UsageError(f"'{text}' is not a process id, and no process has that name", if_none)
     return choose(text, found, progress)
 
 
 def choose(name: str, found: Sequence[Named], progress: Progress) -> int:
-    """The only process that a name fits.
+    """Return the id of the only process in ``found``.
 
     Raises:
-        UsageError: there are several; they have been listed on stderr.
+        UsageError: there are several; they are listed on stderr.
     """
     if len(found) == 1:
         progress.say(f"{name} is process {found[0].pid}: {found[0].command}")
@@ -112,17 +112,17 @@ def choose(name: str, found: Sequence[Named], progress: Progress) -> int:
     for line in listing(found, width):
         click.echo(line, err=True)
     raise UsageError(
-        f"{len(found)} processes fit the name '{name}'",
+        f"{len(found)} processes match the name '{name}'",
         f"choose one by its process id, as in `flametap {found[0].pid}`",
     )
 
 
 def listing(found: Sequence[Named], width: int | None) -> list[str]:
-    """Lines that tell processes apart: pid, user, command line; ten at most.
+    """Format a list of processes: pid, user, command line; ten lines at most.
 
     Args:
         found: all.
-        width: in characters, of a line; None for as long as it is.
+        width: of a line in characters; None for no limit.
     """
     shown = found[:MOST_LISTED]
     user_width = max(len(each.user) for each in shown)
@@ -133,12 +133,12 @@ def listing(found: Sequence[Named], width: int | None) -> list[str]:
 
 
 def shorten(text: str, width: int) -> str:
-    """At most ``width`` characters."""
+    """Return a text cut to at most ``width`` characters, with an ellipsis at the end."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def _program_names(pid: int, proc: str) -> set[str]:
-    """The file names of argv[0] and of the executable, as far as they can be read."""
+    """Return the file names of argv[0] and, if it can be read, of the executable."""
     names = set()
     with open(f"{proc}/{pid}/cmdline", "rb") as file:
         names.add(os.fsdecode(os.path.basename(file.read().partition(b"\0")[0])))
@@ -146,12 +146,12 @@ def _program_names(pid: int, proc: str) -> set[str]:
         program = os.readlink(f"{proc}/{pid}/exe").removesuffix(" (deleted)")
         names.add(os.path.basename(program))
     except OSError:
-        pass  # another user's
+        pass  # of another user
     return names - {""}
 
 
 def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
-    seen = set()  # a parent may have gone meanwhile, and its number come again
+    seen = set()  # a reused pid can make a cycle
     while pid in parents and pid not in seen:
         if pid == ancestor:
             return True

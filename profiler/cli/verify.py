@@ -1,4 +1,4 @@
-"""``--verify-detach``: looks at the process before the attach and after the detach, and tells."""
+"""``--verify-detach``: compare the process before the attach and after the detach."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .progress import Progress
 if TYPE_CHECKING:
     from ..safety.snapshot import Receipt
     from ..safety.snapshot_diff import Blame, Difference
-    from .attach_options import How
+    from .attach_options import AttachOptions
 
-# Frida's side may need a moment more than our own detach waits for.
+# Frida's threads may need longer to exit than our detach waits.
 SETTLE_S = 3.0
 LOOK_INTERVAL_S = 0.1
-SHOWN_CHANGES = 5  # of the target's own; -v shows all
+SHOWN_CHANGES = 5  # caused by the target itself; -v shows all
 
 
 class Verification:
-    """The receipt of one recording. Does nothing unless it is wanted.
+    """Snapshots of the process around one recording.
 
     Args:
-        pid: the process, not attached to yet.
-        is_wanted: the option was given.
+        pid: a process that is not attached to yet.
+        is_wanted: whether the option was given; if not, this object does nothing.
     """
 
     def __init__(self, pid: int, *, is_wanted: bool) -> None:
@@ -39,19 +39,19 @@ class Verification:
         self._was_touched = False
 
     def note_attaching(self) -> None:
-        """Remember that an attach was tried. Without one there is nothing to tell."""
+        """Note that an attach begins. Without one, ``tell`` prints nothing."""
         self._was_touched = True
 
     def note_attached(self) -> None:
-        """Look at the process as soon as sampling has begun."""
+        """Take a snapshot as soon as sampling has begun."""
         if self._before is not None:
             self._attached = _look(self._pid)
 
     def tell(self, progress: Progress, *, verbose: bool = False) -> None:
-        """Print what differs after the detach; nothing where no attach was tried.
+        """Print what differs after the detach; nothing if no attach was tried.
 
         Raises:
-            LeftBehindError: some of it is ours.
+            LeftBehindError: something of ours is left in the process.
         """
         if self._before is None or not self._was_touched:
             return
@@ -68,17 +68,17 @@ class Verification:
         for difference in ours:
             progress.warn(f"left behind in process {self._pid}: {difference.what}")
         for difference in by_blame[Blame.UNCLEAR]:
-            progress.warn(f"new since the attach, perhaps its own: {difference.what}")
+            progress.warn(f"new since the attach, cause unknown: {difference.what}")
         if not ours:
             progress.say(
-                f"detach receipt of process {self._pid}: nothing of ours runs in it, is open in "
-                "it or stays patched"
+                f"detach receipt of process {self._pid}: no thread, timer, descriptor or patch of "
+                "ours is left in it"
             )
         for line in _residue(by_blame[Blame.RESIDUE]):
             progress.say(f"  left by the injection: {line}")
         own = by_blame[Blame.TARGET]
         if own:
-            progress.say(f"  its own doing, as far as can be told: {counted(len(own), 'change')}")
+            progress.say(f"  probably by the process itself: {counted(len(own), 'change')}")
             for difference in own if verbose else own[:SHOWN_CHANGES]:
                 progress.say(f"    {difference.what}")
         if ours:
@@ -109,11 +109,11 @@ class Verification:
 
 
 @contextmanager
-def verified(pid: int, progress: Progress, how: How) -> Iterator[Verification]:
-    """Looks before the block, which attaches and detaches, and tells after it.
+def verified(pid: int, progress: Progress, how: AttachOptions) -> Iterator[Verification]:
+    """Take a snapshot before the block, which attaches and detaches, and print the changes after.
 
     Raises:
-        LeftBehindError: something of ours is left; not where the block has failed.
+        LeftBehindError: something of ours is left. Not raised if the block has failed.
     """
     verification = Verification(pid, is_wanted=how.verify_detach)
     try:
@@ -126,17 +126,17 @@ def verified(pid: int, progress: Progress, how: How) -> Iterator[Verification]:
 
 
 def _look(pid: int) -> Receipt | None:
-    """None when the process has gone, or may not be looked at: the checks will say so."""
+    """Take a snapshot; None if the process has exited or cannot be read (the checks report it)."""
     from ..safety import snapshot
 
     try:
         return snapshot.take(pid)
     except (*procfs.GONE, PermissionError, KeyError):
-        return None  # KeyError: of a zombie, not all lines are there
+        return None  # KeyError: /proc/PID/status of a zombie lacks lines
 
 
 def _residue(found: list[Difference]) -> Iterator[str]:
-    """One line for each explanation."""
+    """Yield one line for each cause."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for difference in found:
         by_reason[difference.why].append(difference.what)

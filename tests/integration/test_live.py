@@ -140,7 +140,7 @@ def test_dump_says_why_a_thread_was_not_seen(start: Start) -> None:
     threads = threads_of_dump(target.pid)
     for name in ("busy 0", "busy 1"):
         assert not threads[name]["frames_leaf_first"]
-        assert "blocks the signal" in threads[name]["unseen_because"]
+        assert "blocks the sampling signal" in threads[name]["unseen_because"]
     target.finish()
 
 

@@ -1,7 +1,7 @@
-"""Addresses that a user gives, as arguments or on stdin, and the functions there.
+"""Print the functions at addresses that a user gives as arguments or on stdin.
 
-Where addresses come one by one from another program (``llvm-symbolizer`` and ``addr2line`` are
-used that way), each is answered when it comes.
+Another program may write addresses to stdin one by one and wait for each answer, as with
+``llvm-symbolizer`` and ``addr2line``. Each address is therefore answered at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _ADDRESS = re.compile(r"(?:(?P<module>.*)\+)?(?:0[xX])?(?P<digits>[0-9a-fA-F]{1,
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``0x1f``, ``1f`` or ``module+0x1f`` → the module's name (or ``""``) and the address."""
+    """Parse ``0x1f``, ``1f`` or ``module+0x1f``. Return the module's name (or ``""``) and address.
+
+    Raises:
+        UsageError: not such an address.
+    """
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
         raise UsageError(
@@ -35,8 +39,10 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def read_addresses(descriptor: int) -> Iterator[list[tuple[str, int]]]:
-    """The addresses of a stream, as many at a time as are there: who writes one and waits is
-    answered.
+    """Yield the addresses of a stream, as many at a time as can be read without waiting.
+
+    Raises:
+        UsageError: a line is not an address; yields the addresses before it first.
     """
     rest, number = b"", 0
     while True:
@@ -64,10 +70,14 @@ def show_names(
     full: bool,
     as_json: bool,
 ) -> None:
-    """Prints the functions at addresses, in their order."""
+    """Print the functions at addresses, in the order of the addresses.
+
+    Raises:
+        UsageError: the file has parts for several processors, or a module does not exist.
+    """
     if not is_process and len(found.modules) > 1:
         raise UsageError(
-            "the file is for several processors: "
+            "the file has parts for several processors: "
             + ", ".join(each.machine for each in found.modules),
             "choose one with --arch",
         )
@@ -80,7 +90,7 @@ def show_names(
                 print_data(json.dumps(answer(addr, place, stack)))
                 continue
             asked = f"{name}+{addr:#x}" if name else f"{addr:#x}"
-            print_data(asked if stack else f"{asked}  (nothing is known there)")
+            print_data(asked if stack else f"{asked}  (no known function there)")
             for frame in reversed(stack):
                 print_data(f"    {frame_text(frame, full)}")
         sys.stdout.flush()
@@ -89,13 +99,15 @@ def show_names(
 class Place(NamedTuple):
     """An address in one of the modules."""
 
-    position: int  # in the inventory
+    position: int  # of the module in the inventory
     file_addr: int
     module: str
 
 
 def place_of(found: Inventory, is_process: bool, name: str, addr: int) -> Place | None:
-    """Where an address lies; with a module's name it is an address as linked.
+    """Find the module of an address; None if no module contains it.
+
+    With a module's name, the address is one as linked; else a runtime address for a process.
 
     Raises:
         UsageError: there is no module of that name.
@@ -109,13 +121,13 @@ def place_of(found: Inventory, is_process: bool, name: str, addr: int) -> Place 
                 return Place(position, addr - load_bias, module.name)
     if name:
         raise UsageError(
-            f"there is no module {name} in it", "leave out the name, or name the right file"
+            f"it has no module {name}", "leave out the module's name, or name another file"
         )
     return None
 
 
 def frames_at(found: Inventory, places: Sequence[Place | None]) -> dict[Place, tuple[Frame, ...]]:
-    """The frames at each place, outermost first; each module is asked once."""
+    """Return the frames at each place, outermost first, with one look-up per module."""
     wanted: dict[int, list[Place]] = {}
     for place in places:
         if place is not None:
@@ -128,7 +140,7 @@ def frames_at(found: Inventory, places: Sequence[Place | None]) -> dict[Place, t
 
 
 def frame_text(frame: Frame, full: bool) -> str:
-    """One line of an answer, as `flametap dump` prints it."""
+    """Format a frame as one line, as `flametap dump` does."""
     function = frame.function
     name = (full and function.full_name) or function.name
     place = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
@@ -137,8 +149,8 @@ def frame_text(frame: Frame, full: bool) -> str:
 
 
 def answer(addr: int, place: Place | None, stack: Sequence[Frame]) -> dict[str, Any]:
-    """One address for programs: ``module`` is null outside of all; frames as those of
-    `flametap dump --json`, with ``full_name``.
+    """Return the JSON object of one address. ``module`` is null if no module contains it; frames
+    are those of `flametap dump --json`, with ``full_name``.
     """
     return {
         "address": addr,

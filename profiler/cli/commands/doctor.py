@@ -1,4 +1,4 @@
-"""``flametap doctor PID``: everything that speaks for or against an attach, with remedies."""
+"""``flametap doctor PID``: every check before an attach, with its outcome and remedy."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..targets import find_target
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 
 
-@click.command(short_help="Tell what would stop an attach, and the remedy.")
+@click.command(short_help="List what would stop an attach, and the remedies.")
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
-    """Run every check that comes before an attach and print each outcome with its remedy.
+    """Run every check that comes before an attach, and print each outcome with its remedy.
 
-    Nothing is attached to. The exit code is 0 if an attach is possible, otherwise the one that the
-    attach would fail with.
+    This does not attach. The exit code is 0 if an attach is possible; otherwise it is the one that
+    the attach would fail with.
     """
     target = find_target(pid, pid_option, Progress())
     found = list(preflight.findings(target))
@@ -50,7 +50,7 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     try:
         name = procfs.read_status(target).name
     except OSError:
-        name = "gone"
+        name = "exited"
     if first is None:
         print_data(f"\nprocess {target} ({name}) can be attached to: flametap {target}")
     else:

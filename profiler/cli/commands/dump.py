@@ -15,8 +15,8 @@ from ...errors import NoSamplesError
 from ...linux import procfs
 from ...model import Clock, Frame, FrameKind, Thread
 from .. import start
-from ..attach_options import How
-from ..options import pid_arguments, sampling_options_with, talk_options
+from ..attach_options import AttachOptions
+from ..options import pid_arguments, sampling_options_with, verbosity_options
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_data
@@ -25,60 +25,59 @@ from ..targets import find_target
 if TYPE_CHECKING:
     from ...capture.live import Capture
 
-# Sampling goes on until every thread has a stack. A thread that runs needs to be caught running,
-# which takes a few periods on a busy machine, and a hundred where the program has handlers on
-# alternate stacks (room.c). One that never answers must not keep us, nor one that blocks the signal
-# and does not sleep.
+# Sampling lasts until every thread has a stack. A running thread takes a few periods on a busy
+# machine, and a hundred where the program has handlers on alternate stacks (stack_headroom.c). The
+# limits are for a thread that never gets a stack, as one that blocks the signal and never sleeps.
 SHORTEST_S = 0.1
 BLOCKED_S = 0.5
 LONGEST_S = 3.0
-# It is over in a moment: faster than a recording, and without a budget, which would lower the rate
-# of a process with many threads before the busy ones were met.
+# A dump is short: it samples faster than a recording. It has no budget, which would lower the rate
+# of a process with many threads before its busy threads were sampled.
 RATE_HZ, BUDGET_PERCENT = "250", "0"
 POLL_S = 0.02
-# Counter of signals that were not sent, or not taken → what that says of a thread without a stack.
+# Counter of signals that were not sent or not handled → why a thread has no stack.
 UNSEEN_BECAUSE = (
-    ("handler_replaced", "the program has set a handler of its own for the signal of the samples"),
-    ("stray_stack", "it runs on a stack of its own making, where a signal may find no room"),
-    ("small_stack", "there may be no room for a signal on its stack"),
-    ("signals_failed", "the kernel did not take all signals for it (ulimit -i)"),
+    ("handler_replaced", "the program has set its own handler for the sampling signal"),
+    ("stray_stack", "it runs on a stack of its own making, which may have no room for a signal"),
+    ("small_stack", "its stack may have no room for a signal"),
+    ("signals_failed", "the kernel could not queue all signals (ulimit -i)"),
 )
 NAMING_S = 60.0
 
 
 @dataclass(frozen=True)
 class ThreadStack:
-    """What one thread was doing when it was last looked at."""
+    """The newest stack of one thread."""
 
     tid: int
     name: str
-    waits_in: str  # the system call it waits in, "" if it waits in none
-    is_complete: bool  # the root was reached
-    frames: list[Frame]  # leaf first; empty if the thread was never seen
-    runs_in: str = ""  # the system call it runs in, "kernel" if it is not known which
-    unseen_because: str = ""  # why it has no frames, "" if it has
+    waits_in: str  # the system call it waits in; "" for none
+    is_complete: bool  # unwound to the root
+    frames: list[Frame]  # leaf first; empty if the thread was never sampled
+    runs_in: str = ""  # the system call it runs in; "kernel" if the call is unknown; "" for none
+    unseen_because: str = ""  # why it has no frames; "" if it has
 
 
 @click.command(short_help="Print the stacks of all threads, once.")
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 @sampling_options_with(RATE_HZ, BUDGET_PERCENT)
-@talk_options
+@verbosity_options
 def dump(
     pid: str | None,
     pid_option: int | None,
     as_json: bool,
-    how: How,
+    how: AttachOptions,
     quiet: bool,
 ) -> int:
-    """Print what every thread of a process is doing: its stack, innermost function first, its name,
-    and the system call it waits in.
+    """Print every thread of a process: its name, the system call it waits in, and its stack,
+    innermost function first.
     """
     progress = Progress(quiet=quiet)
     target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:
         if how.verbose:
-            start.tell_findings(target, progress)
+            start.print_findings(target, progress)
         try:
             with start.prepared(target, how, progress) as capture:
                 tids = _tasks(target)
@@ -103,14 +102,14 @@ def dump(
 
 
 def _tasks(pid: int) -> frozenset[int]:
-    """The threads of the process now."""
+    """Return the ids of the threads that the process has now."""
     with contextlib.suppress(*procfs.GONE):
         return frozenset(procfs.list_tasks(pid))
     return frozenset()
 
 
 def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> None:
-    """Sample until each of the threads ``tids``, which were there before the attach, is seen."""
+    """Sample until each thread in ``tids``, those from before the attach, has a stack."""
     begin_s = time.monotonic()
     while not interrupts.stop and not capture.wait(POLL_S):
         elapsed_s = time.monotonic() - begin_s
@@ -121,7 +120,7 @@ def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> N
 
 
 def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> bool:
-    """True while a thread that may still be seen has no stack."""
+    """Return True while a thread has no stack and may still get one."""
     threads = capture.profile.threads
     settled = {thread.tid for thread in threads.values() if thread.exited}
     for thread_id, leaf in _newest_leaves(capture).items():
@@ -130,7 +129,7 @@ def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> 
             settled.add(thread.tid)
         elif thread.tid:
             return True
-    # The agent tells of a thread when it has something to tell.
+    # The agent reports a thread with its first data, so some may be unknown yet.
     missing = tids - settled
     return bool(missing) and bool(missing & _tasks(capture.pid))
 
@@ -138,14 +137,14 @@ def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> 
 def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
     deadline_s = time.monotonic() + NAMING_S
     while not capture.finish_symbols(POLL_S):
-        progress.step("naming functions (Ctrl-C prints without)")
+        progress.step("naming functions (Ctrl-C prints without them)")
         if interrupts.stop or time.monotonic() > deadline_s:
             progress.warn("some names are still missing")
             return
 
 
 def read_stacks(capture: Capture) -> list[ThreadStack]:
-    """The newest stack of every thread that has not exited, the process's main thread first."""
+    """Return the newest stack of every thread that has not exited, the main thread first."""
     from ...linux.syscalls import syscall_name
     from ...profile.stacks import ROOT, TRUNCATED
 
@@ -181,17 +180,17 @@ def read_stacks(capture: Capture) -> list[ThreadStack]:
 
 
 def unseen_because(thread: Thread, cpu_ns: int, counters: Mapping[str, int]) -> str:
-    """Say why a thread has no stack, as far as it is known.
+    """Return why a thread has no stack, as far as it is known.
 
     Args:
-        thread: which.
-        cpu_ns: what it used while it was sampled.
-        counters: of the whole process (abi.h, enum counter): what kept its busy threads unseen.
+        thread: one without a stack.
+        cpu_ns: CPU time that it used while it was sampled.
+        counters: of the whole process (abi.h, enum counter).
     """
     if thread.signals_blocked:
-        return "it blocks the signal that samples running threads, and never slept"
+        return "it blocks the sampling signal, and never slept"
     if not cpu_ns:
-        return "it got no CPU meanwhile"
+        return "it used no CPU meanwhile"
     for counter, why in UNSEEN_BECAUSE:
         if counters.get(counter, 0):
             return why
@@ -199,7 +198,9 @@ def unseen_because(thread: Thread, cpu_ns: int, counters: Mapping[str, int]) -> 
 
 
 def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
-    """Thread that has not exited → node and system call (-1 for none) of its newest stack."""
+    """Map each thread that has not exited to node and system call (-1 for none) of its newest
+    stack; to None if it has no stack.
+    """
     from ...profile.stacks import UNATTRIBUTED
 
     timeline = capture.profile.timelines(Clock.WALL)
@@ -216,7 +217,7 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
 
 
 def as_plain_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
-    """For people."""
+    """Format the stacks as text for people."""
     lines = [f"process {pid}: {command}"]
     for stack in stacks:
         does = f"waits in {stack.waits_in}" if stack.waits_in else "runs"
@@ -237,19 +238,19 @@ def _frame_text(frame: Frame) -> str:
     place = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
     module = f" ({function.module})" if function.module else ""
     if function.kind is FrameKind.UNKNOWN:
-        module = ""  # the name says it already
+        module = ""  # the name contains it already
     marked = function.kind in (FrameKind.INLINED, FrameKind.TAIL_CALL)
     mark = f" [{function.kind.value}]" if marked else ""
     return f"{function.name}{module}{place}{mark}"
 
 
 def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
-    """For programs: pid, command, threads; of each its frames, leaf first.
+    """Format the stacks as JSON: pid, command, threads; each thread with its frames, leaf first.
 
     ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel,
-    ``unseen_because`` unless it has no frames; a frame
-    is ``{name, module, file, line, function_file, kind}`` with line 0 and files "" if not known.
-    A line may be in another file than its function: code taken in by #include.
+    ``unseen_because`` unless it has no frames. A frame is ``{name, module, file, line,
+    function_file, kind}``; line is 0 and the files are "" if not known. ``file`` differs from
+    ``function_file`` for code that a function includes with #include.
     """
     threads: list[dict[str, Any]] = [
         {

@@ -10,25 +10,24 @@ import threading
 import click
 
 from .. import start
-from ..attach_options import How
+from ..attach_options import AttachOptions
 from ..options import (
     by,
     parse_duration_s,
     pid_arguments,
     sampling_options,
-    talk_options,
+    verbosity_options,
     verify_option,
 )
 from ..outputs import plan
 from ..progress import Progress
-from ..recording import What, finish, watch
+from ..recording import Selection, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_data
 from ..targets import find_target
 from ..verify import verified
 
-# 128 bits: nobody on this machine guesses it.
-TOKEN_BYTES = 16
+TOKEN_BYTES = 16  # 128 bits cannot be guessed
 
 
 @click.command(short_help="Sample a process and show the live page (the default).")
@@ -38,13 +37,13 @@ TOKEN_BYTES = 16
     "--duration",
     metavar="TIME",
     callback=by(parse_duration_s),
-    help="Sample for so long: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.",
+    help="How long to sample: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.",
 )
 @click.option(
     "--exit",
     "ends",
     is_flag=True,
-    help="End when the sampling ends (--duration, or the process exits), and close the page.",
+    help="Exit when the sampling ends (--duration, or the process exits), and close the page.",
 )
 @click.option(
     "-o",
@@ -66,7 +65,7 @@ TOKEN_BYTES = 16
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address of this machine at which the page can be reached.",
+    help="Address of this machine on which to serve the page.",
 )
 @click.option(
     "--port",
@@ -77,7 +76,7 @@ TOKEN_BYTES = 16
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @sampling_options
 @verify_option
-@talk_options
+@verbosity_options
 def live(
     pid: str | None,
     pid_option: int | None,
@@ -88,20 +87,20 @@ def live(
     port: int,
     no_open: bool,
     ends: bool,
-    how: How,
+    how: AttachOptions,
     quiet: bool,
 ) -> int:
     """Sample a running process and show a live flame graph in the browser.
 
-    The page's address goes to stdout. Ctrl-C ends it; the page stays, without news, when the
-    process exits or --duration is over, unless --exit is given.
+    Prints the page's address to stdout. Ctrl-C ends it. When the process exits or --duration is
+    over, the page stays and shows what was recorded, unless --exit is given.
     """
     planned = plan(outputs, formats)
     progress = Progress(quiet=quiet)
     target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:
         if how.verbose:
-            start.tell_findings(target, progress)
+            start.print_findings(target, progress)
         try:
             with (
                 verified(target, progress, how) as verification,
@@ -109,7 +108,7 @@ def live(
             ):
                 from flametap.web.server import serve
 
-                # Before the attach, so that a port in use costs the target nothing.
+                # Before the attach: a port in use is an error without an attach.
                 server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
                 try:
                     start.start(capture, interrupts, progress, verification)
@@ -119,7 +118,7 @@ def live(
                         open_browser(server.url)
                     progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
                     watch(capture, interrupts, progress, duration)
-                    what = What(has_page=True)
+                    what = Selection(has_page=True)
                     code = finish(capture, planned, what, interrupts, progress, verbose=how.verbose)
                     if not interrupts.stop and not ends:
                         progress.say("the page stays until Ctrl-C")
@@ -135,8 +134,8 @@ def live(
 
 
 def open_browser(url: str) -> None:
-    """Opens the page if there is a desktop to open it on."""
-    # Without one, webbrowser would start a text browser in this very terminal.
+    """Open the page in a browser, if there is a desktop."""
+    # Without a desktop, webbrowser would start a text browser in this terminal.
     if sys.platform != "darwin" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

@@ -26,7 +26,7 @@ class Row:
     user: str
     threads: int
     attachable: bool
-    reason: str  # why not, or a warning; "" when all is well
+    reason: str  # why not, or a warning; "" for neither
     command: str
 
 
@@ -37,10 +37,10 @@ class Row:
 def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     """List processes: id, user, threads, whether flametap can attach, and the command.
 
-    With TEXT, only those whose command contains it. Nothing is attached to; `flametap doctor PID`
-    tells more about one.
+    With TEXT, only processes whose command contains it. This does not attach to any of them;
+    `flametap doctor PID` has the details of one.
     """
-    rows = [row for row in look(show_all) if text is None or text.lower() in row.command.lower()]
+    rows = [row for row in rows_of(show_all) if text is None or text.lower() in row.command.lower()]
     if as_json:
         print_data(json.dumps([asdict(row) for row in rows], indent=1))
         return 0
@@ -52,7 +52,7 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
         line = f"{row.pid:>7}  {row.user:<{user_width}}  {row.threads:>7}  {answer:<6}  "
         reason = f"  ({row.reason})" if row.reason else ""
         if width is not None:
-            # The reason is worth more than the end of a long command line.
+            # The reason matters more than the end of a long command line.
             left = max(16, width - len(line) - len(reason))
             line = (line + shorten(row.command, left) + reason)[:width]
         else:
@@ -61,8 +61,12 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     return 0
 
 
-def look(show_all: bool) -> Iterator[Row]:
-    """Every process but ourselves, in the order of the pids."""
+def rows_of(show_all: bool) -> Iterator[Row]:
+    """Yield a row for each process but this one, ordered by pid.
+
+    Args:
+        show_all: include kernel threads.
+    """
     for pid in procfs.list_pids():
         if pid == os.getpid():
             continue
@@ -72,7 +76,7 @@ def look(show_all: bool) -> Iterator[Row]:
             status = procfs.read_status(pid)
             command = procfs.read_command(pid)
         except OSError:
-            continue  # gone meanwhile
+            continue  # it has exited
         verdict: Finding | None = None
         for finding in preflight.findings(pid, quick=True):
             if finding.severity is Severity.REFUSAL:
@@ -91,7 +95,7 @@ def look(show_all: bool) -> Iterator[Row]:
 
 
 def reason_of(finding: Finding, pid: int) -> str:
-    """The message without its subject, which the row names already."""
+    """Return a finding's message without its subject, which the row already names."""
     _, separator, rest = finding.message.partition(f"process {pid} (")
     reason = rest.partition(") ")[2] or rest.partition("): ")[2] if separator else finding.message
     return reason or finding.message

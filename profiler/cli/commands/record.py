@@ -16,19 +16,19 @@ import click
 from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
 from .. import start
-from ..attach_options import How
+from ..attach_options import AttachOptions
 from ..options import (
     by,
     parse_duration_s,
     parse_pid,
     parse_regex,
     sampling_options,
-    talk_options,
+    verbosity_options,
     verify_option,
 )
 from ..outputs import Output, plan
 from ..progress import Progress
-from ..recording import POLL_S, What, finish, watch
+from ..recording import POLL_S, Selection, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
 from ..targets import find_target, is_name
 from ..verify import verified
@@ -40,14 +40,14 @@ DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
 CLOCKS = [clock.value for clock in Clock]
 
 
-PROGRAM = "flametap.program"  # where the context keeps what stood behind --
+PROGRAM = "flametap.program"  # key in the context's meta for the words after --
 
 
 class WithProgram(click.Command):
-    """A command that tells the words before ``--`` from the program behind it."""
+    """A command that separates its own words from the program after ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the program for ``started`` and parse the rest."""
+        """Store the program in the context and parse the rest."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[PROGRAM] = tuple(args[at + 1 :])
@@ -65,7 +65,7 @@ class WithProgram(click.Command):
     "--duration",
     metavar="TIME",
     callback=by(parse_duration_s),
-    help="Record for so long: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.",
+    help="How long to record: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.",
 )
 @click.option(
     "-o",
@@ -89,20 +89,20 @@ class WithProgram(click.Command):
     type=click.Choice(CLOCKS),
     default=Clock.CPU.value,
     show_default=True,
-    help="The time that the files show: on a CPU, all of it, or only waiting.",
+    help="The time that the files show: on a CPU, all time, or only time off the CPU.",
 )
 @click.option(
     "-i",
     "--idle",
     is_flag=True,
-    help="Show threads also while they wait; the same as --clock wall.",
+    help="Include threads that wait; the same as --clock wall.",
 )
 @click.option(
     "-t",
     "--threads",
     "by_thread",
     is_flag=True,
-    help="Keep threads apart: each gets a root of its own.",
+    help="Give each thread a root frame of its own.",
 )
 @click.option(
     "--tid",
@@ -124,11 +124,11 @@ class WithProgram(click.Command):
     type=click.Choice(["time", "samples"]),
     default="time",
     show_default=True,
-    help="The number behind each folded stack: its time in microseconds, or its samples.",
+    help="The number after each folded stack: its time in microseconds, or its samples.",
 )
 @sampling_options
 @verify_option
-@talk_options
+@verbosity_options
 @click.pass_context
 def record(
     ctx: click.Context,
@@ -143,13 +143,13 @@ def record(
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
     unit: str,
-    how: How,
+    how: AttachOptions,
     quiet: bool,
 ) -> int:
     """Sample a running process, or start CMD and sample it from its first instruction.
 
-    Ends after --duration, when the process exits, or with Ctrl-C, and then saves. The exit code is
-    that of CMD if one was started.
+    The recording ends after --duration, when the process exits, or with Ctrl-C; then it is saved.
+    If CMD was started, the exit code is that of CMD.
 
     \b
         flametap record 1234 -d 10 -o out.folded -o out.speedscope.json
@@ -158,7 +158,7 @@ def record(
     if idle and clock not in (Clock.CPU.value, Clock.WALL.value):
         raise UsageError("-i and --clock off-cpu contradict each other", "leave one of them out")
     planned = plan(outputs or (DEFAULT_OUTPUT,), formats)
-    what = What(
+    what = Selection(
         clock=Clock.WALL if idle else Clock(clock),
         by_thread=by_thread,
         unit=unit,
@@ -166,7 +166,7 @@ def record(
         thread_name=thread_name,
     )
     progress = Progress(quiet=quiet)
-    named, command = _told_apart(words, ctx.meta.get(PROGRAM))
+    named, command = _split_words(words, ctx.meta.get(PROGRAM))
     if command and (named is not None or pid is not None):
         raise UsageError("both a process and a command are named", "name one of them")
     if command:
@@ -176,27 +176,30 @@ def record(
     return _record_process(target, duration, planned, what, how, progress)
 
 
-def _told_apart(
+def _split_words(
     words: tuple[str, ...], program: tuple[str, ...] | None
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The process that is named and the command that is to be started; one of them at most, unless
-    the user gave both.
+    """Return the process that the words name ("1234", "nginx"; None for none) and the command to
+    start (() for none). Both are returned if the user gave both.
 
     Args:
         words: before ``--``: a process, or a command with a path or arguments.
-        program: behind ``--``; None without it.
+        program: the words after ``--``; None without it.
+
+    Raises:
+        UsageError: a word belongs to neither.
     """
     if program is not None and len(words) <= 1:
         return words[0] if words else None, program
     if program is not None:
-        raise UsageError(f"'{words[1]}' stands before --", "put the command's words behind it")
+        raise UsageError(f"'{words[1]}' stands before --", "put the command's words after it")
     if not words:
         return None, ()
     if len(words) == 1 and (words[0].isdigit() or is_name(words[0])):
         return words[0], ()
     if words[0].isdigit():
         raise UsageError(
-            f"'{words[1]}' stands behind process {words[0]}", "name one process, or a command"
+            f"'{words[1]}' follows process {words[0]}", "name one process, or a command"
         )
     return None, words
 
@@ -205,13 +208,13 @@ def _record_process(
     pid: int,
     duration_s: float | None,
     outputs: list[Output],
-    what: What,
-    how: How,
+    what: Selection,
+    how: AttachOptions,
     progress: Progress,
 ) -> int:
     with Interrupts() as interrupts:
         if how.verbose:
-            start.tell_findings(pid, progress)
+            start.print_findings(pid, progress)
         try:
             with (
                 verified(pid, progress, how) as verification,
@@ -229,15 +232,15 @@ def _record_command(
     command: tuple[str, ...],
     duration_s: float | None,
     outputs: list[Output],
-    what: What,
-    how: How,
+    what: Selection,
+    how: AttachOptions,
     progress: Progress,
 ) -> int:
     from ...capture.launch import launch
 
     failure: FlametapError | None = None
     with Interrupts() as interrupts, contextlib.ExitStack() as until_released:
-        # Where stdout carries the recording, what CMD prints goes to stderr.
+        # If the recording goes to stdout, the output of CMD goes to stderr.
         is_taken = any(output.path == "-" for output in outputs)
         launched = launch(command, stdout=sys.stderr.fileno() if is_taken else None)
         until_released.callback(launched.terminate)
@@ -254,13 +257,13 @@ def _record_command(
                 try:
                     finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
                 except FlametapError as error:
-                    failure = error  # the program itself shall not suffer from it
+                    failure = error  # the program keeps running
         except TargetDiedError as error:
-            failure = failure or error  # its own exit code says it
+            failure = failure or error  # CMD's exit code reports it
         except Interrupted:
             progress.say("interrupted before anything was recorded")
             return EXIT_CODE
-        exit_code = _outlive(launched, interrupts, progress)
+        exit_code = _wait_for_exit(launched, interrupts, progress)
     if isinstance(failure, NoSamplesError):
         progress.warn(f"nothing was saved: {failure.message}")
     elif failure is not None and not isinstance(failure, TargetDiedError):
@@ -273,11 +276,11 @@ def _leave_with(launched: Launched) -> None:
     leave()
 
 
-def _outlive(launched: Launched, interrupts: Interrupts, progress: Progress) -> int:
-    """Waits for the program to end and returns its exit code.
+def _wait_for_exit(launched: Launched, interrupts: Interrupts, progress: Progress) -> int:
+    """Wait for the program to end and return its exit code.
 
-    Signals to us are passed on to it, also the one that ended the recording. Ctrl-C in a terminal
-    has reached it without us; at the third one it is killed.
+    Signals to this process are passed on to the program, including the one that ended the
+    recording. Ctrl-C in a terminal reaches the program directly; the third one kills it.
     """
     interrupts.last_resort = launched.kill
     exit_codes: list[int] = []
@@ -291,6 +294,6 @@ def _outlive(launched: Launched, interrupts: Interrupts, progress: Progress) -> 
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(launched.pid, interrupts.last)
         waiter.join(POLL_S)
-        progress.step(f"process {launched.pid} goes on")
+        progress.step(f"waiting for process {launched.pid} to end")
     progress.clear()
     return exit_codes[0] if exit_codes else EXIT_CODE

@@ -1,4 +1,4 @@
-"""``flametap symbols``: where names come from, what is missing, and the names of addresses."""
+"""``flametap symbols``: sources of function names, what is missing, and functions at addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...symbols.locate.module_files import TargetFiles
 
 STDIN = "-"
-SHORT_ID = 12  # digits of a build-id that tell builds apart
+SHORT_ID = 12  # digits of a build-id that suffice to distinguish builds
 ANY_ADDRESS = 1 << 64
 LINES = {"inlines": "inlines", "lines": "yes", "": "no"}
 LINES_IN_FULL = {
@@ -32,7 +32,7 @@ LINES_IN_FULL = {
 }
 
 
-@click.command(short_help="Tell where names come from, and what is missing; name addresses.")
+@click.command(short_help="Show where names come from and what is missing; look up addresses.")
 @click.argument("target", metavar="FILE|PID|NAME")
 @click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
 @symbol_dir_option
@@ -42,7 +42,7 @@ LINES_IN_FULL = {
     "--arch",
     default="",
     metavar="ARCH",
-    help="Look at this processor's part of a file that is for several, as arm64.",
+    help="For a file with parts for several processors: the part to read, as in arm64.",
 )
 @click.option("--full", is_flag=True, help="Print names with parameters and return types.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -56,16 +56,16 @@ def symbols(
     full: bool,
     as_json: bool,
 ) -> int:
-    """Tell where the names of a program's functions come from: the file itself, its debug file, its
-    dSYM; how many there are, whether with lines and inlined functions; and what to install for
-    more. For a process, each of the modules that it has mapped. Nothing is attached to.
+    """Show where the names of a program's functions come from (the file itself, its debug file, its
+    dSYM), how many there are, whether lines and inlined functions are known, and what to install
+    for more. For a process, this covers each module that it has mapped. It does not attach.
 
-    With ADDRESSes (hexadecimal, or module+0x12 as it stands in a flame graph; - reads them from
-    stdin, one a line): their functions, innermost first, with file and line. Those of a FILE are
-    addresses as linked, those of a process are where it has them in memory.
+    With ADDRESSes, show the functions there, innermost first, with file and line. An address is
+    hexadecimal, or module+0x12 as in a flame graph; - reads addresses from stdin, one per line.
+    Addresses in a FILE are as linked, addresses in a process are those in its memory.
 
-    A name of digits is a process, and so is the name of its command where there is no such file;
-    write ./123 for a file of that name.
+    Digits are a process id; write ./123 for a file of that name. A name that is not a file is the
+    name of a process.
     """
     if not target:
         raise UsageError("no file and no process is named", "`flametap ps` lists processes")
@@ -75,7 +75,7 @@ def symbols(
         target = str(choose(target, fitting.processes, Progress()))
     is_pid = target.isascii() and target.isdigit()
     if is_pid and arch:
-        raise UsageError("--arch goes with a file", "leave it out for a process")
+        raise UsageError("--arch is for files only", "leave it out for a process")
     if is_pid:
         found = of_process(parse_pid(target), symbol_dirs, asked)
     else:
@@ -95,14 +95,14 @@ def symbols(
     return 0
 
 
-# -- what to look at ------------------------------------------------------------------------------
+# -- what to inspect ------------------------------------------------------------------------------
 
 
 def of_file(path: str, arch: str, symbol_dirs: Sequence[str], asked: Sequence[str]) -> Inventory:
-    """A file, once for each processor that it holds.
+    """Open the object file at a path, with one module for each processor it has a part for.
 
     Raises:
-        InputError: it cannot be read, or is no object file.
+        InputError: it cannot be read, or is not an object file.
     """
     from ...model import Module
     from ...symbols.inventory import Inventory, machine_name
@@ -138,10 +138,11 @@ def of_file(path: str, arch: str, symbol_dirs: Sequence[str], asked: Sequence[st
 
 
 def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> Inventory:
-    """All that a process has mapped.
+    """Open all modules that a process has mapped.
 
     Raises:
         NoSuchProcessError, PermissionRefusedError: its mappings cannot be read.
+        InputError: it has no mappings.
     """
     from ...symbols.inventory import Inventory
     from ...symbols.locate.process_code import code_of
@@ -154,12 +155,12 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
         ) from None
     except OSError as error:
         raise PermissionRefusedError(
-            f"what process {pid} has mapped cannot be read: {error.strerror}",
-            "run it as the same user, or with sudo",
+            f"the mappings of process {pid} cannot be read: {error.strerror}",
+            "run flametap as the same user, or with sudo",
         ) from None
     if not code.modules:
         raise InputError(
-            f"process {pid} has nothing mapped: it has ended, or belongs to the kernel",
+            f"process {pid} has no mappings: it has ended, or is a kernel thread",
             "`flametap ps` lists processes",
         )
     found = Inventory(files_of(pid, symbol_dirs, asked))
@@ -171,7 +172,7 @@ def of_process(pid: int, symbol_dirs: Sequence[str], asked: Sequence[str]) -> In
 
 
 def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) -> TargetFiles:
-    """The files of a process, or of this machine."""
+    """Return access to the files of a process, or of this machine if ``pid`` is None."""
     from ...symbols.locate.module_files import TargetFiles
 
     if not asked:
@@ -181,11 +182,11 @@ def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) 
     return TargetFiles(pid, symbol_dirs, client(asked))
 
 
-# -- how it looks ---------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------
 
 
 def as_table(found: Sequence[ModuleSymbols]) -> str:
-    """The modules of a process: one line each, and below it what is missing."""
+    """Format the modules of a process: one line each, followed by what is missing."""
     width = max(6, *(len(each.module.name) for each in found))
     lines = [f"{'MODULE':<{width}}  FUNCTIONS  LINES    {'BUILD-ID':<{SHORT_ID}}  SYMBOLS FROM"]
     for each in found:
@@ -198,7 +199,7 @@ def as_table(found: Sequence[ModuleSymbols]) -> str:
 
 
 def as_sheets(found: Sequence[ModuleSymbols]) -> str:
-    """A file, part by part, one fact a line."""
+    """Format the modules of a file: one block each, one fact per line."""
     sheets = []
     for each in found:
         rows = [
@@ -215,12 +216,14 @@ def as_sheets(found: Sequence[ModuleSymbols]) -> str:
 
 
 def as_json_text(found: Sequence[ModuleSymbols]) -> str:
-    """For programs: an array of modules."""
+    """Format the modules as a JSON array."""
     return json.dumps([as_dict(each) for each in found], indent=1)
 
 
 def as_dict(found: ModuleSymbols) -> dict[str, Any]:
-    """One module. ``lines`` is "inlines" (lines and inlined functions), "lines" or null."""
+    """Return a module's JSON object. ``lines`` is "inlines" (lines and inlined functions), "lines"
+    or null.
+    """
     return {
         "module": found.module.name,
         "path": found.module.path,
@@ -240,7 +243,7 @@ def as_dict(found: ModuleSymbols) -> dict[str, Any]:
 
 
 def sources_of(found: ModuleSymbols) -> list[str]:
-    """ ".symtab of /usr/bin/x (mapped file)"."""
+    """Format the sources of a module's names, as in ".symtab of /usr/bin/x (mapped file)"."""
     return [
         f"{each.what} of {each.path} ({each.origin})"
         if each.path
@@ -250,6 +253,6 @@ def sources_of(found: ModuleSymbols) -> list[str]:
 
 
 def remarks(found: ModuleSymbols) -> list[str]:
-    """What is missing, what to do about it, and what was found and not used."""
+    """Return what is missing with its remedy, and what was found and not used."""
     texts = [found.missing] if found.missing else []
     return texts + [f"not used: {text}" for text in found.rejected]

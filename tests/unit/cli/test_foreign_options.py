@@ -30,9 +30,9 @@ from flametap.cli.main import flametap, run
         # One of ours, in another command.
         (["record", "1", "--exitt"], "No such option", "flametap record --help"),
         (["ps", "--force"], "no option --force", "live, record, dump"),
-        (["record", "sh", "-c", "x"], "no option -c", "behind --"),
-        (["record", "./a", "-x"], "no option -x: the length", "-d 10"),
-        (["record", "./a", "-y"], "No such option", "behind --"),
+        (["record", "sh", "-c", "x"], "no option -c", "after --"),
+        (["record", "./a", "-x"], "no option -x: the duration", "-d 10"),
+        (["record", "./a", "-y"], "No such option", "after --"),
     ],
 )
 def test_foreign_option(

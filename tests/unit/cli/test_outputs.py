@@ -65,7 +65,7 @@ def test_relative_path_and_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     [
         (".", "is a folder"),
         ("missing/out.folded", "does not exist"),
-        ("file/out.folded", "is no folder"),
+        ("file/out.folded", "is not a folder"),
         ("/proc/out.folded", ""),
         ("dangling/out.folded", "does not exist"),
     ],

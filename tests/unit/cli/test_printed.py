@@ -14,7 +14,7 @@ from flametap.analysis.module_shares import ModuleShare
 from flametap.cli import recording
 from flametap.cli.commands.dump import ThreadStack, as_json_text, as_plain_text
 from flametap.cli.progress import Progress, duration, recording_line
-from flametap.cli.recording import What, summary, symbol_lines
+from flametap.cli.recording import Selection, summary, symbol_lines
 from flametap.model import (
     Clock,
     Frame,
@@ -36,11 +36,11 @@ def test_summary_tells_trust_and_losses() -> None:
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
     ]
-    assert summary(status, 1_500_000_000, threads, What()) == [
+    assert summary(status, 1_500_000_000, threads, Selection()) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% never seen with a stack",
-        "1 thread blocked signals and could be seen only while waiting: worker",
+        "1 thread blocked our signal and could be sampled only while waiting: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
         "lost: stacks without room: 2. The table of stacks was full; their time shows as "
         "[unattributed]",
@@ -52,16 +52,16 @@ def test_summary_tells_trust_and_losses() -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (What(), "it was nearly always asleep: --clock wall shows where"),
-        (What(clock=Clock.WALL), "it was nearly always asleep"),
-        (What(clock=Clock.OFF_CPU), "it was nearly always asleep"),
+        (Selection(), "it slept nearly all the time: --clock wall shows where"),
+        (Selection(clock=Clock.WALL), "it slept nearly all the time"),
+        (Selection(clock=Clock.OFF_CPU), "it slept nearly all the time"),
         (
-            What(has_page=True),
-            "it was nearly always asleep: the wall clock of the page shows where",
+            Selection(has_page=True),
+            "it slept nearly all the time: the wall clock of the page shows where",
         ),
     ],
 )
-def test_summary_of_an_idle_process_points_to_another_clock(what: What, said: str) -> None:
+def test_summary_of_an_idle_process_points_to_another_clock(what: Selection, said: str) -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
     lines = summary(status, 310_000, [ThreadInfo(1, 7, "demo", 1, 1, 0, False, "")], what)

@@ -17,7 +17,7 @@ from flametap.analysis.calltree import CallTree
 from flametap.cli.heaviest import heaviest_lines
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress
-from flametap.cli.recording import What, finish, watch
+from flametap.cli.recording import Selection, finish, watch
 from flametap.cli.signals import Interrupted, Interrupts
 from flametap.cli.start import start
 from flametap.errors import NoSamplesError
@@ -129,12 +129,12 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def conclude(
-    capture: PlayedCapture, interrupts: Interrupts, out: io.StringIO, what: What | None = None
+    capture: PlayedCapture, interrupts: Interrupts, out: io.StringIO, what: Selection | None = None
 ) -> int:
     return finish(
         cast(Any, capture),
         [Output("o.folded", "folded")],
-        what or What(),
+        what or Selection(),
         interrupts,
         Progress(stream=out),
     )
@@ -193,7 +193,7 @@ def test_record_ends_with_the_heaviest_functions(out: io.StringIO, written: list
         conclude(PlayedCapture(), interrupts, out)
         assert out.getvalue().splitlines()[-4:] == HEAVIEST
         out.truncate(0)
-        conclude(PlayedCapture(), interrupts, out, What(clock=Clock.WALL))
+        conclude(PlayedCapture(), interrupts, out, Selection(clock=Clock.WALL))
         assert "most wall time of their own:" in out.getvalue()
 
 
@@ -209,11 +209,11 @@ def test_heaviest_functions_are_few_and_fit_a_line() -> None:
 
 def test_page_and_quiet_have_no_table(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts:
-        conclude(PlayedCapture(), interrupts, out, What(has_page=True))
+        conclude(PlayedCapture(), interrupts, out, Selection(has_page=True))
         assert "of their own" not in out.getvalue()
         capture = PlayedCapture()
         output = [Output("o.folded", "folded")]
-        finish(cast(Any, capture), output, What(), interrupts, Progress(quiet=True))
+        finish(cast(Any, capture), output, Selection(), interrupts, Progress(quiet=True))
         assert "tree cpu" not in capture.diary
 
 
@@ -268,21 +268,23 @@ def test_idle_process_has_no_cpu_samples_but_a_hint(out: io.StringIO, written: l
         with pytest.raises(NoSamplesError) as raised:
             conclude(PlayedCapture(cpu_ns=0), interrupts, out)
         assert "--clock wall" in raised.value.hint
-        assert conclude(PlayedCapture(cpu_ns=0), interrupts, out, What(clock=Clock.WALL)) == 0
+        assert conclude(PlayedCapture(cpu_ns=0), interrupts, out, Selection(clock=Clock.WALL)) == 0
 
 
 def test_thread_that_is_not_there(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="no thread matches"):
-        conclude(PlayedCapture(), interrupts, out, What(tids=(99,)))
+        conclude(PlayedCapture(), interrupts, out, Selection(tids=(99,)))
     assert written == []
 
 
 def test_threads_are_chosen_by_id_or_name() -> None:
     capture = cast(Any, PlayedCapture())
-    assert What().thread_ids(capture) is None
-    assert What(tids=(8,)).thread_ids(capture) == frozenset({2})
-    assert What(thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1})
-    assert What(tids=(8,), thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1, 2})
+    assert Selection().thread_ids(capture) is None
+    assert Selection(tids=(8,)).thread_ids(capture) == frozenset({2})
+    assert Selection(thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1})
+    assert Selection(tids=(8,), thread_name=re.compile("^de")).thread_ids(capture) == frozenset(
+        {1, 2}
+    )
 
 
 def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:

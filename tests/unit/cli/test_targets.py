@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fakeproc import FakeProc
-from flametap.cli.commands.record import _told_apart
+from flametap.cli.commands.record import _split_words
 from flametap.cli.main import run
 from flametap.cli.progress import Progress
 from flametap.cli.targets import (
@@ -107,7 +107,7 @@ def test_one_process_is_taken_and_told(played: dict[str, Matches]) -> None:
 
 
 def test_several_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="2 processes fit the name 'nginx'") as raised:
+    with pytest.raises(UsageError, match="2 processes match the name 'nginx'") as raised:
         choose("nginx", NGINX, Progress())
     assert "flametap 10" in raised.value.hint
     first, second = capsys.readouterr().err.splitlines()
@@ -130,14 +130,14 @@ def test_list_has_ten_lines_as_wide_as_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nginx"], 2, "2 processes fit"),
-        (["ngin"], 2, "2 processes fit"),
-        (["dump", "nginx"], 2, "2 processes fit"),
-        (["doctor", "nginx"], 2, "2 processes fit"),
-        (["record", "nginx", "-o", "-"], 2, "2 processes fit"),
+        (["nginx"], 2, "2 processes match"),
+        (["ngin"], 2, "2 processes match"),
+        (["dump", "nginx"], 2, "2 processes match"),
+        (["doctor", "nginx"], 2, "2 processes match"),
+        (["record", "nginx", "-o", "-"], 2, "2 processes match"),
         (["record", "nginx", "-o", "-", "--", "true"], 2, "both a process and a command"),
-        (["symbols", "nginx"], 2, "2 processes fit"),
-        (["-d", "1", "nginx"], 2, "2 processes fit"),
+        (["symbols", "nginx"], 2, "2 processes match"),
+        (["-d", "1", "nginx"], 2, "2 processes match"),
         (["sleepy"], 3, "no process 9999999999"),
         (["record", "sleepy", "-o", "-"], 3, "no process 9999999999"),
         # Commands win: spelled right over any process, spelled nearly so over parts of names.
@@ -145,7 +145,7 @@ def test_list_has_ten_lines_as_wide_as_the_terminal() -> None:
         (["recor"], 2, "did you mean `flametap record`"),
         (["recrod"], 2, "did you mean `flametap record`"),
         (["nothing"], 2, "neither a command nor a process id"),
-        (["dump", "nothing"], 2, "no process has such a name"),
+        (["dump", "nothing"], 2, "no process has that name"),
         (["record", "nothing", "-o", "-"], 2, "flametap record -- nothing"),
         (["symbols", "nothing"], 1, "there is no file nothing"),
     ],
@@ -182,13 +182,13 @@ def test_names_in_every_command(
 def test_record_tells_a_process_from_a_command(
     words: tuple[str, ...], program: tuple[str, ...] | None, told: tuple[object, object]
 ) -> None:
-    assert _told_apart(words, program) == told
+    assert _split_words(words, program) == told
 
 
 def test_record_takes_one_process() -> None:
     for words, program in ((("12", "13"), None), (("a", "b"), ("c",))):
-        with pytest.raises(UsageError, match="stands"):
-            _told_apart(words, program)
+        with pytest.raises(UsageError, match=r"stands before --|follows process"):
+            _split_words(words, program)
 
 
 def test_this_very_process_is_not_found() -> None:

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from typing import Any, cast
 
-from flametap.cli.attach_options import How
+from flametap.cli.attach_options import AttachOptions
 from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupts
 from flametap.cli.start import start
@@ -26,7 +26,7 @@ def receipt(*, is_refused: bool) -> str:
     with (
         suppress(CannotAttachError),
         Interrupts() as interrupts,
-        verified(os.getpid(), progress, How(verify_detach=True)) as verification,
+        verified(os.getpid(), progress, AttachOptions(verify_detach=True)) as verification,
     ):
         if is_refused:
             raise CannotAttachError("a check said no")

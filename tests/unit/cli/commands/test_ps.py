@@ -24,7 +24,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_lines_are_cut_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "look", lambda _: iter(ROWS))
+    monkeypatch.setattr(command, "rows_of", lambda _: iter(ROWS))
     assert ROWS[0].command in lines(capsys)[1]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))

@@ -153,7 +153,7 @@ def test_process_and_its_addresses(
     addr = start + symbols(program)["outer"][0]
     names = out_of(capsys, running, hex(addr), "0x10")
     assert f"    outer at {program}.c:{OUTER_LINE}" in names
-    assert "0x10  (nothing is known there)" in names
+    assert "0x10  (no known function there)" in names
 
 
 MAKES_CODE = """
@@ -289,10 +289,10 @@ def test_stripped_apple_file_says_which_bundle_is_wanted(
         ("shapes", ("0x10",), 2, "for several processors"),
         ("shapes", ("--arch", "arm64", "xyz"), 2, "'xyz' is not an address"),
         ("shapes", ("--arch", "arm64", "0x" + "1" * 17), 2, "is not an address"),
-        ("shapes", ("--arch", "arm64", "other+0x10"), 2, "there is no module other"),
+        ("shapes", ("--arch", "arm64", "other+0x10"), 2, "it has no module other"),
         ("4194305", (), 3, "no process 4194305"),
         ("99999999999", (), 2, "not a process id"),
-        ("1", ("--arch", "arm64"), 2, "--arch goes with a file"),
+        ("1", ("--arch", "arm64"), 2, "--arch is for files only"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_a_hint(
@@ -335,7 +335,7 @@ def test_addresses_as_people_write_them(text: str, parsed: tuple[str, int]) -> N
 def test_kernel_thread_has_no_modules() -> None:
     if not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text() != "kthreadd\n":
         pytest.skip("kernel threads are not seen here")
-    cli.run("symbols", 2).assert_refused(1, "nothing mapped|cannot be read")
+    cli.run("symbols", 2).assert_refused(1, "no mappings|cannot be read")
 
 
 def test_process_that_ends_is_said_to_be_gone() -> None:
