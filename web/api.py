@@ -1,14 +1,14 @@
-"""What the page asks for. All paths below ``/TOKEN/api/``:
+"""The page's requests and the stream of events. All paths are below ``/TOKEN/api/``:
 
 GET view      the boxes of a view (encode.py has the shape). clock=cpu|wall|off-cpu  threads=1,2
               zoom=ID.ID.…  width=PX  rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
-GET symbols   modules and their part of the profile (encode_code.py has the shape). clock  threads
-GET lines     the lines of one function: function=ID as a view gave it, clock  threads
+GET symbols   modules and their share of the profile (encode_code.py has the shape). clock  threads
+GET lines     the lines of one function: function=ID from a view, clock  threads
 GET instructions  its machine code; arguments as for lines
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
-              second, at least every other second; ``end``: nothing will change any more;
-              ``bye``: the server goes down
+              second, at least every other second; ``end``: the profile will not change any more;
+              ``bye``: the server closes
 POST pause    {"paused": bool} → {"paused": bool}
 
 Errors are {"error": "one line"} with status 400, 403 or 404.
@@ -36,17 +36,17 @@ from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .source import ProfileSource
 from .trees import TreeCache
 
-EVENT_GAP_S = 0.2  # at most five events a second, whatever the profile does
-HEARTBEAT_S = 2.0  # shows the page that we live, and us that the page has gone
-WAIT_S = 0.25  # how long closing the server may go unnoticed
+EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
+HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
+WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
 MAX_WIDTH_PX = 20_000.0
-MAX_ROWS = 4096  # the agent stops at 2048 frames, inlined ones come on top
+MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
 @dataclass
 class Service:
-    """What the requests of one server share."""
+    """State that the requests of one server share."""
 
     source: ProfileSource
     closing: threading.Event = field(default_factory=threading.Event)
@@ -59,7 +59,7 @@ class Service:
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[None]:
-        """While an event stream runs."""
+        """Count an event stream as open while the block runs."""
         with self._streams_changed:
             self._streams += 1
         try:
@@ -70,14 +70,14 @@ class Service:
                 self._streams_changed.notify_all()
 
     def say_goodbye(self, timeout_s: float) -> None:
-        """End all event streams, and wait until each has said so to its page."""
+        """End all event streams, and wait up to ``timeout_s`` until each has sent ``bye``."""
         self.closing.set()
         with self._streams_changed:
             self._streams_changed.wait_for(lambda: not self._streams, timeout_s)
 
 
 def blueprint(service: Service) -> Blueprint:
-    """The routes, without a prefix."""
+    """Return the routes, without a prefix."""
     api = Blueprint("api", __name__)
 
     @api.get("/view")
@@ -132,16 +132,16 @@ def blueprint(service: Service) -> Blueprint:
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """A JSON answer; numpy columns and dataclasses included."""
+    """Return a value as a JSON response. Numpy arrays and dataclasses are allowed in it."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(data, status, mimetype="application/json")
 
 
 def parse_view_query(args: dict[str, str]) -> ViewQuery:
-    """The arguments of a view request. Numbers out of range are brought into it.
+    """Parse the arguments of a view request. Clamp numbers to their range.
 
     Raises:
-        BadRequest: an argument that makes no sense, by name.
+        BadRequest: an argument is invalid; the message names it.
     """
 
     def number(name: str, default: float, low: float, high: float) -> float:
@@ -170,10 +170,10 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
 
 
 def parse_weights(args: dict[str, str]) -> tuple[Clock, frozenset[int] | None]:
-    """What is to be weighed: clock and threads, None for all of them.
+    """Parse clock and threads; None for all threads.
 
     Raises:
-        BadRequest: an argument that makes no sense, by name.
+        BadRequest: an argument is invalid; the message names it.
     """
     try:
         clock = Clock(args.get("clock", Clock.CPU.value))
@@ -186,17 +186,18 @@ def parse_weights(args: dict[str, str]) -> tuple[Clock, frozenset[int] | None]:
 
 
 def parse_function(args: dict[str, str], ids: FunctionIds) -> Function:
-    """The function that a request is about.
+    """Parse the function of a request.
 
     Raises:
-        BadRequest, NotFound: no number, or none that a view has given out.
+        BadRequest: not one number.
+        NotFound: no view has contained a function with this id.
     """
     numbers = _numbers(args, "function", ",")
     if len(numbers) != 1:
         abort(400, "function must be the id of a function")
     functions = ids.functions(numbers)
     if not functions:
-        abort(404, "no view has shown such a function")
+        abort(404, "no view has contained a function with this id")
     return functions[0]
 
 
@@ -209,7 +210,7 @@ def _numbers(args: dict[str, str], name: str, separator: str) -> tuple[int, ...]
 
 
 def event_stream(service: Service) -> Iterator[bytes]:
-    """The events of one connection, until the profile can change no more or the server closes."""
+    """Yield the events of one connection until the profile is final or the server closes."""
     with service.stream():
         yield f"retry: {RECONNECT_MS}\n\n".encode()
         while not service.closing.is_set():
@@ -227,7 +228,7 @@ def event_stream(service: Service) -> Iterator[bytes]:
 
 
 def _without_symbols(status: Status) -> dict[str, Any]:
-    """The status as a dict, less what is too long for each event: hundreds of modules."""
+    """Return the status as a dict without ``symbols``, which is too long for an event."""
     fields = dataclasses.fields(status)
     return {each.name: getattr(status, each.name) for each in fields if each.name != "symbols"}
 

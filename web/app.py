@@ -10,7 +10,7 @@ from .source import ProfileSource
 
 
 def create_app(source: ProfileSource, token: str) -> Flask:
-    """An app that shows one profile to whoever knows the token.
+    """Create an app that serves one profile to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
     """

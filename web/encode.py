@@ -1,20 +1,21 @@
-"""Trees → the JSON of a view. Columns instead of objects: a third of the size, a tenth of the time.
+"""Encode call trees as the JSON of a view. Columns take a third of the size of objects, and a tenth
+of the time.
 
-The answer to a view request (weights and positions in nanoseconds of the clock asked for)::
+The answer to a view request (weights and positions in nanoseconds of the requested clock)::
 
-    revision        int     of the tree; the next request may ask for at least that
-    total_ns        int     the whole tree: all the threads asked for
+    revision        int     of the tree; a request may ask for at least this revision
+    total_ns        int     the whole tree: all requested threads
     zoom            {path: [function id], box: int, asked: int}
-                            what could be kept of the path asked for, its box, length asked for
+                            the part of the requested path that exists, its box, requested length
     deepest_row     int     deepest row with a box, sent or not
     last_row        int     deeper rows are not sent
     boxes           columns of equal length, rows ascending, left to right within a row;
-                    the ancestors of the zoom come first (see calltree_view.Boxes)
+                    the ancestors of the zoom come first (see tree_view.Boxes)
         row x_ns total_ns self_ns line parent hidden
-        line_file           index into line_files below: where the line is if not in the function's
-                            file; else 0
+        line_file           index into line_files below: the file of the line if it is not the
+                            function's file; else 0
         function            index into functions below, -1 for the root and runs of narrow boxes
-    functions       columns: id (the same for the whole session) name module file kind full_name
+    functions       columns: id (constant while the server runs) name module file kind full_name
                     matches (0 or 1, only with a search)
     line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
@@ -44,13 +45,13 @@ from flametap.model import Clock, Function
 
 from .search import SearchError, compile_search
 
-MAX_TOP_MATCHES = 200  # as many as anybody steps through with N
+MAX_TOP_MATCHES = 200  # more than people step through with N
 MAX_TABLE_ROWS = 300
 
 
 @dataclass(frozen=True)
 class ViewQuery:
-    """What a page wants to see."""
+    """One view that a page requests."""
 
     clock: Clock = Clock.CPU
     thread_ids: frozenset[int] | None = None
@@ -59,11 +60,11 @@ class ViewQuery:
     width_px: float = 1000.0
     last_row: int = 400
     search: str = ""
-    table: str = ""  # "self" or "total": also the top functions, by that; "": none
+    table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
 
 
 class FunctionIds:
-    """Small numbers for functions, the same for the whole session whatever tree they come from."""
+    """Numbers functions from 0. The numbers are the same for all trees while the server runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class FunctionIds:
         self._functions: list[Function] = []
 
     def id_of(self, function: Function) -> int:
-        """The function's number; a new one at first sight."""
+        """Return a function's number, assigning one to a new function."""
         known = self._ids.get(function)
         if known is not None:
             return known
@@ -82,7 +83,7 @@ class FunctionIds:
             return number
 
     def functions(self, numbers: Iterable[int]) -> list[Function]:
-        """The functions of these numbers, up to the first number that was never given out."""
+        """Return the functions of these numbers, up to the first number that is not assigned."""
         found = []
         for number in numbers:
             if not 0 <= number < len(self._functions):
@@ -94,7 +95,7 @@ class FunctionIds:
 def encode_view(
     index: TreeIndex, query: ViewQuery, revision: int, ids: FunctionIds
 ) -> dict[str, Any]:
-    """The answer to a view request, for orjson (with numpy columns)."""
+    """Return the answer to a view request, for orjson (with numpy columns)."""
     tree = index.tree
     path = resolve_path(index, ids.functions(query.zoom))
     zoom = path[-1]
@@ -167,7 +168,7 @@ def _function_columns(functions: Sequence[Function], ids: FunctionIds) -> dict[s
 def _encode_search(
     index: TreeIndex, zoom: int, text: str, ids: FunctionIds
 ) -> tuple[dict[str, Any] | None, Any]:
-    """The search's part of the answer, and per function of the tree whether it matches."""
+    """Return the ``search`` of the answer, and for each function of the tree whether it matches."""
     if not text:
         return None, None
     answer: dict[str, Any] = {"pattern": text, "error": None, "total_ns": 0, "count": 0, "top": []}

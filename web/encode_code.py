@@ -1,20 +1,21 @@
-"""What is known of modules and code → JSON. Weights are nanoseconds of the clock asked for.
+"""Encode modules, lines and instructions as JSON. Weights are nanoseconds of the requested clock.
 
 symbols::
 
     total_ns        int     the whole profile
-    nowhere_ns      int     of it, in stacks of which no frame is known
+    nowhere_ns      int     of it, in stacks without a known frame
     modules         [{module, source, note, has_lines, self_ns, total_ns, named_ns, lined_ns}],
-                    heaviest first; see coverage.ModuleShare
+                    heaviest first; see module_shares.ModuleShare
 
 lines::
 
-    file            str     the function's own, "" if not known
-    self_ns total_ns whole_ns    of the function, of the profile
+    file            str     of the function; "" if not known
+    self_ns total_ns             of the function
+    whole_ns                     of the profile
     notes           [str]
-    files           [str]   that the lines are in: code taken in by #include is in others
+    files           [str]   of the lines; code included by #include is in other files
     lines           columns, by file: file (index) line (0: not known) self_ns total_ns text (null:
-                    not to be had)
+                    not available)
 
 instructions::
 
@@ -33,7 +34,7 @@ from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolR
 
 
 def encode_symbols(report: SymbolReport) -> dict[str, Any]:
-    """The answer to a symbols request."""
+    """Return the answer to a symbols request."""
     return {
         "total_ns": report.total_ns,
         "nowhere_ns": report.nowhere_ns,
@@ -54,7 +55,7 @@ def encode_symbols(report: SymbolReport) -> dict[str, Any]:
 
 
 def encode_lines(found: AnnotatedSource) -> dict[str, Any]:
-    """The answer to a lines request."""
+    """Return the answer to a lines request."""
     files: dict[str, int] = {}
     file = [files.setdefault(each.file, len(files)) for each in found.lines]
     return {
@@ -75,7 +76,7 @@ def encode_lines(found: AnnotatedSource) -> dict[str, Any]:
 
 
 def encode_instructions(found: AnnotatedCode) -> dict[str, Any]:
-    """The answer to an instructions request."""
+    """Return the answer to an instructions request."""
     files: dict[str, int] = {"": -1}
     names: dict[str, int] = {"": -1}
     rows = found.rows

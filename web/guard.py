@@ -1,9 +1,10 @@
-"""Who may talk to the server: requests that know the token and come from this very machine's name.
+"""Access checks: only requests with the token, an address or localhost as Host, and our Origin.
 
-Another web site open in the same browser can send requests to 127.0.0.1, but it knows no token. It
-can also let its own domain name resolve to 127.0.0.1 (DNS rebinding) and then read the answers:
-such a request carries that name as ``Host``, while ours carry an address or ``localhost``. The page
-in turn may load nothing from anywhere else and run no script that is not a file of ours.
+Another web site open in the same browser can send requests to 127.0.0.1, but does not know the
+token. It can also let its own domain name resolve to 127.0.0.1 (DNS rebinding) and then read the
+answers; the ``Host`` of such a request is that name, while the ``Host`` of ours is an address or
+``localhost``. The content security policy lets the page load files only from this server, and run
+only scripts that are files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, abort, request
 
-TOKEN_BYTES = 16  # 128 bits: nobody guesses that through a TCP port
+TOKEN_BYTES = 16  # 128 bits cannot be guessed
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -38,14 +39,14 @@ HEADERS = {
 
 
 def new_token() -> str:
-    """A token nobody can guess, fit for a URL path."""
+    """Return a random token for a URL path."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def is_trusted_host(header: str) -> bool:
-    """True for a Host header that no DNS server can have forged: an address, or localhost.
+    """Return True for a Host header that DNS cannot forge: an address, or localhost.
 
-    The port is not looked at: behind an SSH tunnel it is another one than ours.
+    The port is not checked: through an SSH tunnel it differs from ours.
     """
     try:
         name = urlsplit(f"//{header}").hostname
@@ -63,7 +64,7 @@ def is_trusted_host(header: str) -> bool:
 
 
 def protect(app: Flask, token: str) -> None:
-    """Check every request of the app and set the headers of every answer."""
+    """Check every request to the app and set the security headers of every response."""
 
     @app.before_request
     def check() -> None:

@@ -1,11 +1,12 @@
-"""A search box's text → a test for functions.
+"""Compile the text of the search box into a predicate on functions.
 
-Searches names; ``module:…`` and ``file:…`` search those instead. What follows is plain text, or a
-regular expression after ``re:`` (``module:re:^lib``). Upper case in it makes it heed case.
+A text searches the names of functions; ``module:…`` and ``file:…`` search modules and files
+instead. The rest is plain text, or a regular expression after ``re:`` (``module:re:^lib``). A text
+with an upper-case letter is case-sensitive.
 
-Regular expressions run in RE2: its time grows with the name's length, never faster, and it lets
-other threads run meanwhile. Python's own can take for ever, with the interpreter held, and the
-recording would stall. RE2 has no look-around and no back references.
+Regular expressions run in RE2: its time is linear in the length of the name, and it releases the
+interpreter's lock. Python's ``re`` can take exponential time with the lock held, which would stall
+the recording. RE2 has no look-around and no back references.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ import re2
 from flametap.model import Function
 
 MAX_PATTERN_CHARS = 1000
-MAX_PATTERN_BYTES = 1 << 18  # compiled; the slowest such pattern takes 1 s for 10 000 characters
+MAX_PATTERN_BYTES = (
+    1 << 18
+)  # compiled; a pattern of this size takes up to 1 s for 10 000 characters
 DEADLINE_S = 0.5  # 50 000 functions with a usual pattern take 0.2 s
 
 
 class SearchError(ValueError):
-    """The pattern cannot be used; the message is for the user, in one line."""
+    """The pattern cannot be used. The message is one line for the user."""
 
 
 def compile_search(text: str) -> Callable[[Function], bool]:
-    """Return a predicate for the functions that the text means.
+    """Return a predicate for the functions that match the text.
 
     Raises:
-        SearchError: at once if the pattern is bad; by the predicate if the search takes too long.
+        SearchError: the pattern is invalid. The predicate raises it if the search takes too long.
     """
     field, rest = _split(text, ("module", "file"))
     engine, pattern = _split(rest, ("re",))
@@ -54,7 +57,7 @@ def compile_search(text: str) -> Callable[[Function], bool]:
 
 
 def _split(text: str, prefixes: tuple[str, ...]) -> tuple[str, str]:
-    """Return the prefix that the text has before a colon, "" for none, and the rest."""
+    """Split a text into its prefix before a colon ("" for none) and the rest."""
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in prefixes or rest.startswith(":"):  # "file::x" is a C++ name
         return "", text
@@ -87,4 +90,4 @@ def _regular(pattern: str) -> Callable[[str], bool]:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # a lone surrogate has no other
+    return text.encode("utf-8", "surrogatepass")  # lone surrogates have no standard encoding

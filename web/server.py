@@ -1,7 +1,7 @@
-"""The HTTP server: werkzeug's, one thread per connection, in the background.
+"""The HTTP server: werkzeug's, in the background, with one thread per connection.
 
-A thread per connection because each open page holds one for its events; with a pool, as many pages
-as it has threads would starve every other request.
+Each open page keeps one connection for its events. With a thread pool, as many pages as it has
+threads would block all other requests.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .api import Service
 from .app import create_app
 from .source import ProfileSource
 
-POLL_S = 0.05  # how long a call to close() may go unnoticed by the accepting thread
-GOODBYE_S = 5.0  # at most, for a page that takes nothing any more
+POLL_S = 0.05  # the longest time until the accepting thread notices close()
+GOODBYE_S = 5.0  # the longest wait for a page that does not read its connection
 
 
 class _Handler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps connections open: a view costs no new one
+    protocol_version = "HTTP/1.1"  # keeps connections open for further requests
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Say nothing: stderr is the user's terminal, and the URL holds the token."""
+        """Log nothing: stderr is the user's terminal, and the URL contains the token."""
 
 
 class _WSGIServer(ThreadedWSGIServer):
-    """Knows its open connections, so that closing does not wait for pages to go away."""
+    """Records its open connections, so that closing does not wait until pages are closed."""
 
     def __init__(self, address: tuple[str, int], app: Flask, fd: int) -> None:
         super().__init__(address[0], address[1], app, _Handler, fd=fd)
@@ -44,14 +44,14 @@ class _WSGIServer(ThreadedWSGIServer):
         return connection, peer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that was closed in the middle of an answer is no news."""
+        """Ignore errors of a connection: a page may be closed during a response."""
 
     def hang_up(self) -> None:
-        """End all connections; their threads then end by themselves."""
+        """Shut down all connections; their threads then end by themselves."""
         for connection in list(self.connections):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:  # already gone
+            except OSError:  # already closed
                 continue
 
 
@@ -59,7 +59,7 @@ class Server:
     """A running server.
 
     Attributes:
-        url: what to open in a browser; holds the token.
+        url: of the page; contains the token.
     """
 
     def __init__(self, app: Flask, listener: socket.socket, host: str, token: str) -> None:
@@ -77,7 +77,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Say good-bye to the pages and free the port. Safe to call twice."""
+        """Tell the pages that the server closes, and free the port. Safe to call twice."""
         self._server.shutdown()
         self._thread.join()
         self._service.say_goodbye(GOODBYE_S)
@@ -89,10 +89,10 @@ def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
     """Serve a profile in the background.
 
     Args:
-        port: 0 takes any free one.
+        port: 0 for any free port.
 
     Raises:
-        OutputError: the address cannot be listened on.
+        OutputError: the server cannot listen on the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -1,4 +1,4 @@
-"""What the web needs from a profile: one Protocol, met by a live capture and by the tests' fake."""
+"""The Protocol through which the server reads a profile: a live capture, or the tests' fake."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from flametap.model import Clock, Function, Status, ThreadInfo
 
 
 class ProfileSource(Protocol):
-    """A profile that may still grow. Every method may be called from several threads at once."""
+    """A profile that may still grow. Several threads may call its methods at the same time."""
 
     def status(self) -> Status:
-        """State, counters, verdicts, symbols; cheap enough for several calls a second."""
+        """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
 
     def threads(self) -> list[ThreadInfo]:
-        """All threads of the target that have any weight, exited ones included."""
+        """Return all threads of the target that have any weight, exited ones included."""
 
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
-        """The call tree as of now; None means all threads."""
+        """Return the current call tree; None means all threads."""
 
     def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
-        """What part of the profile each module holds, and how much of that has names."""
+        """Return each module's share of the profile, and how much of it has names."""
 
     def lines(
         self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedSource:
-        """What each line of a function weighs, with its text."""
+        """Return the weight of each line of a function, with its text."""
 
     def instructions(
         self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedCode:
-        """What each instruction of a function weighs."""
+        """Return the weight of each instruction of a function."""
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """Block until the revision is newer than the given one; return the current one.
+        """Wait for a revision newer than the given one, at most ``timeout_s``.
 
-        Returns at the timeout as well; a timeout of 0 only asks.
+        Return the current revision. A timeout of 0 does not wait.
         """
 
     def set_paused(self, paused: bool) -> None:
-        """Stop taking samples, or go on."""
+        """Stop taking samples, or resume."""

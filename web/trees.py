@@ -1,7 +1,7 @@
-"""The trees that pages look at now, built once per revision and shared by all requests for them.
+"""Cache of the call trees that open pages show: one per clock and threads, built once per revision.
 
-Zooming, scrolling and searching ask for the revision the page already has, and get the tree kept
-here; only a page that was told of a newer revision makes a new one.
+Zooming, scrolling and searching request the revision that the page already has, and use the cached
+tree. Only a request for a newer revision builds a new tree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Slot:
 
 
 class TreeCache:
-    """Thread-safe; requests for one tree wait for each other, others go on."""
+    """A thread-safe cache. Requests for the same tree wait for each other; others do not."""
 
     def __init__(self, source: ProfileSource) -> None:
         self._source = source
@@ -37,10 +37,10 @@ class TreeCache:
     def get(
         self, clock: Clock, thread_ids: frozenset[int] | None, revision: int
     ) -> tuple[int, TreeIndex]:
-        """A tree of at least the given revision, or the current one if that is older.
+        """Get a tree of at least the given revision, or the current one if that is older.
 
         Returns:
-            the revision of the tree (it may hold even newer samples), and the tree.
+            The revision of the tree (it may contain even newer samples), and the tree.
         """
         with self._lock:
             slot = self._slots.setdefault((clock, thread_ids), _Slot())
@@ -49,7 +49,7 @@ class TreeCache:
                 self._slots.popitem(last=False)
         with slot.lock:
             if slot.index is None or slot.revision < revision:
-                # Asked before the tree is built: never newer than what the tree holds.
+                # Read before the tree is built, so it is never newer than the tree's samples.
                 now = self._source.wait_newer(-1, 0.0)
                 if slot.index is None or slot.revision != now:
                     slot.index = TreeIndex(self._source.tree(clock, thread_ids))

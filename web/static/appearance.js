@@ -1,4 +1,4 @@
-// Dark or light: what the user chose here before (theme.js reads that early), else the system's.
+// The theme, dark or light: the user's earlier choice (theme.js reads it first), else the system's.
 
 import { byId, icon } from './dom.js';
 
@@ -19,7 +19,7 @@ export function toggleTheme() {
   dispatchEvent(new Event('themechange'));
 }
 
-/** Calls back now and whenever the theme changes, whoever changed it. */
+/** Calls back now and at each change of the theme, by the user or the system. */
 export function followTheme(callback) {
   const apply = () => {
     byId('theme-icon').replaceChildren(icon(theme() === 'dark' ? 'sun' : 'moon'));
@@ -31,7 +31,7 @@ export function followTheme(callback) {
   apply();
 }
 
-/** A colour of the style sheet. */
+/** Returns a colour of the style sheet. */
 export function cssColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

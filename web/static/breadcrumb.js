@@ -1,16 +1,16 @@
-// The path from the root to the zoomed box, each part a way back.
+// The path from the root to the zoomed box. A click on a part zooms out to it.
 
 import { byId, h, setText } from './dom.js';
 import { hasCode } from './explain.js';
 import { formatNs, formatShare } from './format.js';
 
 export class Breadcrumb {
-  /** @param on {zoom(path of function ids), code()}: what its parts and buttons do */
+  /** @param on {zoom(path of function ids), code()}: called by its parts and buttons */
   constructor(on) {
     this.onZoom = on.zoom;
     byId('zoom-code').addEventListener('click', () => on.code());
     this.crumbs = byId('crumbs');
-    this.names = new Map(); // function id → name, of every view seen
+    this.names = new Map(); // function id → name, from all views so far
     byId('zoom-reset').addEventListener('click', () => on.zoom([]));
   }
 
@@ -45,6 +45,6 @@ export class Breadcrumb {
       return at ? [h('span', { class: 'separator', 'aria-hidden': 'true' }, '›'), crumb] : [crumb];
     });
     this.crumbs.replaceChildren(...parts);
-    this.crumbs.scrollLeft = this.crumbs.scrollWidth; // its end is what is looked at
+    this.crumbs.scrollLeft = this.crumbs.scrollWidth; // show the end of a long path
   }
 }

@@ -1,5 +1,5 @@
-// The panel that shows one function's source lines or instructions with their weights. Asks the
-// server only while it is open, and holds no more rows than are in sight.
+// The panel that shows one function's source lines or instructions with their weights. It requests
+// data only while it is open, and has DOM elements only for visible rows.
 
 import { HttpError, fetchJson } from './connection.js';
 import { byId, choice, h, setText } from './dom.js';
@@ -7,7 +7,7 @@ import { formatNs, formatShare } from './format.js';
 import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from './listing.js';
 import { codeQuery } from './state.js';
 
-const GAP_MS = 2000; // between two answers while the recording goes on
+const GAP_MS = 2000; // between two answers while recording
 const ROW_PX = 20; // as in style.css
 const TABS = { source: ['lines', sourceRows], assembly: ['instructions', codeRows] };
 
@@ -21,9 +21,9 @@ export class Code {
     this.func = null; // {id, name, full_name}
     this.tab = 'source';
     this.rows = [];
-    this.query = ''; // that the rows answer
-    this.notes = []; // that came with them
-    this.current = -1; // the row that N and the arrows go on from
+    this.query = ''; // the request that the rows answer
+    this.notes = []; // of that answer
+    this.current = -1; // the row from which N and the arrow keys start
     this.askedAt = -Infinity;
     this.timer = 0;
     this.underWay = new AbortController();
@@ -40,7 +40,7 @@ export class Code {
     return !this.panel.hidden;
   }
 
-  /** Shows a function; `tab` is "source", "assembly" or what was shown last. */
+  /** Shows a function; `tab` is "source" or "assembly", by default the one shown last. */
   open(func, tab = this.tab) {
     if (!func) return;
     const isOther = !this.isOpen || func.id !== this.func?.id || tab !== this.tab;
@@ -70,7 +70,7 @@ export class Code {
     return true;
   }
 
-  /** The profile has grown, or clock or threads are others. */
+  /** Requests new rows: the profile has grown or, if `isOther`, clock or threads have changed. */
   news({ isOther = false } = {}) {
     if (!this.isOpen) return;
     clearTimeout(this.timer);
@@ -89,7 +89,7 @@ export class Code {
     try {
       const answer = await fetchJson(query, { signal });
       if (signal.aborted || !this.isOpen) return;
-      // Never for more than a third of the time.
+      // Requests take at most a third of the time.
       this.askedAt = performance.now() + 2 * (performance.now() - began) - GAP_MS;
       this.askedAt = Math.max(this.askedAt, began);
       const place = this.tab === 'source' ? answer.file : answer.module;
@@ -100,7 +100,7 @@ export class Code {
       if (signal.aborted || !this.isOpen) return;
       const why = error instanceof HttpError ? error.message : 'The server does not answer';
       if (this.rows.length) {
-        this.showNotes(query === this.query ? this.notes : [why, 'What is shown is from before']);
+        this.showNotes(query === this.query ? this.notes : [why, 'The rows shown are older']);
         return;
       }
       this.isNew = false;
@@ -125,7 +125,7 @@ export class Code {
     this.list.classList.toggle('is-assembly', this.tab === 'assembly');
     this.list.setAttribute('aria-rowcount', String(rows.length));
     const isWaiting = this.isNew && !answer;
-    this.list.hidden = rows.length === 0 && !isWaiting; // stays while it has the focus
+    this.list.hidden = rows.length === 0 && !isWaiting; // hiding it would take its focus
     byId('code-steps').hidden = !rows.some(({ selfNs }) => selfNs > 0);
     byId('code-spacer').style.height = `${rows.length * ROW_PX}px`;
     if (this.isNew && answer) {
@@ -170,7 +170,7 @@ export class Code {
     return element;
   }
 
-  /** Goes to the next row with weight of its own. */
+  /** Moves to the next row with weight of its own; `direction` is 1 or -1. */
   step(direction) {
     const next = nextHot(this.rows, this.current, direction);
     if (next >= 0) this.goTo(next);

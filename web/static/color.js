@@ -1,8 +1,8 @@
-// A function's colour: the hue says which module, small differences in lightness tell neighbours
-// apart, greys are what has no name of its own. Always the same for the same names. No DOM.
+// Colours of functions. The hue shows the module, small differences in lightness separate
+// neighbours, greys are frames without a name. The same names always have the same colour. No DOM.
 
-// Hues of OKLCH that stay apart from each other and from the search colour (violet, 305).
-// The program itself is not among them.
+// Hues of OKLCH that differ clearly from each other, from the search colour (violet, 305), and from
+// the hue of the program itself.
 const HUES = [88, 112, 138, 160, 184, 208, 232, 258, 12, 345];
 const PROGRAM_HUE = 55;
 
@@ -25,7 +25,7 @@ export function hashText(text) {
   return hash >>> 0;
 }
 
-/** OKLCH → "rgb(…)": done here because not every browser's canvas knows oklch().
+/** Converts OKLCH to "rgb(…)", because not every browser's canvas supports oklch().
  * Source: Björn Ottosson, "A perceptual color space for image processing", 2020. */
 export function oklch(lightness, chroma, hueDegrees) {
   const a = chroma * Math.cos((hueDegrees * Math.PI) / 180);
@@ -46,14 +46,14 @@ export function oklch(lightness, chroma, hueDegrees) {
   return `rgb(${bytes.join(', ')})`;
 }
 
-/** The name of a library without what changes with its version: "libc" of "libc.so.6". */
+/** Returns the name of a library without its version: "libc" for "libc.so.6". */
 function stem(module) {
   return module.replace(/(\.so)?[.\d]*$/, '');
 }
 
-/** Colours of boxes and modules for one theme, remembered per function. */
+/** Colours of boxes and modules for one theme, cached per function. */
 export class Palette {
-  /** @param program name of the program: its own module gets the colour of flames */
+  /** @param program name of the program; its own module has PROGRAM_HUE */
   constructor(theme, program = '') {
     this.theme = theme;
     this.program = program;
@@ -69,18 +69,18 @@ export class Palette {
     // "python3" runs "python3.11"
     if (this.program && stem(module) === stem(this.program)) return PROGRAM_HUE;
     const hash = hashText(stem(module));
-    // The low bits of FNV-1a are its weakest: a different last letter alone changes them.
+    // The low bits of FNV-1a are its weakest: the last letter alone determines much of them.
     return HUES[((hash ^ (hash >>> 15)) >>> 0) % HUES.length];
   }
 
-  /** The colour of a module in lists. */
+  /** Returns the colour of a module in lists. */
   module(module) {
     if (!module) return oklch(GREYS[this.theme].syscall, 0.012, 260);
     const { chroma } = SHADES[this.theme];
     return oklch(this.theme === 'light' ? 0.74 : 0.6, chroma + 0.03, this.hue(module));
   }
 
-  /** @param {{kind: string, module: string, name: string}} f */
+  /** Returns the colour of a function's box. @param {{kind: string, module: string, name: string}} f */
   box(f) {
     const key = `${f.kind}\0${f.module}\0${f.name}`;
     let color = this.known.get(key);

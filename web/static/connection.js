@@ -1,7 +1,7 @@
-// The line to the server: events in, views and commands out.
+// The connection to the server: JSON requests and the stream of events.
 
 const RETRY_MS = 2000; // where the browser does not reconnect by itself
-const SILENCE_MS = 10_000; // five times what the server lets pass between two events
+const SILENCE_MS = 10_000; // five times the longest time between two events (HEARTBEAT_S in api.py)
 
 export class HttpError extends Error {
   constructor(status, message) {
@@ -11,8 +11,8 @@ export class HttpError extends Error {
 }
 
 /**
- * Fetches JSON below api/. Throws HttpError for an answer that is an error, whatever else for none,
- * and for one that breaks off.
+ * Fetches JSON below api/. Throws HttpError if the server answers with an error, and another error
+ * if there is no answer or an incomplete one.
  */
 export async function fetchJson(path, options = {}) {
   const response = await fetch(`api/${path}`, options);
@@ -30,11 +30,12 @@ export function setPaused(paused) {
 }
 
 /**
- * Listens to the server's events for as long as there can be any. A server that falls silent is
- * taken for lost: one that hangs, or a network that lets nothing through, breaks no connection.
+ * Listens to the server's events until the last one. Without an event for SILENCE_MS, the connection
+ * counts as lost: a server that hangs, or a network that drops packets, does not close it.
  *
- * `onStatus(status)` for each; `onState(state)` when the line changes: "live", "lost" (tries again
- * by itself), "complete" (the profile can change no more), "closed" (the server said good-bye).
+ * Calls `onStatus(status)` for each status, and `onState(state)` when the connection changes: "live",
+ * "lost" (it reconnects by itself), "complete" (the profile will not change any more), "closed" (the
+ * server has closed).
  */
 export class Connection {
   constructor({ onStatus, onState }) {
@@ -45,7 +46,7 @@ export class Connection {
 
   open() {
     const events = new EventSource('api/events');
-    /** Unless something is heard before that. */
+    /** Reconnects after `ms`, unless an event arrives before. */
     const openAgainIn = (ms) => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => {

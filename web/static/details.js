@@ -1,5 +1,5 @@
-// The card that says all about one box: follows the mouse, or is docked below the graph when the
-// box was chosen by touch or keyboard.
+// The card with the details of one box. It follows the mouse, or is docked at the edge of the graph if
+// the box was selected by touch or keyboard.
 
 import { bar, byId, h } from './dom.js';
 import { explainKind, hasCode } from './explain.js';
@@ -22,7 +22,7 @@ function weightRow(label, ns, view, zoomNs) {
   );
 }
 
-/** Whether the stacks through a box reach their root. */
+/** Returns [level, text]: whether the stacks through a box reach their root. */
 function stackNote(view, box) {
   for (let at = box; at > 0; at = view.boxes.parent[at]) {
     const f = view.functionOf(at);
@@ -70,7 +70,7 @@ export class Details {
     this.onCode = onCode;
   }
 
-  /** Shows a box; info as Graph's `on.point` gives it, null hides the card. */
+  /** Shows a box; `info` is that of Graph's `on.point`, null hides the card. */
   show(view, info, { clock, palette }) {
     this.card.hidden = info === null;
     if (info === null) return;
@@ -127,7 +127,7 @@ export class Details {
     ].filter(Boolean);
   }
 
-  /** At the end of the graph where the box is not. */
+  /** Docks the card at the top or bottom of the graph, on the side without the box. */
   dock({ isLow }) {
     const { style } = this.card;
     const area = byId('graph').getBoundingClientRect();
@@ -136,7 +136,7 @@ export class Details {
     style.bottom = isLow ? 'auto' : `${window.innerHeight - area.bottom + 8}px`;
   }
 
-  /** Beside the pointer, on the side that has room. */
+  /** Places the card beside the pointer, on the side that has room. */
   place({ x, y }) {
     const { offsetWidth: width, offsetHeight: height, style } = this.card;
     const fitsRight = x + GAP_PX + width <= window.innerWidth - 8;

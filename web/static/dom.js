@@ -1,4 +1,4 @@
-// The few DOM operations the page needs. Text only ever goes in as text, never as markup.
+// The DOM operations of the page. Text is always inserted as text, never as markup.
 
 export function byId(id) {
   const element = document.getElementById(id);
@@ -18,7 +18,7 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** An icon of the sprite in index.html. */
+/** Creates an icon from the sprite in index.html. */
 export function icon(name) {
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   svg.setAttribute('class', 'icon');
@@ -29,19 +29,19 @@ export function icon(name) {
   return svg;
 }
 
-/** Sets text only where it changed: a live region is then not read out again for nothing. */
+/** Sets text only if it changes, so that screen readers do not repeat a live region. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** A bar as wide as a share; the CSSOM is what the content security policy leaves for that. */
+/** Creates a bar whose width is a share (0 … 1), set by CSSOM: the CSP forbids style attributes. */
 export function bar(className, share) {
   const element = h('span', { class: className });
   element.style.width = `${Math.max(0, Math.min(100, 100 * share))}%`;
   return element;
 }
 
-/** Makes a group of buttons with data-value a choice of one. */
+/** Makes a group of buttons with data-value a choice of one. Returns a function that marks a value. */
 export function choice(group, onChoose) {
   const buttons = [...group.querySelectorAll('button[data-value]')];
   group.addEventListener('click', (event) => {

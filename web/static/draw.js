@@ -1,15 +1,15 @@
-// Boxes → pixels, on two canvases: one for the boxes, one above it for what follows the pointer,
-// so that moving the mouse does not draw thousands of boxes anew.
+// Draws boxes on two canvases: one for the boxes, and one above it for the outlines of the hovered and
+// the selected box, so that moving the mouse does not redraw thousands of boxes.
 
 import { fitLabel } from './layout.js';
 import { formatCount } from './format.js';
 
 const LABEL_PADDING = 5;
-const LEAST_LABEL_PX = 26; // less does not hold three letters
-const DIMMED = 0.3; // what a search does not find
-const ANCESTOR = 0.62; // what lies between the root and the zoomed box
+const LEAST_LABEL_PX = 26; // the width of three letters
+const DIMMED = 0.3; // opacity of boxes that a search does not match
+const ANCESTOR = 0.62; // opacity of the ancestors of the zoomed box
 
-/** Fits a canvas to its box in device pixels; clears it. Returns a context in CSS pixels. */
+/** Resizes a canvas to device pixels and clears it. Returns a context in CSS pixels. */
 function prepare(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -31,7 +31,7 @@ export class Painter {
     this.font = '';
   }
 
-  /** Width of one character in the labels' font. */
+  /** Returns the width of one character in the labels' font, in pixels. */
   widthOf(context, character) {
     let width = this.widths.get(character);
     if (width === undefined) {
@@ -46,8 +46,8 @@ export class Painter {
     this.font = font;
   }
 
-  /** Left and right edge of a box in CSS pixels, on device pixels, cut to the canvas; null when
-   * it is out of sight. */
+  /** Returns the left and right edge of a box in CSS pixels, snapped to device pixels and clipped to
+   * the canvas; null if the box is not visible. */
   span({ view, viewport, width }, box) {
     const scale = width / viewport.width;
     const left = (view.left(box) - viewport.left) * scale;
@@ -60,7 +60,7 @@ export class Painter {
   }
 
   /**
-   * Draws the rows in sight.
+   * Draws the visible rows.
    *
    * @param scene {view, viewport, rows, scrollTop, width, height, palette, zoomRow, isSearching}
    */
@@ -83,7 +83,7 @@ export class Painter {
     context.globalAlpha = 1;
   }
 
-  /** One colour per function of the view, looked up once and not once per box. */
+  /** Looks up the colour of each function of the view once, not once per box. */
   learnColors({ view, palette }) {
     if (this.colorsOf === view && this.palette === palette) return;
     const { kind, module, name } = view.functions;
@@ -111,7 +111,7 @@ export class Painter {
           ? palette.run
           : palette.root;
     const width = right - left;
-    // A hairline between neighbours, as long as there is a box left beside it.
+    // Leaves a hairline between neighbours, unless the box is too narrow for one.
     context.fillRect(left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1);
     if (width < LEAST_LABEL_PX) return;
     const name = at >= 0 ? view.functions.name[at] : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
@@ -122,7 +122,7 @@ export class Painter {
     context.fillText(label, left + LABEL_PADDING, top + rows.rowHeight / 2);
   }
 
-  /** Outlines the box under the pointer and the one chosen by keyboard. */
+  /** Outlines the box under the pointer and the selected box. */
   drawMarks(scene, hovered, selected) {
     const context = prepare(this.markCanvas, scene.width, scene.height);
     for (const [box, color, lineWidth] of [

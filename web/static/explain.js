@@ -1,5 +1,5 @@
-// What the counters, verdicts and symbol sources mean, in plain words, and what follows for trust
-// in the picture. No DOM.
+// Explains counters, verdicts and symbol sources in plain words, and rates how far the graph can be
+// trusted. No DOM.
 
 import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from './format.js';
 import { LOSSES } from './losses.js';
@@ -7,12 +7,12 @@ import { LOSSES } from './losses.js';
 const ENGINES = ['rounds', 'cpu-timers']; // agent/abi.h, enum engine
 const ENGINE_TEXT = { rounds: 'rounds', 'cpu-timers': 'CPU timers', '': '–' };
 
-/** The engine of a status (model.Status) in words. */
+/** Formats the engine of a status (model.Status). */
 export function formatEngine(engine) {
   return ENGINE_TEXT[engine] ?? String(engine);
 }
 
-/** Counters of agent/abi.h by group; each: name, label, what it means, how to print it. */
+/** Counters of agent/abi.h by group; each: name, label, meaning, function that formats the value. */
 export const COUNTER_GROUPS = [
   {
     group: 'lost',
@@ -20,32 +20,32 @@ export const COUNTER_GROUPS = [
     counters: [
       ['ring_full', 'Batches dropped', 'The profiler did not fetch data fast enough.'],
       ...LOSSES,
-      ['samples_lost', 'Samples without room', 'The sampling thread did not fetch them in time. Their CPU time goes to the next sample of the thread.'],
+      ['samples_lost', 'Samples without room', 'The sampling thread did not fetch them in time. Their CPU time is added to the thread\'s next sample.'],
     ],
   },
   {
     group: 'imprecise',
     title: 'Less precise',
     counters: [
-      ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but the stack was never seen: [unattributed].', formatNs],
-      ['unattributed_ended_ns', '… ended too soon', 'Of these: the thread ended before its first sample.', formatNs],
-      ['unattributed_unseen_ns', '… never seen', 'Of these: the thread began and ended between two rounds.', formatNs],
-      ['unattributed_blocked_ns', '… signal blocked', 'Of these: the thread blocks our signal.', formatNs],
-      ['unattributed_handler_ns', '… handler replaced', 'Of these: the process has set a handler of its own for our signal.', formatNs],
-      ['unattributed_stack_ns', '… no room on the stack', 'Of these: the stack of the thread may have no room for a signal.', formatNs],
+      ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but never sampled: [unattributed].', formatNs],
+      ['unattributed_ended_ns', '… ended too soon', 'Part of it: the thread ended before its first sample.', formatNs],
+      ['unattributed_unseen_ns', '… never seen', 'Part of it: the thread began and ended between two rounds.', formatNs],
+      ['unattributed_blocked_ns', '… signal blocked', 'Part of it: the thread blocks our signal.', formatNs],
+      ['unattributed_handler_ns', '… handler replaced', 'Part of it: the process has set its own handler for our signal.', formatNs],
+      ['unattributed_stack_ns', '… no room on the stack', 'Part of it: the stack of the thread may have no room for a signal.', formatNs],
       ['timers_failed', 'Threads without a timer', 'The kernel made no CPU timer: the limit of queued signals is reached (ulimit -i). They are sampled by rounds.'],
       ['signals_late', 'Samples skipped', 'The last signal to the thread had not arrived yet.'],
-      ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is seen only while it waits.'],
-      ['small_stack', 'Stack too small', 'A stack of the thread has no room for a signal, so it is seen only while it waits.'],
-      ['stray_stack', 'On stacks of its own making', 'The thread runs coroutines on stacks whose end is not known, and has no alternate signal stack: a signal could overwrite memory, so it is seen only while it waits.'],
-      ['parked_torn', 'Reads thrown away', 'The thread woke up while its stack was read; tried again at the next tick.'],
+      ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is sampled only while it waits.'],
+      ['small_stack', 'Stack too small', 'A stack of the thread has no room for a signal, so it is sampled only while it waits.'],
+      ['stray_stack', 'Stacks of unknown size', 'The thread runs coroutines on stacks whose end is unknown, and has no alternate signal stack. A signal could overwrite memory, so the thread is sampled only while it waits.'],
+      ['parked_torn', 'Reads discarded', 'The thread woke up while its stack was read; tried again in the next round.'],
       ['ticks_late', 'Late rounds', 'A round began more than a period late: the machine was busy.'],
-      ['fork_backoff', 'Held back around fork', 'No signals while a thread forks, so that the fork can finish.'],
-      ['signals_failed', 'Signals not taken', 'The kernel refused a signal, or dropped what was sent with it: its queue is full.'],
-      ['handler_replaced', 'Handler replaced', 'The process set a handler of its own for our signal: threads are seen only while they wait.'],
-      ['gaps', 'Standstills', 'All of the process stood still (SIGSTOP, freezer); that time is in no sample.'],
-      ['gap_ns', 'Stood still for', 'Time in which nothing of the process could run.', formatNs],
-      ['not_ready', 'Retried', 'Unwind information was still being prepared.'],
+      ['fork_backoff', 'Paused for fork', 'No signals while a thread forks, so that the fork can finish.'],
+      ['signals_failed', 'Signals refused', 'The kernel refused a signal, or dropped the data sent with it: its queue is full.'],
+      ['handler_replaced', 'Handler replaced', 'The process has set its own handler for our signal: threads are sampled only while they wait.'],
+      ['gaps', 'Suspensions', 'The whole process was stopped (SIGSTOP, freezer); that time is in no sample.'],
+      ['gap_ns', 'Suspended for', 'Time in which no thread of the process could run.', formatNs],
+      ['not_ready', 'Retried', 'Unwind information was still being compiled.'],
     ],
   },
   {
@@ -53,20 +53,20 @@ export const COUNTER_GROUPS = [
     title: 'Effect on the process',
     counters: [
       ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
-      ['waits_interrupted', 'Woken', 'Threads that had just gone to sleep when our signal came; they went back to sleep.'],
-      ['eintr_repaired', 'Restarted calls', 'Interrupted by our signal, restarted before the process could notice.'],
+      ['waits_interrupted', 'Woken', 'Threads that had just fallen asleep when our signal arrived; they went back to sleep.'],
+      ['eintr_repaired', 'Restarted calls', 'Interrupted by our signal, and restarted before the process could notice.'],
     ],
   },
   {
     group: 'work',
     title: 'Work done',
     counters: [
-      ['ticks', 'Rounds', 'How often all threads were looked at.'],
+      ['ticks', 'Rounds', 'How often the sampling thread checked all threads.'],
       ['signals_sent', 'Signals sent', 'To running threads without a CPU timer, one for each sample. Timers need none.'],
-      ['signals_handled', 'Signals handled', 'Stacks taken by running threads themselves.'],
-      ['clocks_lent', 'Precise clocks', 'Given to threads that run in step with the scheduler\'s tick: a high-resolution timer on their CPU time in place of one that expires at ticks.'],
-      ['parked_reads', 'Stacks read from outside', 'Waiting threads are read without waking them.'],
-      ['unchanged', 'Nothing to do', 'The thread had not run since the last look: its stack still holds.'],
+      ['signals_handled', 'Signals handled', 'Stacks that running threads took of themselves, in our signal handler.'],
+      ['clocks_lent', 'Precise clocks', 'High-resolution timers for threads that run in step with the scheduler\'s tick; their CPU timers would expire only at ticks.'],
+      ['parked_reads', 'Stacks read from outside', 'Stacks of waiting threads, read without waking them.'],
+      ['unchanged', 'Unchanged', 'The thread had not run since the last check: its stack is still the same.'],
       ['threads_exited', 'Threads ended', 'Threads that ended while recording.'],
       ['module_refreshes', 'Module lists read', 'After a library was loaded or unloaded.'],
     ],
@@ -75,23 +75,23 @@ export const COUNTER_GROUPS = [
     group: 'cost',
     title: 'Cost',
     counters: [
-      ['engine_now', 'What decides when to sample', 'A timer on the CPU clock of each thread, or rounds of the sampling thread.', (value) => formatEngine(ENGINES[value] ?? value)],
-      ['cpu_rate_mhz_now', 'Sampling rate', 'Samples of each thread in a second of its CPU time.', (value) => formatRate(value / 1000)],
-      ['rate_mhz_now', 'Rate of rounds', 'How often sleeping threads are looked at.', (value) => formatRate(value / 1000)],
-      ['budget_lowered', 'Rate lowered', 'Times a rate was lowered to stay within the budget: rounds first.'],
-      ['budget_raised', 'Rate raised', 'Times it was raised again.'],
-      ['handler_ns_total', 'In the signal handler', 'Taken from the threads of the process.', formatNs],
-      ['handler_ns_max', 'Longest single sample', 'The longest time a thread was held up.', formatNs],
+      ['engine_now', 'Sampling method', 'A timer on the CPU clock of each thread, or rounds of the sampling thread.', (value) => formatEngine(ENGINES[value] ?? value)],
+      ['cpu_rate_mhz_now', 'Sampling rate', 'Samples of each thread per second of its CPU time.', (value) => formatRate(value / 1000)],
+      ['rate_mhz_now', 'Rate of rounds', 'How often sleeping threads are checked.', (value) => formatRate(value / 1000)],
+      ['budget_lowered', 'Rate lowered', 'How often a rate was lowered to stay within the budget: rounds first.'],
+      ['budget_raised', 'Rate raised', 'How often it was raised again.'],
+      ['handler_ns_total', 'In the signal handler', 'CPU time taken from the threads of the process.', formatNs],
+      ['handler_ns_max', 'Longest single sample', 'The longest time that a sample delayed a thread.', formatNs],
       ['sampler_cpu_ns', 'In the sampling thread', 'CPU time of our own thread in the process.', formatNs],
-      ['bytes_held', 'Memory held', 'Tables in the process; freed when we detach.', formatBytes],
-      ['cfi_modules', 'Modules prepared', 'Modules whose unwind information was compiled.'],
-      ['cfi_rows', 'Unwind rows', 'Rows of unwind information held.'],
-      ['cfi_compile_ns', 'Preparing them took', 'Once for each module.', formatNs],
+      ['bytes_held', 'Memory used', 'Tables in the process; freed when we detach.', formatBytes],
+      ['cfi_modules', 'Modules compiled', 'Modules whose unwind information was compiled.'],
+      ['cfi_rows', 'Unwind rows', 'Rows of compiled unwind information.'],
+      ['cfi_compile_ns', 'Compiling them took', 'Once for each module.', formatNs],
     ],
   },
 ];
 
-/** All counters of a status in groups: [{title, group, rows: [{name, label, text, value, shown}]}]. */
+/** Returns all counters of a status in groups: [{title, group, rows: [{name, label, text, value, shown}]}]. */
 export function explainCounters(counters) {
   const left = new Map(Object.entries(counters));
   const groups = COUNTER_GROUPS.map(({ group, title, counters: known }) => ({
@@ -117,13 +117,13 @@ export const VERDICTS = [
   ['COMPLETE', 'Complete', 'Root reached by unwind information all the way.', 'good'],
   ['GUESSED', 'Complete, partly guessed', 'Root reached; at least one step by frame pointer.', 'fair'],
   ['TRUNCATED_DEPTH', 'Too deep', 'Deeper than the limit; the frames next to the root are missing.', 'bad'],
-  ['NO_UNWIND_INFO', 'No unwind information', 'Stopped in code that does not say how to go on.', 'bad'],
-  ['BAD_MEMORY', 'Left the stack', 'Stopped at an address that is no part of the stack.', 'bad'],
-  ['UNSUPPORTED_RULE', 'Rule not supported', 'Stopped at a rule we do not interpret.', 'bad'],
-  ['NO_STACK', 'No stack', 'CPU time that was counted, but never seen on a stack.', 'none'],
+  ['NO_UNWIND_INFO', 'No unwind information', 'Stopped in code without unwind information.', 'bad'],
+  ['BAD_MEMORY', 'Left the stack', 'Stopped at an address outside of the stack.', 'bad'],
+  ['UNSUPPORTED_RULE', 'Rule not supported', 'Stopped at an unsupported unwind rule.', 'bad'],
+  ['NO_STACK', 'No stack', 'CPU time that was counted, but never sampled.', 'none'],
 ];
 
-/** Shares of CPU time by verdict: {total, complete, rows: [{label, text, level, ns}]}. */
+/** Returns CPU time by verdict: {total, complete, rows: [{label, text, level, ns}]}. */
 export function explainVerdicts(verdictNs) {
   const total = Object.values(verdictNs).reduce((sum, ns) => sum + ns, 0);
   const complete = (verdictNs.COMPLETE ?? 0) + (verdictNs.GUESSED ?? 0);
@@ -137,13 +137,13 @@ export const SOURCES = {
   symcache: ['full', 'names, inlined functions and lines'],
   symtab: ['names', 'function names'],
   dynsym: ['exported', 'exported names only'],
-  'perf map': ['perf map', 'names that the runtime has written down'],
-  jitdump: ['jitdump', 'names that the runtime has written down'],
+  'perf map': ['perf map', 'names that the runtime has written to a file'],
+  jitdump: ['jitdump', 'names that the runtime has written to a file'],
   none: ['none', 'no names: module+offset'],
   pending: ['reading', 'being read'],
 };
 
-/** What one module's symbols give: {badge, text, level}. */
+/** Describes one module's symbols: {badge, text, level}. */
 export function explainSource({ source, has_lines: hasLines }) {
   const [badge, text] = SOURCES[source] ?? [source, source];
   if (source === 'pending') return { badge, text, level: 'none' };
@@ -153,7 +153,7 @@ export function explainSource({ source, has_lines: hasLines }) {
 }
 
 /**
- * The parts of the profile that modules hold (web/encode_code.py, symbols): {total, named, lined, rows:
+ * Describes the modules' shares of the profile (web/encode_code.py, symbols): {total, named, lined, rows:
  * [{module, ns, share, parts: [[level, share of the module]], text, ...}]}, heaviest first.
  */
 export function explainModules({ total_ns: total, modules }) {
@@ -163,7 +163,7 @@ export function explainModules({ total_ns: total, modules }) {
       ns > 0
         ? `${formatShare(named, ns)} with function names, ${formatShare(lined, ns)} with lines`
         : each.total_ns > 0
-          ? `calls what is in ${formatShare(each.total_ns, total)} of the time`
+          ? `in the stacks of ${formatShare(each.total_ns, total)} of the time, as a caller`
           : '';
     const parts = ns > 0 ? [['good', lined / ns], ['fair', (named - lined) / ns], ['bad', (ns - named) / ns]] : [];
     return { ...each, ...explainSource(each), summary: text, parts: parts.filter(([, part]) => part > 0) };
@@ -172,7 +172,7 @@ export function explainModules({ total_ns: total, modules }) {
   return { total, named: sum('named_ns'), lined: sum('lined_ns'), rows };
 }
 
-/** Whether a kind of frame has source lines and instructions to show. */
+/** Returns whether a function has source lines and instructions to show. */
 export function hasCode(f) {
   return Boolean(f) && !['syscall', 'synthetic'].includes(f.kind);
 }
@@ -181,8 +181,8 @@ const FRAME_KINDS = {
   inlined: ['inlined', 'Inlined into its caller by the compiler.'],
   'tail call': [
     'tail call',
-    'Called the next function as the last thing it did, by a jump that left no frame. ' +
-      'Restored from the call sites in the debug information: no other way leads there.',
+    'Called the next function by a jump at its end, which left no frame. ' +
+      'Restored from the call sites in the debug information, which allow only this path.',
   ],
   unknown: ['no symbol', 'There is no name for this address.'],
   syscall: ['system call', 'Where the thread waits, or spends its time, in the kernel.'],
@@ -190,26 +190,26 @@ const FRAME_KINDS = {
 };
 const SYNTHETIC = {
   '[unattributed]':
-    'CPU time that was counted exactly, but whose stack was never seen: of threads that block signals, or end too soon.',
-  '[waiting for a CPU]': 'The thread could run, but all CPUs it may use were busy with others.',
-  '[truncated]': 'Stacks whose root was not reached hang below this box.',
+    'CPU time that was counted exactly, but never sampled: of threads that block signals, or end too soon.',
+  '[waiting for a CPU]': 'The thread could run, but all CPUs that it may use were busy.',
+  '[truncated]': 'The parent of all stacks that were not unwound to their root.',
 };
 
-/** What is special about a kind of frame: {badge, text}, or null for an ordinary function. */
+/** Describes a special kind of frame: {badge, text}; null for an ordinary function. */
 export function explainKind({ kind, name }) {
   const known = FRAME_KINDS[kind];
   return known ? { badge: known[0], text: SYNTHETIC[name] ?? known[1] } : null;
 }
 
-/** CPU of one core that the profiler takes inside the process, 0 … 1. */
+/** Returns the share of one core that the profiler takes inside the process, 0 … 1. */
 export function costShare({ counters, duration_ns: durationNs }) {
   if (!(durationNs > 0)) return 0;
   return ((counters.handler_ns_total ?? 0) + (counters.sampler_cpu_ns ?? 0)) / durationNs;
 }
 
-const COST_LIMIT = 0.01; // the budget the governor holds: 1 % of one core
+const COST_LIMIT = 0.01; // of one core: the default budget
 
-/** The four facts at the foot of the page: [{id, level, text}]. */
+/** Returns the facts in the footer of the page: [{id, level, text}]. */
 export function summarise(status) {
   const verdicts = explainVerdicts(status.verdict_cpu_ns);
   const share = verdicts.total ? verdicts.complete / verdicts.total : 1;
@@ -231,7 +231,7 @@ export function summarise(status) {
       id: 'names',
       level: nameless ? 'fair' : 'good',
       text: status.symbols_pending
-        ? `${formatPlural(status.symbols_pending, 'name')} to come`
+        ? `${formatPlural(status.symbols_pending, 'name')} pending`
         : nameless
           ? `${formatCount(nameless)} of ${formatCount(named.length + nameless)} modules without names`
           : `${formatPlural(named.length, 'module')} named`,
@@ -243,7 +243,7 @@ export function summarise(status) {
     },
   ];
   if (eintr) {
-    facts.push({ id: 'eintr', level: 'bad', text: `${formatCount(eintr)} calls interrupted` });
+    facts.push({ id: 'eintr', level: 'bad', text: `${formatCount(eintr)} calls returned EINTR` });
   }
   return facts;
 }

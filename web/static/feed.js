@@ -1,24 +1,25 @@
-// The newest status: from the server's events, and now and then asked for with what those leave out.
+// The newest status: from the server's events, and from requests for threads and symbols, which the
+// events do not contain.
 
 import { Connection, fetchJson } from './connection.js';
 
-const GAP_MS = 1000; // threads and symbols change slowly and are read, not watched
-const RETRY_MS = 2000; // where no event will come that asks again, and ever later
+const GAP_MS = 1000; // between two requests: threads and symbols change slowly
+const RETRY_MS = 2000; // if no further event can trigger the next request; doubles each time
 const RETRY_MAX_MS = 60_000;
 
 export class Feed {
   /** @param on {status(status), whole(status, threads), line(line)} */
   constructor(on) {
     this.on = on;
-    this.status = null; // model.Status of the last event, with the symbols asked for last
-    this.events = 0; // so far
+    this.status = null; // model.Status of the last event, with the symbols of the last answer
+    this.events = 0; // events so far
     this.asked = 0; // requests so far
-    this.taken = 0; // the last of them whose answer was used
+    this.taken = 0; // number of the newest request whose answer was used
     this.askedAt = -Infinity;
     this.timer = 0;
     this.line = 'connecting';
     this.retryMs = RETRY_MS;
-    this.isWhole = false; // all is there, and nothing will change
+    this.isWhole = false; // threads and symbols are final
     this.connection = new Connection({
       onStatus: (event) => this.take(event),
       onState: (line) => this.setLine(line),
@@ -44,7 +45,7 @@ export class Feed {
     this.timer = setTimeout(() => this.ask(), ms);
   }
 
-  /** Asks for what the events leave out: threads and symbols. */
+  /** Requests threads and symbols, which the events do not contain. */
   async ask() {
     if (this.isWhole) return;
     this.askedAt = performance.now();
@@ -55,16 +56,16 @@ export class Feed {
     try {
       answer = await fetchJson('status');
     } catch {
-      // The connection says what is wrong, and the next event asks again, where one can come.
+      // The connection reports the error. The next event asks again, unless there will be none.
       if (this.line !== 'complete') return;
       this.askIn(this.retryMs);
       this.retryMs = Math.min(2 * this.retryMs, RETRY_MAX_MS);
       return;
     }
-    if (mine < this.taken) return; // a later one was faster
+    if (mine < this.taken) return; // a later request was answered first
     this.taken = mine;
     this.isWhole = line === 'complete';
-    // What an event has said meanwhile is newer than an answer that was on its way.
+    // An event that arrived meanwhile is newer than this answer.
     const isNewest = events === this.events;
     this.status = isNewest ? answer.status : { ...this.status, symbols: answer.status.symbols };
     this.on.whole(this.status, answer.threads);

@@ -8,7 +8,7 @@ function threeDigits(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Nanoseconds as a duration that fits a label: "1.23 s", "12.3 ms", "3 min 05 s". */
+/** Formats nanoseconds as a duration for a label: "1.23 s", "12.3 ms", "3 min 05 s". */
 export function formatNs(ns) {
   if (ns <= 0) return '0 s';
   if (ns < 999.5) return `${Math.round(ns)} ns`;
@@ -25,7 +25,7 @@ function twoDigits(value) {
   return String(value).padStart(2, '0');
 }
 
-/** A clock for something that goes on: "0:07", "12:34", "1:02:03". */
+/** Formats the nanoseconds of a running recording: "0:07", "12:34", "1:02:03". */
 export function formatElapsed(ns) {
   const seconds = Math.floor(ns / 1e9);
   const minutes = Math.floor(seconds / 60);
@@ -33,7 +33,7 @@ export function formatElapsed(ns) {
   return `${Math.floor(minutes / 60)}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
 }
 
-/** A share as per cent; what is not nothing never reads as nothing, what is not all not as all. */
+/** Formats a share in per cent; never rounds to 0 % or 100 % what is more than 0 or less than all. */
 export function formatShare(part, whole) {
   if (!(whole > 0) || part <= 0) return '0 %';
   const percent = (100 * part) / whole;
@@ -43,17 +43,17 @@ export function formatShare(part, whole) {
   return part < whole ? '> 99.9 %' : '100 %';
 }
 
-/** An integer with thin spaces between thousands: 12 345. */
+/** Formats an integer with thin spaces between thousands: 12 345. */
 export function formatCount(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, NARROW_SPACE);
 }
 
-/** A count with its noun: "1 thread", "12 threads". */
+/** Formats a count with its noun: "1 thread", "12 threads". */
 export function formatPlural(count, noun) {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Bytes in the unit that gives three digits. */
+/** Formats bytes with at most three digits: "980 B", "1.23 MB". */
 export function formatBytes(bytes) {
   if (bytes < 1e3) return `${Math.round(bytes)} B`;
   if (bytes < 1e6) return `${threeDigits(bytes / 1e3)} kB`;
@@ -61,7 +61,7 @@ export function formatBytes(bytes) {
   return `${threeDigits(bytes / 1e9)} GB`;
 }
 
-/** Hertz: "100 Hz", "2.5 kHz". */
+/** Formats a rate in hertz: "100 Hz", "2.5 kHz". */
 export function formatRate(hz) {
   return hz < 1000 ? `${threeDigits(hz)} Hz` : `${threeDigits(hz / 1000)} kHz`;
 }
@@ -72,7 +72,7 @@ export function programName(command) {
   return first.slice(first.lastIndexOf('/') + 1) || '(unknown)';
 }
 
-/** "server.cc:120" from a path and a line that may be missing. */
+/** Formats a path and a line as "server.cc:120"; "server.cc" without a line, "" without a path. */
 export function formatPlace(file, line) {
   if (!file) return '';
   const name = file.slice(file.lastIndexOf('/') + 1);

@@ -1,4 +1,4 @@
-// The functions as a table: what the graph shows, for those who read rather than look.
+// The table of functions: the data of the graph as text.
 
 import { bar, byId, h, setText } from './dom.js';
 import { explainKind, hasCode } from './explain.js';
@@ -32,7 +32,7 @@ export class Functions {
       return row.element;
     });
     const isSame = sort === this.sort && palette === this.palette;
-    // Rows do not swap places under the pointer; they do as soon as it leaves.
+    // Rows are not reordered while the pointer is over the table.
     if (!(this.isPointedAt && isSame)) this.body.replaceChildren(...elements);
     if (palette !== this.palette) {
       for (const { swatch, module } of this.rows.values()) {

@@ -1,12 +1,12 @@
-// The flame graph as a component: a scrolled area above two canvases. Scrolls by itself (the
-// canvases are never larger than what is in sight), zooms in what it has without waiting for the
-// server, and finds hovered and selected boxes again after every update.
+// The flame graph as a component: a scrolled area above two canvases. The canvases are only as large
+// as the visible part. Zooming uses the boxes at hand without waiting for the server. After every
+// update, the hovered and the selected box are found again.
 
 import { Rows, WHOLE, blend } from './layout.js';
 import { Painter } from './draw.js';
 
 const ZOOM_MS = 200;
-const NARROWEST_REVEAL_PX = 3; // a found box narrower than this is zoomed to
+const NARROWEST_REVEAL_PX = 3; // a search match narrower than this is zoomed to
 
 export class Graph {
   /**
@@ -24,15 +24,15 @@ export class Graph {
     this.isFlame = true;
     this.palette = null;
     this.hovered = null;
-    this.pointer = null; // {x, y, clientX, clientY} while the mouse is over us
+    this.pointer = null; // {x, y, clientX, clientY} while the mouse is over the graph
     this.selectedPath = null; // chosen by keyboard, touch or search
-    this.fromRoot = 0; // how far the root's edge is scrolled out of sight
+    this.fromRoot = 0; // pixels that the root's edge is scrolled out of view
     this.frame = 0;
-    this.drawMs = 0; // what the last drawing took
+    this.drawMs = 0; // duration of the last drawing
     this.listen();
   }
 
-  // --- what is shown ---------------------------------------------------------------------------
+  // --- view ------------------------------------------------------------------------------------
 
   setTheme(palette, font, focusColor) {
     this.palette = palette;
@@ -47,7 +47,7 @@ export class Graph {
     this.layOut();
   }
 
-  /** Shows another view; the place it shows (zoom, scroll) stays unless `isNewPlace`. */
+  /** Shows another view; keeps the scroll position unless `isNewPlace`. */
   setView(view, isNewPlace) {
     this.view = view;
     this.zoomBox = view.zoom.box;
@@ -56,7 +56,7 @@ export class Graph {
     if (isNewPlace) this.showRow(view.boxes.row[this.zoomBox]);
   }
 
-  /** Zooms in what is there already; the view asked for meanwhile will be sharper. */
+  /** Zooms within the present view; the view requested meanwhile will have more detail. */
   zoomTo(path) {
     const box = this.view?.find(path) ?? null;
     if (box === null) return;
@@ -69,7 +69,7 @@ export class Graph {
     this.redraw();
   }
 
-  /** Selects the box at the end of a path, if it is in the view and wide enough to be seen. */
+  /** Selects the box at the end of a path. Returns false if it is not in the view, or too narrow. */
   reveal(path) {
     const box = this.view?.find(path) ?? null;
     this.selectedPath = path;
@@ -86,7 +86,7 @@ export class Graph {
     this.pointAtSelected();
   }
 
-  /** The selected box of the present view, null if there is none. */
+  /** Returns the selected box of the present view; null if there is none. */
   selected() {
     return this.selectedPath && this.view ? this.view.find(this.selectedPath) : null;
   }
@@ -120,7 +120,7 @@ export class Graph {
     this.redraw();
   }
 
-  /** Distance from the root's edge: what stays the same when the graph grows at its other end. */
+  /** Scrolls to a distance from the root's edge, which stays the same when the graph gets deeper. */
   setScroll(fromRoot) {
     const most = Math.max(0, this.rows.height - this.height);
     this.fromRoot = Math.max(0, Math.min(most, fromRoot));
@@ -146,8 +146,8 @@ export class Graph {
     return this.view.hit(row, fraction);
   }
 
-  /** Where the first box of that name is drawn: its middle and width, in page coordinates; null
-   * if it is not, or nothing is drawn yet. */
+  /** Returns middle and width of the first box with a name, in page coordinates; null if it is not
+   * visible, or nothing is drawn yet. */
   locate(name) {
     const at = this.view.functions.name.indexOf(name);
     const box = at < 0 ? -1 : this.view.boxes.function.indexOf(at);
@@ -203,7 +203,7 @@ export class Graph {
 
   // --- pointing --------------------------------------------------------------------------------
 
-  /** The mouse has not moved, but what lies below it may have. */
+  /** Finds the box under the mouse again: the graph may have changed below it. */
   pointAgain() {
     if (this.pointer) {
       this.hovered = this.boxAt(this.pointer.x, this.pointer.y);
@@ -231,7 +231,7 @@ export class Graph {
     this.on.point({ box, isLow: y > this.height / 2, isDocked: true });
   }
 
-  /** As if the mouse had left, until it moves again. */
+  /** Ignores the mouse until it moves again. */
   forgetPointer() {
     if (!this.pointer) return;
     this.pointer = null;

@@ -1,11 +1,11 @@
-// What is recorded, whether it goes on, and the button that pauses it.
+// The header: the recorded process, the state of the recording, and the button that pauses it.
 
 import { setPaused } from './connection.js';
 import { byId, icon, setText } from './dom.js';
 import { formatElapsed, formatPlural, formatRate, programName } from './format.js';
 
 const STATE_TEXT = {
-  connecting: 'Connecting', // no status has come yet
+  connecting: 'Connecting', // no status has arrived yet
   attaching: 'Attaching',
   recording: 'Recording',
   paused: 'Paused',
@@ -32,7 +32,7 @@ export class Header {
     setText(byId('elapsed'), formatElapsed(status.duration_ns));
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
     setText(byId('rate'), formatRate(status.rate_hz));
-    byId('rate').title = `Samples a second of CPU time. Sleeping threads are looked at with ${formatRate(status.look_rate_hz)}.`;
+    byId('rate').title = `Samples per second of CPU time. Sleeping threads are checked at ${formatRate(status.look_rate_hz)}.`;
     setText(byId('program'), programName(status.command));
     byId('program').title = status.command;
     setText(byId('pid'), `pid ${status.pid}`);
@@ -40,7 +40,7 @@ export class Header {
     this.showLine();
   }
 
-  /** What the line decides; it may be lost or closed before any status has come. */
+  /** Shows the state of the connection, which may be lost or closed before the first status. */
   showLine() {
     const { line } = this;
     const known = this.status?.state ?? 'connecting';

@@ -1,14 +1,14 @@
-// Boxes of a view (web/encode.py has the columns) → places on a canvas, and back. No DOM.
+// Maps boxes of a view (web/encode.py has the columns) to positions on a canvas, and back. No DOM.
 //
-// Horizontally everything is a fraction of the whole tree's width, so that a viewport {left, width}
-// (zoomed to a third: {left: 0.2, width: 0.33}) means the same after an update. Vertically a box
-// keeps its row, its depth in the tree, whatever is zoomed to.
+// Horizontal positions are fractions of the whole tree's width, so that a viewport {left, width}
+// (zoomed to a third: {left: 0.2, width: 0.33}) means the same after an update. Vertically, the row of
+// a box is its depth in the tree; zooming does not change it.
 
 export const WHOLE = Object.freeze({ left: 0, width: 1 });
 
-/** A view as the server sent it, with what drawing and hit tests need. */
+/** A view from the server, with the geometry for drawing and hit tests. */
 export class BoxView {
-  /** @param asked the page's state when it was asked for */
+  /** @param asked the page's state when the view was requested */
   constructor(answer, asked) {
     Object.assign(this, answer, { asked });
     this.boxCount = answer.boxes.row.length;
@@ -16,7 +16,7 @@ export class BoxView {
     this.scale = answer.total_ns > 0 ? 1 / answer.total_ns : 0;
   }
 
-  /** Boxes of a row: [first, one past the last]; empty for rows that were not sent. */
+  /** Returns the boxes of a row: [first, one past the last]; empty for rows that were not sent. */
   rowRange(row) {
     const starts = this.rowStarts;
     return row < 0 || row + 1 >= starts.length ? [0, 0] : [starts[row], starts[row + 1]];
@@ -30,12 +30,12 @@ export class BoxView {
     return this.boxes.total_ns[box] * this.scale;
   }
 
-  /** The viewport in which a box fills the width. */
+  /** Returns the viewport in which a box has the full width. */
   viewportOf(box) {
     return this.boxes.total_ns[box] > 0 ? { left: this.left(box), width: this.width(box) } : WHOLE;
   }
 
-  /** The function of a box as an object, null for the root and for runs of narrow boxes. */
+  /** Returns the function of a box; null for the root and for runs of narrow boxes. */
   functionOf(box) {
     const at = this.boxes.function[box];
     if (at < 0) return null;
@@ -51,7 +51,7 @@ export class BoxView {
     };
   }
 
-  /** The source file that the line of a box is in; "" if not known. */
+  /** Returns the source file of the line of a box; "" if not known. */
   lineFileOf(box) {
     return this.line_files[this.boxes.line_file[box]] || (this.functionOf(box)?.file ?? '');
   }
@@ -60,7 +60,7 @@ export class BoxView {
     return this.boxes.hidden[box] > 0;
   }
 
-  /** Function ids from the root's child to the box; for a run of narrow boxes, to its parent. */
+  /** Returns the function ids from the root's child to the box; for a run of narrow boxes, to its parent. */
   pathOf(box) {
     const path = [];
     for (let at = box; at > 0; at = this.boxes.parent[at]) {
@@ -76,7 +76,7 @@ export class BoxView {
     return children;
   }
 
-  /** The box at the end of a path, null if any part of it is not there. */
+  /** Returns the box at the end of a path; null if the path does not exist in this view. */
   find(path) {
     let box = 0;
     for (const id of path) {
@@ -89,7 +89,7 @@ export class BoxView {
     return box;
   }
 
-  /** The box of a row at a fraction of the whole width, null for an empty stretch. */
+  /** Returns the box of a row at a fraction of the whole width; null for a gap. */
   hit(row, fraction) {
     const [first, end] = this.rowRange(row);
     let low = first;
@@ -103,7 +103,7 @@ export class BoxView {
     return box >= first && fraction < this.left(box) + this.width(box) ? box : null;
   }
 
-  /** The box that an arrow key leads to: "out" to the root, "in" away from it, "left", "right". */
+  /** Returns the neighbour of a box: "out" towards the root, "in" away from it, "left" or "right". */
   neighbour(box, direction) {
     if (direction === 'out') return this.boxes.parent[box] >= 0 ? this.boxes.parent[box] : null;
     if (direction === 'in') {
@@ -126,16 +126,16 @@ function startsOfRows(rows) {
   return starts;
 }
 
-/** Where rows lie in a scrolled area. Flame: row 0 at the bottom; icicle: at the top. */
+/** Positions of rows in a scrolled area. Flame: row 0 at the bottom; icicle: at the top. */
 export class Rows {
   constructor({ count, rowHeight, viewHeight, isFlame, padding = 0 }) {
     this.rowHeight = rowHeight;
     this.isFlame = isFlame;
-    this.padding = padding; // beyond the last row, so that it does not stick to the edge
+    this.padding = padding; // space between the last row and the edge
     this.height = Math.max(viewHeight, count * rowHeight + padding);
   }
 
-  /** Top edge of a row, from the top of the scrolled area. */
+  /** Returns the top edge of a row, from the top of the scrolled area. */
   top(row) {
     return this.isFlame ? this.height - (row + 1) * this.rowHeight : row * this.rowHeight;
   }
@@ -144,15 +144,15 @@ export class Rows {
     return Math.floor((this.isFlame ? this.height - y : y) / this.rowHeight);
   }
 
-  /** First and last row that a stretch of the area shows. */
+  /** Returns the first and last row that a part of the area shows, with one more on each side. */
   range(top, height) {
     const a = this.rowAt(top);
     const b = this.rowAt(top + height);
     return [Math.max(0, Math.min(a, b) - 1), Math.max(a, b) + 1];
   }
 
-  /** Where to scroll so that a row is in sight, `margin` rows from the root's side; keeps the
-   * given position if the row is in sight already. */
+  /** Returns the scroll position that makes a row visible, `margin` rows from the root's side;
+   * the given position if the row is visible already. */
   scrollTo(row, scrollTop, viewHeight, margin = 2) {
     const top = this.top(row);
     const isInSight = top >= scrollTop && top + this.rowHeight <= scrollTop + viewHeight;
@@ -164,7 +164,7 @@ export class Rows {
   }
 }
 
-/** A viewport on the way from one to another; `done` goes from 0 to 1. */
+/** Interpolates between two viewports; `done` is from 0 to 1. */
 export function blend(from, to, done) {
   const eased = 1 - (1 - done) ** 3;
   return {
@@ -173,7 +173,7 @@ export function blend(from, to, done) {
   };
 }
 
-/** Cuts a label to a width. `widthOf` measures one character; the result may be empty. */
+/** Shortens a label to a width. `widthOf` measures one character; the result may be empty. */
 export function fitLabel(text, widthPx, widthOf) {
   const ellipsis = widthOf('…');
   let used = 0;

@@ -1,8 +1,8 @@
-// Answers about code → rows of a listing, and which of them are in sight. No DOM.
+// Makes the rows of a listing from the server's answers about code. No DOM.
 
 import { formatPlace, formatShare } from './format.js';
 
-/** A row: {kind: "code" | "gap" | "file" | "unknown", key, self, total, heat (0 … 1), place, text, note}. */
+/** Makes a row: {kind: "code" | "gap" | "file" | "unknown", key, self, total, heat (0 … 1), place, text, note}. */
 function weighed(row, selfNs, totalNs, wholeNs, hottestNs) {
   return {
     ...row,
@@ -16,7 +16,7 @@ function weighed(row, selfNs, totalNs, wholeNs, hottestNs) {
 
 const most = (numbers) => numbers.reduce((a, b) => Math.max(a, b), 0);
 
-/** The heading of the lines of a file. It has a share to be read and no weight to be stepped to. */
+/** Makes the heading of a file's lines. It shows a share, but has no weight, so N does not stop there. */
 function fileRow(lines, number, path, wholeNs) {
   const selfNs = lines.self_ns.reduce((sum, ns, at) => sum + (lines.file[at] === number ? ns : 0), 0);
   const self = selfNs > 0 ? formatShare(selfNs, wholeNs) : '';
@@ -25,8 +25,8 @@ function fileRow(lines, number, path, wholeNs) {
 }
 
 /**
- * The rows of an answer to `lines`. Shares are of the function's total. If there are lines in other
- * files than the function's own, each file has a heading.
+ * Makes the rows of an answer to `lines`. Shares are of the function's total. If there are lines in
+ * other files than the function's own, each file has a heading.
  */
 export function sourceRows({ file: ownFile, files, lines, total_ns: wholeNs }) {
   const hottest = most(lines.self_ns);
@@ -46,7 +46,7 @@ export function sourceRows({ file: ownFile, files, lines, total_ns: wholeNs }) {
   return rows;
 }
 
-/** The rows of an answer to `instructions`. */
+/** Makes the rows of an answer to `instructions`. */
 export function codeRows({ rows: code, files, names, total_ns: wholeNs }) {
   const hottest = most(code.self_ns);
   const rows = [];
@@ -71,7 +71,7 @@ export function codeRows({ rows: code, files, names, total_ns: wholeNs }) {
   return rows;
 }
 
-/** The row with the most weight of its own, or else through it; -1 if nothing weighs. */
+/** Returns the row with the most self weight, or else the most total weight; -1 if there is none. */
 export function hottestRow(rows) {
   let best = -1;
   rows.forEach((row, at) => {
@@ -81,7 +81,7 @@ export function hottestRow(rows) {
   return best;
 }
 
-/** The next row with weight of its own in a direction (1 or -1), from row `at`; -1 if none is left. */
+/** Returns the next row with self weight in a direction (1 or -1), from row `at`; -1 if there is none. */
 export function nextHot(rows, at, direction) {
   for (let next = at + direction; next >= 0 && next < rows.length; next += direction) {
     if (rows[next].selfNs > 0) return next;
@@ -89,7 +89,7 @@ export function nextHot(rows, at, direction) {
   return -1;
 }
 
-/** Rows that are in sight, and some more: [first, one past the last]. */
+/** Returns the visible rows and `more` on each side: [first, one past the last]. */
 export function rowsInSight(count, rowHeight, scrollTop, viewHeight, more = 12) {
   const first = Math.floor(scrollTop / rowHeight) - more;
   const end = Math.ceil((scrollTop + viewHeight) / rowHeight) + more;

@@ -1,5 +1,5 @@
-// Wires the page: state → requests → views → parts of the page. Decides nothing that can be
-// decided without a DOM; that is in state, layout, format, explain and color.
+// Connects the parts of the page: state → requests → views → parts. All logic that needs no DOM is in
+// state, layout, format, explain and color.
 
 import { cssColor, followTheme, theme, toggleTheme } from './appearance.js';
 import { Breadcrumb } from './breadcrumb.js';
@@ -33,14 +33,14 @@ import { Views } from './views.js';
 const RESIZE_GAP_MS = 120;
 const TOAST_MS = 5000;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
-// What a change of state needs another answer of the server for.
+// Parts of the state whose change needs a new view from the server.
 const ASKED = ['clock', 'threads', 'zoom', 'search', 'tab', 'sort'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
-let toReveal = null; // a path to select once its view is there
-let palette = null; // for the theme in force
-let unzoomed = null; // the last view of everything, for when the server is gone
+let toReveal = null; // a path to select when its view arrives
+let palette = null; // for the current theme
+let unzoomed = null; // the last view of the whole tree, used when the server does not answer
 
 // --- parts ---------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ addEventListener('popstate', () => {
 function show(view, isNewPlace) {
   breadcrumb.learn(view);
   if (view.zoom.path.length < view.zoom.asked) {
-    // Part of the path is gone (names became known, say): the URL follows what is shown.
+    // Part of the path no longer exists (names became known, say): update the URL.
     state = { ...state, zoom: view.zoom.path };
     history.replaceState(null, '', toHash(state) || location.pathname);
   }
@@ -159,12 +159,12 @@ function show(view, isNewPlace) {
   document.documentElement.dataset.revision = view.revision;
 }
 
-/** There is no answer: zoom in what was loaded, also out of what is shown; clock and threads stay. */
+/** Without an answer from the server: zooms in or out within the loaded views; keeps clock and threads. */
 function offline({ isLive }) {
   const view = views.current;
   if (!view) return;
   if (weightQuery(view.asked) !== weightQuery(state)) {
-    say('flametap does not answer: what is shown stays as it is.');
+    say('flametap does not answer. The graph stays as it is.');
     const { clock, threads } = view.asked;
     const before = state;
     state = { ...state, clock, threads };
@@ -185,9 +185,9 @@ function offline({ isLive }) {
 
 // --- code ------------------------------------------------------------------------------------------------
 
-let codeZoom = ''; // the zoom that the open panel has followed
+let codeZoom = ''; // the zoom that the open panel shows
 
-/** Shows a function's code; a sheet above the graph hides what the panel would cover. */
+/** Shows a function's code. Closes the quality panel if that would cover it. */
 function openCode(f, tab) {
   if (!hasCode(f)) return;
   if (quality.isOpen && quality.isSheet) quality.toggle(false);
@@ -197,7 +197,7 @@ function openCode(f, tab) {
   byId('code-list').focus();
 }
 
-/** Shows the code of what is pointed at, selected, or zoomed to. */
+/** Shows the code of the box that is hovered, else selected, else zoomed to. */
 function showCode(tab) {
   const { view } = graph;
   const box = graph.hovered ?? graph.selected() ?? view?.zoom.box ?? null;
@@ -207,7 +207,7 @@ function showCode(tab) {
   else say('Point at a function, or zoom to one, to see its code.');
 }
 
-/** The open panel shows what is zoomed to. */
+/** Updates the open code panel to the zoomed function. */
 function followZoom(view) {
   code.news();
   if (!code.isOpen || codeZoom === String(state.zoom)) return;
@@ -242,7 +242,7 @@ function needRow(row) {
   views.request();
 }
 
-/** Goes to a match; zooms to its caller if it is too narrow to be seen, or out of sight. */
+/** Selects a match; zooms to its caller if it is too narrow or not in the view. */
 function visit(path) {
   if (state.tab !== 'graph') change({ tab: 'graph' });
   graph.forgetPointer();
@@ -255,7 +255,7 @@ let width = 0;
 let resizeTimer = 0;
 new ResizeObserver(() => {
   if (!graph.width || graph.width === width) return;
-  // A wider graph has room for more boxes; ask once it has stopped changing.
+  // A wider graph has room for more boxes; request them when the width has settled.
   if (width) {
     clearTimeout(resizeTimer);
     resizeTimer = setTimeout(() => views.request(), RESIZE_GAP_MS);
@@ -263,11 +263,11 @@ new ResizeObserver(() => {
   width = graph.width;
 }).observe(byId('scroller'));
 
-// --- the line to the server --------------------------------------------------------------------------
+// --- connection to the server ------------------------------------------------------------------------
 
-let modulesAt = -Infinity; // not before that, unless something else is asked for
+let modulesAt = -Infinity; // the earliest time of the next request while recording
 
-/** Fetches the parts of the profile that modules hold, while somebody looks at them. */
+/** Fetches the modules' shares of the profile while the quality panel is open. */
 async function fetchModules({ isLive = false } = {}) {
   const began = performance.now();
   if (!quality.isOpen || !feed.status || (isLive && began < modulesAt)) return;
@@ -277,9 +277,9 @@ async function fetchModules({ isLive = false } = {}) {
     const report = await fetchJson(`symbols?${query}`);
     if (query === weightQuery(state)) quality.showModules(report, CLOCK_NAMES[state.clock]);
   } catch {
-    return; // as above
+    return; // the next status asks again
   } finally {
-    // Never for more than a third of the time.
+    // Requests take at most a third of the time.
     modulesAt = performance.now() + 2 * (performance.now() - began);
   }
 }
@@ -330,7 +330,7 @@ help.addEventListener('click', (event) => {
   if (event.target === help) help.close(); // the backdrop
 });
 
-/** Undoes one thing at a time, from the front to the back. */
+/** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
   if (threads.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
@@ -361,8 +361,8 @@ const KEYS = {
 
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  const isAboutBox = 'aAsS'.includes(event.key); // what they show is what is pointed at
-  if (!isAboutBox) graph.forgetPointer(); // the card would lie on top of what the keys change
+  const isAboutBox = 'aAsS'.includes(event.key); // these keys act on the hovered box
+  if (!isAboutBox) graph.forgetPointer(); // the card would cover what the keys change
   if (isTyping(event) && event.key !== 'Escape') return;
   const action = KEYS[event.key] ?? (event.shiftKey ? null : KEYS[event.key.toLowerCase()]);
   if (!action) return;
@@ -380,5 +380,5 @@ breadcrumb.update(state.zoom, null);
 views.request({ isNewPlace: true });
 feed.open();
 
-// A handle for the browser's console and for the tests, which cannot read pixels.
+// For the browser's console and for tests, which cannot read the canvas.
 globalThis.flametap = { graph, views, header, code, getState: () => state };

@@ -1,4 +1,4 @@
-// How far the picture can be trusted: the line at the foot of the page, and the panel behind it.
+// How far the graph can be trusted: the line in the footer, and the panel that it opens.
 
 import { bar, byId, h } from './dom.js';
 import {
@@ -11,10 +11,10 @@ import {
 } from './explain.js';
 import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
 
-// Code that a program made while it ran lies in no module.
+// Code that a program generated at run time is in no module.
 const NO_FILE = 'code outside of any file (JIT)';
 
-/** Replaces the content of an element, unless it would stay the same or its text is being selected. */
+/** Replaces the content of an element, unless the content is the same or the user is selecting text in it. */
 function fill(element, key, make) {
   const text = JSON.stringify(key);
   const selection = document.getSelection();
@@ -38,7 +38,7 @@ export class Quality {
   /** @param onToggle called after the panel has opened or closed: the graph's width changes */
   constructor(onToggle) {
     this.onToggle = onToggle;
-    this.report = null; // parts of the profile by module
+    this.report = null; // the answer to the last symbols request
     this.panel = byId('quality');
     this.strip = byId('health');
     this.button = byId('quality-button');
@@ -51,7 +51,7 @@ export class Quality {
     return !this.panel.hidden;
   }
 
-  /** True where the panel lies above the graph and not beside it. */
+  /** True if the panel covers the graph (narrow windows), false if it is beside it. */
   get isSheet() {
     return getComputedStyle(this.panel).position === 'absolute';
   }
@@ -163,7 +163,7 @@ export class Quality {
     );
   }
 
-  /** @param report the answer to a symbols request; @param clock the name of what it counts */
+  /** @param report the answer to a symbols request; @param clock the name of its clock */
   showModules(report, clock) {
     Object.assign(this, { report, clock });
     this.showSymbols();
@@ -173,7 +173,7 @@ export class Quality {
     const { report, palette, clock, status } = this;
     const pending = status.symbols_pending;
     const waiting = pending
-      ? h('p', { class: 'dim' }, `Addresses that wait for their names: ${formatCount(pending)}.`)
+      ? h('p', { class: 'dim' }, `Addresses still to be named: ${formatCount(pending)}.`)
       : '';
     const element = byId('quality-symbols');
     if (!report) {
@@ -190,7 +190,7 @@ export class Quality {
               'p',
               {},
               ...[share(named), ` of the ${clock} time is in functions with names, `],
-              ...[share(lined), ' in lines that are known.'],
+              ...[share(lined), ' has known source lines.'],
             )
           : '',
         h('ul', { class: 'modules' }, rows.map((row) => this.moduleRow(row, total))),
@@ -231,20 +231,20 @@ export class Quality {
       h(
         'ul',
         { class: 'facts' },
-        fact('Sampling rate', formatRate(rate), `in CPU time, by ${formatEngine(engine)}; ${formatRate(taken)} taken`),
-        fact('Looks', formatRate(looks), 'at sleeping threads'),
+        fact('Sampling rate', formatRate(rate), `of CPU time, by ${formatEngine(engine)}; ${formatRate(taken)} achieved`),
+        fact('Rounds', formatRate(looks), 'checks of sleeping threads'),
         !median
           ? fact('A sample takes, on average', mean ? formatNs(mean) : '–')
           : fact('A sample takes', `${formatNs(median)} / ${formatNs(p99)}`, 'median / 99th percentile at most'),
-        fact('Longest sample', formatNs(counters.handler_ns_max ?? 0), 'the longest a thread was held up'),
+        fact('Longest sample', formatNs(counters.handler_ns_max ?? 0), 'the longest delay of a thread'),
         fact('Sampling thread', formatNs(counters.sampler_cpu_ns ?? 0), 'CPU time since the start'),
-        fact('Memory', formatBytes(counters.bytes_held ?? 0), 'held in the process until we detach'),
+        fact('Memory', formatBytes(counters.bytes_held ?? 0), 'in the process, until we detach'),
         fact('Signals sent', formatCount(counters.signals_sent ?? 0), 'to running threads'),
         fact('Stacks read', formatCount(counters.parked_reads ?? 0), 'of sleeping threads, without waking them'),
         fact(
-          'Calls resumed',
+          'Calls restarted',
           formatCount(counters.eintr_repaired ?? 0),
-          `interrupted by our signal; ${formatCount(counters.eintr_unrepairable ?? 0)} could not be`,
+          `after our signal interrupted them; ${formatCount(counters.eintr_unrepairable ?? 0)} returned EINTR`,
         ),
       ),
     ]);

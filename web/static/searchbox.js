@@ -1,4 +1,4 @@
-// The search box: what was found, and the way from match to match.
+// The search box, its result, and the buttons that step through the matches.
 
 import { byId, setText } from './dom.js';
 import { formatCount, formatShare } from './format.js';
@@ -11,8 +11,8 @@ export class SearchBox {
     this.on = on;
     this.input = byId('search');
     this.box = byId('search-box');
-    this.result = null; // "search" of the view shown
-    this.at = -1; // which of the heaviest matches was visited last
+    this.result = null; // "search" of the current view
+    this.at = -1; // index of the match visited last, among the heaviest
     this.timer = 0;
     this.input.addEventListener('input', () => {
       this.mark();
@@ -42,7 +42,7 @@ export class SearchBox {
     this.on.search(this.input.value);
   }
 
-  /** Takes over a text from elsewhere (the URL, the table). */
+  /** Sets the text without a search (from the URL or the table of functions). */
   set(text) {
     clearTimeout(this.timer);
     if (this.input.value !== text) this.input.value = text;
@@ -55,7 +55,7 @@ export class SearchBox {
     this.input.select();
   }
 
-  /** True if there was something to clear. */
+  /** Clears the search. Returns whether there was one. */
   clear() {
     if (!this.input.value) return false;
     this.input.value = '';
@@ -64,7 +64,7 @@ export class SearchBox {
     return true;
   }
 
-  /** Goes to the next of the heaviest matches, or with -1 to the one before. */
+  /** Visits the next of the heaviest matches (1) or the previous one (-1). */
   step(by) {
     const matches = this.result?.top ?? [];
     if (!matches.length) return;

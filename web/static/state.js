@@ -1,9 +1,9 @@
-// What the page shows, as far as it belongs in the URL, and when to ask for more. No DOM.
+// The state of the page that is kept in the URL, and the times of requests. No DOM.
 
 export const CLOCKS = ['cpu', 'wall', 'off-cpu'];
 export const CLOCK_NAMES = { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' };
 
-/** Rows asked for at first, and by how many more when scrolling gets near the last one. */
+/** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
 export const DEFAULTS = Object.freeze({
@@ -28,7 +28,7 @@ function parseIds(text, separator) {
   return ids.every((id) => Number.isInteger(id) && id >= 0) ? ids : [];
 }
 
-/** The state that a location hash stands for; whatever makes no sense falls back to the default. */
+/** Parses a location hash into a state; invalid parts get the default. */
 export function parseHash(hash) {
   const given = new URLSearchParams(hash.replace(/^#/, ''));
   const state = { ...DEFAULTS };
@@ -41,7 +41,7 @@ export function parseHash(hash) {
   return state;
 }
 
-/** The hash for a state, "" when all is as at the start. */
+/** Returns the hash for a state; "" for the default state. */
 export function toHash(state) {
   const parts = new URLSearchParams();
   for (const key of Object.keys(ONE_OF)) {
@@ -54,7 +54,7 @@ export function toHash(state) {
   return text ? `#${text}` : '';
 }
 
-/** The query string of a view request. */
+/** Returns the query string of a view request. */
 export function viewQuery(state, { width, rows, revision }) {
   const query = new URLSearchParams({ clock: state.clock, width: Math.round(width), rows, revision });
   if (state.threads.length) query.set('threads', state.threads.join(','));
@@ -64,31 +64,31 @@ export function viewQuery(state, { width, rows, revision }) {
   return query.toString();
 }
 
-/** The query string that says what is weighed: clock and threads. */
+/** Returns the query string with clock and threads. */
 export function weightQuery(state) {
   const query = new URLSearchParams({ clock: state.clock });
   if (state.threads.length) query.set('threads', state.threads.join(','));
   return query.toString();
 }
 
-/** The query string of a request for a function's lines or instructions. */
+/** Returns the query string of a request for a function's lines or instructions. */
 export function codeQuery(state, id) {
   return `function=${id}&${weightQuery(state)}`;
 }
 
-/** True when going from one state to the other is a step that Back should undo. */
+/** Returns true if the browser's Back should undo the change from one state to the other. */
 export function isStep(before, after) {
   return ['clock', 'tab', 'threads', 'zoom'].some(
     (key) => String(before[key]) !== String(after[key]),
   );
 }
 
-/** The search that finds exactly this function name. */
+/** Returns the search for exactly this function name. */
 export function exactPattern(name) {
   return `re:^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`;
 }
 
-/** How many rows to ask for when `row` is the deepest one in sight. */
+/** Returns how many rows to request when `row` is the deepest visible one. */
 export function rowsToAsk(row, lastRow, deepestRow) {
   if (deepestRow <= lastRow || row + ROWS_STEP / 3 < lastRow) return lastRow;
   return row + ROWS_STEP;
@@ -97,16 +97,16 @@ export function rowsToAsk(row, lastRow, deepestRow) {
 const MAX_DOUBLINGS = 5;
 
 /**
- * Decides when news are fetched: soon, but at most `1000 / gapMs` times a second, one request at a
- * time, and never for more than a third of the time, so that a slow server or a slow machine is not
- * kept busy by us. Times are milliseconds of any one clock.
+ * Decides when to request a newer view: soon, but at most `1000 / gapMs` times a second, one request
+ * at a time, and during at most a third of the time, to leave a slow server or machine idle in
+ * between. Times are milliseconds of any one clock.
  */
 export class Pacer {
   constructor(gapMs = 250, retryMs = 2000) {
     this.gapMs = gapMs;
     this.retryMs = retryMs;
     this.hasNews = false;
-    this.startedAt = null; // of the request under way
+    this.startedAt = null; // of the running request
     this.failures = 0; // in a row
     this.nextAt = -Infinity;
   }
@@ -115,7 +115,7 @@ export class Pacer {
     this.hasNews = true;
   }
 
-  /** How long to wait until the next request may start; null if there is nothing to ask now. */
+  /** Returns how long to wait until the next request may start; null if there is none to make. */
   delay(now) {
     if (!this.hasNews || this.startedAt !== null) return null;
     return Math.max(0, this.nextAt - now);
@@ -133,7 +133,7 @@ export class Pacer {
     this.failures = 0;
   }
 
-  /** There was no answer: what was asked for is still news, but not at once, and ever later. */
+  /** Notes a request without an answer: it is repeated, after a delay that doubles each time. */
   failed(now) {
     this.hasNews = true;
     this.nextAt = now + this.retryMs * 2 ** Math.min(this.failures++, MAX_DOUBLINGS);

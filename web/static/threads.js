@@ -22,7 +22,7 @@ export class Threads {
     this.chosen = [];
     this.clock = 'cpu';
     this.sort = 'weight';
-    this.rows = new Map(); // thread id → its row; rows stay where they are while the panel is open
+    this.rows = new Map(); // thread id → its row; rows keep their order while the panel is open
     this.listen();
   }
 
@@ -51,7 +51,7 @@ export class Threads {
     }
   }
 
-  /** True if there was something to close. */
+  /** Closes the panel. Returns whether it was open. */
   close() {
     if (this.panel.hidden) return false;
     this.toggle(false);
@@ -99,7 +99,7 @@ export class Threads {
       setText(row.weight, formatNs(this.weight(thread)));
       row.meter.style.width = `${(100 * this.weight(thread)) / most}%`;
       setText(row.waits, thread.exited ? 'ended' : thread.waits_in || 'running');
-      row.waits.title = thread.signals_blocked ? 'Blocks signals: seen only while it waits' : '';
+      row.waits.title = thread.signals_blocked ? 'Blocks our signal: sampled only while it waits' : '';
       row.waits.classList.toggle('dim', !thread.waits_in);
     }
     setText(byId('threads-weight-label'), { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' }[this.clock]);
@@ -123,7 +123,7 @@ export class Threads {
       row.waits,
     );
     row.element.addEventListener('click', (event) => {
-      // A click on the row shows this thread alone; on the box, adds or takes it away.
+      // A click on the row shows this thread alone; a click on the check box adds or removes it.
       if (event.target === row.box) this.flip(thread.thread_id);
       else {
         event.preventDefault();

@@ -1,5 +1,5 @@
-// Asks the server for views: at once when the user wants another one, paced when there are news, and
-// again what it did not answer.
+// Requests views from the server: at once when the user changes the view, paced when the profile
+// grows, and again after a request without an answer.
 
 import { HttpError, fetchJson } from './connection.js';
 import { BoxView } from './layout.js';
@@ -9,31 +9,31 @@ const PATIENCE_MS = 1000;
 
 export class Views {
   /**
-   * @param on {show(view, isNewPlace), failed(message), offline({isLive})}; isLive: no wish of the
-   *   user's was left unanswered
-   * @param geometry returns {width, rows} to ask for
+   * @param on {show(view, isNewPlace), failed(message), offline({isLive})}; isLive: the request was
+   *   for newer data, not for a change by the user
+   * @param geometry returns {width, rows} to request
    */
   constructor(getState, geometry, on) {
     Object.assign(this, { getState, geometry, on });
     this.current = null; // the view shown
-    this.newest = 0; // revision that the server has
+    this.newest = 0; // newest revision of the server
     this.pacer = new Pacer();
-    this.line = 'connecting'; // to the server, as Connection calls it
+    this.line = 'connecting'; // state of the Connection
     this.timer = 0;
-    this.isNewPlace = false; // what is asked for now …
-    this.isLive = false; // … and whether by news alone, by no wish of the user's
-    this.patience = 0; // timer: for an answer over a line that is lost
+    this.isNewPlace = false; // the running request changes zoom, clock or threads
+    this.isLive = false; // the running request is for newer data, not for a change by the user
+    this.patience = 0; // timer of a request over a lost connection
     this.underWay = new AbortController();
   }
 
-  /** The server has something newer. */
+  /** Notes the newest revision of the server. */
   news(revision) {
     this.newest = revision;
     if (!this.current || revision > this.current.revision) this.pacer.news();
     this.schedule();
   }
 
-  /** What was on its way over a line that broke may never arrive, nor say so. */
+  /** Notes the state of the connection. An answer over a lost connection may never arrive. */
   setLine(line) {
     const isBack = this.line === 'lost' && line === 'live';
     this.line = line;
@@ -47,7 +47,7 @@ export class Views {
     this.fail(null);
   }
 
-  /** Also called when a page comes back to sight: hidden ones ask for nothing. */
+  /** Schedules the next request. Also called when the page becomes visible: hidden pages request nothing. */
   schedule() {
     const canAsk = !document.hidden && !['lost', 'closed'].includes(this.line);
     const wait = canAsk ? this.pacer.delay(performance.now()) : null;
@@ -55,7 +55,7 @@ export class Views {
     if (wait !== null) this.timer = setTimeout(() => this.request({ isLive: true }), wait);
   }
 
-  /** Asks now; an answer that is still on its way is not wanted any more. */
+  /** Requests a view now; aborts a running request. */
   async request({ isNewPlace = false, isLive = false } = {}) {
     this.underWay.abort();
     this.underWay = new AbortController();
@@ -67,7 +67,7 @@ export class Views {
     if (this.line === 'lost') this.patience = setTimeout(() => this.giveUp(), PATIENCE_MS);
     this.isNewPlace ||= isNewPlace;
     this.isLive = isLive;
-    // A user's wish is answered from the tree the server has; only news make it build a new one.
+    // A change by the user uses the tree that the server has; only newer data makes it build another.
     const revision = isLive ? this.newest : (this.current?.revision ?? 0);
     const asked = this.getState();
     const query = viewQuery(asked, { ...this.geometry(), revision });
@@ -101,7 +101,7 @@ export class Views {
     clearTimeout(this.patience);
     const now = performance.now();
     if (error instanceof HttpError) {
-      this.pacer.finished(now); // to be told that there is no such view is an answer
+      this.pacer.finished(now); // an HTTP error is an answer
       this.on.failed(error.message);
     } else {
       this.pacer.failed(now);
