@@ -1,8 +1,8 @@
-"""The agent's sources as package data: what runs inside the target.
+"""The agent's sources as package data: the code that runs inside the target.
 
-Nothing here runs in the target by itself: ``agent.js`` is loaded there by Frida, which compiles the
-joined C text. This module only finds and joins the files. It imports nothing of ours, does no I/O
-on import and is safe to call from any thread.
+Frida loads ``agent.js`` into the target and compiles the joined C text there. This module only
+finds and joins the files. It imports no other module of this project, does no I/O on import, and is
+thread-safe.
 """
 
 from __future__ import annotations
@@ -71,19 +71,18 @@ C_SOURCES = (
     "sampling/sampler_thread.c",
     "main.c",
 )
-"""All C files of the agent in the order in which they are joined: a file calls only what stands
-before it."""
+"""All C files of the agent, in the order in which they are joined: a file calls only functions of
+files before it."""
 
 
 def source(names: tuple[str, ...] = C_SOURCES) -> str:
     """Join C files into the one text that Frida's CModule (TinyCC) and the tests' gcc compile.
 
-    A local ``#include`` resolves to nothing in a CModule, hence one text. Each file is preceded by
-    ``#line 1 "NAME"``, so that compiler errors and sanitizer reports name the file and line people
-    edit.
+    A CModule cannot resolve a local ``#include``, hence one text. Each file is preceded by
+    ``#line 1 "NAME"``, so that compiler errors and sanitizer reports name the source file and line.
 
     Args:
-        names: files of this folder; the default is the whole agent, a part of it serves unit tests.
+        names: files of this folder; the default is the whole agent, unit tests use a part of it.
 
     Returns:
         C11 text, UTF-8 when written to a file.
@@ -97,7 +96,7 @@ def source(names: tuple[str, ...] = C_SOURCES) -> str:
 
 
 def script() -> str:
-    """The text of ``agent.js``, the script that Frida loads into the target.
+    """Return the text of ``agent.js``, the script that Frida loads into the target.
 
     Raises:
         FileNotFoundError: the file is missing from the installation.

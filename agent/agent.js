@@ -1,19 +1,19 @@
 /*
- * The part of the agent that Frida runs: compiles the C sources inside the target, starts and stops them, and tells
- * them which threads are Frida's own. Does nothing per sample: samples go from C to the host through shared memory.
+ * The part of the agent that Frida runs: it compiles the C sources inside the target, starts and stops them, and tells
+ * them which threads are Frida's own. It does nothing per sample: samples go from C to the host through shared memory.
  */
 
 'use strict';
 
-/* How often threads born since are sorted into the target's and Frida's, and whether the host still lives is asked. */
+/* How often new threads are sorted into the target's and Frida's, and the host's life sign is checked. */
 const TEND_INTERVAL_MS = 100;
-/* So often a thread is asked about after it was seen first: it may still turn out to be Frida's. */
+/* How often a new thread is checked again: it may still turn out to be Frida's. */
 const YOUNG_LOOKS = 10;
 
-/* errno: the host was away for so long between prepare and start that the agent is gone. */
+/* errno: the host fell silent between prepare and start for so long that the agent has ended. */
 const ETIMEDOUT = 110;
 
-/* How long a host may take from stop to unload, before it counts as silent, too. */
+/* How long the host may take from stop to unload before it counts as silent. */
 const UNLOAD_WAIT_MS = 3000;
 
 /* First bytes of x86-64 instructions. */
@@ -47,24 +47,24 @@ const LIBC_FUNCTIONS = [
   'pthread_attr_destroy',
 ];
 
-/* Kept for the life of the script: a collected CModule is unmapped under the sampler's feet. */
+/* Referenced for the life of the script: a garbage-collected CModule is unmapped while the sampler runs in it. */
 let module = null;
 let cell = null;
 let agent = null;
 let tendTimer = null;
-/* Threads that were not Frida's when they were seen first, by tid: how often to ask again. */
+/* Threads that were not Frida's when they were first seen, by tid: how often to check again. */
 const young = new Map();
-/* Inode numbers of the sockets that lead to the host. */
+/* Inode numbers of the sockets to the host. */
 let hostSockets = [];
-/* Which threads had seccomp filters when we came: enum filtered of agent.h. */
+/* Which threads had seccomp filters at the attach: enum filtered of agent.h. */
 let filtered = 0;
 
 /*
- * Frida has the loader tell it of each library that comes and goes: over the first byte of a function that does nothing
- * (r_brk, <link.h>) stands a jump into Frida's code. A child of fork takes that, too, and waits for ever when a thread
- * of Frida's held one of Frida's locks in that moment; and a thread that takes it while Frida leaves crashes. Nobody
- * here asks for libraries, so the function does nothing again; when Frida leaves it puts back what was there. The jump
- * may come a moment after this script, so it is looked for again.
+ * Frida hooks the loader to learn of each library that is loaded or unloaded: it writes a jump into its own code over the
+ * start of an empty function (r_brk, <link.h>). A child of fork runs that jump, too, and hangs for ever if a thread of
+ * Frida's held one of Frida's locks at the fork; a thread that runs it while Frida unloads crashes. The agent does not
+ * need these events, so we make the function return at once; Frida restores the original byte when it unloads. Frida may
+ * write the jump a moment after this script starts, so we check for it again.
  */
 const loaderHook = findLoaderHook();
 
@@ -89,8 +89,8 @@ function libcSymbols() {
 }
 
 /*
- * A thread of Frida's says that it is one in its first turn, which it may not have had yet: those that have not said so
- * are asked about again for a while.
+ * A thread of Frida's registers with Cloak when it first runs, which may not have happened yet: threads that are not
+ * registered are checked again for a while.
  */
 function sortThreads() {
   for (const [tid, looks] of young) {
@@ -118,9 +118,9 @@ function stop() {
 }
 
 /*
- * All calls into C come from the thread that runs this script, one after another: what `stop` frees is used by none.
- * A host that is gone closes its end of the connection, and Frida unloads everything. One that is stopped does not: then
- * we close ours.
+ * All calls into C are made by the thread that runs this script, one after another, so no call uses memory that `stop`
+ * has freed. When the host ends, its end of the connection closes, and Frida unloads everything. When the host is stopped,
+ * its end stays open: then we close ours.
  */
 function tend() {
   releaseLoader();
@@ -138,7 +138,7 @@ function hangUp() {
 
 rpc.exports = {
   /* Compile; prepare memory, maps and the list of threads. Returns the descriptors of the ring and of the host's end of the
-   * pair of sockets (-1: none), and the address of memory that stackprobe.py may use. */
+   * pair of sockets (-1: none), and the address of memory that stack_probe.py may use. */
   prepare(source, rateHz, sockets, threadsFiltered, clocks) {
     hostSockets = sockets;
     filtered = threadsFiltered;
@@ -163,8 +163,8 @@ rpc.exports = {
     };
   },
 
-  /* The host has the ring: give the descriptor back, begin to sample. `stacks` is what it saw of threads that compute
-   * (profiler/inject/stack_probe.py). Returns 0 or an errno. */
+  /* Close the ring's descriptor, which the host has mapped, and begin to sample. `stacks` are the stack pointers that the
+   * host saw of computing threads (profiler/inject/stack_probe.py). Returns 0 or an errno. */
   start(stacks) {
     if (tendTimer === null) return ETIMEDOUT;
     for (const { tid, sps, alternate_start, alternate_bytes } of stacks)
@@ -178,14 +178,14 @@ rpc.exports = {
     if (agent !== null) agent.agent_set_paused(paused ? 1 : 0);
   },
 
-  /* Returns how many threads left a signal unanswered, -1 if nothing was running. The host unloads us next, at once. */
+  /* Returns how many threads left a signal unanswered, -1 if nothing was running. The host must unload us right after. */
   stop() {
     const unanswered = stop();
     if (agent !== null) setTimeout(hangUp, UNLOAD_WAIT_MS);
     return unanswered;
   },
 
-  /* Frida calls this when the script is unloaded, also when the host has gone. */
+  /* Frida calls this when the script is unloaded, also after the host has ended. */
   dispose() {
     stop();
   },

@@ -1,5 +1,5 @@
 /*
- * What agent.js calls: start, stop, and a few questions. JS thread, or the test's.
+ * Functions that agent.js calls: start, stop, and a few queries. Context: JS thread, or the test's.
  */
 
 static int outboxes_new(struct agent *a)
@@ -67,7 +67,7 @@ static int agent_allocate(struct agent *a)
                    a->parked_frames && a->text ? outboxes_new(a) : -1;
 }
 
-/* Where libc's code is: the handler may treat registers there as libc does. And ours. */
+/* Find our own code and libc's: in libc's code, the handler may change registers as libc does. */
 static void code_find(struct agent *a)
 {
     const struct code_range *range = code_range_sigsafe(a->map, LIBC_CODE);
@@ -79,10 +79,9 @@ static void code_find(struct agent *a)
 }
 
 /*
- * Prepare everything but sampling: memory, ring, maps, list of threads. `filtered` is enum filtered;
- * `clocks`: those of enum clocks that may be used. Returns 0, or a negative errno: ECANCELED when a seccomp filter has come
- * since the host looked.
- * The threads found are then sorted by agent.js (agent_next_unknown, agent_set_owner) before agent_start.
+ * Prepare everything except sampling: memory, ring, maps, list of threads. `filtered` is enum filtered; `clocks` are
+ * the allowed bits of enum clocks. Returns 0, or a negative errno: ECANCELED if a seccomp filter was installed since
+ * the host checked. agent.js then sorts the threads found (agent_next_unknown, agent_set_owner) before agent_start.
  */
 int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int clocks)
 {
@@ -132,7 +131,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
     return 0;
 }
 
-/* Begin sampling. Returns 0, or an errno. */
+/* Begin sampling. Returns 0 or an errno. */
 int agent_start(void)
 {
     struct agent *a = agent_cell;
@@ -166,27 +165,27 @@ int agent_ring_fd(void)
     return agent_cell->ring_fd;
 }
 
-/* The end of the pair of sockets that is for the host (host_files.c), -1 if there is none. Between agent_prepare and
+/* Return the host's end of the socket pair (host_files.c), -1 if there is none. Call between agent_prepare and
  * agent_start. */
 int agent_host_end_fd(void)
 {
     return agent_cell->host_end_fd;
 }
 
-/* The host has mapped the ring: the target's descriptor table gets its entry back. */
+/* Close the ring's descriptor after the host has mapped the ring, to free an entry of the target's descriptor table. */
 void agent_close_ring_fd(void)
 {
     close_fd(agent_cell->ring_fd);
     agent_cell->ring_fd = -1;
 }
 
-/* Memory of ours in which the host may have a thread leave something, between agent_prepare and agent_start. */
+/* Return memory that a thread may use for the host, between agent_prepare and agent_start. */
 void *agent_scratch(void)
 {
     return agent_cell->text;
 }
 
-/* See room_note. Between agent_prepare and agent_start. */
+/* See room_note. Call between agent_prepare and agent_start. */
 void agent_note_stack(unsigned int tid, unsigned long long sp, unsigned long long alternate_start, long long alternate_bytes)
 {
     room_note(agent_cell, tid, sp, alternate_start, alternate_bytes);
@@ -204,8 +203,8 @@ void agent_set_owner(unsigned int tid, int injected)
 }
 
 /*
- * End sampling, if the sampler has not done so by itself: wait for it, free everything. Returns the number of threads
- * that never took their last signal (and never will), or -1 if nothing was there. May be called again.
+ * End sampling if the sampler still runs, wait for it, and free everything. Returns the number of threads that never
+ * handled their last signal (and never will), or -1 if nothing was running. May be called again.
  */
 int agent_stop(void)
 {
@@ -229,15 +228,15 @@ int agent_stop(void)
     return (int)unanswered;
 }
 
-/* Has the sampler been killed alone, by a filter (SECCOMP_RET_KILL_THREAD)? */
+/* Return whether a filter has killed the sampler thread alone (SECCOMP_RET_KILL_THREAD). */
 static u32 sampler_is_killed(struct agent *a)
 {
     u32 tid = load_acquire_u32((const volatile u32 *)&a->sampler_tid);
     return tid && clock_ns_sigsafe(THREAD_CPU_CLOCK(tid)) < 0 && !load_acquire_u32(&a->has_ended);
 }
 
-/* Has the agent no more to do, because its host fell silent, or it was killed? Then agent_stop is to be called. Asked
- * several times a second, from agent_prepare on. */
+/* Return whether the host fell silent or the sampler was killed, so that agent_stop must be called. Call this several
+ * times a second from agent_prepare on. */
 int agent_is_orphaned(void)
 {
     struct agent *a = agent_cell;
@@ -248,8 +247,9 @@ int agent_is_orphaned(void)
     return sampler_is_killed(a) || (load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT);
 }
 
-/* End the connection to the host that runs through the socket with this inode number: Frida then unloads everything. To
- * find it takes calls that a filter may kill for; where one has come since, the connection stays. */
+/* Shut down the connection to the host through the socket with this inode number: Frida then unloads everything.
+ * Finding the socket takes calls that a filter may kill for; if one was installed meanwhile, the connection stays
+ * open. */
 void agent_hang_up(unsigned long long inode, unsigned int filtered)
 {
     if (filtered == FILTERED_MAIN || !filter_has_come_sigsafe())
@@ -257,7 +257,7 @@ void agent_hang_up(unsigned long long inode, unsigned int filtered)
 }
 
 #ifdef __TINYC__
-/* CModule calls this before our code is unmapped, whatever the reason. */
+/* CModule calls this before our code is unmapped. */
 void finalize(void)
 {
     agent_stop();

@@ -1,8 +1,9 @@
 /*
- * Fixed-width names, and the few atomic operations the agent needs, for TinyCC (which has none) and for gcc (tests).
+ * Fixed-width types, and the few atomic operations that the agent needs, for TinyCC (which has none) and for gcc
+ * (tests).
  *
- * x86-64 keeps loads in order with loads and stores with stores, so an aligned volatile access plus a compiler barrier
- * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never moves memory accesses around.
+ * x86-64 keeps loads in order with loads and stores with stores, so an aligned volatile access with a compiler barrier
+ * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never reorders memory accesses.
  */
 #ifndef FLAMETAP_ATOMICS_H
 #define FLAMETAP_ATOMICS_H
@@ -49,7 +50,8 @@ static void store_release_u64(volatile u64 *p, u64 value)
     *p = value;
 }
 
-/* The time stamp counter: constant rate on every x86-64 that runs Linux with CLOCK_MONOTONIC from the TSC. */
+/* Read the time stamp counter, which has a constant rate on every x86-64 machine whose Linux uses it for
+ * CLOCK_MONOTONIC. */
 static u64 read_tsc_sigsafe(void)
 {
     u32 low, high;

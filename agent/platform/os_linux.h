@@ -1,9 +1,9 @@
 /*
- * Linux as the agent sees it: raw system calls (no libc, no errno, so they may be used in the handler and on any
- * thread), their numbers, and the kernel's structures by offset. x86-64.
+ * Linux for the agent: raw system calls (no libc, no errno, so they may be used in the handler and on any thread),
+ * their numbers, and the kernel's structures by offset. x86-64.
  *
- * A raw call returns the kernel's own result: negative values from -4095 are -errno. No call made here is restarted
- * on EINTR except where said.
+ * A raw call returns the kernel's own result: values from -4095 to -1 are -errno. No call here is restarted on EINTR
+ * unless said otherwise.
  */
 #ifndef FLAMETAP_OS_LINUX_H
 #define FLAMETAP_OS_LINUX_H
@@ -26,7 +26,7 @@ enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_EACCES = 13, ERR_EINVAL = 22, ERR_ECANC
 static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
     i64 result;
-    /* The last three arguments are moved by hand: TinyCC has no register variables. */
+    /* The assembly loads the last three arguments: TinyCC has no register variables. */
     u64 rest[3];
     rest[0] = d;
     rest[1] = e;
@@ -66,7 +66,7 @@ struct io_vector {
 /* The clock of one thread: kernel include/linux/posix-timers_types.h, CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
 #define THREAD_CPU_CLOCK(tid) ((i32)((~(u32)(tid)) << 3) | 6)
 
-/* Nanoseconds on `clock`, or a negative errno. */
+/* Return the time of `clock` in nanoseconds, or a negative errno. */
 static i64 clock_ns_sigsafe(i32 clock)
 {
     struct timespec64 now;
@@ -79,7 +79,7 @@ static u64 now_ns_sigsafe(void)
     return (u64)clock_ns_sigsafe(CLOCK_MONOTONIC_ID);
 }
 
-/* Sleep until CLOCK_MONOTONIC reaches `deadline_ns`; a signal meanwhile (setuid's broadcast) only restarts it. */
+/* Sleep until CLOCK_MONOTONIC reaches `deadline_ns`; a signal meanwhile (setuid's broadcast) does not end the sleep. */
 static void sleep_until_ns(u64 deadline_ns)
 {
     struct timespec64 until;
@@ -89,22 +89,22 @@ static void sleep_until_ns(u64 deadline_ns)
     }
 }
 
-/* Is this thread under a seccomp filter? prctl(2). Context: signal. */
+/* Return whether this thread has a seccomp filter. prctl(2). Context: signal. */
 static u32 is_filtered_sigsafe(void)
 {
     return sys_call6(NR_PRCTL, PR_GET_SECCOMP_OPTION, 0, 0, 0, 0, 0) != 0;
 }
 
 /*
- * Can the eight bytes at `runtime_addr` be read right now? rt_sigprocmask copies the new mask in before it finds that
- * `how` means nothing, and so changes nothing: EFAULT or EINVAL (rt_sigprocmask(2), kernel/signal.c). 0.12 us.
+ * Return whether the eight bytes at `runtime_addr` can be read now. rt_sigprocmask reads the new mask before it rejects
+ * the invalid `how`, so it changes nothing and returns EFAULT or EINVAL (rt_sigprocmask(2), kernel/signal.c). 0.12 us.
  */
 static u32 memory_is_readable_sigsafe(u64 runtime_addr)
 {
     return sys_call6(NR_RT_SIGPROCMASK, 0x7fffffff, runtime_addr, 0, 8, 0, 0) == -ERR_EINVAL;
 }
 
-/* Zeroed private pages, given out as they are touched. 0 when there are none. */
+/* Map zeroed private pages, which use memory only once touched. Returns 0 if there is no memory. */
 static void *pages_new(u64 bytes)
 {
     /* PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS|MAP_NORESERVE */
@@ -118,13 +118,14 @@ static void pages_free(void *start, u64 bytes)
         sys_call3(NR_MUNMAP, (u64)start, bytes, 0);
 }
 
-/* A child of fork does not get these pages: forking costs less, and it cannot touch them. madvise(2), MADV_DONTFORK */
+/* Keep these pages out of children of fork: forking costs less, and a child cannot touch them. madvise(2),
+ * MADV_DONTFORK */
 static void pages_keep_from_children(void *start, u64 bytes)
 {
     sys_call3(NR_MADVISE, (u64)start, bytes, 10);
 }
 
-/* A soft resource limit of the process; no limit when it cannot be read. prlimit(2) */
+/* Return a soft resource limit of the process; the maximum if it cannot be read. prlimit(2) */
 static u64 resource_limit(u32 resource)
 {
     u64 limit[2];

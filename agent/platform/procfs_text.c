@@ -1,5 +1,5 @@
 /*
- * Texts of procfs: numbers and paths, read and written. No libc, bounded by what the caller gives.
+ * Numbers and paths of procfs, parsed and formatted. No libc; bounded by the caller's buffers.
  */
 
 static u64 parse_number(const char **at, const char *end, u32 base)

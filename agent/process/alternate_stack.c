@@ -1,34 +1,34 @@
 /*
- * Alternate signal stacks (sigaltstack(2)): does our handler run on them, and have they room for it? Sampler thread only,
- * but for alternate_note.
+ * Alternate signal stacks (sigaltstack(2)): whether our handler runs on them, and whether they have room for it.
+ * Sampler thread only, except alternate_note.
  *
- * Programs whose threads leave their own stacks (BEAM, Go, OCaml 5) give each thread an alternate one, and have all their
- * handlers run there (SA_ONSTACK). So must ours: a signal's frame on a stack in the heap overwrites what lies below. Other
- * programs take their signals on the stack that a thread is on, and have an alternate one for SIGSEGV alone; some have
- * long freed its memory (SWI-Prolog): ours must not run there. The flag belongs to the signal and not to a thread. It is
- * set where the target's handlers that go on afterwards have it, and none of them lacks it, or where a thread that left
- * its own stack is known to have an alternate one with room; not where one is known that is too small, or that several
- * threads share. A thread without one takes the signal on the stack that it is on.
+ * Programs whose threads leave their own stacks (BEAM, Go, OCaml 5) give each thread an alternate stack, and run all
+ * their handlers there (SA_ONSTACK). Ours must run there, too: a signal frame on a stack in the heap would overwrite
+ * the memory below. Other programs handle signals on the stack that a thread is on, and have an alternate stack for
+ * SIGSEGV alone; some have long freed its memory (SWI-Prolog), so ours must not run there. The flag belongs to the
+ * signal, not to a thread. We set it if the target's handlers that return have it and none of them lacks it, or if a
+ * thread that left its own stack is known to have an alternate one with room; not if one is known that is too small, or
+ * that several threads share. A thread without an alternate stack handles the signal on the stack that it is on.
  *
- * How large a thread's stack is, each answer of the handler tells (ucontext's uc_stack), and stackprobe.py for threads
- * that computed at the attach. A stack that holds our handler alone may still be too small where it meets a handler of
- * the target's at work there.
+ * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), and from
+ * stack_probe.py for threads that computed at the attach. A stack with room for our handler alone may still be too
+ * small if our signal interrupts a handler of the target's there.
  */
 
-#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and what it calls, as TinyCC compiles it */
-#define OTHER_HANDLER_BYTES 4096          /* what the target's own handler may need for itself */
+#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them */
+#define OTHER_HANDLER_BYTES 4096          /* reserve for the target's own handler */
 #define FRAME_BYTES_FALLBACK 4096         /* before Linux 5.14 there is no AT_MINSIGSTKSZ */
-#define QUIET_LOOKS 100                   /* at a thread that was never seen in a handler on an alternate stack */
-/* SIGHUP 1, SIGINT 2, SIGQUIT 3, SIGTERM 15: somebody asks the program to end or to begin anew. Every Python
- * program has such a handler: for SIGINT, and CPython lets all of them run on alternate stacks. */
+#define QUIET_LOOKS 100                   /* looks at a thread that was never seen in a handler on an alternate stack */
+/* SIGHUP 1, SIGINT 2, SIGQUIT 3, SIGTERM 15: requests to end or restart the program, so rare. Every Python program has
+ * a handler for SIGINT, and CPython lets all its handlers run on alternate stacks. */
 #define SELDOM_SIGNALS (1ULL << 0 | 1ULL << 1 | 1ULL << 2 | 1ULL << 14)
-/* SIGILL 4, SIGTRAP 5, SIGABRT 6, SIGBUS 7, SIGFPE 8, SIGSEGV 11, SIGSTKFLT 16, SIGSYS 31: mostly the program is about to
- * die. Rust and CPython, say, have small alternate stacks for these alone. */
+/* SIGILL 4, SIGTRAP 5, SIGABRT 6, SIGBUS 7, SIGFPE 8, SIGSEGV 11, SIGSTKFLT 16, SIGSYS 31: the program is usually about
+ * to die. Rust and CPython have small alternate stacks for these alone. */
 #define FATAL_SIGNALS (1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 7 | 1ULL << 10 | 1ULL << 15 | 1ULL << 30)
-#define SIGNALS_OF_LIBC (3ULL << 31)      /* 32 and 33: glibc cancels threads and changes their uids by them */
+#define SIGNALS_OF_LIBC (3ULL << 31)      /* 32 and 33: glibc uses them to cancel threads and to change their uids */
 #define AUXV_MINSIGSTKSZ 51
 
-/* How large a signal's frame is on this machine: AT_MINSIGSTKSZ, getauxval(3). */
+/* Read the size of a signal frame on this machine: AT_MINSIGSTKSZ, getauxval(3). */
 static void frame_bytes_read(struct agent *a)
 {
     u64 *entries = (u64 *)a->text;
@@ -42,19 +42,19 @@ static void frame_bytes_read(struct agent *a)
             a->frame_bytes = entries[i + 1];
 }
 
-/* What our handler needs where no other one is at work. Context: signal. */
+/* Return the stack bytes that our handler needs if no other handler is running. Context: signal. */
 static u64 handler_bytes_needed_sigsafe(const struct agent *a)
 {
     return a->frame_bytes + HANDLER_STACK_BYTES;
 }
 
-/* … and where one of the target's may be. */
+/* Return the stack bytes that it needs if it may interrupt a handler of the target's. */
 static u64 alternate_bytes_needed(const struct agent *a)
 {
     return handler_bytes_needed_sigsafe(a) + (a->alternate_handlers ? a->frame_bytes + OTHER_HANDLER_BYTES : 0);
 }
 
-/* Is our handler to run on alternate stacks? */
+/* Return whether our handler shall run on alternate stacks. */
 static u32 alternate_is_wanted(const struct agent *a)
 {
     if (a->alternate_is_shared || (a->alternate_smallest && a->alternate_smallest < handler_bytes_needed_sigsafe(a)))
@@ -62,7 +62,8 @@ static u32 alternate_is_wanted(const struct agent *a)
     return a->strays_have_alternates || ((a->alternate_is_for_ours || a->alternate_handlers) && !a->handlers_are_plain);
 }
 
-/* Do two threads have the same memory for theirs? Harmless for handlers that end the program; not for ours. */
+/* Find other threads with the same memory for their alternate stack. Harmless for handlers that end the program; not
+ * for ours. */
 static void alternate_compare(struct agent *a, struct thread_slot *slot)
 {
     u32 i;
@@ -75,7 +76,7 @@ static void alternate_compare(struct agent *a, struct thread_slot *slot)
     }
 }
 
-/* A thread's alternate stack became known; 0 bytes if it has none. */
+/* Note that a thread's alternate stack is known; 0 bytes if it has none. */
 static void alternate_note(struct agent *a, struct thread_slot *slot)
 {
     u64 bytes = slot->alternate_bytes;
@@ -87,14 +88,14 @@ static void alternate_note(struct agent *a, struct thread_slot *slot)
         a->alternate_smallest = bytes;
 }
 
-/* Does the thread have one, and our handler runs there with room enough? */
+/* Return whether our handler runs on the thread's alternate stack and has room there. */
 static u32 alternate_has_room(const struct agent *a, const struct thread_slot *slot)
 {
     return a->on_alternate_stack && slot->alternate_is_known && !slot->alternate_is_shared &&
            slot->alternate_bytes >= alternate_bytes_needed(a);
 }
 
-/* Would our handler run on one that is too small, or meet another handler there? */
+/* Return whether our handler would run on an alternate stack that is too small, or interrupt another handler there. */
 static u32 alternate_is_too_small(const struct agent *a, const struct thread_slot *slot)
 {
     return slot->alternate_bytes && (a->on_alternate_stack || a->alternate_handlers) &&
@@ -102,11 +103,11 @@ static u32 alternate_is_too_small(const struct agent *a, const struct thread_slo
 }
 
 /*
- * The target has handlers that run on alternate stacks, and how large this thread's is nobody knows yet. Its mask tells
- * when such a handler is at work: a thread that is ever seen so gets no signal, and one that is not only after a while,
- * unless other threads had large ones. Then to be met in a handler is as good as impossible. Where the handlers are for
- * signals that hardly ever come, it is so from the first look on; and where the target has our own signal handled there
- * (Go), the stacks are made for signals that come at any time.
+ * Watch a thread whose alternate stack is unknown, in a target with handlers that run on alternate stacks. Its mask
+ * shows when such a handler runs: a thread ever seen in one gets no signal; any other gets one only after QUIET_LOOKS
+ * looks, unless other threads have large stacks. By then, interrupting a handler there is very unlikely. If the
+ * handlers are for rare signals, one look is enough. If the target handles our own signal there (Go), the stacks are
+ * made for signals at any time.
  */
 static void alternate_watch(struct agent *a, struct thread_slot *slot)
 {
@@ -119,7 +120,8 @@ static void alternate_watch(struct agent *a, struct thread_slot *slot)
         slot->is_in_own_handlers = 1;
 }
 
-/* May a thread whose alternate stack nobody knows get its first signal, as far as handlers of the target's go? */
+/* Return whether a thread whose alternate stack is unknown may get its first signal, as far as handlers of the target's
+ * go. */
 static u32 alternate_is_quiet(const struct agent *a, const struct thread_slot *slot)
 {
     if (!a->alternate_handlers || a->alternate_is_for_ours || a->alternate_smallest >= alternate_bytes_needed(a))

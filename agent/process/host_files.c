@@ -1,11 +1,12 @@
 /*
  * Files of procfs that only the host may open. The files of a process that changed its user belong to root (nginx,
- * memcached and mariadbd do so; PR_SET_DUMPABLE(2const)), and /proc/PID/task/TID/syscall, which tells where a sleeping
- * thread's stack is, is then closed to the process itself. To read it is not: a thread may know that of each thread of
- * its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it, and gets a descriptor:
- * over a pair of sockets, one message for a thread each way. unix(7), SCM_RIGHTS. Clocks come the same way (perf_clocks.c).
+ * memcached, mariadbd; PR_SET_DUMPABLE(2const)). /proc/PID/task/TID/syscall, which shows where a sleeping thread's
+ * stack is, is then closed to the process itself. Reading an open one is allowed: a thread may do that for each thread
+ * of its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it and receives a
+ * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks come the same
+ * way (perf_clocks.c).
  *
- * JS thread at the start, sampler thread from then on; the sampler's end of the pair lives in its own descriptor table.
+ * JS thread at the start, sampler thread from then on; the sampler's end of the pair is in its own descriptor table.
  */
 
 #define SOCKET_PACKETS 0x80805            /* SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, socket(2) */
@@ -16,8 +17,8 @@
 
 struct request {
     u32 tid;
-    u32 signo;                            /* for a clock; 0: for the file */
-    u64 armed_addr;                       /* of a clock: of the u32 that is 1 while its signal is wanted */
+    u32 signo;                            /* for a clock; 0: the request is for the file */
+    u64 armed_addr;                       /* for a clock: address of the u32 that is 1 while its signal is wanted */
 };
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
@@ -41,7 +42,7 @@ struct control_message {
     i32 reserved;
 };
 
-/* Make the sockets if they are needed. JS thread, in agent_prepare. */
+/* Create the sockets if they are needed. JS thread, in agent_prepare. */
 static void hostfiles_prepare(struct agent *a)
 {
     i32 own = task_file_open(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "syscall"), ends[2];
@@ -54,7 +55,7 @@ static void hostfiles_prepare(struct agent *a)
     a->host_end_fd = ends[1];
 }
 
-/* Ask once; where the socket is full, the next look asks again. */
+/* Send a request once; if the socket is full, the next look tries again. */
 static void host_ask(const struct agent *a, struct thread_slot *slot, u32 signo, u32 *is_asked)
 {
     struct request request = {slot->tid, signo, (u64)&slot->timer_is_set};
@@ -64,20 +65,20 @@ static void host_ask(const struct agent *a, struct thread_slot *slot, u32 signo,
         *is_asked = ASKED;
 }
 
-/* Ask for a thread's file. */
+/* Request a thread's file. */
 static void hostfile_ask(const struct agent *a, struct thread_slot *slot)
 {
     if (a->host_lends_files)
         host_ask(a, slot, 0, &slot->is_file_asked);
 }
 
-/* Is the answer on its way? */
+/* Return whether an answer may still arrive. */
 static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *slot)
 {
     return a->host_lends_files && a->host_fd >= 0 && a->fds_private && slot->is_file_asked != ANSWERED;
 }
 
-/* What the host has opened for a thread, -1 if nothing, is the thread's. 0 where it has no use for it. */
+/* Give a thread the descriptor that the host has opened, -1 for none. Returns 0 if it has no use for it. */
 static u32 lent_take(struct agent *a, struct thread_slot *slot, u32 is_clock, i32 fd)
 {
     u32 has_room = fd >= 0 && (u64)fd + FDS_SPARE < a->fd_limit;
@@ -94,7 +95,7 @@ static u32 lent_take(struct agent *a, struct thread_slot *slot, u32 is_clock, i3
     return 1;
 }
 
-/* Take what the host has opened meanwhile. */
+/* Receive the descriptors that the host has opened meanwhile. */
 static void hostfiles_take(struct agent *a)
 {
     u32 i, hint = 0;
@@ -105,7 +106,7 @@ static void hostfiles_take(struct agent *a)
         struct message message = {0, 0, &part, 1, &control, sizeof control, 0};
         struct thread_slot *slot;
         i64 got = permitted_call(a, NR_RECVMSG, (u64)a->host_fd, (u64)&message, 0, 0, 0);
-        if (got == 0) {                   /* the host could not take its end, or has gone */
+        if (got == 0) {                   /* the host could not receive its end, or has ended */
             close_fd(a->host_fd);
             a->host_fd = -1;
         }
@@ -119,7 +120,7 @@ static void hostfiles_take(struct agent *a)
     }
 }
 
-/* Give the sampler thread a descriptor table of its own, empty but for its end of the pair. close_range(2) */
+/* Give the sampler thread its own descriptor table, with only its end of the pair. close_range(2) */
 static void descriptors_unshare(struct agent *a)
 {
     u64 kept = a->host_fd < 0 ? 0 : (u64)a->host_fd;
@@ -132,8 +133,8 @@ static void descriptors_unshare(struct agent *a)
 }
 
 /*
- * Close the pair in the target's table, once the sampler has its own, or if there will be no sampler. If that takes too
- * long, it stays there until agent_free: the sampler must not meet another file under its number. JS thread.
+ * Close the pair in the target's table when the sampler has its own table, or if there is no sampler. If that takes too
+ * long, the pair stays open until agent_free, so that the sampler cannot find another file under its number. JS thread.
  */
 static void hostfiles_leave_target(struct agent *a, u32 is_sampling)
 {

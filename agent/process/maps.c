@@ -1,9 +1,9 @@
 /*
- * Reading /proc/self/maps into a memory_map that handlers can search, and swapping it in. Sampler thread only.
+ * Read /proc/self/maps into a memory_map that handlers can search, and publish it. Sampler thread only.
  */
 
 #define RETIRED_MIN_NS 1000000ULL
-/* glibc's arenas for malloc begin at such an address, often right above the unused part of another one. HEAP_MAX_SIZE,
+/* glibc's malloc arenas begin at such an address, often right above the unused part of another one. HEAP_MAX_SIZE,
  * malloc/arena.c */
 #define ARENA_ALIGNMENT (64ULL << 20)
 
@@ -28,7 +28,7 @@ static void memory_map_free(struct agent *a, struct memory_map *map)
     }
 }
 
-/* `barrier_end` is where the last mapping without any rights ended. */
+/* Add a line. `barrier_end` is the end of the last mapping without access rights. */
 static void memory_map_add(struct agent *a, struct memory_map *map, const struct map_line *line, u64 base, u64 barrier_end)
 {
     if (line->executable && line->readable) {
@@ -39,7 +39,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
         range->module = is_file ? module_for_line(a, line, base) : 0;
     }
     if (line->readable && line->writable) {
-        /* Neighbours are not joined: one of them may go while a stack in the other is read. */
+        /* Neighbours stay separate: one may be unmapped while a stack in the other is read. */
         if (text_is(line->path, line->path_bytes, "[stack]")) {
             map->main_stack.start = line->start;
             map->main_stack.end = line->end;
@@ -53,7 +53,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
     }
 }
 
-/* Read all lines into `map`. 0, or -1 when there are more lines than it has room for or procfs cannot be read. */
+/* Read all lines into `map`. Returns 0, or -1 if there are more than `line_limit` lines or procfs cannot be read. */
 static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_limit)
 {
     char *text = (char *)a->text;
@@ -90,14 +90,14 @@ static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_lim
         }
         held = end - from;
         memmove(text, text + from, held);
-        if (held == TEXT_BYTES)           /* a line longer than the buffer: no such path */
+        if (held == TEXT_BYTES)           /* a line longer than the buffer: no path is that long */
             held = 0;
     }
     close_fd(fd);
     return lines ? 0 : -1;
 }
 
-/* Has any code moved, come or gone? */
+/* Return whether any code was mapped, unmapped or moved. */
 static u32 memory_map_differs(const struct memory_map *old, const struct memory_map *new)
 {
     u32 i;
@@ -110,7 +110,7 @@ static u32 memory_map_differs(const struct memory_map *old, const struct memory_
     return 0;
 }
 
-/* When the oldest signal was sent whose handler is at work; later than anything if there is none. A timer's may have
+/* Return when the oldest signal was sent whose handler still runs; the maximum if none does. A timer's handler may have
  * begun at any time. */
 static u64 oldest_handler_ns(const struct agent *a)
 {
@@ -125,9 +125,9 @@ static u64 oldest_handler_ns(const struct agent *a)
 }
 
 /*
- * Free what was taken out of use: maps, and tables of rows. A handler takes the map that is published when it begins,
- * so only one whose signal was sent before can still hold an older one. The delay lets its first store,
- * SIGNAL_HANDLING, become visible.
+ * Free retired maps and tables of rows. A handler uses the map that is published when it begins, so only a handler
+ * whose signal was sent before can still use an older one. The delay lets its first store, SIGNAL_HANDLING, become
+ * visible.
  */
 static void retired_free(struct agent *a, u64 now_ns)
 {
@@ -157,7 +157,7 @@ static void retired_free(struct agent *a, u64 now_ns)
     }
 }
 
-/* What found no room in the batch before. */
+/* Announce modules that had no room in the last batch. */
 static void modules_announce_again(struct agent *a)
 {
     u32 i;
@@ -169,7 +169,7 @@ static void modules_announce_again(struct agent *a)
             module_announce(a, &a->modules[i]);
 }
 
-/* Read the maps anew and publish them. 0, or -1 when procfs cannot be read. */
+/* Read the maps again and publish them. Returns 0, or -1 if procfs cannot be read. */
 static i32 maps_refresh(struct agent *a)
 {
     u64 started = now_ns_sigsafe();
@@ -198,7 +198,7 @@ static i32 maps_refresh(struct agent *a)
         }
     }
     if (!memory_map_differs(old, map) && !gone)
-        a->map_number--;                  /* the numbers of known stacks stay good */
+        a->map_number--;                  /* the ids of known stacks stay valid */
     else
         a->cache_generation++;
     if ((a->cache_generation & 0xff) == 0) {
@@ -220,8 +220,8 @@ static i32 maps_refresh(struct agent *a)
     return 0;
 }
 
-/* How long after one reading the next may come: readings take a quarter of the budget at most, 1 % of the time where
- * there is none. */
+/* Return the least time between two readings: they take a quarter of the budget at most, 1 % of the time without a
+ * budget. */
 static u64 map_pause_ns(const struct agent *a)
 {
     u64 budget_ppm = load_acquire_u64((const volatile u64 *)&a->ring->budget_ppm);
@@ -229,7 +229,7 @@ static u64 map_pause_ns(const struct agent *a)
     return a->map_cost_ns * (1000000 / (share_ppm ? share_ppm : 1));
 }
 
-/* Keep the maps fresh: soon when a stack met unknown memory, now and then otherwise, rarely when reading is slow. */
+/* Keep the maps fresh: read soon if a stack contained unknown memory, else at intervals, rarely if reading is slow. */
 static void maps_keep(struct agent *a, u64 now_ns)
 {
     u64 age = now_ns - a->map_read_ns;

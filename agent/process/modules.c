@@ -1,12 +1,12 @@
 /*
- * Which files code is mapped from, and where their unwind information is. Sampler thread only.
+ * The files that code is mapped from, and their unwind information. Sampler thread only.
  *
- * /proc/self/maps is read instead of the loader's list: it needs no loader lock, and shows what was mapped without
- * dlopen as well. ELF headers and .eh_frame are copied with process_vm_readv, so an unmapping at the same moment is an
+ * We read /proc/self/maps instead of the loader's list: it needs no loader lock, and it also shows files mapped without
+ * dlopen. ELF headers and .eh_frame are copied with process_vm_readv, so that an unmapping at the same moment is an
  * error and not a fault. ELF: gABI chapters 4 and 5; .eh_frame_hdr: LSB Core 10.6.2.
  */
 
-#define MAP_REREAD_NS 1000000000ULL       /* a dlclose unseen for so long may cost wrong names, never a crash */
+#define MAP_REREAD_NS 1000000000ULL       /* a dlclose unnoticed for this long may cause wrong names, never a crash */
 #define MAP_REREAD_MIN_NS 20000000ULL
 #define HEADERS_BYTES 512                  /* ELF header and the first program headers */
 
@@ -33,7 +33,7 @@ struct map_line {
     u32 path_bytes;
 };
 
-/* One line of /proc/PID/maps (proc(5)). `end` is one past the last character, without the newline. */
+/* Parse a line of /proc/PID/maps (proc(5)). `end` is one past the last character, without the newline. */
 static void map_line_parse(const char *p, const char *end, struct map_line *line)
 {
     u64 major;
@@ -77,8 +77,8 @@ static void module_read_build_id(struct agent *a, struct module *m, u64 runtime_
     }
 }
 
-/* Address of .eh_frame from .eh_frame_hdr: version 1, three encodings, then the pointer, which may be relative to
- * itself, to the header or to nothing. */
+/* Find .eh_frame through .eh_frame_hdr: version 1, three encodings, then the pointer, which may be relative to itself,
+ * to the header or absolute. */
 static void module_find_eh_frame(struct agent *a, struct module *m, const struct elf_segment *header,
                                  const struct elf_segment *segments, u32 count)
 {
@@ -114,9 +114,9 @@ static void module_find_eh_frame(struct agent *a, struct module *m, const struct
 }
 
 /*
- * Where is the mapping, which begins at `file_offset`, in the image? Nearly always where the headers say. Some programs
- * map a part of themselves once more (V8 does with its builtins, close to the code it makes): that is a module of its
- * own, with another bias and no more code than is mapped.
+ * Find the place of the mapping, which begins at `file_offset`, in the image. Nearly always it is where the headers
+ * say. Some programs map a part of themselves a second time (V8 maps its builtins close to its JIT code): that is a
+ * module of its own, with another bias and only the code that is mapped.
  */
 static void module_place(struct module *m, u64 file_offset, const struct elf_segment *segments, u32 count)
 {
@@ -142,7 +142,7 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
 {
     struct elf_header header;
     struct elf_segment segments[SEGMENTS_MAX];
-    u64 file_offset = m->start - m->load_bias; /* what is known so far */
+    u64 file_offset = m->start - m->load_bias; /* the offset known so far */
     u32 i, count, found = 0;
     if (!base || read_memory(a, base, &header, sizeof header) != sizeof header ||
         *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
@@ -178,7 +178,7 @@ static void module_read_headers(struct agent *a, struct module *m, u64 base)
     module_place(m, file_offset, segments, count);
 }
 
-/* Tell the host of a module, or that it is gone; later, if there is no room now. */
+/* Send a module to the host, or that it was unmapped; later, if there is no room now. */
 static void module_announce(struct agent *a, struct module *m)
 {
     u32 padded = (m->path_bytes + 7) & ~7U;
@@ -202,14 +202,14 @@ static void module_announce(struct agent *a, struct module *m)
     bytes_copy(record + 1, m->path, m->path_bytes);
 }
 
-/* Is there a file to look into? Not for the vDSO, whose ELF image is all in memory. */
+/* Return whether the module has a file to read. The vDSO has none: its ELF image is in memory. */
 static u32 module_has_file(const struct module *m)
 {
     return m->path_bytes && m->path[0] == '/' && !m->injected;
 }
 
-/* The same file as `m`, unmapped meanwhile (dlclose, dlopen); at the same place where no build-id proves that it is the
- * same. 0 when there is none. */
+/* Find an unmapped module of the same file as `m` (dlclose, then dlopen); without a build-id it must have the same
+ * address. Returns 0 if there is none. */
 static u32 module_find_gone(const struct agent *a, const struct module *m)
 {
     u32 i, j;
@@ -228,7 +228,7 @@ static u32 module_find_gone(const struct agent *a, const struct module *m)
     return 0;
 }
 
-/* Where the headers of the same file are mapped, as another module of it knows. 0 when there is none. */
+/* Return where the headers of the same file are mapped, from another module of it. 0 if there is none. */
 static u64 module_find_headers(const struct agent *a, const struct map_line *line)
 {
     u32 i;
@@ -238,7 +238,7 @@ static u64 module_find_headers(const struct agent *a, const struct map_line *lin
     return 0;
 }
 
-/* The module of an executable mapping: a known one, or a new one. 0 when the table is full. */
+/* Return the module of an executable mapping, existing or new. 0 if the table is full. */
 static u32 module_for_line(struct agent *a, const struct map_line *line, u64 base)
 {
     struct module *m;

@@ -1,15 +1,16 @@
 /*
- * CPU time of threads that came and went between two looks, or ended after the last: the process's CPU clock has it,
- * no thread's has any more. It is reported as one thread without stacks, so that nothing is lost silently. Sampler
- * thread only.
+ * CPU time of threads that started and ended between two looks, or ended after the last: the process's CPU clock
+ * includes it, no thread's clock does any more. It is reported as one thread without stacks, so that nothing is lost
+ * silently. Sampler thread only.
  */
 
-#define UNSEEN_CHECK_NS 250000000ULL      /* and CHECK_PER_THREAD_NS for each slot, since all clocks are read */
-/* Clocks are read one after another, and busy threads go on meanwhile: less than this means nothing. */
+#define UNSEEN_CHECK_NS 250000000ULL      /* plus CHECK_PER_THREAD_NS for each slot, since all clocks are read */
+/* Clocks are read one after another while busy threads run: a smaller difference means nothing. */
 #define UNSEEN_SKEW_NS 5000000ULL
 
-/* The process's CPU time since the start that is neither the target's known threads' nor Frida's nor ours. Its clock is
- * read first: what threads use while theirs are read must not look like that of threads nobody knows. */
+/* Return the process's CPU time since the start that belongs neither to the target's known threads nor to Frida's nor
+ * to ours. The process clock is read first, so that CPU time used during the reading does not look like that of unknown
+ * threads. */
 static u64 unseen_measure(struct agent *a)
 {
     u64 process_ns = (u64)clock_ns_sigsafe(2 /* CLOCK_PROCESS_CPUTIME_ID */), known_ns = 0;
@@ -23,7 +24,7 @@ static u64 unseen_measure(struct agent *a)
             a->injected_cpu_ns += (u64)cpu_ns - slot->cpu_seen_ns;
             slot->cpu_seen_ns = (u64)cpu_ns;
         } else {
-            known_ns += (u64)cpu_ns - slot->cpu_seen_ns; /* the next look will take it */
+            known_ns += (u64)cpu_ns - slot->cpu_seen_ns; /* the next look accounts for it */
         }
     }
     known_ns += a->target_cpu_ns + a->injected_cpu_ns;
@@ -35,7 +36,7 @@ static u64 unseen_measure(struct agent *a)
     return process_ns > known_ns ? process_ns - known_ns : 0;
 }
 
-/* From now on, count anew: at the start, and after a pause. What was reported stays reported. */
+/* Begin to count anew: at the start, and after a pause. Reported time stays reported. */
 static void unseen_rebase(struct agent *a)
 {
     a->process_cpu_start_ns += unseen_measure(a);

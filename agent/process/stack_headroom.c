@@ -1,34 +1,36 @@
 /*
- * Is there room for a signal on the stack that a thread is on? The kernel lays a frame there that holds all registers,
- * 3.4 KB with AVX-512, and our handler needs some more. Too near the end of a stack that kills the thread or, on a
- * coroutine's stack in the heap, overwrites what lies below. Such threads get no signal, unless they take it on an
- * alternate stack with room (alternate_stack.c); they are seen while they sleep. Sampler thread only, but for room_note.
+ * Whether the stack that a thread is on has room for a signal. The kernel puts a frame with all registers there, 3.4 KB
+ * with AVX-512, and our handler needs some more. Too near the end of a stack, that kills the thread or, on a
+ * coroutine's stack in the heap, overwrites the memory below. Such threads get no signal, unless they handle it on an
+ * alternate stack with room (alternate_stack.c); they are sampled while they sleep. Sampler thread only, except
+ * room_note.
  *
- * A stack is known as one where the C library says so (thread_stack.c; get_robust_list(2) leads to a thread's control block
- * even before the first signal), where it is the main thread's own, or where a page without rights lies right below it.
- * Of any other memory nobody knows what lies below the stack pointer: a thread that was ever seen there, and has no
- * alternate stack, is taken to come back. Where it stood tell each answer of the handler, each look at it asleep, and,
- * before the first signal, stackprobe.py for threads that computed at the attach.
+ * Memory is known as a stack if the C library says so (thread_stack.c; get_robust_list(2) leads to a thread's control
+ * block even before the first signal), if it is the main thread's own, or if a page without access rights is right
+ * below it. For any other memory, it is unknown what is below the stack pointer: a thread that was ever seen there, and
+ * has no alternate stack, is expected to return there. Its stack pointer is known from each answer of the handler, each
+ * look at it asleep, and, before the first signal, from stack_probe.py for threads that computed at the attach.
  *
- * What remains: the first signal to any other thread may meet it on a small stack of a coroutine's.
+ * One risk remains: the first signal to any other thread may arrive while it is on a small coroutine stack.
  */
 
-#define SMALL_STACK_BYTES 32768           /* less than that is a tiny stack: PTHREAD_STACK_MIN is 16 KiB */
-#define ROOM_MARGIN_BYTES 4096            /* what the thread may use on top of what it was seen to use */
-#define SIGHTINGS 3                       /* in mappings that may have been another one's just before: fibers come and go */
-#define DOUBTED_READINGS 3                /* of the maps that have to agree on what is there */
+#define SMALL_STACK_BYTES 32768           /* a smaller stack is tiny: PTHREAD_STACK_MIN is 16 KiB */
+#define ROOM_MARGIN_BYTES 4096            /* stack that the thread may use beyond what was seen */
+#define SIGHTINGS 3                       /* sightings needed in mappings that may have replaced another one: fibers
+                                           * are created and freed */
+#define DOUBTED_READINGS 3                /* number of readings of the maps that must agree */
 
 enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO_SMALL = 3, ROOM_STRAYED = 4 };
 
-/* The address of a thread's robust list, 0 when it has none. The sampler's own for tid 0. get_robust_list(2) */
+/* Return the address of a thread's robust list, 0 if it has none. tid 0: the sampler's own. get_robust_list(2) */
 static u64 robust_list(const struct agent *a, u32 tid)
 {
     u64 head = 0, bytes = 0;
     return permitted_call(a, NR_GET_ROBUST_LIST, tid, (u64)&head, (u64)&bytes, 0, 0) < 0 ? 0 : head;
 }
 
-/* Before the first signal. A thread that has just begun has no robust list yet: its stack is looked up again then. The main
- * thread's grows: nothing is known of it, nor need be. */
+/* Look up a thread's stack before its first signal. A thread that has just started has no robust list yet: its stack is
+ * looked up again later. The main thread's stack grows: it needs no check. */
 static void room_look(struct agent *a, struct thread_slot *slot)
 {
     u64 head = slot->tid == a->pid || !a->robust_list_offset ? 0 : robust_list(a, slot->tid);
@@ -41,7 +43,7 @@ static void room_look(struct agent *a, struct thread_slot *slot)
         slot->room = ROOM_TOO_SMALL;
 }
 
-/* Is `sp` on the main thread's stack, as far down as that may have grown since the maps were read? Context: signal. */
+/* Return whether `sp` is on the main thread's stack, including growth since the maps were read. Context: signal. */
 static u32 is_on_main_stack_sigsafe(const struct agent *a, u64 sp)
 {
     const struct memory_range *main_stack = &a->map->main_stack;
@@ -49,7 +51,7 @@ static u32 is_on_main_stack_sigsafe(const struct agent *a, u64 sp)
            (sp >= main_stack->start || !stack_range_sigsafe(a->map, sp));
 }
 
-/* What `sp` says of the room on the stack it is on; the thread's own stack is from `start` to `end`. Context: signal. */
+/* Return enum stack_room for a stack pointer `sp`; the thread's own stack is from `start` to `end`. Context: signal. */
 static u32 room_at_sigsafe(const struct agent *a, u32 tid, u64 start, u64 end, u64 sp)
 {
     const struct memory_range *range;
@@ -67,22 +69,22 @@ static u32 room_at(const struct agent *a, const struct thread_slot *slot, u64 sp
     return room_at_sigsafe(a, slot->tid, slot->stack_start, slot->stack_end, sp);
 }
 
-/* May the thread's timer be set again in its handler? If there was no room, the sampler looks at the matter first.
- * Context: signal. */
+/* Return whether the handler may set the thread's timer again. If there was no room, the sampler checks first. Context:
+ * signal. */
 static u32 room_lasts_sigsafe(const struct agent *a, const struct thread_slot *slot, const struct unwinder *u, u64 sp)
 {
     return slot->is_on_alternate || room_at_sigsafe(a, slot->tid, u->own_start, u->own_end, sp) == ROOM_ENOUGH;
 }
 
-/* Where what is mapped at `sp` starts, 0 if the maps know of nothing there. */
+/* Return the start of the mapping at `sp`, 0 if the maps have none. */
 static u64 mapping_start(const struct agent *a, u64 sp)
 {
     const struct memory_range *range = stack_range_sigsafe(a->map, sp);
     return range ? range->start : 0;
 }
 
-/* The thread's stack pointer was seen at `sp`, by the handler or while it slept. If there was no room, the verdict waits
- * for fresh maps: those we have may tell of stacks that are gone. */
+/* Learn from a stack pointer `sp`, seen by the handler or while the thread slept. If there was no room, the decision
+ * waits for fresh maps: the current ones may contain stacks that no longer exist. */
 static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
 {
     if (slot->room <= ROOM_ENOUGH && !slot->stack_end)
@@ -95,14 +97,14 @@ static void room_learn(struct agent *a, struct thread_slot *slot, u64 sp)
     a->want_refresh = 1;
     slot->doubted_start = mapping_start(a, sp);
     if (!slot->doubted_start)
-        return;                           /* a stack that is newer than the maps: fibers come and go */
+        return;                           /* a stack newer than the maps: fibers are created and freed */
     slot->room = ROOM_IN_DOUBT;
     slot->doubted_sp = sp;
     slot->doubted_readings = 0;
     slot->doubted_ns = now_ns_sigsafe();
 }
 
-/* Is `sp` in memory that malloc hands out in pieces? */
+/* Return whether `sp` is in memory of malloc. */
 static u32 is_heap(const struct agent *a, u64 sp)
 {
     const struct memory_range *range = stack_range_sigsafe(a->map, sp);
@@ -110,9 +112,9 @@ static u32 is_heap(const struct agent *a, u64 sp)
 }
 
 /*
- * The maps are fresh. If nothing is mapped there now, or something else than before, it was a stack that has gone since:
- * that tells nothing of the room that was on it. A reading that met a change of the mappings may lack a line, so several
- * have to agree.
+ * Decide about a stack pointer in doubt with fresh maps. If nothing is mapped there now, or something else than before,
+ * the stack no longer exists, and its room is unknown. A reading during a change of the mappings may lack a line, so
+ * several readings must agree.
  */
 static void room_decide(struct agent *a, struct thread_slot *slot)
 {
@@ -130,18 +132,18 @@ static void room_decide(struct agent *a, struct thread_slot *slot)
         return;
     if (slot->alternate_bytes >= alternate_bytes_needed(a)) {
         a->strays_have_alternates = 1;
-        a->dispositions_read_ns = 0;      /* our handler's flags are due */
+        a->dispositions_read_ns = 0;      /* update our handler's flags soon */
     } else {
         a->has_strays = 1;
     }
 }
 
 /*
- * May the thread get a signal now, as far as its stacks are known? ROOM_ENOUGH, or why not;
- * ROOM_IN_DOUBT passes.
+ * Return whether the thread may get a signal now, as far as its stacks are known: ROOM_ENOUGH, or why not.
+ * ROOM_IN_DOUBT is temporary.
  *
- * A thread that left its own stack, and whose alternate one nobody knows, is taken to have one where the target has
- * handlers that run there: it needs that for its own.
+ * A thread that left its own stack, and whose alternate stack is unknown, is assumed to have one if the target has
+ * handlers that run there: it needs it for those.
  */
 static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
 {
@@ -168,8 +170,8 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
 }
 
 /*
- * What the host saw of a thread: where its stack pointer stood, and its alternate stack (`alternate_bytes` below 0: not
- * known). JS thread, before the sampler starts; rooms_begin draws the conclusions.
+ * Note what the host saw of a thread: its stack pointer, and its alternate stack (`alternate_bytes` below 0: unknown).
+ * JS thread, before the sampler starts; rooms_begin evaluates it.
  */
 static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64 alternate_bytes)
 {

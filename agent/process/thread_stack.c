@@ -1,17 +1,17 @@
 /*
- * The stack of a running thread, as its signal handler sees it, and what is known of the thread's own stack.
+ * The stack of a running thread, for its signal handler, and the known range of the thread's own stack.
  *
- * glibc gives each thread a stack with its control block at the upper end; the thread pointer (the base of fs) points
- * to the block, which notes where the stack begins. The handler only reads the register: the sampler thread looks at the
- * block from outside, once, so that a thread with an fs of its own making cannot make us fault. Until then, and where
- * fs cannot be read, the stack is copied.
+ * glibc gives each thread a stack with its control block at the upper end. The thread pointer (the base of fs) points
+ * to the block, which records where the stack begins. The handler only reads the register. The sampler thread reads the
+ * block from outside, once, so that a thread with an fs base of its own cannot make us fault. Until then, and where fs
+ * cannot be read, the stack is copied.
  */
 
 #define CONTROL_BLOCK_BYTES 4096          /* struct pthread is about 2.3 KB */
 #define AT_HWCAP2_TYPE 26                 /* getauxval(3) */
 #define HWCAP2_FSGSBASE 2                 /* kernel Documentation/arch/x86/x86_64/fsgs.rst */
 
-/* The base of fs; 0 where the kernel does not let us read it. Context: signal. */
+/* Return the base of fs; 0 if the kernel does not allow reading it. Context: signal. */
 static u64 thread_pointer_sigsafe(const struct agent *a)
 {
     u64 value = 0;
@@ -20,7 +20,7 @@ static u64 thread_pointer_sigsafe(const struct agent *a)
     return value;
 }
 
-/* What there is to know before the stack of the interrupted thread is walked into `frames`. Context: signal. */
+/* Prepare `u` to unwind the stack of the interrupted thread into `frames`. Context: signal. */
 static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot, const u64 *gregs, u64 *frames,
                                 struct unwinder *u)
 {
@@ -44,15 +44,15 @@ static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot,
     } else if (block && block == load_acquire_u64((const volatile u64 *)&slot->thread_pointer)) {
         u->own_start = slot->stack_start;
         u->own_end = slot->stack_end;
-        /* The sampler may be about to write what belongs to another block. */
+        /* The sampler may be writing the range that belongs to another block. */
         if (block != load_acquire_u64((const volatile u64 *)&slot->thread_pointer))
             u->own_start = u->own_end = 0;
     }
 }
 
 /*
- * Where the control block notes the stack: found in the sampler thread's own, as the two words that say where its
- * stack is. Context: sampler thread, at its start.
+ * Find where the control block records the stack: in the sampler thread's own block, the words that match its stack.
+ * Context: sampler thread, at its start.
  */
 static void stack_notes_find(struct agent *a)
 {
@@ -77,7 +77,7 @@ static void stack_notes_find(struct agent *a)
     }
 }
 
-/* A handler saw a thread pointer that is new: learn which stack belongs to it. Context: sampler thread. */
+/* Learn the stack of a thread pointer that a handler saw for the first time. Context: sampler thread. */
 static void stack_learn(struct agent *a, struct thread_slot *slot)
 {
     u64 block = slot->thread_pointer_seen, notes[3], start = 0, end = 0;
@@ -88,7 +88,8 @@ static void stack_learn(struct agent *a, struct thread_slot *slot)
         start = notes[0] + notes[2];
         end = block & ~7ULL;
     }
-    /* A handler of the thread's may read them at this moment: none goes with a block that it does not belong to. */
+    /* A handler of this thread may read them now: clear the block first, so that it never sees the stack of another
+     * block. */
     store_release_u64((volatile u64 *)&slot->thread_pointer, 0);
     store_release_u64((volatile u64 *)&slot->stack_start, start);
     store_release_u64((volatile u64 *)&slot->stack_end, end);

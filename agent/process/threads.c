@@ -1,14 +1,13 @@
 /*
- * The list of threads, from /proc/self/task, and what procfs says of each. Sampler thread only, but for owner_*.
+ * The list of threads, from /proc/self/task, and their other procfs files. Sampler thread only, except owner_*.
  *
- * Descriptors are kept in the sampler thread's own table (close_range with CLOSE_RANGE_UNSHARE, Linux 5.9): the
- * target's table and its RLIMIT_NOFILE headroom are untouched. Where that is not to be had, files are opened for each
- * read.
+ * Descriptors are kept in the sampler thread's own table (close_range with CLOSE_RANGE_UNSHARE, Linux 5.9), so the
+ * target's table and its RLIMIT_NOFILE are not used up. Without such a table, files are opened for each read.
  */
 
-#define LIST_CHECK_NS 10000000ULL         /* a new thread is noticed within this time … */
-#define LIST_REREAD_NS 250000000ULL       /* … or this, when another one ended at the same moment, and … */
-#define CHECK_PER_THREAD_NS 1000000ULL    /* … so much for each slot: what looks at all of them shall stay cheap */
+#define LIST_CHECK_NS 10000000ULL         /* a new thread is noticed within this time */
+#define LIST_REREAD_NS 250000000ULL       /* or within this time if another one ended at the same moment */
+#define CHECK_PER_THREAD_NS 1000000ULL    /* plus this much for each slot, to bound the cost of reading all slots */
 #define NAMES_REREAD_NS 1000000000ULL
 #define PATH_BYTES 64
 #define FDS_SPARE 16
@@ -23,7 +22,7 @@ static i32 task_file_open(const struct agent *a, u32 tid, const char *name)
     return open_readonly(a, path);
 }
 
-/* Read a small procfs file of a thread into `to`, zero-terminated. Bytes read, or -errno. */
+/* Read a small procfs file of a thread into `to`, zero-terminated. Returns the bytes read, or -errno. */
 static i64 task_file_read(const struct agent *a, u32 tid, const char *name, char *to, u32 capacity)
 {
     i32 fd = task_file_open(a, tid, name);
@@ -36,7 +35,7 @@ static i64 task_file_read(const struct agent *a, u32 tid, const char *name, char
     return got;
 }
 
-/* 0 when the thread has ended meanwhile. */
+/* Read a thread's name. Returns 0 if the thread has ended. */
 static u32 thread_read_name(struct agent *a, struct thread_slot *slot)
 {
     char name[32];
@@ -58,12 +57,12 @@ static u32 thread_read_name(struct agent *a, struct thread_slot *slot)
 
 struct thread_signals {
     u64 blocked;                          /* bit n - 1 is signal n */
-    u64 pending;                          /* of this thread alone */
+    u64 pending;                          /* of this thread only */
     u64 queued;                           /* by all processes of the user */
     char state;                           /* R S D T t Z X; proc(5) */
 };
 
-/* State, SigQ, SigPnd and SigBlk of /proc/PID/task/TID/status, proc(5). 0 when the thread is gone. */
+/* Read State, SigQ, SigPnd and SigBlk of /proc/PID/task/TID/status, proc(5). Returns 0 if the thread has ended. */
 static u32 thread_signals_read(struct agent *a, u32 tid, struct thread_signals *signals)
 {
     char *text = (char *)a->text;
@@ -89,7 +88,7 @@ static u32 thread_signals_read(struct agent *a, u32 tid, struct thread_signals *
     return got > 0;
 }
 
-/* Does the thread's mask block our signal? */
+/* Return whether the thread's mask blocks our signal. */
 static u32 thread_blocks_signal(struct agent *a, u32 tid)
 {
     struct thread_signals signals;
@@ -97,8 +96,8 @@ static u32 thread_blocks_signal(struct agent *a, u32 tid)
     return (u32)(signals.blocked >> (a->signo - 1)) & 1;
 }
 
-/* The slot of a thread. Listings come in the order of the slots, nearly, so the search goes on where the last one
- * ended. */
+/* Find the slot of a thread; 0 if it has none. Listings come almost in the order of the slots, so the search starts
+ * where the last one ended. */
 static struct thread_slot *thread_find(struct agent *a, u32 tid, u32 *hint)
 {
     u32 i;
@@ -112,7 +111,7 @@ static struct thread_slot *thread_find(struct agent *a, u32 tid, u32 *hint)
     return (struct thread_slot *)0;
 }
 
-/* A slot is free when its thread is gone and no answer can come any more. */
+/* Return a free slot: its thread has ended and no answer can arrive any more. 0 if there is none. */
 static struct thread_slot *thread_slot_free(struct agent *a)
 {
     u32 i;
@@ -122,7 +121,8 @@ static struct thread_slot *thread_slot_free(struct agent *a)
     return a->slot_count < MAX_THREADS ? &a->slots[a->slot_count++] : (struct thread_slot *)0;
 }
 
-/* Keep a file of a thread's open, as long as the limit leaves room for those that are opened and closed. -1: not kept. */
+/* Open a thread's file and keep it open, if the limit leaves room for files that are opened briefly. Returns -1 if not
+ * kept. */
 static i32 task_file_keep(const struct agent *a, u32 tid, const char *name)
 {
     i32 fd = a->fds_private ? task_file_open(a, tid, name) : -1;
@@ -132,8 +132,8 @@ static i32 task_file_keep(const struct agent *a, u32 tid, const char *name)
     return -1;
 }
 
-/* The second number of a schedstat file, ns; a kernel that does not count writes zeros. The third: how often the thread was
- * given a CPU. */
+/* Parse a schedstat file: returns the second number, ns (a kernel that does not count writes zeros); `slices` gets the
+ * third: how often the thread was given a CPU. */
 static u64 run_delay_parse(const char *text, i64 bytes, u64 *slices)
 {
     const char *at = text;
@@ -148,7 +148,7 @@ static u64 run_delay_parse(const char *text, i64 bytes, u64 *slices)
     return run_ns ? delay_ns : RUN_DELAY_UNKNOWN;
 }
 
-/* How long the thread has waited for CPUs, ever. */
+/* Return how long the thread has waited for CPUs in total, ns. */
 static u64 run_delay_of(const struct agent *a, struct thread_slot *slot)
 {
     char text[80];
@@ -179,7 +179,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
         return;
     }
     if (cpu_ns < 0)
-        return;                           /* gone already */
+        return;                           /* ended already */
     frames = slot->frames;
     bytes_zero(slot, sizeof *slot);
     slot->frames = frames;
@@ -191,7 +191,8 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->first_seen_ns = now_ns;
     slot->ran_ns = is_first_listing ? 0 : now_ns;
     slot->wait_sysno = -1;
-    /* A thread born since the last listing has used all its CPU time in the recording; any other has not. */
+    /* A thread that started since the last listing has used all its CPU time during the recording; any other has
+     * not. */
     is_newborn = !is_first_listing && (u64)cpu_ns <= now_ns - listed_ns;
     slot->cpu_seen_ns = slot->cpu_told_ns = is_newborn ? 0 : (u64)cpu_ns;
     slot->accounted_ns = is_newborn ? now_ns - (u64)cpu_ns : now_ns;
@@ -199,13 +200,13 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->may_have_waited = !is_newborn;
     if (!thread_read_name(a, slot)) {
         task_files_close(slot);
-        slot->tid = 0;                    /* gone already: short_threads.c reports what it used */
+        slot->tid = 0;                    /* ended already: short_threads.c reports its CPU time */
         return;
     }
     slot->signals_blocked = thread_blocks_signal(a, tid);
 }
 
-/* The handler counts its repairs in the slot, also those of signals that nobody waits for any more. */
+/* Add the handler's counts of restarted calls, which it keeps in the slot, to the counters. */
 static void repairs_collect(struct agent *a, struct thread_slot *slot)
 {
     u32 repaired = slot->eintr_repaired, unrepairable = slot->eintr_unrepairable;
@@ -228,10 +229,10 @@ static void thread_remove(struct agent *a, struct thread_slot *slot)
     task_files_close(slot);
     idle_set(a, slot, 0);
     slot->tid = 0;
-    slot->signal_state = SIGNAL_IDLE;     /* a signal to a dead thread is gone with it */
+    slot->signal_state = SIGNAL_IDLE;     /* a signal to a thread that ended is dropped */
 }
 
-/* Bring the slots in line with /proc/self/task. */
+/* Update the slots from /proc/self/task. */
 static void threads_list(struct agent *a, u64 now_ns)
 {
     u8 *entries = a->text;
@@ -243,7 +244,7 @@ static void threads_list(struct agent *a, u64 now_ns)
     if (fd < 0)
         return;
     a->list_number++;
-    /* The upper half of the scratch: thread_add reads files into the lower one. */
+    /* Uses the upper half of the scratch memory: thread_add reads files into the lower one. */
     while ((got = read_entries(a, fd, entries + TEXT_BYTES, TEXT_BYTES)) > 0) {
         i64 at = 0;
         while (at < got) {
@@ -267,13 +268,15 @@ static void threads_list(struct agent *a, u64 now_ns)
     }
     close_fd(fd);
     for (i = 0; i < a->slot_count; i++)
-        /* A listing can end early when a thread ends under it: only a clock that is gone proves that a thread is. */
+        /* A listing may be cut short when a thread ends during it. Only a missing clock proves that a thread has
+         * ended. */
         if (a->slots[i].tid && a->slots[i].seen_in != a->list_number &&
             clock_ns_sigsafe(THREAD_CPU_CLOCK(a->slots[i].tid)) < 0)
             a->slots[i].is_gone = 1;
 }
 
-/* Number of threads: the link count of the directory less two, without listing it. 0 when it cannot be had. */
+/* Return the number of threads, from the link count of the directory, without listing it; two more, for "." and "..". 0
+ * if it cannot be read. */
 static u64 threads_count(const struct agent *a)
 {
     u64 stat[18];                         /* struct stat of x86-64: 144 bytes, st_nlink at 16; stat(2) */
@@ -282,7 +285,7 @@ static u64 threads_count(const struct agent *a)
     return error < 0 ? 0 : stat[2];
 }
 
-/* List the threads when their number changed; now and then anyway, since one may come as another goes. */
+/* List the threads if their number changed, and at intervals, since one may start as another ends. */
 static void threads_keep(struct agent *a, u64 now_ns)
 {
     u32 i;
@@ -302,8 +305,8 @@ static void threads_keep(struct agent *a, u64 now_ns)
 }
 
 /*
- * Whose thread is it? Only Frida knows its own, and tells JavaScript alone: agent.js asks for the next thread that is
- * not sorted yet and answers. Context: JS thread; touches nothing but `owner`.
+ * Return a thread whose owner is unknown. Only Frida knows its own threads, and only JavaScript can ask it: agent.js
+ * fetches the next unknown thread and sets its owner. Context: JS thread; writes only `owner`.
  */
 static u32 owner_next_unknown(struct agent *a)
 {

@@ -1,12 +1,14 @@
 /*
- * What the handlers have sampled: taken out of the threads' rings and slots, and turned into intervals. Sampler thread only.
+ * Collect what the handlers have sampled from the threads' rings and slots, and turn it into intervals. Sampler thread
+ * only.
  */
 
 #define FORK_BACKOFF_NS 100000000ULL
 #define FORK_BACKOFF_MAX_NS 6400000000ULL
 #define HANDLER_COST_MAX_NS 200000ULL
 
-/* Compile the modules that stacks asked for. Its cost is counted apart: a file is compiled once, at any sampling rate. */
+/* Compile the modules that stacks need. The cost is counted separately: a file is compiled once, whatever the sampling
+ * rate. */
 static void compile_wanted(struct agent *a)
 {
     i64 cpu_ns;
@@ -17,7 +19,7 @@ static void compile_wanted(struct agent *a)
     a->once_cpu_ns += (u64)(clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - cpu_ns);
 }
 
-/* A stack that met something new: make it known, so that the next attempt gets further. */
+/* Read the maps or compile modules that a stack needed, so that the next attempt gets further. */
 static void learn(struct agent *a)
 {
     count_up(a, COUNTER_NOT_READY, 1);
@@ -32,15 +34,15 @@ static void handler_cost_add(struct agent *a, u64 took_tsc, u64 took_cpu_ns)
     u64 bucket = ns / HANDLER_HISTOGRAM_NS;
     count_up(a, COUNTER_SIGNALS_HANDLED, 1);
     count_up(a, COUNTER_HANDLER_NS_TOTAL, ns);
-    /* What is longer was spent waiting for a CPU, which is no cost of ours. */
+    /* Time beyond that was spent waiting for a CPU, which is not our cost. */
     a->handler_cost_ns += ns < HANDLER_COST_MAX_NS ? ns : HANDLER_COST_MAX_NS;
     if (ns > a->ring->counters[COUNTER_HANDLER_NS_MAX])
         a->ring->counters[COUNTER_HANDLER_NS_MAX] = ns;
     a->ring->handler_histogram[bucket < HANDLER_HISTOGRAM_BUCKETS ? bucket : HANDLER_HISTOGRAM_BUCKETS - 1]++;
 }
 
-/* Must an unwind that ended so be tried again? `taken_ns`: when it began, at the latest. Unknown code may have been mapped
- * since the maps were read; anything not compiled yet is compiled now. */
+/* Return whether an unwind with this verdict must be repeated; `taken_ns` is the latest time when it began. New code
+ * may have been mapped since the maps were read; modules that are not compiled yet are compiled now. */
 static u32 must_learn(struct agent *a, u32 verdict, u64 taken_ns)
 {
     if (verdict != VERDICT_RETRY &&
@@ -50,7 +52,7 @@ static u32 must_learn(struct agent *a, u32 verdict, u64 taken_ns)
     return 1;
 }
 
-/* What a sample tells of the thread's stacks. */
+/* Learn about the thread's stacks from a sample. */
 static void stacks_note(struct agent *a, struct thread_slot *slot, u64 sp)
 {
     stack_learn(a, slot);
@@ -58,10 +60,10 @@ static void stacks_note(struct agent *a, struct thread_slot *slot, u64 sp)
     room_learn(a, slot, sp);
 }
 
-/* One sample of the timer's: its stack stands for the CPU time since the one before. */
+/* Take one timer sample: its stack stands for the CPU time since the sample before. */
 static void sample_take(struct agent *a, struct thread_slot *slot, const struct sample *sample, u64 now_ns, u64 now_tsc)
 {
-    /* It may have come after the clock was read. */
+    /* The sample may be newer than the clock reading. */
     u64 age_tsc = now_tsc > sample->began_tsc ? now_tsc - sample->began_tsc : 0;
     u64 taken_ns = now_ns - (age_tsc * a->ns_per_tsc_20 >> 20);
     u32 trace_id, injected = 0;
@@ -98,7 +100,7 @@ static void samples_collect(struct agent *a, struct thread_slot *slot)
     }
 }
 
-/* Take the answer of a handler to a signal that was sent: a stack for the time up to the moment of sending. */
+/* Collect a handler's answer to a signal that was sent: its stack stands for the time up to the moment of sending. */
 static void answer_collect(struct agent *a, struct thread_slot *slot)
 {
     u32 trace_id, injected = 0;
@@ -113,7 +115,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     count_up(a, COUNTER_SIGNALS_FAILED, slot->came_bare);
     slot->came_bare = 0;
     if (slot->near_fork) {
-        /* Longer each time: a process may take seconds to fork, and older kernels begin again at every signal. */
+        /* Doubles each time: a process may take seconds to fork, and older kernels restart the fork at every signal. */
         slot->backoff_ns = slot->backoff_ns ? slot->backoff_ns * 2 : FORK_BACKOFF_NS;
         if (slot->backoff_ns > FORK_BACKOFF_MAX_NS)
             slot->backoff_ns = FORK_BACKOFF_MAX_NS;
@@ -128,20 +130,20 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
     if (slot->waited_in != NOT_WAITING) {
-        /* It had gone to sleep when the signal came: its CPU time belongs to what it did before. */
+        /* It was asleep when the signal arrived: its CPU time belongs to what it did before. */
         interval_asleep(a, slot, slot->sent_ns, trace_id, slot->waited_in < 0 ? STATE_BLOCKED : STATE_PARKED,
                         (i16)(slot->waited_in < 0 ? -1 : slot->waited_in), 1);
         count_up(a, COUNTER_WAITS_INTERRUPTED, 1);
         return;
     }
     if (slot->woken)
-        return;                           /* on its way out of a wait, until then without a CPU: nor has it used one here */
+        return;                           /* it was leaving a wait, so it had no CPU and used no CPU time here */
     if (stands_for_cpu(a, slot)) {
         interval_ran(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id);
         slot->timer_set_cpu_ns = slot->sent_cpu_ns;
         cpu_timer_set_far(a, slot);
     } else {
-        /* Should it end before it is seen on a CPU again, what was seen there last still stands for what it does. */
+        /* If it ends before it is seen on a CPU again, the last stack seen there stands for its CPU time. */
         if (!slot->last_run_trace)
             slot->last_run_trace = trace_id;
         slot->last_run_ns = slot->sent_ns;

@@ -1,37 +1,39 @@
 /*
- * The CPU clock of each thread decides when it is sampled: a POSIX timer on that clock sends our signal to the thread
- * (timer_create(2), SIGEV_THREAD_ID). The sampler thread makes and ends the timers; the handler sets the next time.
+ * Timers on the CPU clock of each thread decide when it is sampled: a POSIX timer sends our signal to the thread
+ * (timer_create(2), SIGEV_THREAD_ID). The sampler thread creates and deletes the timers; the handler sets the next
+ * expiry.
  *
- * What matters about them (kernel/time/posix-cpu-timers.c):
- *   A thread's timer runs as the thread does. Whether the sampler gets a CPU makes no difference.
- *   Expiry is noticed at the scheduler's tick, so there are at most HZ samples in a second of CPU time, and a period is
- *   half a tick longer than what was asked for: it is set so much shorter.
+ * Properties of these timers (kernel/time/posix-cpu-timers.c):
+ *   A thread's timer advances only while the thread runs, even if the sampler gets no CPU.
+ *   Expiry is noticed at the scheduler's tick. So there are at most HZ samples in a second of CPU time, and a period
+ *   lasts half a tick longer on average: the timer is set that much shorter.
  *   Since Linux 5.11 the signal is raised on the thread's way back to user mode (POSIX_CPU_TIMERS_TASK_WORK): it ends no
- *   wait and wakes nobody. On older kernels it would: there are no timers, and the sampler's rounds decide.
- *   fork does not inherit them, exec ends them, the end of their thread leaves them to be deleted. Each holds one of the
+ *   wait and wakes no thread. On older kernels it would, so no timers are used there, and the sampler's rounds decide.
+ *   fork does not copy them, exec deletes them, and a thread's end leaves its timer to be deleted. Each uses one of the
  *   signals that the user may have queued (RLIMIT_SIGPENDING).
  *
- * Each next period is drawn anew, between half the mean and half as much again: no loop of the program keeps in step. The
- * first is drawn from zero on, so that threads with short lives have their share.
+ * Each period is random, between half and one and a half times the mean, so that no loop of the program stays in step.
+ * The first one is random from zero on, so that threads with short lives get their share.
  *
- * A thread that has a precise clock has its timer off (perf_clocks.c).
+ * The timer of a thread that has a precise clock is off (perf_clocks.c).
  */
 
 #define SIGEV_THREAD_ID_NOTIFY 4
 #define TIMER_VALUE_MIN_NS 1000ULL
-#define CLOCK_MONOTONIC_COARSE_ID 6       /* its resolution is the tick's length; clock_getres(2) */
+#define CLOCK_MONOTONIC_COARSE_ID 6       /* its resolution is the length of a tick; clock_getres(2) */
 #define TICK_NS_MAX 20000000ULL
 #define TASK_WORK_SINCE_MAJOR 5           /* Linux 5.11 */
 #define TASK_WORK_SINCE_MINOR 11
-#define FAR_PERIODS 4                     /* a thread that a round has sampled: tick_phase.c */
-#define PENDING_SHARE 2                   /* of the signals that may still be queued, the target keeps at least half */
+#define FAR_PERIODS 4                     /* distance of the timer after a round has sampled the thread: tick_phase.c */
+#define PENDING_SHARE 2                   /* at least half of the signals that may still be queued are left to the
+                                           * target */
 
-struct timer_value {                      /* struct itimerspec: the interval, and the first expiry */
+struct timer_value {                      /* struct itimerspec: interval and first expiry */
     struct timespec64 interval;
     struct timespec64 value;
 };
 
-/* Is the kernel at least as new as `major`.`minor`? uname(2) */
+/* Return whether the kernel is at least version `major`.`minor`. uname(2) */
 static u32 kernel_is_since(u32 major, u32 minor)
 {
     char names[6][65];                    /* struct utsname: sysname, nodename, release … */
@@ -45,7 +47,7 @@ static u32 kernel_is_since(u32 major, u32 minor)
     return is_major > major || (is_major == major && is_minor >= minor);
 }
 
-/* What holds for all timers. The user has `queued` signals waiting. JS thread, before sampling begins. */
+/* Find the limits of all timers. The user has `queued` signals pending. JS thread, before sampling begins. */
 static void cpu_timers_prepare(struct agent *a, u64 queued)
 {
     struct timespec64 tick;
@@ -57,7 +59,7 @@ static void cpu_timers_prepare(struct agent *a, u64 queued)
         a->tick_ns = (u64)tick.nsec;
 }
 
-/* A random period around the mean, or the first one. */
+/* Return a random period around the mean, or the first one, in nanoseconds. */
 static u64 cpu_timer_period_sigsafe(const struct agent *a, struct thread_slot *slot, u32 is_first)
 {
     u64 mean_ns = a->cpu_period_ns, share_20, ns;
@@ -78,8 +80,8 @@ static void cpu_timer_value_fill(struct timer_value *value, u64 ns)
     value->value.nsec = (i64)(ns % 1000000000ULL);
 }
 
-/* The next sample of this thread, if the sampler still wants one. 0, or -errno: EACCES where there is a filter.
- * Context: signal. */
+/* Set the timer for the next sample of this thread, if samples are wanted. Returns 0 or -errno: EACCES if a filter was
+ * installed. Context: signal. */
 static i64 cpu_timer_set_next_sigsafe(const struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
@@ -113,7 +115,7 @@ static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
     return 1;
 }
 
-/* From now on the thread is sampled by its CPU clock. 0 if it has no timer: no signal is left for one. */
+/* Start to sample the thread by its CPU clock. Returns 0 if it has no timer because no signal is left for one. */
 static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
@@ -130,7 +132,7 @@ static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
     return 1;
 }
 
-/* A round has sampled the thread: the timer is for CPU time that rounds do not meet. */
+/* Move the timer far ahead after a round has sampled the thread: it is only for CPU time that rounds do not sample. */
 static void cpu_timer_set_far(const struct agent *a, const struct thread_slot *slot)
 {
     struct timer_value value;
@@ -140,20 +142,20 @@ static void cpu_timer_set_far(const struct agent *a, const struct thread_slot *s
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
-/* No more samples. One may be on its way. */
+/* Stop samples. One may still be on its way. */
 static void cpu_timer_stop(const struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
     if (!slot->timer_may_be_set)
         return;
-    /* A handler that has just read the flag sets the timer all the same: then once more. */
+    /* A handler that has just read the flag sets the timer again; then stop it once more in a later round. */
     slot->timer_may_be_set = slot->is_taking;
     store_release_u32(&slot->timer_is_set, 0);
     cpu_timer_value_fill(&value, 0);
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
-/* From now on the clock that was lent decides. 0 where it is not wanted. */
+/* Switch to the precise clock from the host. Returns 0 if it is not wanted. */
 static u32 clock_take(struct agent *a, struct thread_slot *slot, i32 fd)
 {
     cpu_timer_stop(a, slot);

@@ -1,18 +1,18 @@
 /*
- * Our signal's disposition: which signal, putting our handler there, noticing when the target puts its own, giving
- * back what was there. JS thread at the start, sampler thread from then on.
+ * The disposition of our signal: choose the signal, install our handler, notice a handler that the target installs,
+ * restore the target's disposition. JS thread at the start, sampler thread from then on.
  *
- * The kernel is given the address of a gate, a few instructions in a page of their own that jump to the handler. A
- * target that sets a handler of its own after we came gets the gate's address as the old one, and may call it, or put
- * it back, long after we have gone: then the gate stays, closed, and returns at once.
+ * The kernel gets the address of a gate, a few instructions in a page of their own that jump to the handler. A target
+ * that installs its own handler after the attach gets the gate's address as the old one, and may call it or restore it
+ * long after the detach. The gate then stays mapped, closed, and returns at once.
  */
 
-#define GATE_BYTES 8192                   /* a page of code, and one with the address it jumps to */
+#define GATE_BYTES 8192                   /* a page of code, and one with the address that it jumps to */
 #define GATE_CODE_BYTES 4096
 #define DISPOSITIONS_INTERVAL_NS 250000000ULL
 #define DISPOSITIONS_SOON_NS 1000000ULL   /* before a thread's first signal */
 
-/* Does the main thread block this signal? Then so do its threads, most likely (PostgreSQL reads SIGURG from a
+/* Return whether the main thread blocks this signal. Then its threads probably do, too (PostgreSQL reads SIGURG from a
  * signalfd). */
 static u32 signal_is_blocked(struct agent *a, i32 signo)
 {
@@ -21,10 +21,10 @@ static u32 signal_is_blocked(struct agent *a, i32 signo)
 }
 
 /*
- * The signal to use: one whose default is to be ignored, so that a late one harms nobody, not even after exec or when
- * a thread unblocks it after we have gone (a real-time signal would kill). SIGURG or SIGWINCH, where nobody handles
- * it; where both are handled, SIGWINCH, passing on what is not ours: Go handles all, and sends itself SIGURG all the
- * time.
+ * Choose the signal. Its default action must be to ignore it, so that a late one does no harm, even after exec or when
+ * a thread unblocks it after the detach (a real-time signal would kill). SIGURG or SIGWINCH, whichever has no handler;
+ * if both have one, SIGWINCH, passing on signals that are not ours: Go handles all signals, and often sends itself
+ * SIGURG.
  */
 static void signal_choose(struct agent *a)
 {
@@ -44,7 +44,7 @@ static void signal_choose(struct agent *a)
     kernel_sigaction_get(SIGNO_WINCH, &a->old_action);
 }
 
-/* mov target(%rip),%rax; test %rax,%rax; je 1f; jmp *%rax; 1: ret. The arguments stay where they are. */
+/* mov target(%rip),%rax; test %rax,%rax; je 1f; jmp *%rax; 1: ret. Keeps the argument registers. */
 static u32 gate_new(struct agent *a)
 {
     static const u8 code[15] = {0x48, 0x8b, 0x05, 0xf9, 0x0f, 0, 0, 0x48, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xe0, 0xc3};
@@ -62,14 +62,14 @@ static u32 gate_new(struct agent *a)
 }
 
 /*
- * The dispositions of all other signals, as they are now:
- *   blocking   the target's own handlers that keep our signal waiting while they run: what they interrupted must not be
- *              taken for our doing (eintr_restart.c)
- *   ignored    what nobody handles and nobody would notice, SIGCHLD most of all. Our handler must not block these: the
- *              kernel drops an ignored signal only where it is not blocked, and otherwise wakes another thread to take
+ * Read the current dispositions of all other signals:
+ *   blocking   target handlers that block our signal while they run: an EINTR of theirs must not be taken for ours
+ *              (eintr_restart.c)
+ *   ignored    signals without a handler that do nothing, above all SIGCHLD. Our handler must not block these: the
+ *              kernel drops an ignored signal only where it is not blocked; otherwise it wakes another thread to take
  *              it, whose epoll_wait then fails with EINTR (kernel/signal.c, sig_ignored and complete_signal).
- *   alternate  handlers that run on alternate stacks, and …
- *   plain      … those that do not (alternate_stack.c)
+ *   alternate  handlers that run on alternate stacks (alternate_stack.c)
+ *   plain      handlers that do not
  */
 static void dispositions_read(struct agent *a)
 {
@@ -106,7 +106,7 @@ static u64 handler_flags(const struct agent *a)
 static i32 signal_install(struct agent *a)
 {
     /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
-     * restorer, whose code stays when ours is unmapped. */
+     * restorer, whose code stays mapped after ours is unmapped. */
     u64 action[19];
     u32 i;
     i32 failed;
@@ -128,8 +128,8 @@ static i32 signal_install(struct agent *a)
     return failed ? 22 : 0;               /* EINVAL */
 }
 
-/* Is our handler still the one that would be called? Asked in every round, before a signal is sent: a system call of
- * 0.2 us. */
+/* Return whether our handler is still installed. Checked in each round before a signal is sent; one system call of 0.2
+ * us. */
 static u32 signal_is_ours(struct agent *a)
 {
     struct kernel_sigaction now;
@@ -138,7 +138,7 @@ static u32 signal_is_ours(struct agent *a)
     return is_ours;
 }
 
-/* Has the target set or dropped handlers of other signals? Asked again when that was not asked for `interval_ns`. */
+/* Read the target's other dispositions again if they are older than `interval_ns`, and adapt our handler's flags. */
 static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
 {
     struct kernel_sigaction now;
@@ -153,10 +153,10 @@ static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
         for (i = 0; i < a->slot_count; i++)
             if (signal_is_under_way(&a->slots[i]) || a->slots[i].timer_may_be_set)
                 is_busy = 1;
-        cpu_timers_stop(a);               /* each is set again where there is room on the other stack */
+        cpu_timers_stop(a);               /* each is started again if the other stack has room */
         if (is_busy) {
-            a->dispositions_read_ns = 0;  /* what is on its way is for the stack that the old flag stands for … */
-            a->signals_from_ns = now_ns + 1;      /* … and nothing more is sent in this round */
+            a->dispositions_read_ns = 0;  /* signals on their way are for the stack of the old flag */
+            a->signals_from_ns = now_ns + 1;      /* send no further signal in this round */
             return;
         }
         a->on_alternate_stack = alternate_is_wanted(a);
@@ -168,14 +168,15 @@ static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
     kernel_sigaction_set(a->signo, &now);
 }
 
-/* Put the target's disposition back, if ours is still there. The kernel drops what is pending of an ignored signal. */
+/* Restore the target's disposition if ours is still installed. The kernel drops a pending signal that is then
+ * ignored. */
 static void signal_restore(struct agent *a)
 {
     if (a->gate && signal_is_ours(a))
         kernel_sigaction_set(a->signo, &a->old_action);
 }
 
-/* No handler can be running any more. */
+/* Close the gate. No handler can be running any more. */
 static void gate_close(struct agent *a)
 {
     if (!a->gate)

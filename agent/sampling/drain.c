@@ -1,33 +1,35 @@
 /*
- * Before our code may go: wait until no thread of the target can be in it, or come into it. Sampler thread only.
+ * Wait until no thread of the target can be in our code or enter it, so that the code can be unmapped. Sampler thread
+ * only.
  *
- * A thread that took our signal runs with nearly every signal blocked from the moment the kernel built the handler's
- * frame until sigreturn; before that, the signal is pending. In between lies a stretch of kernel code of some
- * microseconds, in which a thread that lost its CPU can stay for long. So a thread is out when
- *   it is asleep, or gone                                      our handler never sleeps
+ * A thread that handles our signal runs with nearly every signal blocked from the moment when the kernel built the
+ * handler's frame until sigreturn; before that, the signal is pending. In between are some microseconds of kernel code,
+ * where a thread that lost its CPU can stay for long. So a thread is out of our code when
+ *   it is asleep, or has ended                                 our handler never sleeps
  *   its mask is not the handler's, and its signal was answered
  *   its signal was pending, and it has not run since           the kernel dropped it with the disposition
  *   it has used more CPU time since than handler and kernel need for a signal
- * The same holds for a thread that had a timer and has run since it was looked at last: its signal may be on the way.
- * There is no limit to the wait for a thread that may be in our code: to unmap it would be to kill the target.
+ * The same holds for a thread that had a timer and has run since the last look: its signal may be on the way. The wait
+ * for a thread that may be in our code has no limit: unmapping the code would kill the target.
  */
 
-#define ANSWERS_WAIT_NS 200000000ULL      /* for the last samples; after that they are given up, … */
-#define TURN_WAIT_NS 2000000000ULL        /* … unless the thread has only to get a CPU: it may be on its way out of a
-                                           * wait, and without our handler it would find that ended by EINTR */
-#define DRAIN_CPU_NS 50000000ULL          /* far more than any handler needs */
-#define TIMER_DRAIN_CPU_NS 5000000ULL     /* the same where a timer's signal may have been on its way, not knowing that one was */
+#define ANSWERS_WAIT_NS 200000000ULL      /* wait for the last samples; longer only */
+#define TURN_WAIT_NS 2000000000ULL        /* for a thread that waits for a CPU: it may be leaving a wait, which
+                                           * without our handler would end with EINTR */
+#define DRAIN_CPU_NS 50000000ULL          /* far more CPU time than any handler needs */
+#define TIMER_DRAIN_CPU_NS 5000000ULL     /* the same if a timer's signal may have been on its way, which is not
+                                           * certain */
 #define NOT_SURELY_BLOCKED (1ULL << 8 | 1ULL << 18 | 1ULL << 4) /* SIGKILL, SIGSTOP; a debugger's step unblocks SIGTRAP */
 #define DRAIN_POLL_NS 1000000ULL
 #define BLIND_GRACE_NS 50000000ULL
 
-/* Was a signal sent of which we do not know that it was answered? */
+/* Return whether a signal was sent and may not have been answered. */
 static u32 signal_is_open(const struct thread_slot *slot)
 {
     return signal_is_under_way(slot) || slot->given_up;
 }
 
-/* No timer raises a signal any more. Threads that ran of late may have one on its way. */
+/* Delete all timers. A signal may still be on its way to threads that ran recently. */
 static void cpu_timers_delete(struct agent *a)
 {
     u32 i;
@@ -40,7 +42,7 @@ static void cpu_timers_delete(struct agent *a)
     }
 }
 
-/* Give every thread that can take its last signal now the time to do so. Returns how many did not. */
+/* Wait for each thread that can still handle its last signal. Returns how many did not. */
 static u32 answers_await(struct agent *a)
 {
     u64 begin_ns = now_ns_sigsafe(), waited_ns = 0;
@@ -66,8 +68,8 @@ static u32 answers_await(struct agent *a)
     return unanswered;
 }
 
-/* Give the disposition back, and see for which threads that settles the matter. From here on the CPU time of all threads
- * counts at once: where hundreds share a CPU, each gets its next turn after a second. */
+/* Restore the disposition, and find the threads that are out of our code thereby. CPU time counts from here for all
+ * threads at once: where hundreds share a CPU, each gets it only once a second. */
 static void restore_and_note(struct agent *a)
 {
     u32 i;
@@ -89,7 +91,7 @@ static void restore_and_note(struct agent *a)
     }
 }
 
-/* May this thread be in our code, or on its way into it? */
+/* Return whether this thread may be in our code or about to enter it. */
 static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
 {
     struct thread_signals signals;
@@ -110,10 +112,10 @@ static u32 thread_may_be_inside(struct agent *a, struct thread_slot *slot)
 }
 
 /*
- * As handlers_drain, where nothing may be read of the threads (seccomp_watch.c). Signals that are pending go with the
- * disposition; a handler that has begun to take a sample is seen in its slot; one that has not finds the gate closed,
- * which stays. What is left are a thread that lost its CPU within a few instructions between, and a handler that passes
- * on a signal of the target's own: they are given BLIND_GRACE_NS.
+ * As handlers_drain, without reading the state of the threads (seccomp_watch.c). Pending signals are dropped with the
+ * disposition. A handler that has begun a sample is visible in its slot; one that has not finds the gate closed, which
+ * stays mapped. Two cases remain, and get BLIND_GRACE_NS: a thread that lost its CPU within the few instructions
+ * between, and a handler that passes on a signal of the target's.
  */
 static u32 handlers_drain_blind(struct agent *a)
 {
@@ -137,8 +139,8 @@ static u32 handlers_drain_blind(struct agent *a)
     return unanswered;
 }
 
-/* The disposition is given back, and no thread is in our code when this returns. Returns how many threads never took
- * their last signal: they never will. What hides who is inside, as a filter that comes, has it done anew, blindly. */
+/* Restore the disposition and wait until no thread is in our code. Returns how many threads never handled their last
+ * signal; they never will. If the state of a thread is unreadable (a new seccomp filter), use handlers_drain_blind. */
 static u32 handlers_drain(struct agent *a)
 {
     u32 unanswered, i, inside;

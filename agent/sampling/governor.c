@@ -1,37 +1,39 @@
 /*
- * The governor: keeps what sampling costs within the budget that the host gave, by lowering rates, and raises them again,
- * up to what was asked for, when there is room. Sampler thread only.
+ * The governor: keeps the cost of sampling within the host's budget by lowering rates, and raises them again up to the
+ * requested rate when the budget allows. Sampler thread only.
  *
- * The cost is the sampler thread's CPU time, which goes with the rate of its rounds, and the time in handlers, which goes
- * with the rate of samples (of the timers; without them both are one rate). Rounds are lowered first: a thread asleep is
- * seen as well by fewer of them, while samples are what was asked for. They get what the handlers leave, and at least a
- * quarter. What happens once is left out, since no rate makes it cheaper: the first round, and compiling unwind information,
- * once a file, at the start above all. Where that never ends (a library that comes and goes) it counts after some seconds.
+ * The cost is the sampler thread's CPU time, which depends on the rate of rounds, and the time in handlers, which
+ * depends on the rate of samples (with timers; without them both are one rate). Rounds are lowered first: fewer of them
+ * show a sleeping thread as well, while samples are what the user asked for. Rounds get what the handlers leave, and at
+ * least a quarter. One-time work is not counted, since no rate makes it cheaper: the first round, and compiling unwind
+ * information once per file, mostly at the start. Where it never ends (a library that is loaded and unloaded all the
+ * time), it counts after some seconds.
  *
- *   above what is allowed twice in a row, or once by far   rate * 0.9 allowed / cost
- *   below 0.7 of it three times in a row                   rate * 0.9 allowed / cost, at most doubled
- * The cost is about proportional to the rate, and what part of it is not only makes a step smaller, so after a step it
- * lies between the two marks or above them, never below: the rate does not swing. Weights are nanoseconds and stay
- * exact whatever the rate.
+ *   above the allowed cost twice in a row, or once by far   rate * 0.9 allowed / cost
+ *   below 0.7 of it three times in a row                    rate * 0.9 allowed / cost, at most doubled
+ * The cost is about proportional to the rate; a constant part only makes a step smaller. So after a step the cost lies
+ * between the two limits or above them, never below: the rate does not oscillate. Weights are nanoseconds and stay
+ * exact at any rate.
  */
 
 #define WINDOW_NS 1000000000ULL
-#define EARLY_WINDOW_NS 100000000ULL      /* a window ends after so little where the cost is out of all bounds: */
-#define OUT_OF_BOUNDS 3                   /* rounds cost so many times what is allowed, as at the start with many threads */
+#define EARLY_WINDOW_NS 100000000ULL      /* a window ends this early if the cost is out of bounds: */
+#define OUT_OF_BOUNDS 3                   /* rounds cost that many times the allowed cost, as at the start with many
+                                           * threads */
 #define RATE_MIN_MHZ 1000ULL              /* 1 Hz */
-#define ROUNDS_MIN_MHZ 10000ULL           /* where there are timers: new threads are to be noticed, and samples to be told */
-#define ROUNDS_SHARE 4                    /* of the budget, at least, is for rounds */
-#define LOWER_MOST 8                      /* one step lowers to no less than 1/8 */
-#define ONCE_FREE_NS 3000000000ULL        /* more than the largest programs need: libjvm 0.1 s, chromium 1 s */
+#define ROUNDS_MIN_MHZ 10000ULL           /* with timers: to notice new threads, and to send samples to the host */
+#define ROUNDS_SHARE 4                    /* 1/4 of the budget, at least, is for rounds */
+#define LOWER_MOST 8                      /* one step lowers a rate to 1/8 at least */
+#define ONCE_FREE_NS 3000000000ULL        /* more than the largest programs take: libjvm 0.1 s, chromium 1 s */
 #define PER_MILLION 1000000ULL
 
-/* What a second of sampling may cost. */
+/* Return the CPU time that a second of sampling may cost. */
 static u64 budget_ns(const struct agent *a)
 {
     return load_acquire_u64((const volatile u64 *)&a->ring->budget_ppm) * (WINDOW_NS / PER_MILLION);
 }
 
-/* A rate within its bounds; sets `*period_ns` and `*now_mhz`. */
+/* Limit a rate to its bounds; sets `*period_ns` and `*now_mhz`. */
 static void rate_set(struct agent *a, u64 rate_mhz, u64 least_mhz, u64 *period_ns, unsigned long long *now_mhz)
 {
     u64 asked_mhz = PER_MILLION * PER_MILLION / a->asked_period_ns;
@@ -60,7 +62,8 @@ static void samples_set(struct agent *a, u64 rate_mhz)
     rate_set(a, rate_mhz, RATE_MIN_MHZ, &a->cpu_period_ns, &a->ring->counters[COUNTER_CPU_RATE_MHZ_NOW]);
 }
 
-/* One window has ended in which what goes with a rate cost `cost_ns` a second. Returns the new rate, or the same. */
+/* Return the new rate after a window in which the work of this rate cost `cost_ns` per second; the same rate for no
+ * change. */
 static u64 govern(struct agent *a, struct governed *governed, u64 rate_mhz, u64 cost_ns, u64 allowed_ns)
 {
     u64 fitting_mhz = cost_ns ? rate_mhz * (allowed_ns / 10 * 9) / cost_ns : rate_mhz * 2;
@@ -86,7 +89,7 @@ static u64 rounds_cost_ns(const struct agent *a)
     return sampler_ns > (i64)free_ns ? (u64)sampler_ns - free_ns : 0;
 }
 
-/* Both rates after a window, by what rounds and samples cost a second in it. */
+/* Set both rates after a window, by the cost of rounds and samples per second in it. */
 static void govern_both(struct agent *a, u64 rounds_ns, u64 samples_ns, u64 allowed_ns)
 {
     u64 least_ns = allowed_ns / ROUNDS_SHARE, rounds_mhz = a->ring->counters[COUNTER_RATE_MHZ_NOW];
@@ -99,7 +102,7 @@ static void govern_both(struct agent *a, u64 rounds_ns, u64 samples_ns, u64 allo
     samples_set(a, govern(a, &a->samples, a->ring->counters[COUNTER_CPU_RATE_MHZ_NOW], samples_ns, allowed_ns - least_ns));
 }
 
-/* Forget the window that had begun: at the start, and after a pause. */
+/* Begin a new window: at the start, and after a pause. */
 static void governor_restart(struct agent *a, u64 now_ns)
 {
     a->window_start_ns = now_ns;
@@ -116,7 +119,7 @@ static void governor_keep(struct agent *a, u64 now_ns)
     allowed_ns = budget_ns(a);
     rounds_ns = rounds_cost_ns(a) - a->rounds.window_cost_ns;
     samples_ns = a->handler_cost_ns - a->samples.window_cost_ns;
-    /* Look again after another tenth of a second, unless two seconds' worth is spent already. */
+    /* Check again after another tenth of a second, unless the budget of two seconds is spent already. */
     if (passed_ns < WINDOW_NS && (!allowed_ns || (rounds_ns + samples_ns < 2 * allowed_ns &&
                                                   rounds_ns / OUT_OF_BOUNDS < allowed_ns * passed_ns / WINDOW_NS))) {
         a->early_check_ns = passed_ns + EARLY_WINDOW_NS;

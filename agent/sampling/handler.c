@@ -1,18 +1,18 @@
 /*
- * What runs on the target's own threads: the signal handler. It walks the stack of the thread it interrupts into that
- * thread's slot and answers. It takes no lock, calls no libc, touches no thread-local storage, leaves errno alone (raw
- * system calls have none) and keeps its stack small, since it may run on an alternate stack of a few kilobytes.
+ * The signal handler, which runs on the target's own threads. It unwinds the stack of the interrupted thread into that
+ * thread's slot. It takes no lock, calls no libc, touches no thread-local storage, does not change errno (raw system
+ * calls do not set it) and uses little stack, since it may run on an alternate stack of a few kilobytes.
  *
- * A child of fork has inherited the disposition, `struct agent` and this code, and nothing else of ours (agent_pages):
- * there every signal is a foreign one, and the first one puts the disposition back.
+ * A child of fork inherits the disposition, `struct agent` and this code, and nothing else of ours (agent_pages). In a
+ * child, no signal is ours, and the first one restores the disposition.
  */
 
-#define IGNORED_REPAIRS_MAX 8             /* in a row, at one place: a wait lasts at most that many times as long */
+#define IGNORED_REPAIRS_MAX 8             /* restarts in a row at one place: the wait lasts at most that many times
+                                           * as long */
 
 /*
- * Is the thread in the middle of fork, vfork or clone? Signals that come faster than a big process forks would make the
- * kernel start the call again and again: it has put pc back on the instruction and the number into rax.
- * Context: signal.
+ * Return whether the thread is in fork, vfork or clone. Signals that arrive faster than a big process forks would make
+ * the kernel restart the call each time: pc is back on the instruction, and rax holds the number. Context: signal.
  */
 static u32 is_fork_sigsafe(const struct agent *a, const u64 *gregs)
 {
@@ -22,15 +22,15 @@ static u32 is_fork_sigsafe(const struct agent *a, const u64 *gregs)
 }
 
 /*
- * What the thread was at: a wait that our signal cut short and that goes on now, one that had ended by itself, or none.
- * Sets waited_in and woken of the slot. Behind a syscall instruction rcx is where it returns to (Intel SDM volume 2,
- * SYSCALL); nearly everywhere else it is not, and the code need not be looked at. Context: signal.
+ * Find which wait the signal met: one that it interrupted and that the kernel restarts, one that had just ended, or
+ * none. Sets waited_in and woken of the slot. After a syscall instruction, rcx holds the address where it returns
+ * (Intel SDM volume 2, SYSCALL). Nearly everywhere else it does not, so the code need not be read. Context: signal.
  */
 static void describe_wait_sigsafe(const struct agent *a, struct thread_slot *slot, const u64 *gregs)
 {
     u64 pc = gregs[GREG_RIP];
     if (gregs[GREG_RCX] == pc + 2 && gregs[GREG_RAX] < SYSCALL_NUMBERS && is_syscall_sigsafe(a, pc, pc))
-        slot->waited_in = (i32)gregs[GREG_RAX];   /* the kernel begins it again */
+        slot->waited_in = (i32)gregs[GREG_RAX];   /* the kernel restarts it */
     if (gregs[GREG_RCX] == pc && slot->sent_off_cpu && is_syscall_sigsafe(a, pc, pc - 2))
         slot->woken = is_sleep_sigsafe(sysno_in_code_sigsafe(a, gregs, pc - 2));
 }
@@ -53,7 +53,7 @@ static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, cons
     slot->fault_pc = u.fault_pc;
 }
 
-/* Stack, wait and repair: the answer to the sampler's question. Context: signal. */
+/* Answer the sampler's signal: take the stack, find the wait, restart an interrupted call. Context: signal. */
 static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
     u32 is_filtered = is_shut_sigsafe(a);
@@ -77,11 +77,12 @@ static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs
     }
 }
 
-#define TOOK_LONG_NS 100000ULL            /* no handler computes for so long, but with thousands of frames */
+#define TOOK_LONG_NS 100000ULL            /* a handler takes longer only with thousands of frames */
 
 /*
- * How long the handler has computed, if it took so long that it may have waited for a CPU: a thread whose turn is over loses
- * it as the question for its CPU clock ends, and that is no cost of ours. Else 0. Context: signal.
+ * Return the CPU time of a handler that took so long that it may have waited for a CPU, else 0. A thread whose time
+ * slice is over loses its CPU at the end of the system call that reads its CPU clock; that wait is not our cost.
+ * Context: signal.
  */
 static u64 computed_ns_sigsafe(const struct agent *a, const struct sample *sample)
 {
@@ -91,8 +92,8 @@ static u64 computed_ns_sigsafe(const struct agent *a, const struct sample *sampl
 }
 
 /*
- * The thread's timer has expired: set it again, and put one sample into the thread's ring. If that has no room, its CPU
- * time goes with the next one. An EINTR is none of ours (cpu_timers.c). Context: signal.
+ * Handle an expired timer: set it again, and put one sample into the thread's ring. If the ring is full, the CPU time
+ * goes to the next sample. An EINTR here is not ours (cpu_timers.c). Context: signal.
  */
 static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs, const u8 *context, u64 started)
 {
@@ -102,7 +103,7 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
     if (!room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP]))
         store_release_u32(&slot->timer_is_set, 0);
     else if (cpu_timer_set_next_sigsafe(a, slot) == -ERR_EACCES)
-        return;                           /* a seccomp filter has come */
+        return;                           /* a seccomp filter was installed */
     if (!sample) {
         slot->samples_missed++;
         return;
@@ -123,8 +124,8 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
 }
 
 /*
- * io_uring_enter alone does task work while it waits (io_uring.c, io_run_task_work): our timer's signal is raised there, and
- * ends the wait. Context: signal.
+ * Restart io_uring_enter, the only call that does task work while it waits (io_uring.c, io_run_task_work): our timer's
+ * signal is raised there and ends the wait. Context: signal.
  */
 static void uring_wait_repair_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
@@ -136,11 +137,11 @@ static void uring_wait_repair_sigsafe(struct agent *a, struct thread_slot *slot,
     number = is_recorded_wait_sigsafe(slot, gregs) ? slot->wait_sysno : sysno_in_code_sigsafe(a, gregs, at);
     if (number != NR_IO_URING_ENTER)
         return;
-    slot->sent_on_cpu = 0;                /* of no signal that was sent is known when */
+    slot->sent_on_cpu = 0;                /* the time of sending is unknown */
     count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, 0, &nr));
 }
 
-/* Our timer's signal. It may come late: when nobody wants samples of this thread any more. Context: signal. */
+/* Handle the timer's signal. It may arrive late, when samples of this thread are no longer wanted. Context: signal. */
 static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
 {
     store_release_u32(&slot->is_taking, 1);
@@ -150,21 +151,21 @@ static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 
     store_release_u32(&slot->is_taking, 0);
 }
 
-/* The signal of the thread's clock. It may have come in a system call, and have ended a wait. Context: signal. */
+/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait. Context: signal. */
 static void handle_clock_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
 {
     i32 nr;
     store_release_u32(&slot->is_taking, 1);
     if (load_acquire_u32(&slot->timer_is_set) && !is_shut_sigsafe(a))
         timer_sample_sigsafe(a, slot, gregs, context, started);
-    slot->sent_on_cpu = 0;                /* it was raised while the thread ran: it has not waited since */
+    slot->sent_on_cpu = 0;                /* it was raised while the thread ran, which has not waited since */
     slot->signal_ns = SENT_JUST_NOW;
     count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, *(const u64 *)(context + UCONTEXT_SIGMASK), 0, &nr));
     store_release_u32(&slot->is_taking, 0);
 }
 
-/* The slot that our signal carries; 0 when the signal is not ours. A timer's that points to a slot is ours: a child of fork
- * has none. Context: signal. */
+/* Return the slot that our signal carries; 0 if the signal is not ours. A timer's signal that points to a slot is ours:
+ * a child of fork has no timers. Context: signal. */
 static struct thread_slot *slot_of_signal_sigsafe(const struct agent *a, const void *info)
 {
     struct thread_slot *slot = *(struct thread_slot *const *)((const u8 *)info + SIGINFO_VALUE);
@@ -177,7 +178,7 @@ static struct thread_slot *slot_of_signal_sigsafe(const struct agent *a, const v
     return slot;
 }
 
-/* The slot of the running thread; 0 when it has none. Context: signal; not in a child of fork. */
+/* Return the slot of the running thread; 0 if it has none. Context: signal; not in a child of fork. */
 static struct thread_slot *slot_of_thread_sigsafe(const struct agent *a)
 {
     u32 tid = (u32)sys_call3(NR_GETTID, 0, 0, 0), i;
@@ -187,7 +188,7 @@ static struct thread_slot *slot_of_thread_sigsafe(const struct agent *a)
     return (struct thread_slot *)0;
 }
 
-/* The slot of the running thread, where the signal may be that of its clock; else 0. A child of fork has none.
+/* Return the slot of the running thread if the signal may be that of its clock; else 0. A child of fork has none.
  * Context: signal. */
 static struct thread_slot *slot_of_clock_sigsafe(const struct agent *a, const void *info)
 {
@@ -199,7 +200,7 @@ static struct thread_slot *slot_of_clock_sigsafe(const struct agent *a, const vo
     return slot && load_acquire_u32(&slot->has_clock) ? slot : (struct thread_slot *)0;
 }
 
-/* In a child of fork: put back what the target had, so that this was the last time. Context: signal. */
+/* In a child of fork, restore the target's disposition, so that no further signal calls us. Context: signal. */
 static void disposition_return_sigsafe(const struct agent *a, i32 signo)
 {
     struct kernel_sigaction now;
@@ -208,9 +209,10 @@ static void disposition_return_sigsafe(const struct agent *a, i32 signo)
 }
 
 /*
- * A signal that the target ignores, but for us, would not even have ended a wait: nor does it now. When the wait began is
- * not known, so that signals which come faster than it times out would make it last for ever: it is begun again only so
- * often, and never where that might lose a signal of the target's own (eintr_restart.c). Context: signal.
+ * Restart a wait that a signal ignored by the target has ended: without us the signal would not have ended it. The
+ * start of the wait is unknown, so signals that arrive faster than it times out would extend it for ever. It is
+ * restarted only IGNORED_REPAIRS_MAX times, and never where that might lose a signal of the target's own
+ * (eintr_restart.c). Context: signal.
  */
 static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
 {
@@ -233,9 +235,9 @@ static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *sl
 }
 
 /*
- * Not sent by us, as it seems: do what the target would have done. A signal that came without what was sent with it
- * (si_code SI_USER, pid 0) is what the kernel makes of ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns
- * the slot it then is for. Context: signal.
+ * Handle a signal that is not ours: do what the target would have done. A signal without its siginfo (si_code SI_USER,
+ * pid 0) is what the kernel delivers for ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns the slot that
+ * such a signal is for. Context: signal.
  */
 static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 signo, void *info, void *context, u64 mask)
 {
@@ -258,8 +260,8 @@ static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 sig
     return (struct thread_slot *)0;
 }
 
-/* The handler. Context: signal; all signals blocked but those the target ignores; may not: allocate, lock, call libc,
- * use thread-local storage. */
+/* The signal handler. Context: signal; blocks all signals except those that the target ignores; may not: allocate,
+ * lock, call libc, use thread-local storage. */
 static void handle_signal_sigsafe(i32 signo, void *info, void *context)
 {
     u64 started = read_tsc_sigsafe();
@@ -286,7 +288,7 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         return;
     }
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT) {
-        /* Held back by a mask until nobody waited for it any more: no sample, but it may have ended a wait. */
+        /* It was blocked until we stopped waiting for it: take no sample. It may still have ended a wait. */
         if ((i64)gregs[GREG_RAX] == -ERR_EINTR)
             count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, slot->signal_cpu_ns, &nr));
         return;

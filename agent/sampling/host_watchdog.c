@@ -1,16 +1,16 @@
 /*
- * The dead-man rule: an agent that hears nothing from its host ends by itself, so that a host that was killed or
- * stopped leaves nothing at work in the target. The host writes the time into the ring several times a second.
+ * Host watchdog: an agent without a sign of life from its host ends by itself, so that a host that was killed or
+ * stopped leaves nothing running in the target. The host writes the time into the ring several times a second.
  *
- * What counts is the time in which the agent itself could run: a target that was stopped or frozen meanwhile, or a
- * machine that slept, says nothing about the host. So each look adds no more than SILENCE_STEP_NS.
+ * Only time in which the agent itself could run counts: while the target was stopped or frozen, or the machine was
+ * suspended, the host could not be observed. So each check adds at most SILENCE_STEP_NS.
  *
  * Context: the JS thread before sampling has begun, the sampler thread from then on.
  */
 
-#define SILENCE_STEP_NS 500000000ULL      /* five times the longest time between two looks (SLEEP_SLICE_NS) */
+#define SILENCE_STEP_NS 500000000ULL      /* five times the longest time between two checks (SLEEP_SLICE_NS) */
 
-/* 1 when the host has given no sign of life for HOST_SILENCE_NS. To be asked several times a second. */
+/* Return 1 if the host has given no sign of life for HOST_SILENCE_NS. Call this several times a second. */
 static u32 host_is_silent(struct agent *a, u64 now_ns)
 {
     u64 host_ns = load_acquire_u64((const volatile u64 *)&a->ring->host_ns);
@@ -36,7 +36,7 @@ static i32 socket_is(i32 fd, u64 inode)
            family == 1;
 }
 
-/* End the connection that one of our descriptors, a socket with this inode number, belongs to. */
+/* Shut down the connection of our socket with this inode number. */
 static void socket_shut_down(u64 inode)
 {
     u64 entries[256];

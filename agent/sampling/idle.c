@@ -1,13 +1,13 @@
 /*
- * Threads that have not run for a while take turns in being looked at, so that a thousand of them leave the rate to
- * those that do run. Sampler thread only.
+ * Threads that have not run for a while are looked at in turns, so that a thousand of them do not lower the rate of
+ * threads that run. Sampler thread only.
  *
- * A look is two system calls, some 2 us in cold memory; to leave one out must cost next to nothing, so who is idle
- * stands in bytes of its own. All idle threads together get a quarter of the budget for them, LOOKS_PER_S without
- * one. Where that is enough they are looked at in each round, as all others are; beyond, one that begins to run is
- * noticed up to (idle threads / looks per second) later, and from then on looked at in each round. Its CPU time is
- * the kernel's in any case. What it did in that first moment is counted for what it does when it is noticed, as it
- * is for any thread between two looks.
+ * A look takes two system calls, about 2 us in cold memory. Leaving one out must be much cheaper, so idle threads are
+ * marked in an array of bytes. All idle threads together get a quarter of the budget, or LOOKS_PER_S without a budget.
+ * If that is enough, they are looked at in each round like all others. Otherwise, a thread that begins to run is
+ * noticed up to (idle threads / looks per second) later, and from then on is looked at in each round. Its CPU time is
+ * still exact, from the kernel. The time before it is noticed counts for what it does then, as for any thread between
+ * two looks.
  */
 
 #define IDLE_NS 1000000000ULL
@@ -21,7 +21,7 @@ static void idle_set(struct agent *a, const struct thread_slot *slot, u32 is_idl
     *now = (u8)is_idle;
 }
 
-/* After a look. */
+/* Update the mark after a look. */
 static void idle_note(struct agent *a, const struct thread_slot *slot, u64 now_ns)
 {
     idle_set(a, slot,
@@ -34,7 +34,7 @@ static u64 looks_per_s(const struct agent *a)
     return affordable && affordable < LOOKS_PER_S ? affordable : LOOKS_PER_S;
 }
 
-/* Before a round: of how many idle threads one is looked at. */
+/* Before a round, set how many idle threads share one look. */
 static void idle_turns_begin(struct agent *a)
 {
     u64 looks = looks_per_s(a) * a->period_ns / 1000000000ULL;
@@ -44,7 +44,7 @@ static void idle_turns_begin(struct agent *a)
     a->idle_round++;
 }
 
-/* Is the thread in slot `place` left out of this round? */
+/* Return whether the thread in slot `place` is left out of this round. */
 static u32 idle_turn_is_over(const struct agent *a, u32 place)
 {
     return a->idle[place] && a->idle_stride > 1 && (place + a->idle_round) % a->idle_stride != 0;

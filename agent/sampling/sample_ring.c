@@ -1,27 +1,28 @@
 /*
- * Stacks on their way from a thread's handler to the sampler thread: a ring for each thread, so that none is lost while the
- * sampler waits for a CPU.
+ * A ring of samples for each thread, from its handler to the sampler thread, so that none is lost while the sampler
+ * waits for a CPU.
  *
  *   handler         sample_begin_sigsafe … sample_end_sigsafe; moves samples_written
- *   sampler thread  sample_next … samples_drop; moves samples_read
+ *   sampler thread  sample_next … sample_drop; moves samples_read
  *
- * Each sample begins with its size. Where the deepest stack would not fit before the end of the ring, a record without a
- * stack fills the rest, and the next sample begins at the start. The ring holds two of the deepest samples: one at the
- * start never reaches such a record.
+ * Each sample begins with its size. Where the deepest stack would not fit before the end of the ring, a record without
+ * a stack fills the rest, and the next sample begins at the start. The ring holds two of the deepest samples: one at
+ * the start never reaches such a record.
  */
 
 #define SAMPLE_BYTES_MAX (sizeof(struct sample) + MAX_FRAMES * 8)
 
 struct sample {
-    u32 bytes;                            /* with its frames */
-    u16 verdict;                          /* NO_SAMPLE: nothing follows but room */
+    u32 bytes;                            /* including its frames */
+    u16 verdict;                          /* NO_SAMPLE: the rest of the record is unused */
     u16 reserved;
     u32 frame_count;
     u32 reserved2;
     u64 cpu_ns;                           /* the thread's CPU clock */
     u64 began_tsc;
     u64 took_tsc;
-    u64 took_cpu_ns;                      /* the same by the thread's CPU clock, where it took so long that it had lost its CPU */
+    u64 took_cpu_ns;                      /* the same by the thread's CPU clock, if it took so long that the thread
+                                           * may have lost its CPU */
     u64 fault_pc;
     u64 sp;
     u64 thread_pointer;
@@ -30,7 +31,7 @@ struct sample {
     u64 frames[];                         /* pcs, leaf first */
 };
 
-#define NO_SAMPLE 254                     /* for `verdict`; of the record there are eight bytes only */
+#define NO_SAMPLE 254                     /* value of `verdict`; only the first eight bytes of such a record exist */
 
 static u32 samples_place(u64 position)
 {
@@ -42,7 +43,7 @@ static struct sample *sample_at(const struct thread_slot *slot, u64 position)
     return (struct sample *)((u8 *)slot->frames + MAX_FRAMES * 8 + SLOT_COPY_BYTES + samples_place(position));
 }
 
-/* Where the next sample may be written, with room for a stack of any depth; 0 while there is none. Context: signal. */
+/* Return where to write the next sample, with room for a stack of any depth; 0 if there is none. Context: signal. */
 static struct sample *sample_begin_sigsafe(struct thread_slot *slot)
 {
     u64 written = slot->samples_written, read = load_acquire_u64(&slot->samples_read);
@@ -60,14 +61,14 @@ static struct sample *sample_begin_sigsafe(struct thread_slot *slot)
     return sample_at(slot, written + skipped);
 }
 
-/* The sample is complete. Context: signal. */
+/* Publish a complete sample. Context: signal. */
 static void sample_end_sigsafe(struct thread_slot *slot, struct sample *sample)
 {
     sample->bytes = (u32)sizeof *sample + sample->frame_count * 8;
     store_release_u64(&slot->samples_written, slot->samples_written + sample->bytes);
 }
 
-/* The oldest sample that was not dropped yet; 0 if there is none. */
+/* Return the oldest sample that was not dropped yet; 0 if there is none. */
 static struct sample *sample_next(struct thread_slot *slot)
 {
     while (slot->frames && load_acquire_u64(&slot->samples_written) != slot->samples_read) {

@@ -1,14 +1,13 @@
 /*
- * The sampler thread from its first round to its last: when the next one is due, what is done besides looking at the
- * threads, pause, and the end. Sampler thread only.
+ * The sampler thread: the schedule of rounds, work besides looking at threads, pause, and the end. Sampler thread only.
  */
 
-#define SLEEP_SLICE_NS 100000000ULL       /* at low rates: how soon the thread notices that it is to stop */
-#define CALIBRATION_MAX_NS 10000000000ULL /* times 2^20 it fits into 64 bits */
+#define SLEEP_SLICE_NS 100000000ULL       /* at low rates: the longest time until the thread notices a command */
+#define CALIBRATION_MAX_NS 10000000000ULL /* this times 2^20 fits into 64 bits */
 #define PAUSE_LOOK_NS 20000000ULL
-#define TURN_NS 100000ULL                 /* the shortest that Linux knows */
+#define TURN_NS 100000ULL                 /* the minimum in Linux */
 
-/* Nanoseconds per TSC tick, measured over the first second; later if there was no round before. */
+/* Measure nanoseconds per TSC tick over the first second; later if there was no round before. */
 static void tsc_calibrate(struct agent *a, u64 now_ns)
 {
     u64 ticks = read_tsc_sigsafe() - a->tsc_start, passed_ns = now_ns - a->tsc_start_ns;
@@ -16,7 +15,7 @@ static void tsc_calibrate(struct agent *a, u64 now_ns)
         a->ns_per_tsc_20 = (passed_ns << 20) / ticks;
 }
 
-/* Has the host asked for the end, or fallen silent, or is there a filter now? */
+/* Return whether to end: at the host's command, after its silence, or because of a new filter. */
 static u32 must_end(struct agent *a)
 {
     if (a->command == COMMAND_STOP)
@@ -28,7 +27,7 @@ static u32 must_end(struct agent *a)
     return a->stop_reason != STOP_NONE;
 }
 
-/* Sleep until `due_ns`; shorter when this is to end or to pause. */
+/* Sleep until `due_ns`; less if a command to stop or pause arrives. */
 static void wait_for_round(struct agent *a, u64 due_ns)
 {
     u64 now_ns = now_ns_sigsafe();
@@ -42,8 +41,8 @@ static void wait_for_round(struct agent *a, u64 due_ns)
     }
 }
 
-/* The last look at every thread, at the end or before a pause: late answers are taken, and what was used since the last
- * round is accounted for. */
+/* Look at each thread a last time, at the end or before a pause: collect late answers, and account for the time since
+ * the last round. */
 static void threads_settle(struct agent *a, u64 now_ns)
 {
     u32 i;
@@ -57,16 +56,16 @@ static void threads_settle(struct agent *a, u64 now_ns)
         ran_ns = cpu_ns > (i64)slot->cpu_seen_ns ? (u64)cpu_ns - slot->cpu_seen_ns : 0;
         a->target_cpu_ns += ran_ns;
         slot->cpu_seen_ns += ran_ns;
-        /* Each thread's own end: on a busy machine others run while this goes from one to the next. */
+        /* Each thread has its own end time: on a busy machine others run during this loop. */
         time_account(a, slot, now_ns_sigsafe(), ran_ns);
-        /* What samples tell of that have come since is taken from what it may have slept. */
+        /* CPU time of samples that arrived since is subtracted from the time it may have slept. */
         time_pass(slot, slot->accounted_ns, samples_collect_last(a, slot), 0);
         intervals_finish(a, slot);
     }
     unseen_report(a, now_ns);
 }
 
-/* While paused nothing is read and nothing is signalled; what happens then is in no interval. */
+/* Pause: nothing is read, no signal is sent, and this time is in no interval. */
 static void sampler_pause(struct agent *a)
 {
     u64 now_ns = now_ns_sigsafe();
@@ -99,7 +98,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     unseen_keep(a, now_ns);
     compile_wanted(a);
     answers_collect_soon(a);
-    /* Of each thread the stack was taken: no later round does that. */
+    /* The first round takes the stack of every thread; no later one does. */
     if (!a->ring->counters[COUNTER_TICKS])
         a->once_cpu_ns = once_cpu_ns + (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - own_cpu_ns;
     governor_keep(a, now_ns);
@@ -120,16 +119,16 @@ struct scheduling {
     u64 flags;
     i32 nice;
     u32 priority;
-    u64 runtime_ns;                       /* of SCHED_OTHER: the length of a turn, since Linux 6.12 */
+    u64 runtime_ns;                       /* SCHED_OTHER: the time slice, since Linux 6.12 */
     u64 deadline_ns;
     u64 period_ns;
 };
 
 /*
- * A thread whose turns are short gets a CPU as soon as it wakes up, also where another's turn has only begun. Else
- * rounds would be late, and more often so at some places of the program than at others: measured on busy CPUs, what a
- * program does in the 2 ms after a wait had 10 points less than its share. Older kernels take no notice. A target that
- * was born under a filter may not let this call pass.
+ * Ask for a short time slice: such a thread gets a CPU as soon as it wakes up, even if another's slice has just begun.
+ * Otherwise rounds would be late, and more often at some places of the program than at others. Measured on busy CPUs:
+ * without it, a program's work in the 2 ms after a wait had a share that was 10 points too small. Older kernels ignore
+ * it. A target that started under a filter may not allow this call.
  */
 static void turns_shorten(const struct agent *a)
 {
@@ -145,7 +144,8 @@ static void turns_shorten(const struct agent *a)
 static void sampler_begin(struct agent *a)
 {
     u32 i;
-    /* All signals blocked but glibc's own 32 and 33: setuid() in the target waits for every thread to answer 33. */
+    /* Block all signals except glibc's own 32 and 33: setuid() in the target waits until every thread has handled
+     * 33. */
     u64 mask = ~(3ULL << 31);
     sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&mask, 0, 8, 0, 0);
     store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
@@ -168,8 +168,8 @@ static void sampler_begin(struct agent *a)
     }
 }
 
-/* Whatever the reason of the end: when this returns no handler of ours can run, and the last batch is in the ring. The
- * recording ends before the handlers do: on busy CPUs it may be long until each thread has had its turn. */
+/* End sampling, for any reason. On return, no handler of ours can run, and the last batch is in the ring. The recording
+ * ends before the handlers do: on busy CPUs it may take long until each thread has had a CPU. */
 static void sampler_end(struct agent *a)
 {
     u64 now_ns;
@@ -201,7 +201,7 @@ static void *sampler_main(void *argument)
         sampler_round(a, now_ns_sigsafe());
         due_ns += next_gap_ns(a);
         now_ns = now_ns_sigsafe();
-        /* A short gap may be over before the round is. */
+        /* A short gap may have passed before the round ends. */
         if (due_ns + a->period_ns < now_ns) {
             count_up(a, COUNTER_TICKS_LATE, 1);
             due_ns = now_ns + a->period_ns / 4;

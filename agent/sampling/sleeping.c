@@ -1,16 +1,16 @@
 /*
- * Threads asleep in the kernel, seen through procfs without waking them. Sampler thread only.
+ * Stacks of threads asleep in the kernel, read through procfs without waking them. Sampler thread only.
  *
- * /proc/PID/task/TID/syscall (proc(5)) gives the system call, its arguments, sp and pc. The stack is copied and unwound
- * from those alone. The thread's CPU clock, unchanged between before and after, proves that it did not run meanwhile.
+ * /proc/PID/task/TID/syscall (proc(5)) shows the system call, its arguments, sp and pc. The stack is copied and unwound
+ * from those alone. If the thread's CPU clock is the same before and after, it did not run meanwhile.
  */
 
-#define MOSTLY_RAN 4                      /* a fourth of the time, where others want the CPUs, too */
+#define MOSTLY_RAN 4                      /* a fourth of the time, in case other threads compete for the CPUs */
 
 enum parked_result { PARKED_RUNNING = 0, PARKED_SEEN = 1, PARKED_TORN = 2, PARKED_GONE = 3, PARKED_RETRY = 4, PARKED_HIDDEN = 5 };
 
 struct wait_record {
-    i64 sysno;                            /* -1: asleep outside a system call */
+    i64 sysno;                            /* -1: asleep outside of a system call */
     u64 args[6];
     u64 sp;
     u64 pc;
@@ -26,8 +26,8 @@ static i64 syscall_file_read(const struct agent *a, const struct thread_slot *sl
     return task_file_read(a, slot->tid, "syscall", text, capacity);
 }
 
-/* A wait that a stop interrupted goes on as restart_syscall (restart_syscall(2)): what it is stands in the code, as
- * `mov $NR,%eax; syscall` (b8 imm32 0f 05). */
+/* Return the number of a restarted wait. A wait that a stop interrupted continues as restart_syscall
+ * (restart_syscall(2)); its real number is in the code, as `mov $NR,%eax; syscall` (b8 imm32 0f 05). */
 static i64 restarted_sysno(struct agent *a, u64 pc)
 {
     u8 code[7];
@@ -45,7 +45,7 @@ static u64 parse_hex_word(const char **at, const char *end)
     return parse_number(at, end, 16);
 }
 
-/* "NR 0xA0 … 0xA5 0xSP 0xPC", "-1 0xSP 0xPC" or "running". 0 when the thread is running. */
+/* Parse "NR 0xA0 … 0xA5 0xSP 0xPC", "-1 0xSP 0xPC" or "running". Returns 0 if the thread is running. */
 static u32 wait_record_parse(const char *text, i64 bytes, struct wait_record *wait)
 {
     const char *at = text, *end = text + bytes;
@@ -65,7 +65,7 @@ static u32 wait_record_parse(const char *text, i64 bytes, struct wait_record *wa
     return wait->sp != 0 && wait->pc != 0;
 }
 
-/* Walk the stack of a sleeping thread. Its rbp is not in procfs. */
+/* Unwind the stack of a sleeping thread. Its rbp is not in procfs. */
 static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait_record *wait)
 {
     u->agent = a;
@@ -83,8 +83,8 @@ static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait
     unwind_sigsafe(u);
 }
 
-/* Has the thread used much of the time since it was last asked? Where there is no procfs, nothing else tells of one that
- * waits for a CPU. */
+/* Return whether the thread has used much of the time since the last check. Without procfs, nothing else shows a thread
+ * that waits for a CPU. */
 static u32 mostly_ran(struct thread_slot *slot, u64 cpu_ns)
 {
     u64 now_ns = now_ns_sigsafe();
@@ -95,8 +95,8 @@ static u32 mostly_ran(struct thread_slot *slot, u64 cpu_ns)
 }
 
 /*
- * The file that tells what the thread waits in cannot be read: the thread is gone, or procfs is closed to us since the
- * process changed its uid or root. One that is asleep is not woken by a signal; then its stack is not known.
+ * Handle an unreadable `syscall` file: the thread has ended, or procfs is closed to us since the process changed its
+ * uid or root. A sleeping thread is not woken by a signal; its stack is then unknown.
  */
 static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cpu_ns, i64 error)
 {
@@ -105,7 +105,7 @@ static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cp
     if (clock_ns < 0)
         return PARKED_GONE;
     if (error == -ERR_ESRCH && slot->syscall_fd >= 0) {
-        close_fd(slot->syscall_fd);       /* of a thread that had this number before */
+        close_fd(slot->syscall_fd);       /* of an earlier thread with this tid */
         slot->syscall_fd = -1;
         slot->is_file_asked = NOT_ASKED;
     }
@@ -118,7 +118,8 @@ static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cp
 }
 
 /*
- * If the thread is asleep, take its stack into `u`. `cpu_ns` is its CPU clock as read just before.
+ * Take the stack of a sleeping thread into `u`. `cpu_ns` is its CPU clock, read just before. Returns enum
+ * parked_result.
  */
 static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, struct wait_record *wait,
                        struct unwinder *u)

@@ -1,17 +1,18 @@
 /*
- * Times in which the target stood still as a whole, and we with it: SIGSTOP, the cgroup freezer, a debugger, a machine
- * that was suspended. They are in no interval, and counted. Sampler thread only.
+ * Suspensions: times in which the whole target, and the agent with it, was stopped (SIGSTOP, the cgroup freezer, a
+ * debugger, a suspended machine). They are in no interval, and counted. Sampler thread only.
  *
- * The sampler notices that far more time has passed than it meant to sleep, that it was neither computing nor waiting
- * for a CPU meanwhile (run delay in its schedstat file), and that no other thread ran on without it, or waited for a CPU.
+ * The sampler detects one if far more time has passed than it meant to sleep, if it neither computed nor waited for a
+ * CPU meanwhile (run delay in its schedstat file), and if no other thread ran or waited for a CPU.
  */
 
-#define GAP_MIN_NS 100000000ULL           /* shorter ones are within the noise of a loaded machine */
+#define GAP_MIN_NS 100000000ULL           /* shorter ones cannot be told from the noise of a loaded machine */
 #define RUN_DELAY_READ_NS 100000000ULL
-/* Waits that were cut short by a stop begin again when it ends; until then their threads look as if they ran. */
+/* Waits that a stop interrupted are restarted when it ends; until then their threads look as if they ran. */
 #define GAP_GRACE_NS 50000000ULL
 
-/* Time this thread waited for a CPU, ever; 0 where the kernel does not count it. proc(5), sched-stats. */
+/* Return how long this thread has waited for a CPU in total; 0 if the kernel does not count it. proc(5),
+ * sched-stats. */
 static u64 run_delay_read(struct agent *a)
 {
     char text[80];
@@ -19,8 +20,8 @@ static u64 run_delay_read(struct agent *a)
     return run_delay_ns == RUN_DELAY_UNKNOWN ? 0 : run_delay_ns;
 }
 
-/* The most that one thread of the target has run, and waited for a CPU, since it was looked at last. Where many share a
- * CPU none runs for long, but what stands still waits for none. */
+/* Return the longest time that one thread of the target has run or waited for a CPU since its last look. Where many
+ * share a CPU none runs for long, but a stopped thread does not wait for one. */
 static u64 longest_run_ns(struct agent *a)
 {
     u64 longest = 0;
@@ -41,7 +42,7 @@ static u64 longest_run_ns(struct agent *a)
     return longest;
 }
 
-/* No interval holds the `gap_ns` up to now. What was open ends before them and begins anew after. */
+/* Take the `gap_ns` before now out of all intervals. Open intervals end before and begin again after. */
 static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
 {
     u32 i;
@@ -52,7 +53,7 @@ static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
             continue;
         interval_close(a, slot);
         slot->accounted_ns = slot->accounted_ns + gap_ns < now_ns ? slot->accounted_ns + gap_ns : now_ns;
-        /* A thread asleep is where it was: it need not be looked at again. */
+        /* A sleeping thread is still where it was: it need not be looked at again. */
         if (!was.state)
             continue;
         interval_asleep(a, slot, slot->accounted_ns, was.trace_id, was.state, was.sysno, 0);
@@ -62,7 +63,7 @@ static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
     count_up(a, COUNTER_GAP_NS, gap_ns);
 }
 
-/* From here on: nothing before is a gap. */
+/* Begin anew: no time before counts as a suspension. */
 static void gaps_restart(struct agent *a, u64 now_ns)
 {
     a->awake_ns = now_ns;
@@ -73,8 +74,8 @@ static void gaps_restart(struct agent *a, u64 now_ns)
 }
 
 /*
- * To be called at the start of each round; `planned_sleep_ns` is how long the thread has meant to sleep since the last
- * call.
+ * Detect a suspension. Call this at the start of each round; `planned_sleep_ns` is how long the thread has meant to
+ * sleep since the last call.
  */
 static void gaps_keep(struct agent *a, u64 now_ns)
 {

@@ -1,24 +1,27 @@
 /*
- * The tick: each thread is looked at. Sampler thread only.
+ * One round over all threads. Sampler thread only.
  *
- *   idle for long, of many         only now and then is it looked at (idle.c)
- *   CPU clock unchanged            it is where it was: the open interval grows, nothing else is read
+ *   idle for long, among many      looked at only in some rounds (idle.c)
+ *   CPU clock unchanged            still where it was: the open interval grows, nothing else is read
  *   changed, asleep in the kernel  its stack is read from outside (sleeping.c), or not at all
- *   changed                        its timer is set (cpu_timers.c), whether it runs now or not; what its handler has sampled
- *                                  since the last tick is taken out of its ring
+ *   changed                        its timer is set (cpu_timers.c), whether it runs now or not; the samples of its
+ *                                  handler since the last round are taken out of its ring
  *
- * A thread that can have no timer gets a signal when it is seen running; its handler answers into the slot, which is
- * collected at the next tick. If it had no CPU, its stack shows what it did last, but stands for no CPU time (run_queue.c).
+ * A thread that can have no timer gets a signal when it is found running. Its handler answers into the slot, which the
+ * next round collects. If it was not on a CPU, its stack shows what it did last, but stands for no CPU time
+ * (run_queue.c).
  */
 
-#define COMPILE_ROUNDS_MAX 16             /* modules one parked stack may bring in, one after another */
-#define LATE_TICKS_BEFORE_CHECK 5         /* unanswered so long although it ran: does it block our signal? */
-#define TIMER_LATE_PERIODS 8              /* CPU time, and as many ticks, without a sample: is it blocked? */
+#define COMPILE_ROUNDS_MAX 16             /* modules that one sleeping stack may make us compile, one after another */
+#define LATE_TICKS_BEFORE_CHECK 5         /* rounds without an answer although it ran, before we check whether it
+                                           * blocks our signal */
+#define TIMER_LATE_PERIODS 8              /* CPU time, and as many ticks, without a sample, before we check whether
+                                           * it blocks our signal */
 #define BLOCKED_RECHECK_TICKS 256
-#define BLOCKED_FOR_GOOD 2                /* it fetches signals by sigwait(3), and would fetch ours */
+#define BLOCKED_FOR_GOOD 2                /* it takes signals by sigwait(3), and would take ours */
 #define ANSWER_SOON_NS 1000000ULL
 
-/* A thread that waits for a CPU because a signal of the target's own has woken it: will the handler block ours? */
+/* Return whether a pending target signal, whose handler blocks ours, has woken a thread that waits for a CPU. */
 static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
 {
     struct thread_signals signals;
@@ -26,16 +29,15 @@ static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
            (a->blocking_handlers & signals.pending & ~signals.blocked) != 0;
 }
 
-/* A thread that blocks our signal and has run at so many looks: does it still? Soon, since Go's and others block all
- * signals while they are born; then less and less often. */
+/* Return whether to check again if a thread blocks our signal, after so many looks at which it had run. Soon at first,
+ * since Go and others block all signals while a thread starts; then less and less often. */
 static u32 blocked_check_is_due(u32 looks)
 {
     return (looks & (looks - 1)) == 0 || looks % BLOCKED_RECHECK_TICKS == 0;
 }
 
-/* The signal itself. When it was sent is noted afterwards, since this thread may lose its CPU before: a wait that began
- * meanwhile would end early if the handler took that time for waited. `clock` is the thread's CPU clock as of before.
- * 0, or -errno. */
+/* Send the signal. The time of sending is noted afterwards, since this thread may lose its CPU before: otherwise a wait
+ * that began meanwhile would end too early. `clock` is the thread's CPU clock read before. Returns 0 or -errno. */
 static i32 signal_post(const struct agent *a, struct thread_slot *slot, u64 clock)
 {
     struct signal_info info;
@@ -54,7 +56,7 @@ static i32 signal_post(const struct agent *a, struct thread_slot *slot, u64 cloc
     return error;
 }
 
-/* Has the thread a stack for our signal? Where it never will, no stack of it is to be had. */
+/* Return whether the thread's stack has room for our signal. If it never will, its CPU time is unattributed. */
 static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     u32 room = room_for_signal(a, slot);
@@ -66,7 +68,7 @@ static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
     return 0;
 }
 
-/* Does the thread block our signal? Asked before its first one, and then now and then. */
+/* Return whether the thread takes our signal. Checked before its first one, and from time to time. */
 static u32 signal_is_let_in(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     if (slot->signals_blocked) {
@@ -74,8 +76,8 @@ static u32 signal_is_let_in(struct agent *a, struct thread_slot *slot, u64 now_n
         if (slot->signals_blocked != BLOCKED_FOR_GOOD && blocked_check_is_due(++slot->late_ticks))
             slot->signals_blocked = thread_blocks_signal(a, slot->tid);
     } else if (!slot->sp_seen && !slot->has_timer && thread_blocks_signal(a, slot->tid)) {
-        /* A thread that waits for signals (sigwait, ppoll with a mask) is shown with the mask it waits with: what it blocks
-         * is known when it has run. */
+        /* For a thread that waits for signals (sigwait, ppoll with a mask), procfs shows the mask of the wait: its own
+         * mask is known only after it has run. */
         slot->signals_blocked = 1;
         slot->late_ticks = 0;
         thread_announce(a, slot, 0);
@@ -85,7 +87,7 @@ static u32 signal_is_let_in(struct agent *a, struct thread_slot *slot, u64 now_n
     return !slot->signals_blocked;
 }
 
-/* May the thread have samples now? If not, and if that is not for a moment only, its CPU time is unattributed. */
+/* Return whether the thread may be sampled now. If not, and not only for a moment, its CPU time is unattributed. */
 static u32 may_be_sampled(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     if (!a->signal_is_ours) {
@@ -104,7 +106,7 @@ static u32 may_be_sampled(struct agent *a, struct thread_slot *slot, u64 now_ns)
     return slot->frames != 0;
 }
 
-/* The thread runs, and has no timer, or that may not do (tick_phase.c). */
+/* Send a signal to a running thread that has no timer, or whose timer samples it badly (tick_phase.c). */
 static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns)
 {
     i64 clock;
@@ -121,7 +123,7 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     slot->sent_cpu_ns = slot->cpu_seen_ns;
     error = signal_post(a, slot, (u64)clock);
     if (error < 0) {
-        if (error != -ERR_ESRCH && error != -ERR_EACCES)    /* the thread has ended; a filter has come */
+        if (error != -ERR_ESRCH && error != -ERR_EACCES)    /* the thread has ended; a filter was installed */
             count_up(a, COUNTER_SIGNALS_FAILED, 1);
         return;
     }
@@ -129,34 +131,35 @@ static void signal_send(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     count_up(a, COUNTER_SIGNALS_SENT, 1);
 }
 
-/* The last signal has not been answered. A thread that ran all the same may have blocked it since. */
+/* Handle an unanswered signal. A thread that ran meanwhile may have blocked it. */
 static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
 {
     struct thread_signals signals;
     if (!ran)
-        return;                           /* it waits for a CPU, and takes the signal when it gets one */
+        return;                           /* it waits for a CPU, and handles the signal when it gets one */
     count_up(a, COUNTER_SIGNALS_LATE, 1);
     if (++slot->late_ticks % LATE_TICKS_BEFORE_CHECK)
         return;
-    /* While our handler runs, everything is blocked: that says nothing of the thread. */
+    /* While our handler runs, all signals are blocked: the mask says nothing about the thread. */
     if (!thread_signals_read(a, slot->tid, &signals) || slot->signal_state != SIGNAL_SENT)
         return;
     if (signals.blocked >> (a->signo - 1) & 1) {
         slot->signals_blocked = 1;
         slot->late_ticks = 0;
         slot->given_up = 1;
-        slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: a late answer is dropped by the handler */
+        slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: the handler drops a late answer */
         thread_announce(a, slot, 0);
     } else if (!(signals.pending >> (a->signo - 1) & 1)) {
-        /* Taken, and not by our handler: the limit of queued signals (RLIMIT_SIGPENDING) is reached, and the kernel
-         * sent a bare one; or a handler of the target's has been there for a moment. */
+        /* Not pending, and not handled by us. Either the limit of queued signals (RLIMIT_SIGPENDING) was reached and
+         * the kernel sent the signal without its siginfo, or the target had its own handler installed for a moment. */
         slot->given_up = 1;
         slot->signal_state = SIGNAL_IDLE;
         count_up(a, COUNTER_SIGNALS_FAILED, 1);
     }
 }
 
-/* The thread has run on, and no sample came. Has it blocked our signal since, or has a handler of the target's taken it? */
+/* Handle a timer without samples although the thread ran. It may have blocked our signal, or a handler of the target's
+ * took it. */
 static void timer_overdue(struct agent *a, struct thread_slot *slot)
 {
     struct thread_signals signals;
@@ -173,14 +176,14 @@ static void timer_overdue(struct agent *a, struct thread_slot *slot)
         thread_announce(a, slot, 0);
     } else if (!(signals.pending >> (a->signo - 1) & 1)) {
         u32 had_clock = slot->has_clock;
-        cpu_timer_stop(a, slot);              /* to be set anew … */
+        cpu_timer_stop(a, slot);              /* it is set again later */
         clock_close(a, slot);
         if (had_clock)
-            slot->is_clock_asked = ANSWERED;  /* … and no clock to be trusted */
+            slot->is_clock_asked = ANSWERED;  /* no further clock for this thread */
     }
 }
 
-/* The thread has run since the last look: shall it be sampled, and how? */
+/* Decide whether and how to sample a thread that has run since the last look. */
 static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 runs)
 {
     if (slot->timer_is_set)
@@ -197,7 +200,7 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
         signal_send(a, slot, now_ns, cpu_ns);
 }
 
-/* The thread used CPU time since the last look, or was never looked at. */
+/* Look at a thread that used CPU time since the last look, or that was never looked at. */
 static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 ran)
 {
     struct wait_record wait;
@@ -224,7 +227,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     interval_asleep(a, slot, now_ns, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);
 }
 
-/* The time since the last look goes where it belongs. `ran_ns` is what the thread used of it. */
+/* Account for the time since the last look. `ran_ns` is the CPU time that the thread used in it. */
 static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 ran_ns)
 {
     u64 queued_ns = 0, told_ns;
@@ -236,8 +239,8 @@ static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, 
         slot->run_delay_seen_ns = delay_ns;
     }
     told_ns = time_pass(slot, now_ns, ran_ns, queued_ns);
-    /* What does not fit was before all that is told of the thread. Later, as the clocks are read one after another, it is
-     * told with the next look. */
+    /* The part that does not fit was before the first look. For later looks, the clocks were read one after another: it
+     * goes to the next look. */
     if (!slot->may_have_waited)
         slot->run_delay_seen_ns -= queued_ns - told_ns;
     if (ran_ns) {
@@ -245,11 +248,11 @@ static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, 
         interval_close(a, slot);
     }
     interval_queued(a, slot, now_ns, QUEUED_TOLD_NS);
-    if (ran_ns)                           /* until then it may be waiting for a CPU */
+    if (ran_ns)                           /* before it has run, it may be waiting for a CPU */
         interval_asleep_unseen(a, slot, now_ns, ASLEEP_UNSEEN_NS);
 }
 
-/* The last samples of a thread. Returns the CPU time that they tell of, and no look has. */
+/* Collect the last samples of a thread. Returns the CPU time that they show beyond the last look. */
 static u64 samples_collect_last(struct agent *a, struct thread_slot *slot)
 {
     u64 unseen_ns;
@@ -261,7 +264,7 @@ static u64 samples_collect_last(struct agent *a, struct thread_slot *slot)
     return unseen_ns;
 }
 
-/* From now on the time of all threads that are listed is told, and none before. */
+/* Begin to account for the time of all listed threads. */
 static void times_begin(struct agent *a)
 {
     u32 i;
@@ -277,11 +280,11 @@ static void thread_end(struct agent *a, struct thread_slot *slot)
 {
     if (slot->owner != OWNER_INJECTED) {
         u64 unseen_ns = samples_collect_last(a, slot);
-        /* The thread was there so much longer. */
+        /* The thread existed that much longer. */
         time_pass(slot, slot->accounted_ns + unseen_ns, unseen_ns, 0);
     }
     thread_remove(a, slot);
-    a->list_checked_ns = 0;               /* where one goes another may have come */
+    a->list_checked_ns = 0;               /* another thread may have started */
     a->list_links = 0;
 }
 
@@ -291,18 +294,18 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     u64 ran_ns;
     cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     if (cpu_ns < 0 || (u64)cpu_ns < slot->cpu_seen_ns) {
-        thread_end(a, slot);              /* gone, or its number belongs to another thread by now */
+        thread_end(a, slot);              /* ended, or its tid now belongs to another thread */
         return;
     }
     ran_ns = (u64)cpu_ns - slot->cpu_seen_ns;
     a->target_cpu_ns += ran_ns;
     slot->cpu_seen_ns = (u64)cpu_ns;
     slot->ran_since_name |= ran_ns != 0;
-    /* Since the round began this thread may have waited for a CPU, and the other one run. */
+    /* This thread may have waited for a CPU since the round began, and the other one run. */
     if (ran_ns)
         slot->ran_ns = now_ns = now_ns_sigsafe();
     time_account(a, slot, now_ns, ran_ns);
-    /* Of a thread that begins to run just now the next look is told, which also knows what it waited for a CPU. */
+    /* For a thread that begins to run just now, the next look is better: it also knows the run delay. */
     if (ran_ns)
         samples_collect(a, slot);
     answer_collect(a, slot);
@@ -331,7 +334,7 @@ static void threads_tick(struct agent *a, u64 now_ns)
         if (load_acquire_u32(&slot->owner) == OWNER_INJECTED) {
             idle_set(a, slot, 0);
             cpu_timer_stop(a, slot);
-            if (slot->announced) {        /* told of it before we knew: take it back */
+            if (slot->announced) {        /* announced before we knew: withdraw it */
                 thread_announce(a, slot, THREAD_HIDDEN);
                 slot->announced = 0;
             }
@@ -344,8 +347,8 @@ static void threads_tick(struct agent *a, u64 now_ns)
     }
 }
 
-/* Where there is time until the next round, take the answers to this one's signals now: what was sampled shall be with
- * the host if the target ends in between. */
+/* If there is time until the next round, collect the answers to this round's signals now, so that the samples reach the
+ * host even if the target ends in between. */
 static void answers_collect_soon(struct agent *a)
 {
     u32 i;

@@ -1,10 +1,10 @@
 /*
- * What is known of each system call that returns EINTR after a signal handler although the handler was set with
- * SA_RESTART (signal(7)): whether our signal can have ended it, and how to go on with it. Everything here may run in
- * the handler: no libc, no locks, no allocation; the target's memory is read through the kernel.
+ * Properties of each system call that returns EINTR after a signal handler in spite of SA_RESTART (signal(7)): whether
+ * our signal can have ended it, and how to restart it. All of this may run in the handler: no libc, no locks, no
+ * allocation; the target's memory is read through the kernel.
  *
- * Not here, and never begun again: pause and rt_sigsuspend, which exist to be ended by a signal; close, which has
- * happened; a call the kernel restarts by itself, since there an EINTR is the work of a handler of the target's own.
+ * Never restarted, so not listed: pause and rt_sigsuspend, which exist to be ended by a signal; close, which has taken
+ * effect; calls that the kernel restarts by itself, where an EINTR is caused by a handler of the target's own.
  */
 
 enum {
@@ -30,8 +30,8 @@ static u64 word_of_target_sigsafe(const struct agent *a, u64 runtime_addr)
            read_own_memory_sigsafe(a, runtime_addr, &word, 8) == 8 ? word : 0;
 }
 
-/* Has the socket a timeout? Without one the kernel restarts the call itself (net/core/sock.h, sock_intr_errno).
- * Context: signal. */
+/* Return whether the socket has a timeout. Without one the kernel restarts the call itself (net/core/sock.h,
+ * sock_intr_errno). Context: signal. */
 static u32 has_socket_timeout_sigsafe(const struct agent *a, u64 fd, u64 option)
 {
     u64 timeout[2] = {0, 0};
@@ -40,7 +40,8 @@ static u32 has_socket_timeout_sigsafe(const struct agent *a, u64 fd, u64 option)
     return error == 0 && (timeout[0] || timeout[1]);
 }
 
-/* Has the call a mask of signals that holds only while it lasts? Sets `during`, 0 if it has none. Context: signal. */
+/* Return whether the call has a signal mask that holds only while it lasts. Sets `during`, 0 if it has none. Context:
+ * signal. */
 static u32 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gregs, u64 *during)
 {
     u64 pointer = 0;
@@ -65,8 +66,8 @@ static u32 mask_during_call_sigsafe(const struct agent *a, i64 nr, const u64 *gr
 }
 
 /*
- * Can call `nr` with these arguments be begun again as if nothing had been? Where the kernel restarts a call by
- * itself, an EINTR is not ours, and the answer is no. Context: signal.
+ * Return whether call `nr` with these arguments can be restarted without effect on the program. 0 if the kernel
+ * restarts the call by itself: then an EINTR is not ours. Context: signal.
  */
 static u32 is_restartable_sigsafe(const struct agent *a, i64 nr, const u64 *gregs)
 {
@@ -75,7 +76,7 @@ static u32 is_restartable_sigsafe(const struct agent *a, i64 nr, const u64 *greg
     case NR_POLL: case NR_SELECT: case NR_NANOSLEEP: case NR_SEMOP: case NR_MSGSND: case NR_MSGRCV:
     case NR_IO_GETEVENTS: case NR_SEMTIMEDOP: case NR_CLOCK_NANOSLEEP: case NR_EPOLL_WAIT: case NR_PSELECT6:
     case NR_PPOLL: case NR_EPOLL_PWAIT: case NR_IO_PGETEVENTS: case NR_IO_URING_ENTER: case NR_EPOLL_PWAIT2:
-    case NR_RT_SIGTIMEDWAIT:              /* the signals it waits for stay pending until it is called again */
+    case NR_RT_SIGTIMEDWAIT:              /* signals that it waits for stay pending until it is called again */
         return 1;
     case NR_FUTEX:                        /* without a timeout the kernel restarts it: kernel/futex/waitwake.c */
         command = gregs[GREG_RSI] & FUTEX_COMMAND_MASK;
@@ -83,14 +84,14 @@ static u32 is_restartable_sigsafe(const struct agent *a, i64 nr, const u64 *greg
     case NR_READ: case NR_READV: case NR_RECVFROM: case NR_RECVMSG: case NR_RECVMMSG: case NR_ACCEPT: case NR_ACCEPT4:
         return has_socket_timeout_sigsafe(a, gregs[GREG_RDI], SO_RCVTIMEO_NAME);
     case NR_WRITE: case NR_WRITEV: case NR_SENDTO: case NR_SENDMSG: case NR_SENDMMSG:
-    case NR_CONNECT:                      /* goes on with the same attempt, as the kernel's own restart does */
+    case NR_CONNECT:                      /* continues the same attempt, as after the kernel's own restart */
         return has_socket_timeout_sigsafe(a, gregs[GREG_RDI], SO_SNDTIMEO_NAME);
     default:
         return 0;
     }
 }
 
-/* Do these arguments make sense for call `nr`? What code says of a number is checked by this, too. Context: signal. */
+/* Return whether these arguments are valid for call `nr`. This also checks a number found in code. Context: signal. */
 static u32 is_plausible_sigsafe(i64 nr, const u64 *gregs)
 {
     u64 first = gregs[GREG_RDI], second = gregs[GREG_RSI], third = gregs[GREG_RDX];
@@ -110,17 +111,17 @@ static u32 is_plausible_sigsafe(i64 nr, const u64 *gregs)
     case NR_RT_SIGTIMEDWAIT:
         return first > 4095 && gregs[GREG_R10] == 8;
     default:
-        return 1;                         /* sockets are asked for their timeouts, which only sockets have */
+        return 1;                         /* socket calls are checked by the timeout, which only sockets have */
     }
 }
 
-/* The register that holds a call's timeout in milliseconds, -1 if none does. */
+/* Return the register that holds a call's timeout in milliseconds, -1 if none does. */
 static i32 timeout_register_sigsafe(i64 nr)
 {
     return nr == NR_POLL ? GREG_RDX : nr == NR_EPOLL_WAIT || nr == NR_EPOLL_PWAIT ? GREG_R10 : -1;
 }
 
-/* Waits that use no CPU time to speak of: what was used came before. Context: signal. */
+/* Return whether a wait uses almost no CPU time: CPU time was then used before it. Context: signal. */
 static u32 is_sleep_sigsafe(i64 nr)
 {
     return nr == NR_NANOSLEEP || nr == NR_CLOCK_NANOSLEEP || nr == NR_FUTEX || nr == NR_POLL || nr == NR_SELECT ||

@@ -1,19 +1,19 @@
 /*
- * The system calls that a seccomp filter may kill the process for: what profilers and debuggers call, and programs in a
- * sandbox do not. A filter can come at any moment, on all threads at once (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)). So
- * right before each of these calls it is asked whether one has come, by a call that sandboxes mostly let pass (prctl,
- * 0.1 us). What remains is the way from the kernel's answer back into the kernel, some 50 ns. That way back is also where
- * a thread loses its CPU, and the answer is old when it goes on: then it is asked again.
+ * System calls that a seccomp filter may kill the process for: those of profilers and debuggers, which sandboxed
+ * programs do not make. A filter can be installed at any moment, on all threads at once (SECCOMP_FILTER_FLAG_TSYNC,
+ * seccomp(2)). So right before each of these calls we check for a filter, by a call that sandboxes usually allow
+ * (prctl, 0.1 us). A window of some 50 ns remains, on the way from the kernel's answer back into the kernel. A thread
+ * may also lose its CPU there, and then the answer is old: the check is repeated.
  *
- * Threads that had filters when we came do not ask: the host has found out what they let pass, and the call that asks may
- * be none of it. Those of ours have the filters of the main thread; where only others have any, the handler does not ask
- * on any thread (`handlers_ask`), but takes the sampler's word.
+ * Threads that had filters at the attach do not check: the host has found out what those allow, and may have found that
+ * they do not allow prctl. Our threads have the filters of the main thread; if only other threads have filters, the
+ * handler checks on no thread (`handlers_ask`), and relies on the sampler's check.
  */
 
-#define ANSWER_TICKS_MAX 3000             /* of the TSC: a microsecond, ten times what an answer takes */
-#define QUESTIONS_MAX 4                   /* where each takes longer, there is no better answer */
+#define ANSWER_TICKS_MAX 3000             /* TSC ticks: a microsecond, ten times as long as the check takes */
+#define QUESTIONS_MAX 4                   /* if each check takes longer, the last answer is used */
 
-/* Has this thread a filter? Context: signal. */
+/* Return whether this thread has a filter. Context: signal. */
 static u32 filter_has_come_sigsafe(void)
 {
     u32 i;
@@ -27,19 +27,19 @@ static u32 filter_has_come_sigsafe(void)
     return 0;
 }
 
-/* Has a filter come since we came? In the handler, for its own thread. Context: signal. */
+/* Return whether a filter was installed since the attach; in the handler, on its own thread. Context: signal. */
 static u32 is_shut_sigsafe(const struct agent *a)
 {
     return a->is_sandboxed || (a->handlers_ask && filter_has_come_sigsafe());
 }
 
-/* The call, or -EACCES once there is a filter. Context: signal. */
+/* Make the call, or return -EACCES if a filter was installed. Context: signal. */
 static i64 permitted_call_sigsafe(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
 {
     return is_shut_sigsafe(a) ? -ERR_EACCES : sys_call6(nr, a1, a2, a3, a4, a5, 0);
 }
 
-/* The same for a thread of ours; not asked where `a` is 0. */
+/* The same on a thread of ours; without a check if `a` is 0. */
 static i64 permitted_call(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
 {
     if (a && (a->is_sandboxed || (a->asks && filter_has_come_sigsafe())))
@@ -47,15 +47,15 @@ static i64 permitted_call(const struct agent *a, i64 nr, u64 a1, u64 a2, u64 a3,
     return sys_call6(nr, a1, a2, a3, a4, a5, 0);
 }
 
-/* Copy from our own address space; an unmapped address is an error and not a fault. Bytes copied, or -errno.
- * process_vm_readv(2). Context: signal; not in a child of fork. */
+/* Copy from our own address space; an unmapped address is an error and not a fault. Returns the bytes copied, or
+ * -errno. process_vm_readv(2). Context: signal; not in a child of fork. */
 static i64 read_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
 {
     struct io_vector local = {(u64)to, bytes}, remote = {runtime_addr, bytes};
     return permitted_call_sigsafe(a, NR_PROCESS_VM_READV, a->pid, (u64)&local, 1, (u64)&remote, 1);
 }
 
-/* The same, also in a child of fork. Context: signal. */
+/* The same, also valid in a child of fork. Context: signal. */
 static i64 read_own_memory_sigsafe(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
 {
     struct io_vector local = {(u64)to, bytes}, remote = {runtime_addr, bytes};
@@ -63,14 +63,14 @@ static i64 read_own_memory_sigsafe(const struct agent *a, u64 runtime_addr, void
     return permitted_call_sigsafe(a, NR_PROCESS_VM_READV, pid, (u64)&local, 1, (u64)&remote, 1);
 }
 
-/* The same for a thread of ours. */
+/* The same on a thread of ours. */
 static i64 read_memory(const struct agent *a, u64 runtime_addr, void *to, u64 bytes)
 {
     struct io_vector local = {(u64)to, bytes}, remote = {runtime_addr, bytes};
     return permitted_call(a, NR_PROCESS_VM_READV, a->pid, (u64)&local, 1, (u64)&remote, 1);
 }
 
-/* openat(2) with O_CLOEXEC and `flags`. */
+/* Call openat(2) with O_CLOEXEC and `flags`. */
 static i32 open_file(const struct agent *a, const char *path, u32 flags)
 {
     return (i32)permitted_call(a, NR_OPENAT, (u64)-100 /* AT_FDCWD */, (u64)path, 0x80000 | flags, 0, 0);
@@ -86,15 +86,17 @@ static i64 read_at(const struct agent *a, i32 fd, void *to, u64 bytes, u64 offse
     return permitted_call(a, NR_PREAD64, (u64)fd, (u64)to, bytes, offset, 0);
 }
 
-/* The next entries of a folder, struct linux_dirent64: ino u64, off u64, reclen u16, type u8, name. getdents(2) */
+/* Read the next entries of a directory, struct linux_dirent64: ino u64, off u64, reclen u16, type u8, name.
+ * getdents(2) */
 static i64 read_entries(const struct agent *a, i32 fd, void *to, u64 bytes)
 {
     return permitted_call(a, NR_GETDENTS64, (u64)fd, (u64)to, bytes, 0, 0);
 }
 
 /*
- * Is a thread to get a signal now? `*cpu_ns` is its CPU clock as of right before: what it has used by the time it takes
- * the signal tells whether that came at once (eintr_restart.c), so neither may be old when the signal is sent.
+ * Return whether a thread may get a signal now. `*cpu_ns` is set to its CPU clock right before: the CPU time up to the
+ * handler shows whether the signal was delivered at once (eintr_restart.c), so neither may be old when the signal is
+ * sent.
  */
 static u32 may_signal(const struct agent *a, u32 tid, u64 *cpu_ns)
 {
@@ -114,7 +116,7 @@ struct signal_info {
     u64 words[SIGINFO_BYTES / 8];
 };
 
-/* What a signal of ours carries: `value`. */
+/* Fill the siginfo of our signal, which carries `value`. */
 static void signal_info_fill(const struct agent *a, struct signal_info *info, void *value)
 {
     u8 *bytes = (u8 *)info;
@@ -127,7 +129,7 @@ static void signal_info_fill(const struct agent *a, struct signal_info *info, vo
     *(u64 *)(bytes + SIGINFO_VALUE) = (u64)value;
 }
 
-/* Our signal to one thread, right after may_signal. rt_tgsigqueueinfo(2). 0, or -errno. */
+/* Send our signal to one thread, right after may_signal. rt_tgsigqueueinfo(2). Returns 0 or -errno. */
 static i32 send_signal(const struct agent *a, u32 tid, const struct signal_info *info)
 {
     return (i32)sys_call6(NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)a->signo, (u64)info, 0, 0);

@@ -1,14 +1,15 @@
 /*
- * A target that puts itself under a seccomp filter while it is sampled (seccomp(2)). With SECCOMP_FILTER_FLAG_TSYNC the
- * filter holds for all its threads, ours too, and a call that it does not know may kill the process: procfs and signals
- * are no calls that a sandbox expects. So from then on the agent makes none but those that every program needs, ends
- * sampling, and says why. It is asked before each look at a thread; the calls themselves ask, too (seccomp_guard.c). Sampler
- * thread only, but for the beginning.
+ * A target that installs a seccomp filter while it is sampled (seccomp(2)). With SECCOMP_FILTER_FLAG_TSYNC the filter
+ * applies to all its threads, including ours, and a call that it does not list may kill the process: sandboxes do not
+ * expect reads of procfs or signals. From then on the agent makes only calls that every program needs, ends sampling,
+ * and says why. It checks before each look at a thread; the calls themselves check, too (seccomp_guard.c). Sampler
+ * thread only, except at the start.
  */
 
 #define FILTERS_REREAD_NS 100000000ULL
 
-/* How many filters this thread has: Seccomp_filters of its status file (since Linux 5.9), 0 without it. proc(5) */
+/* Return the number of filters of this thread: Seccomp_filters of its status file (since Linux 5.9), 0 without it.
+ * proc(5) */
 static u64 filters_count(struct agent *a)
 {
     static const char name[] = "\nSeccomp_filters:\t";
@@ -25,9 +26,9 @@ static u64 filters_count(struct agent *a)
     return 0;
 }
 
-/* Whoever had filters before, as in a container, has let us in with them; whether they allow the question is not known,
- * so the number of filters is read instead. The host has looked at all threads before the attach: any filter of this
- * thread's that it knows nothing of has come since. */
+/* Note the filters at the attach. A target with filters, as in a container, allowed the attach; whether they allow the
+ * check is unknown, so the number of filters is read instead. The host has checked all threads before the attach: a
+ * filter of this thread that it does not know was installed since. */
 static void sandbox_prepare(struct agent *a, u32 filtered)
 {
     a->was_filtered = filtered == FILTERED_MAIN;
@@ -36,7 +37,7 @@ static void sandbox_prepare(struct agent *a, u32 filtered)
     a->filters = a->was_filtered ? filters_count(a) : 0;
 }
 
-/* Has a filter come since? Then it stays so. */
+/* Return whether a filter was installed since the attach. Once true, it stays true. */
 static u32 is_sandboxed(struct agent *a)
 {
     u64 now_ns;

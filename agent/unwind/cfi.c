@@ -1,18 +1,19 @@
 /*
- * .eh_frame or .debug_frame → rows: the call frame information of one module, interpreted once, for every address of its code.
+ * Compile .eh_frame or .debug_frame into rows: interpret the call frame information of one module once, for every
+ * address of its code.
  *
  * The input is a copy of the section and is not trusted: every read is bounds-checked and every loop consumes input, so
- * the work is linear in the size of the section whatever its bytes say (the look-up of a CIE apart: a binary search).
- * Steps: find the records (CIEs and FDEs, one pass), sort the FDEs by address, interpret each FDE's program.
+ * the work is linear in the size of the section for any content (except the search for a CIE, which is binary). Steps:
+ * find the records (CIEs and FDEs, one pass), sort the FDEs by address, interpret each FDE's program.
  *
- * Where FDEs overlap, the one that starts later holds from its start on; of several that start at the same address, the
- * first one in the section. A malformed FDE is skipped as a whole. The section ends at its first zero-length record, as
- * it does for libgcc (of 2 261 binaries on one machine none goes on behind it).
+ * Where FDEs overlap, the one that starts later applies from its start on; of several with the same start, the first
+ * one in the section. A malformed FDE is skipped as a whole. The section ends at its first zero-length record, as for
+ * libgcc (none of 2 261 binaries on one machine has records after it).
  *
  * Context: normal thread. No libc, no writable globals (TinyCC under Frida makes them read-only).
  *
  * Sources: DWARF 5, 6.4 and 7.24; Linux Standard Base 5.0 Core, 10.6 (.eh_frame); libgcc's unwind-dw2.c for what the
- * documents leave open.
+ * documents do not specify.
  */
 
 /* Alignment factors are 1 and -8 on x86-64; the bound keeps all products far from overflow. */
@@ -22,21 +23,22 @@ struct eh_fde {
     u32 start;                            /* relative to text_start */
     u32 bytes;                            /* code bytes, at least 1 */
     u32 cie;                              /* index */
-    u32 program;                          /* section offsets of its instructions */
+    u32 program;                          /* section offsets of its instructions: start and end */
     u32 program_end;
 };
 
-/* What one pass over the section finds. All arrays are parts of the caller's scratch memory. */
+/* The result of one pass over the section. All arrays are parts of the caller's scratch memory. */
 struct eh_index {
     struct eh_cie *cies;                  /* in section order */
     u32 cie_count;
-    struct eh_fde *fdes;                  /* likewise; only those with code in the module */
+    struct eh_fde *fdes;                  /* in section order; only those with code in the module */
     u32 fde_count;
     u64 *order;                           /* FDEs by address: start << 32 | index */
-    u64 *order_spare;                     /* as large, for the sort */
+    u64 *order_spare;                     /* same size, for the sort */
 };
 
-/* Augmentation string and data of a CIE; `program` is left where its instructions begin. Returns 0 if malformed. */
+/* Parse the augmentation string and data of a CIE; `program` is left where its instructions begin. Returns 0 if
+ * malformed. */
 static int eh_parse_augmentation(struct eh_reader *body, const u8 *letters, struct eh_cie *cie)
 {
     if (*letters == 0)
@@ -57,7 +59,7 @@ static int eh_parse_augmentation(struct eh_reader *body, const u8 *letters, stru
         } else if (*letters == 'S')
             cie->is_signal_frame = 1;
         else if (*letters != 'B')
-            break;                        /* unknown: the length says where it ends; libgcc stops here too */
+            break;                        /* unknown: the length gives its end; libgcc stops here, too */
     }
     return !data.failed && !body->failed;
 }
@@ -75,7 +77,7 @@ static int eh_parse_cie(struct eh_output *output, struct eh_reader body, struct 
         ;
     if (body.failed)
         return 0;
-    /* Version 4 says how large addresses and segment selectors are. */
+    /* Version 4 contains the sizes of addresses and segment selectors. */
     if (version == 4 && (eh_read_u8(&body) != 8 || eh_read_u8(&body) != 0))
         return 0;
     u64 code_align = eh_read_uleb(&body);
@@ -99,7 +101,7 @@ static int eh_parse_cie(struct eh_output *output, struct eh_reader body, struct 
     return 1;
 }
 
-/* The CIE whose record stands at `offset`, as index; cie_count if there is none. CIEs are in order of their offsets. */
+/* Return the index of the CIE whose record is at `offset`; cie_count if there is none. CIEs are sorted by offset. */
 static u32 eh_find_cie(const struct eh_index *index, u32 offset)
 {
     u32 low = 0, high = index->cie_count;
@@ -113,7 +115,7 @@ static u32 eh_find_cie(const struct eh_index *index, u32 offset)
     return low < index->cie_count && index->cies[low].offset == offset ? low : index->cie_count;
 }
 
-/* Index one FDE. Returns 0 if it is malformed; one outside of the text is not, and is left out silently. */
+/* Index one FDE. Returns 0 if it is malformed. An FDE outside of the text is valid and is ignored. */
 static int eh_add_fde(struct eh_index *index, const struct cfi_input *input, struct eh_reader body, u32 cie_index)
 {
     const struct eh_cie *cie = &index->cies[cie_index];
@@ -125,7 +127,7 @@ static int eh_add_fde(struct eh_index *index, const struct cfi_input *input, str
         return 0;
     if (start < input->text_start || start >= input->text_end || bytes == 0)
         return 1;
-    /* An end at 2^32 - 1 at most: the last row stands there. */
+    /* The end is at 2^32 - 1 at most: the last row is there. */
     u64 start_offset = start - input->text_start, room = input->text_end - start;
     if (start_offset >= 0xffffffffULL)
         return 1;
@@ -168,7 +170,7 @@ static void eh_index_records(struct eh_index *index, struct eh_output *output)
     }
 }
 
-/* `order` by start; FDEs that start alike stay in section order. Four counting passes, a byte each. */
+/* Sort `order` by start; FDEs with the same start stay in section order. Four counting passes, one byte each. */
 static void eh_sort_fdes(struct eh_index *index)
 {
     u32 count = index->fde_count;
@@ -196,7 +198,7 @@ static void eh_sort_fdes(struct eh_index *index)
     }
 }
 
-/* Rows of one FDE up to `stop`. If its program is malformed, its code is left without rules. */
+/* Emit the rows of one FDE up to `stop`. If its program is malformed, its code gets no rules. */
 static void eh_compile_fde(const struct eh_index *index, const struct eh_fde *fde, u32 stop, struct eh_output *output)
 {
     struct cfi_result *result = output->result;
@@ -243,7 +245,7 @@ u32 cfi_row_limit(const struct cfi_input *input)
     if (!eh_is_usable(input))
         return 0;
     while (eh_next_record(input, &offset, &record)) {
-        /* A first row, one for every pair of an advance and a change, and one behind its end. */
+        /* A first row, one for every pair of an advance and a change, and one after its end. */
         if (!record.is_cie)
             limit += 2 + (u64)(record.body.end - record.body.at) / 2;
     }
@@ -286,7 +288,7 @@ int cfi_compile(const struct cfi_input *input, struct rule_table *table, struct 
         table->rules[0] = none;
         table->count = 1;
     }
-    /* As cfi_scratch_bytes counts; what needs the strictest alignment comes first. */
+    /* In the order of cfi_scratch_bytes; the array with the strictest alignment comes first. */
     eh_count_records(input, &cie_count, &fde_count);
     u64 *order = scratch;
     struct eh_state *saved = (struct eh_state *)(void *)(order + 2 * fde_count);

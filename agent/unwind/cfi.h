@@ -1,38 +1,39 @@
 /*
- * .eh_frame or .debug_frame → rows (implemented in cfi_read.c, cfi_rules.c, cfi_program.c and cfi.c). Runs on normal threads only.
+ * Compile .eh_frame or .debug_frame into rows (cfi_read.c, cfi_rules.c, cfi_program.c and cfi.c). Runs on normal
+ * threads only.
  */
 #ifndef FLAMETAP_CFI_H
 #define FLAMETAP_CFI_H
 
 struct cfi_input {
-    const unsigned char *section;         /* a copy; in .eh_frame a zero terminator ends it if there is one */
+    const unsigned char *section;         /* a copy; .eh_frame may end with a zero terminator */
     unsigned long long section_bytes;
     unsigned long long section_file_addr; /* address of its first byte as linked */
     unsigned long long text_start;        /* executable part of the module, file_addr: FDEs outside are ignored */
     unsigned long long text_end;          /* at most 4 GiB above text_start */
-    unsigned int is_debug_frame;          /* 1: the records are those of .debug_frame */
+    unsigned int is_debug_frame;          /* 1: the records are from .debug_frame */
 };
 
 struct cfi_result {
     unsigned int row_count;               /* rows written */
-    unsigned int fde_count;               /* FDEs with code in the text, malformed programs included */
-    unsigned int bad_fde_count;           /* FDEs skipped because malformed: their code gets rule 0 */
+    unsigned int fde_count;               /* FDEs with code in the text, including malformed programs */
+    unsigned int bad_fde_count;           /* malformed FDEs, skipped: their code gets rule 0 */
     unsigned int unsupported_row_count;
-    unsigned int rules_full;              /* 1: the rule table had no room; such rows are rule 0 */
+    unsigned int rules_full;              /* 1: the rule table was full; such rows are rule 0 */
 };
 
 /*
- * Rows that the section may need at most, so that the caller can allocate: an over-estimate from one cheap pass, two to
- * three times what is used, so best by mmap, where rows not written cost nothing. 0 if there is no FDE.
+ * Return the most rows that the section may need, so that the caller can allocate: an overestimate from one cheap pass,
+ * two to three times what is used. Best allocated by mmap, where unused rows cost nothing. 0 if there is no FDE.
  */
 unsigned int cfi_row_limit(const struct cfi_input *input);
 
 /*
- * Compile. `rows` has room for `row_limit` rows (as given by cfi_row_limit); pc_offset is relative to text_start;
+ * Compile a section. `rows` has room for `row_limit` rows (from cfi_row_limit); pc_offset is relative to text_start;
  * `scratch` is working memory of cfi_scratch_bytes(input) bytes, aligned to 8. New rules are added to `table`, never
- * removed; an all-zero table is given its rule 0 first. A rule is complete before a row names it. What cannot be
- * interpreted (RA_UNSUPPORTED included) is one rule, CFA_UNSUPPORTED; one more says CFA_UNSUPPORTED with RA_UNDEFINED,
- * the root of a stack. Never reads outside the section, whatever it holds. Returns 0, or -1 if nothing usable was found
+ * removed; an all-zero table gets its rule 0 first. A rule is complete before a row refers to it. Rules that cannot be
+ * interpreted (RA_UNSUPPORTED included) are one rule, CFA_UNSUPPORTED; another one is CFA_UNSUPPORTED with
+ * RA_UNDEFINED, the root of a stack. Never reads outside of the section. Returns 0, or -1 if nothing usable was found
  * or `row_limit` is too small.
  */
 unsigned long long cfi_scratch_bytes(const struct cfi_input *input);

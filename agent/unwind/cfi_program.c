@@ -1,8 +1,8 @@
 /*
- * Running call frame programs: the instructions of a CIE or an FDE, turned into rows.
+ * Run call frame programs: turn the instructions of a CIE or an FDE into rows.
  *
  * Context: normal thread. Sources: DWARF 5, 6.4.2 and 7.24; libgcc's unwind-dw2.c for GNU instructions and for what the
- * document leaves open.
+ * document does not specify.
  */
 
 /* Call frame instructions. The first three hold an operand in their low six bits. */
@@ -43,7 +43,7 @@ enum {
 #define EH_STATE_DEPTH 64
 
 struct eh_cie {
-    u32 offset;                           /* of the record in the section: what FDEs refer to it by */
+    u32 offset;                           /* offset of the record in the section, to which FDEs refer */
     int is_usable;
     int is_signal_frame;                  /* augmentation 'S' */
     int has_augmentation_data;            /* augmentation 'z' */
@@ -53,7 +53,7 @@ struct eh_cie {
     struct eh_state initial;              /* after the CIE's own program */
 };
 
-/* Where rows go, and what the programs of one module share. */
+/* The output of rows, and state shared by the programs of one module. */
 struct eh_output {
     const struct cfi_input *input;
     struct rule_table *table;
@@ -64,7 +64,7 @@ struct eh_output {
     struct eh_state *saved;               /* room for EH_STATE_DEPTH states: remember_state */
 };
 
-/* From `pc_offset` on, `rule` holds. */
+/* Add a row: `rule` applies from `pc_offset` on. */
 static void eh_emit(struct eh_output *output, u32 pc_offset, u32 rule)
 {
     struct cfi_result *result = output->result;
@@ -83,8 +83,8 @@ static void eh_emit(struct eh_output *output, u32 pc_offset, u32 rule)
 }
 
 /*
- * Run a program on `state`, emitting rows for [location, stop), both relative to text_start; that of a CIE has an empty
- * range. Returns 0 if it is malformed.
+ * Run a program on `state`, and emit rows for [location, stop), both relative to text_start; the range of a CIE is
+ * empty. Returns 0 if it is malformed.
  */
 static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_state *state, struct eh_reader program,
                   u64 location, u64 stop)
@@ -200,7 +200,7 @@ static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_
                 eh_set_register(state, reg, EH_OTHER, 0);
                 break;
             case DW_CFA_VAL_OFFSET: {
-                /* rsp = CFA + 0 is what holds anyway. */
+                /* rsp = CFA + 0 is the default. */
                 reg = eh_read_uleb(reader);
                 int off = eh_read_factored(reader, cie->data_align);
                 eh_set_register(state, reg, reg == DW_REG_RSP && off == 0 ? EH_SAME : EH_OTHER, 0);

@@ -1,8 +1,8 @@
 /*
- * Reading .eh_frame and .debug_frame: bounds-checked numbers, encoded pointers, and the walk from record to record.
+ * Read .eh_frame and .debug_frame: bounds-checked numbers, encoded pointers, and the iteration over records.
  *
- * The bytes are not trusted. A read that would leave its block fails: its value is 0, the reader stands at its end and
- * `failed` stays set, so that callers may check once after several reads.
+ * The bytes are not trusted. A read beyond the block fails: it returns 0, the reader moves to its end, and `failed`
+ * stays set, so that callers may check once after several reads.
  *
  * Context: normal thread. Sources: Linux Standard Base 5.0 Core, 10.6 (records, pointer encodings); DWARF 5, 7.6.
  */
@@ -20,8 +20,8 @@ enum {
     EH_PE_SDATA8 = 0x0c,
     EH_PE_FORMAT_MASK = 0x0f,
     EH_PE_PCREL = 0x10,
-    EH_PE_DATAREL = 0x30,                 /* to .eh_frame_hdr; in that only */
-    EH_PE_ALIGNED = 0x50,                 /* padded to 8 bytes; nobody makes it on x86-64 */
+    EH_PE_DATAREL = 0x30,                 /* relative to .eh_frame_hdr; used only there */
+    EH_PE_ALIGNED = 0x50,                 /* padded to 8 bytes; not produced on x86-64 */
     EH_PE_RELATIVE_MASK = 0x70,
     EH_PE_OMIT = 0xff,
 };
@@ -29,7 +29,7 @@ enum {
 struct eh_reader {
     const u8 *at;
     const u8 *end;
-    int failed;                           /* a read went past the end: its value was 0, `at` is `end` */
+    int failed;                           /* a read went past the end: it returned 0, `at` is `end` */
 };
 
 /* One record of the section. */
@@ -49,7 +49,7 @@ static u32 eh_read_u8(struct eh_reader *reader)
     return *reader->at++;
 }
 
-/* `bytes` (1 to 8) bytes, little-endian. */
+/* Read a little-endian number of `bytes` (1 to 8) bytes. */
 static u64 eh_read_fixed(struct eh_reader *reader, u32 bytes)
 {
     u64 value = 0;
@@ -74,7 +74,7 @@ static u64 eh_read_uleb(struct eh_reader *reader)
         if (shift < 64)
             value |= (u64)(byte & 0x7f) << shift;
         else if (byte & 0x7f)
-            break;                        /* too large for anything it could mean */
+            break;                        /* too large for any valid use */
         if (byte < 0x80)
             return value;
     }
@@ -102,7 +102,7 @@ static i64 eh_read_sleb(struct eh_reader *reader)
     return 0;
 }
 
-/* A number that must fit an int to be believed: no frame is larger than 2 GiB. */
+/* Read a number that is valid only if it fits an int: no frame is larger than 2 GiB. */
 static int eh_int(struct eh_reader *reader, i64 value)
 {
     if (value < -0x7fffffffLL || value > 0x7fffffffLL) {
@@ -137,7 +137,7 @@ static int eh_read_factored_signed(struct eh_reader *reader, int factor)
     return eh_int(reader, (i64)eh_read_sleb_int(reader) * factor);
 }
 
-/* A reader of the next `bytes` bytes; those are skipped here. */
+/* Return a reader of the next `bytes` bytes, and skip them here. */
 static struct eh_reader eh_read_block(struct eh_reader *reader, u64 bytes)
 {
     struct eh_reader block;
@@ -153,7 +153,7 @@ static struct eh_reader eh_read_block(struct eh_reader *reader, u64 bytes)
     return block;
 }
 
-/* An encoded pointer as it stands: not yet relative to anything. */
+/* Read an encoded pointer without applying its base. */
 static u64 eh_read_encoded_raw(struct eh_reader *reader, u32 encoding)
 {
     if ((encoding & EH_PE_RELATIVE_MASK) == EH_PE_ALIGNED) {
@@ -183,7 +183,8 @@ static u64 eh_read_encoded_raw(struct eh_reader *reader, u32 encoding)
     }
 }
 
-/* An encoded code address, as file_addr. Only what linkers make on x86-64: absolute or relative to itself. */
+/* Read an encoded code address, as file_addr. Only the encodings that linkers produce on x86-64: absolute or
+ * pc-relative. */
 static u64 eh_read_code_addr(const struct cfi_input *input, struct eh_reader *reader, u32 encoding)
 {
     u64 base = 0;
@@ -195,13 +196,13 @@ static u64 eh_read_code_addr(const struct cfi_input *input, struct eh_reader *re
 }
 
 /*
- * The next record of the section from `*offset` on, which is moved behind it. Returns 0 at the end: no more bytes, a
- * zero-length record, or a length that leads out of the section.
+ * Read the next record of the section from `*offset` on, and move `*offset` after it. Returns 0 at the end: no more
+ * bytes, a zero-length record, or a length that exceeds the section.
  *
- * A CIE has the id 0 in .eh_frame and all ones in .debug_frame; an FDE's pointer to its CIE counts backwards from itself
- * in the one and from the section's start in the other. 64-bit records (their length follows 0xffffffff) have ids and
- * pointers of eight bytes in .debug_frame; in .eh_frame no linker makes any, and they come back empty: as FDEs without
- * a CIE.
+ * A CIE has the id 0 in .eh_frame and all ones in .debug_frame. An FDE's pointer to its CIE is relative to itself,
+ * backwards, in .eh_frame, and to the section's start in .debug_frame. 64-bit records (their length follows 0xffffffff)
+ * have ids and pointers of eight bytes in .debug_frame; in .eh_frame linkers do not produce them, and they are returned
+ * empty: as FDEs without a CIE.
  */
 static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_record *record)
 {
@@ -232,7 +233,7 @@ static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_
     u64 id_offset = (u64)(record->body.at - input->section);
     u64 id = eh_read_fixed(&record->body, 4);
     record->is_cie = id == 0 && !record->body.failed;
-    /* One that leads out of the section becomes an offset no CIE has. */
+    /* A pointer outside of the section becomes an offset that no CIE has. */
     record->cie_offset = id <= id_offset ? (u32)(id_offset - id) : 0xffffffffU;
     return 1;
 }

@@ -1,5 +1,5 @@
 /*
- * What a row of call frame information says, and the unwind rule it becomes.
+ * The meaning of a row of call frame information, and its conversion to an unwind rule.
  *
  * Only rbp, rsp and the return address are followed: no caller's rule needs another register.
  *
@@ -39,7 +39,7 @@ enum eh_form {
     EH_FORM_OTHER,
 };
 
-/* An expression, as far as it is understood. */
+/* An expression of a supported form. */
 struct eh_expression {
     enum eh_form form;
     u32 reg;
@@ -64,10 +64,10 @@ struct eh_register {
 
 /*
  * The current row while a program runs. After def_cfa_expression the old register and offset are kept beside the
- * expression: def_cfa_register goes on from them (libgcc and binutils agree).
+ * expression: def_cfa_register uses them (libgcc and binutils agree).
  */
 struct eh_state {
-    u32 rule;                    /* index of this state's rule; 0 = not looked up since the last change */
+    u32 rule;                    /* index of this state's rule; 0: not looked up since the last change */
     u32 cfa_is_expression;
     u32 cfa_reg;
     int cfa_off;
@@ -77,7 +77,8 @@ struct eh_state {
     struct eh_register ra;
 };
 
-/* `breg7 8; breg16 0; lit15; and; litK; ge; lit3; shl; plus` is what GNU ld puts over .plt; here: after `breg7 8`. */
+/* `breg7 8; breg16 0; lit15; and; litK; ge; lit3; shl; plus`, which GNU ld emits for .plt; this is the part after
+ * `breg7 8`. */
 static int eh_parse_plt_tail(const struct eh_reader *block, int *threshold)
 {
     const u8 *at = block->at;
@@ -92,8 +93,8 @@ static int eh_parse_plt_tail(const struct eh_reader *block, int *threshold)
     return 1;
 }
 
-/* `breg7 n; breg9 0; lit8; mul; plus; deref`, as OpenSSL's bignum code finds the stack it came from; here: after the
- * first. The block is left where it was unless all of it is there. */
+/* `breg7 n; breg9 0; lit8; mul; plus; deref`, by which OpenSSL's bignum code finds the stack it came from; this is the
+ * part after the first operation. The block is not advanced unless all of it matches. */
 static int eh_parse_index(struct eh_reader *block, u32 *reg)
 {
     const u8 *at = block->at;
@@ -105,7 +106,8 @@ static int eh_parse_index(struct eh_reader *block, u32 *reg)
     return 1;
 }
 
-/* What an expression adds at its end: `plus_uconst m`, or `lit m; plus` as hand-written rules have it; 0 for nothing. */
+/* Read what an expression adds at its end: `plus_uconst m`, or `lit m; plus` as in hand-written rules; 0 for
+ * nothing. */
 static int eh_parse_addend(struct eh_reader *block)
 {
     const u8 *at = block->at;
@@ -120,8 +122,8 @@ static int eh_parse_addend(struct eh_reader *block)
 }
 
 /*
- * Recognise the expressions that occur: breg n; breg n, deref; either with an addend; the two above. All else, malformed
- * expressions included, is EH_FORM_OTHER.
+ * Recognise the expressions that occur: breg n; breg n, deref; either with an addend; the two above. All others,
+ * malformed ones included, are EH_FORM_OTHER.
  */
 static struct eh_expression eh_parse_expression(struct eh_reader block)
 {
@@ -203,8 +205,8 @@ static void eh_set_cfa(struct eh_state *state, u64 reg, int off)
 
 /*
  * Fill the CFA part of `rule`; CFA_UNSUPPORTED if it cannot be expressed. The unwinder takes the CFA as the caller's
- * rsp, as the ABI has it, so a state with another rule for rsp is expressible only if nothing else hangs on its CFA:
- * longjmp, about to jump, has rsp and RA in registers.
+ * rsp, as the ABI defines it, so a state with another rule for rsp can be expressed only if nothing else depends on its
+ * CFA: longjmp, about to jump, has rsp and RA in registers.
  */
 static void eh_rule_cfa(const struct eh_state *state, struct unwind_rule *rule)
 {
@@ -277,10 +279,10 @@ static void eh_rule_registers(const struct eh_state *state, struct unwind_rule *
     }
 }
 
-/* Offsets chosen to collide must not make the search quadratic; at half load real ones need fewer than ten. */
+/* Bounds the search if offsets were chosen to collide; at half load real ones need fewer than ten probes. */
 #define RULE_PROBES 256
 
-/* Index of `rule` in the table, added if new; 0 if there is no room. */
+/* Return the index of `rule` in the table, added if new; 0 if there is no room. */
 static u32 eh_intern_rule(struct rule_table *table, const struct unwind_rule *rule, struct cfi_result *result)
 {
     u32 kinds = rule->cfa_kind | (u32)rule->rbp_kind << 4 | (u32)rule->ra_kind << 8 |
@@ -318,7 +320,7 @@ static u32 eh_state_rule(const struct eh_state *state, int is_signal_frame, stru
     eh_rule_cfa(state, &rule);
     eh_rule_registers(state, &rule);
     if (rule.cfa_kind == CFA_UNSUPPORTED || rule.ra_kind == RA_UNSUPPORTED) {
-        /* One rule for all of them; but that a frame is the root can be known without its CFA. */
+        /* One rule for all of them; but a frame can be known as the root without its CFA. */
         struct unwind_rule unsupported = {CFA_UNSUPPORTED, RBP_UNDEFINED, RA_UNSUPPORTED, 0, 0, 0, 0, 0};
         if (rule.ra_kind == RA_UNDEFINED)
             unsupported.ra_kind = RA_UNDEFINED;

@@ -1,9 +1,9 @@
 /*
- * Unwind information of modules → tables of rows: from .eh_frame as it is mapped and, where a stack met code that this
- * does not describe, from Go's own table and from the file's .debug_frame. Sampler thread only.
+ * Compile the unwind information of modules into tables of rows: from the mapped .eh_frame and, if a stack contains
+ * code that it does not cover, from Go's own table and from the file's .debug_frame. Sampler thread only.
  */
 
-/* 0 when there is nothing usable in the section. */
+/* Returns 0 if the section contains nothing usable. */
 static struct cfi_table *table_compile(struct agent *a, const struct cfi_input *input)
 {
     u32 limit = cfi_row_limit(input);
@@ -21,7 +21,7 @@ static struct cfi_table *table_compile(struct agent *a, const struct cfi_input *
     return table;
 }
 
-/* A copy of the mapped .eh_frame, compiled. */
+/* Compile a copy of the mapped .eh_frame. */
 static struct cfi_table *table_from_memory(struct agent *a, const struct module *m)
 {
     u64 bytes = m->eh_frame_limit - m->eh_frame;
@@ -50,7 +50,7 @@ static struct cfi_table *table_from_debug_frame(struct agent *a, const struct mo
     return table;
 }
 
-/* `table` is what the module's code is unwound by from now on. */
+/* Publish `table` as the module's rows. */
 static void module_publish(struct agent *a, struct module *m, struct cfi_table *table)
 {
     struct cfi_table *old = m->table;
@@ -64,7 +64,7 @@ static void module_publish(struct agent *a, struct module *m, struct cfi_table *
     store_release_u32(&m->state, m->table ? MODULE_READY : MODULE_WITHOUT_CFI);
 }
 
-/* Look into the file for what is not mapped, or not found without section headers. Once per module. */
+/* Read from the file what is not mapped, or not found without section headers. Once per module. */
 static struct cfi_table *module_search_file(struct agent *a, struct module *m)
 {
     struct cfi_table *found = (struct cfi_table *)0;
@@ -85,7 +85,7 @@ static struct cfi_table *module_search_file(struct agent *a, struct module *m)
     return found;
 }
 
-/* The rows of one module: those that are mapped first, then what its file may have besides. */
+/* Compile the rows of one module: from mapped sections first, then from its file. */
 static void module_compile(struct agent *a, struct module *m)
 {
     u64 started = now_ns_sigsafe();
@@ -105,13 +105,13 @@ static void module_compile(struct agent *a, struct module *m)
         module_publish(a, m, merged);
         if (merged != found)
             table_free(a, found);
-        /* Not before the table is there: handlers keep what they find in the rule cache. */
+        /* Only after the table is published: handlers keep what they find in the rule cache. */
         store_release_u32(&m->file_searched, 1);
     }
     count_up(a, COUNTER_CFI_COMPILE_NS, now_ns_sigsafe() - started);
 }
 
-/* An unmapped module: its rows go; it may come back, and is compiled anew then. */
+/* Retire the rows of an unmapped module. If it is mapped again, it is compiled again. */
 static void module_forget(struct agent *a, struct module *m)
 {
     struct cfi_table *table = m->table;
@@ -125,7 +125,7 @@ static void module_forget(struct agent *a, struct module *m)
     table_retire(a, table);
 }
 
-/* Compile what stacks ran into. Called in every round: the modules are looked through only when one was asked for. */
+/* Compile the modules that stacks need. Called in every round: searches the modules only if one is needed. */
 static void modules_compile_wanted(struct agent *a)
 {
     u32 i;

@@ -1,9 +1,9 @@
 /*
- * Sections of the file behind a module: what is not mapped, and what is mapped but named by section headers only. Read
- * when a stack came through code that mapped call frame information does not describe. Sampler thread only.
+ * Sections of a module's file: those that are not mapped, and those that only section headers name. Read when a stack
+ * contains code that mapped call frame information does not cover. Sampler thread only.
  *
- * The file is opened in the sampler's own descriptor table, and only believed when it is the one that is mapped.
- * ELF: gABI chapter 4, "Compression" for SHF_COMPRESSED.
+ * The file is opened in the sampler's own descriptor table, and used only if it is the mapped file. ELF: gABI chapter
+ * 4, "Compression" for SHF_COMPRESSED.
  */
 
 #define SECTIONS_MAX 4096
@@ -39,8 +39,8 @@ static u32 file_read(const struct agent *a, i32 fd, u64 offset, void *to, u64 by
     return 1;
 }
 
-/* Is this open file the one that is mapped? Not by its device, which some file systems have two of (btrfs, overlayfs),
- * but by its inode and its headers. */
+/* Return whether this open file is the mapped one, by its inode and headers. Its device is no criterion: some file
+ * systems have two (btrfs, overlayfs). */
 static u32 file_is_mapped(struct agent *a, const struct module *m, i32 fd)
 {
     u64 stat[18];                         /* struct stat of x86-64: st_ino at 8; stat(2) */
@@ -68,8 +68,8 @@ static u32 text_append_hex(char *to, u32 at, u64 number)
     return at;
 }
 
-/* By its path, or, when that is gone or another file by now, through the mapping (needs a privilege: proc(5)).
- * -1 when neither leads to it. O_NONBLOCK: something that waits may stand at the path by now. */
+/* Open a module's file by its path or, if the path is missing or another file by now, through the mapping (needs a
+ * privilege: proc(5)). Returns -1 if neither works. O_NONBLOCK: the path may be a FIFO by now, which would block. */
 static i32 module_file_open(struct agent *a, const struct module *m)
 {
     char path[sizeof m->path + 1];
@@ -99,7 +99,7 @@ static void elf_file_close(struct elf_file *file)
     close_fd(file->fd);
 }
 
-/* 0 when the file cannot be had or has no section headers. */
+/* Returns 0 if the file cannot be opened or has no section headers. */
 static u32 elf_file_open(struct agent *a, const struct module *m, struct elf_file *file)
 {
     struct elf_header header;
@@ -130,7 +130,7 @@ static u32 elf_file_open(struct agent *a, const struct module *m, struct elf_fil
     return 0;
 }
 
-/* 0 when there is none of that name with bytes in the file. */
+/* Returns 0 if no section of that name has bytes in the file. */
 static const struct elf_section *elf_section_find(const struct elf_file *file, const char *name)
 {
     u32 i;
@@ -145,8 +145,8 @@ static const struct elf_section *elf_section_find(const struct elf_file *file, c
     return (const struct elf_section *)0;
 }
 
-/* The bytes of a section in pages of their own, inflated if need be; `*bytes` says how many. 0 when it is too large, cut
- * off, or packed in a way that is not read (zstd). */
+/* Read the bytes of a section into pages of their own, inflated if necessary; `*bytes` is their number. Returns 0 if it
+ * is too large, truncated, or compressed in an unsupported way (zstd). */
 static u8 *elf_section_read(const struct agent *a, const struct elf_file *file, const struct elf_section *section,
                             u64 *bytes)
 {

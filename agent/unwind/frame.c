@@ -1,15 +1,17 @@
 /*
- * What every kind of step up a stack needs: registers, moving to the caller, ending. Everything here may run in the handler: no libc, no locks, no allocation.
+ * Parts of every step up a stack: registers, moving to the caller, stopping. All of this may run in the handler: no
+ * libc, no locks, no allocation.
  */
 
-/* A caller is known by its return address, which belongs to the instruction after the call. The one place for the
- * −1. */
+/* Return the call site of a return address, which is the address of the instruction after the call. The only place that
+ * subtracts 1. */
 static u64 call_site_sigsafe(u64 return_address)
 {
     return return_address - 1;
 }
 
-/* DWARF register number → position in gregs (System V ABI AMD64 figure 3.36; sys/ucontext.h). */
+/* Read a leaf register by its DWARF number (System V ABI AMD64 figure 3.36; sys/ucontext.h). Returns 0 if it is
+ * unknown. */
 static u32 leaf_register_sigsafe(const struct unwinder *u, u32 number, u64 *value)
 {
     static const u8 greg_of[16] = {13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -20,10 +22,10 @@ static u32 leaf_register_sigsafe(const struct unwinder *u, u32 number, u64 *valu
 }
 
 /*
- * What code was found to be is kept, since a copy of it costs as much as forty steps. An entry is one u64, read and
- * written whole: {address : 48, generation of the maps : 8, question : 4, answer : 4}.
+ * A cache of what code inspections found, since copying code costs as much as forty steps. An entry is one u64, read
+ * and written whole: {address : 48, generation of the maps : 8, question : 4, answer : 4}.
  */
-#define ASKED_CALL 0x10U                  /* does a call end there? heuristics.c */
+#define ASKED_CALL 0x10U                  /* whether a call ends there, heuristics.c */
 #define ASKED_START 0x20U                 /* enum start_code, heuristics.c */
 #define ASKED_RBP 0x30U                   /* enum rbp_use, jit_frame.c */
 
@@ -48,7 +50,7 @@ static void unwind_stop_sigsafe(struct unwinder *u, u32 verdict, u64 fault_pc)
     u->fault_pc = fault_pc;
 }
 
-/* Move to the caller whose return address is `return_address`. 0 at the end of the stack. */
+/* Move to the caller with this return address. Returns 0 at the end of the stack. */
 static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
 {
     if (return_address == 0) {
@@ -66,8 +68,9 @@ static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
 }
 
 /*
- * Could a frame that ends below `sp` have returned to `return_address`? Stale words are return addresses, too: of
- * calls that ended long ago. Where the code has CFI, its rule must lead to a return address again. Context: signal.
+ * Return whether a frame that ends below `sp` could have returned to `return_address`. Stale words are return
+ * addresses, too: of calls that ended long ago. If the code has CFI, its rule must lead to another return address.
+ * Context: signal.
  */
 static u32 is_plausible_caller_sigsafe(struct unwinder *u, u64 return_address, u64 sp, u64 bp)
 {
@@ -86,7 +89,7 @@ static u32 is_plausible_caller_sigsafe(struct unwinder *u, u64 return_address, u
     else if (rule->cfa_kind == CFA_RBP && bp >= sp)
         cfa = bp + (u64)(i64)rule->cfa_off;
     else if (rule->cfa_kind == CFA_DEREF_RBP && bp >= sp && stack_word_sigsafe(u, bp + (u64)(i64)rule->cfa_off, &cfa))
-        cfa += (u64)(i64)rule->extra;     /* a frame whose stack was realigned */
+        cfa += (u64)(i64)rule->extra;     /* a frame with a realigned stack */
     else
         return 0;
     return stack_word_sigsafe(u, cfa + (u64)(i64)rule->ra_off, &ra) && (ra == 0 || is_code_sigsafe(u, ra - 1));
@@ -134,7 +137,7 @@ static u32 cfa_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rul
     return 1;
 }
 
-/* The caller's rbp. 0 when it is not known. */
+/* Find the caller's rbp. Returns 0 if it is unknown. */
 static u32 bp_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *rule, u64 cfa, u64 *bp)
 {
     *bp = u->bp;

@@ -1,14 +1,16 @@
 /*
- * Go's table of functions → rows. Go programs have no .eh_frame for their own code, but a table, .gopclntab, that their
- * runtime unwinds by: for every pc, by how much the stack pointer has moved since the function was entered. It is mapped
- * and kept when a program is stripped. Formats of Go 1.18 and 1.20. Sampler thread only. Since Go 1.26 the table no longer
- * says where the code starts; the runtime's moduledata does, which has a section of its own since then.
+ * Compile Go's table of functions into rows. Go programs have no .eh_frame for their own code, but a table, .gopclntab,
+ * by which their runtime unwinds: for every pc, by how much the stack pointer has moved since the function was entered.
+ * It is mapped, and kept when a program is stripped. Formats of Go 1.18 and 1.20. Sampler thread only. Since Go 1.26
+ * the table no longer contains the start of the code; the runtime's moduledata does, which has a section of its own
+ * since then.
  *
- * Functions that the table marks as the top of a stack are roots. So are those that move to another stack and leave no
- * frame on the one they came from (mcall, systemstack, calls into C): what lies above them is not their caller.
+ * Functions that the table marks as the top of a stack are roots. So are functions that move to another stack and leave
+ * no frame on the one they came from (mcall, systemstack, calls into C): the frame above them is not their caller.
  *
- * The bytes are not trusted: every read is bounds-checked, the work is linear in the number of functions and values.
- * Sources: go/src/debug/gosym/pclntab.go, go/src/runtime/symtab.go and runtime2.go (struct _func), traceback.go.
+ * The bytes are not trusted: every read is bounds-checked, and the work is linear in the number of functions and
+ * values. Sources: go/src/debug/gosym/pclntab.go, go/src/runtime/symtab.go and runtime2.go (struct _func),
+ * traceback.go.
  */
 
 #define GO_MAGIC_1_18 0xfffffff0U
@@ -22,10 +24,10 @@
 struct go_table {
     const u8 *data;
     u64 bytes;
-    u64 text;                             /* file_addr that functions are counted from */
+    u64 text;                             /* file_addr to which functions are relative */
     u64 names, values, functions;         /* offsets of the parts */
     u32 count;
-    u32 flag_offset;                      /* of the flags in a function's record */
+    u32 flag_offset;                      /* offset of the flags in a function's record */
 };
 
 static u32 go_u32(const struct go_table *t, u64 at)
@@ -40,8 +42,8 @@ static u64 go_u64(const struct go_table *t, u64 at)
     return go_u32(t, at) | (u64)go_u32(t, at + 4) << 32;
 }
 
-/* Is there a table at the start of these bytes? `text` is where the code starts if the table does not tell. Both may have
- * been moved by the image's bias already. */
+/* Return whether these bytes begin with a table. `text` is the start of the code if the table does not contain it. The
+ * image's bias may have been added to both. */
 static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const struct module *m, u64 text)
 {
     u32 magic;
@@ -66,7 +68,7 @@ static u32 go_table_open(struct go_table *t, const u8 *data, u64 bytes, const st
     return t->text >= m->text_start && t->text < m->text_end && (bytes - t->functions) / 8 > t->count;
 }
 
-/* Does the name at `offset` begin with `what`? */
+/* Return whether the name at `offset` begins with `what`. */
 static u32 go_name_begins(const struct go_table *t, u64 offset, const char *what)
 {
     u64 at = t->names + offset, i;
@@ -76,7 +78,7 @@ static u32 go_name_begins(const struct go_table *t, u64 offset, const char *what
     return 1;
 }
 
-/* A base-128 number of at most five bytes; 0 with `*at` at the end when there is none. */
+/* Read a base-128 number of at most five bytes; 0, with `*at` at the end, if there is none. */
 static u32 go_varint(const struct go_table *t, u64 *at)
 {
     u32 value = 0, shift;
@@ -93,7 +95,7 @@ static u32 go_varint(const struct go_table *t, u64 *at)
     return 0;
 }
 
-/* Where rows go. With `rows` 0 they are only counted. */
+/* The output. With `rows` 0, rows are only counted. */
 struct go_rows {
     struct agent *agent;
     struct cfi_row *rows;
@@ -112,7 +114,7 @@ static void go_row(struct go_rows *out, u64 pc_offset, const struct unwind_rule 
     number = rule->cfa_kind == CFA_NONE ? 0 : eh_intern_rule(out->agent->rules, rule, &out->result);
     if (number == out->last_rule)
         return;
-    /* A function may be entered where the row before was to begin: a signal's return is looked up a byte below. */
+    /* A function may begin where the row before was to begin: a signal's return address is looked up a byte below. */
     if (out->count && out->rows[out->count - 1].pc_offset >= pc_offset)
         out->count--;
     out->rows[out->count].pc_offset = (u32)pc_offset;
@@ -120,14 +122,14 @@ static void go_row(struct go_rows *out, u64 pc_offset, const struct unwind_rule 
     out->last_rule = number;
 }
 
-/* A run of code over which the stack pointer does not move. */
+/* A range of code in which the stack pointer does not move. */
 struct go_run {
-    u64 at;                               /* of the next run's numbers */
+    u64 at;                               /* position of the next run's numbers */
     u64 start, end;                       /* relative to the module's text */
     i64 moved;                            /* bytes, downwards, since the function was entered */
 };
 
-/* The next run. 0 when there is none, or none that can be believed. */
+/* Read the next run. Returns 0 if there is none, or if it is implausible. */
 static u32 go_next_run(const struct go_table *t, struct go_run *run)
 {
     u32 is_first = run->moved == -1 && run->start == run->end;
@@ -149,12 +151,12 @@ static struct go_run go_runs_begin(const struct go_table *t, u64 record, u64 sta
     return run;
 }
 
-/* How the frames of a function are found. */
+/* Ways to find the frames of a function. */
 enum go_frames { GO_BY_RSP, GO_BY_RBP, GO_ROOT };
 
 /*
- * A function that moves to another stack leaves rbp behind on the one it came from, where its frame is, if it has one:
- * calls into the vDSO, callbacks from C. mcall keeps a word on the stack, and no rbp.
+ * A function that moves to another stack leaves rbp pointing to its frame on the old stack, if it has one there: calls
+ * into the vDSO, callbacks from C. mcall keeps a word on the stack, and no rbp.
  */
 static enum go_frames go_frames_of(const struct go_table *t, u64 record, u64 start, u64 end)
 {
@@ -170,7 +172,7 @@ static enum go_frames go_frames_of(const struct go_table *t, u64 record, u64 sta
     return GO_ROOT;
 }
 
-/* The function at [start, end), relative to the module's text, whose record is at `record`. */
+/* Add the rows of the function at [start, end), relative to the module's text, whose record is at `record`. */
 static void go_function_rows(const struct go_table *t, u64 record, u64 start, u64 end, struct go_rows *out)
 {
     struct unwind_rule rule = {CFA_RSP, RBP_SAME, RA_AT_CFA, 0, 8, 0, -8, 0};
@@ -179,7 +181,7 @@ static void go_function_rows(const struct go_table *t, u64 record, u64 start, u6
     struct go_run run = go_runs_begin(t, record, start);
     if (go_name_begins(t, go_u32(t, record + 4), "runtime.sigreturn")) {
         struct unwind_rule signal = {CFA_SIGNAL, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
-        go_row(out, start ? start - 1 : start, &signal); /* returned to, but not called */
+        go_row(out, start ? start - 1 : start, &signal); /* reached by a return, not by a call */
         return;
     }
     if (frames == GO_ROOT) {
@@ -194,7 +196,7 @@ static void go_function_rows(const struct go_table *t, u64 record, u64 start, u6
         /* Functions with a frame keep the caller's rbp at its upper end. */
         rule.rbp_kind = has_frame ? RBP_SAVED : RBP_SAME;
         rule.rbp_off = has_frame ? -16 : 0;
-        /* Below zero: it has taken its own return address off the stack. */
+        /* Below zero: it has popped its own return address. */
         go_row(out, run.start, run.moved < 0 || run.moved & 7 ? &none : &rule);
     }
     if (run.end < end)
@@ -217,7 +219,7 @@ static void go_rows_of(const struct go_table *t, const struct module *m, struct 
     go_row(out, last, &none);
 }
 
-/* The rows of a Go table; 0 when there are none. */
+/* Return the rows of a Go table; 0 if there are none. */
 static struct cfi_table *go_compile(struct agent *a, const struct module *m, const struct go_table *t)
 {
     struct go_rows out = {a, (struct cfi_row *)0, 0, 0, {0, 0, 0, 0, 0}};
@@ -233,7 +235,7 @@ static struct cfi_table *go_compile(struct agent *a, const struct module *m, con
     return table;
 }
 
-/* What moduledata has for the start of the code, 0 if it is not known where that is. */
+/* Return the start of the code from moduledata, 0 if moduledata is not found. */
 static u64 go_module_text(struct agent *a, const struct module *m, const struct elf_file *file)
 {
     const struct elf_section *section = elf_section_find(file, ".go.module");
@@ -244,7 +246,7 @@ static u64 go_module_text(struct agent *a, const struct module *m, const struct 
     return text;
 }
 
-/* The table lies in a section of its own, or among others where gcc linked the program (-buildmode=pie). */
+/* Find the table: in a section of its own, or inside another one if gcc linked the program (-buildmode=pie). */
 static struct cfi_table *table_from_go(struct agent *a, const struct module *m, const struct elf_file *file)
 {
     static const char *const sections[] = {".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"};

@@ -1,15 +1,15 @@
 /*
- * Steps without call frame information: JIT code, Go, and parked threads whose rbp procfs does not tell. Everything
- * here may run in the handler: no libc, no locks, no allocation; code is read with process_vm_readv.
+ * Steps without call frame information: JIT code, Go, and sleeping threads, whose rbp is not in procfs. All of this may
+ * run in the handler: no libc, no locks, no allocation; code is read with process_vm_readv.
  */
 
-#define SCAN_WORDS 512                    /* how far a return address is looked for when there is nothing better */
-#define BETTER_WORDS 128                  /* how far above the first one a better one may be */
-#define NEAR_CODE_BYTES 16384             /* functions are hardly larger */
-#define NEAR_WORDS 12                     /* of alignment and arguments below a frame that has no more */
-#define SEARCH_STEPS 4                    /* that a possible caller is followed up */
+#define SCAN_WORDS 512                    /* stack words searched for a return address when there is nothing better */
+#define BETTER_WORDS 128                  /* stack words above the first match in which a better one may be */
+#define NEAR_CODE_BYTES 16384             /* larger than nearly all functions */
+#define NEAR_WORDS 12                     /* stack words of alignment and arguments below the simplest frames */
+#define SEARCH_STEPS 4                    /* steps by which a possible caller is checked */
 
-/* The seven bytes of code before `return_address`, which is perhaps a stale word: its code may be gone since the maps
+/* Read the seven bytes of code before `return_address`. It may be a stale word whose code was unmapped since the maps
  * were read, so the kernel copies it. Context: signal. */
 static u32 code_before_sigsafe(struct unwinder *u, const struct code_range *range, u64 return_address, u8 *code)
 {
@@ -19,7 +19,7 @@ static u32 code_before_sigsafe(struct unwinder *u, const struct code_range *rang
     return read_memory_sigsafe(u->agent, return_address - 7, code, 7) == 7;
 }
 
-/* Do these seven bytes end in a call instruction? Intel SDM volume 2, CALL. */
+/* Return whether these seven bytes end in a call instruction. Intel SDM volume 2, CALL. */
 static u32 ends_in_call_sigsafe(const u8 *code)
 {
     if (code[2] == 0xe8)                                        /* call rel32 */
@@ -37,9 +37,9 @@ static u32 ends_in_call_sigsafe(const u8 *code)
     return code[0] == 0xff && (code[1] == 0x94 || code[1] == 0x14); /* call [sib+32] */
 }
 
-/* Frida's agent, which has borrowed the main thread while it came, or ourselves, who have handled a signal there: such
- * words lie on the target's stacks since. While we sample, Frida runs on threads of its own, whose stacks nobody wants,
- * and we walk from what our handler has interrupted. Context: signal. */
+/* Return whether this is code of Frida's agent, which ran on the main thread during the attach, or ours, which has
+ * handled a signal there: the target's stacks contain such stale words since. While we sample, Frida runs only on its
+ * own threads, which are not sampled, and our unwinding starts at what our handler interrupted. Context: signal. */
 static u32 is_injected_sigsafe(const struct unwinder *u, const struct code_range *range)
 {
     return range->module ? u->agent->modules[range->module].injected
@@ -47,8 +47,8 @@ static u32 is_injected_sigsafe(const struct unwinder *u, const struct code_range
 }
 
 /*
- * Does a call instruction end just before `return_address`? Of code that belongs to no file only the calls are kept: a
- * JIT may write one where there was none. Context: signal.
+ * Return whether a call instruction ends just before `return_address`. For code without a file only positive results
+ * are kept: a JIT may write a call where there was none. Context: signal.
  */
 static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
 {
@@ -68,7 +68,7 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
     return is_call;
 }
 
-/* Do the rows, if there are any, allow that `target` is where the function that holds `pc` begins? The gaps between
+/* Return whether the rows, if there are any, allow that the function of `pc` begins at `target`. The gaps between
  * functions have rows of their own. Context: signal. */
 static u32 is_entry_of_sigsafe(struct unwinder *u, u64 target, u64 pc)
 {
@@ -86,8 +86,8 @@ static u32 is_entry_of_sigsafe(struct unwinder *u, u64 target, u64 pc)
     return rules[table->rows[entry].rule].cfa_kind == CFA_RSP && rules[table->rows[entry].rule].cfa_off == 8;
 }
 
-/* Does the call before `return_address` name the code that is at work? Its target lies a little before our pc. Context:
- * signal. */
+/* Return whether the call before `return_address` calls the current function: its target is a little before our pc.
+ * Context: signal. */
 static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
 {
     u8 code[5];
@@ -102,8 +102,9 @@ static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
 }
 
 /*
- * The first word up the stack that can be a return address; a little further up, one of a call to the very code we are
- * in is better still: words of calls that are over lie in the frame below it. 0 at the end of the stack. Context: signal.
+ * Step to the first word up the stack that can be a return address; better is one a little further up that follows a
+ * call to the current function, since stale return addresses are in the frame below it. Returns 0 at the end of the
+ * stack. Context: signal.
  */
 static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
 {
@@ -139,10 +140,10 @@ static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
 }
 
 /*
- * A caller in JIT code whose functions keep their frames in rbp, and rbp, which is known for sure, leads to none here:
- * 1, and the walk ends. What lies further up is of no use: Erlang's processes have small stacks within their heaps, and
- * above each lie the remains of others'. A chain of frames ends in an rbp of 0 (ABI 3.4.1); where rbp came out of code
- * with CFI, the frame is on another stack, or there is none.
+ * Stop the walk (1) at JIT code whose functions keep their frames in rbp, if rbp is known for certain and points to no
+ * frame on this stack. Words further up are of no use: Erlang's processes have small stacks within their heaps, with
+ * remains of others' above each. A chain of frames ends with an rbp of 0 (ABI 3.4.1). If rbp came from code with CFI,
+ * the frame is on another stack, or there is none.
  */
 static u32 frames_end_sigsafe(struct unwinder *u)
 {
@@ -155,9 +156,9 @@ static u32 frames_end_sigsafe(struct unwinder *u)
 }
 
 /*
- * Without CFI. Three guesses, best first: the frame that rbp points to; where the code leaves rbp alone, a slot that
- * holds it just below a return address; a word further up that is a return address after a call, with the saved rbp
- * below it. Returns 0 at the end of the stack.
+ * Step without CFI by one of three guesses, best first: the frame that rbp points to; where the code does not change
+ * rbp, a slot just below a return address that holds the same value; a word further up that is a return address after a
+ * call, with the saved rbp below it. Returns 0 at the end of the stack.
  */
 static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
 {
@@ -171,9 +172,10 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     }
     u->guessed = 1;
     limit = u->sp + SCAN_WORDS * 8;
-    if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use it */
+    if (u->bp_known && u->bp == 0 && !in_jit) { /* entry points clear rbp (ABI 3.4.1, Go's gogo); a JIT may just use
+                                                 * it */
         if (step_by_scan_sigsafe(u, limit))
-            return 1;                     /* and so may assembly, or who called it */
+            return 1;                     /* assembly or its caller may, too */
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
         return 0;
     }
@@ -196,8 +198,8 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     return step_by_scan_sigsafe(u, limit);
 }
 
-/* A caller that may be, and how much speaks for it: calls on the way up that name the very code they came back from,
- * frames of just the size that their code makes. */
+/* A possible caller, and how much supports it: return addresses on the way up that follow a call to the function they
+ * return from, frames of exactly the size that their code makes. */
 struct caller {
     u64 cfa;
     u64 return_address;
@@ -206,7 +208,7 @@ struct caller {
     u32 support;
 };
 
-/* Code that a frame can have returned to: behind a call, or the end of a signal. Context: signal. */
+/* Return whether a frame can return to this address: after a call, or at the end of a signal. Context: signal. */
 static u32 is_returned_to_sigsafe(struct unwinder *u, u64 return_address)
 {
     u32 number;
@@ -219,8 +221,8 @@ static u32 is_returned_to_sigsafe(struct unwinder *u, u64 return_address)
 }
 
 /*
- * Go up some frames by rules, from the one that `u` stands in, until `enough` speaks for the way; the first step leads
- * to `first`. 0 when a word is no return address behind a call. Moves `u`. Context: signal.
+ * Step up some frames by rules, from the frame of `u`, until `enough` supports the path; the first step leads to
+ * `first`. Returns 0 if a word is not a return address after a call. Moves `u`. Context: signal.
  */
 static u32 leads_on_sigsafe(struct unwinder *u, u32 enough, struct caller *first)
 {
@@ -261,9 +263,9 @@ static u32 leads_on_sigsafe(struct unwinder *u, u32 enough, struct caller *first
 }
 
 /*
- * Of the places from `slot` up to `limit` that rbp can point to, the one for which most speaks, the lowest of such, into
- * `best`. A call leaves rsp at a multiple of 16 (ABI 3.2.2). `likely` is taken if nothing speaks against it. 1 when it or
- * something that more than nothing speaks for was found. Context: signal.
+ * Find where rbp points, from `slot` up to `limit`: the lowest place with the most support, into `best`. A call leaves
+ * rsp at a multiple of 16 (ABI 3.2.2). `likely` is taken unless something contradicts it. Returns 1 if it or a place
+ * with any support was found. Context: signal.
  */
 static u32 search_sigsafe(struct unwinder *u, u64 slot, u64 limit, u64 likely, struct caller *best)
 {
@@ -285,10 +287,10 @@ static u32 search_sigsafe(struct unwinder *u, u64 slot, u64 limit, u64 likely, s
 }
 
 /*
- * A parked thread's rbp is not in procfs, and the rule at hand counts from it. Frames that are over lie among the locals
- * below what it points to: the room that the code is known to make is left out. rbp is right behind it in most code;
- * arguments on the stack and alignment make it a little more; code that computes the size of its room, any. Context:
- * signal.
+ * Step for a sleeping thread, whose rbp is not in procfs, by a rule that needs rbp. Stale frames are among the locals
+ * below the address in rbp, so the space that the code is known to make is skipped. In most code rbp points right after
+ * that; arguments on the stack and alignment add a little; code that computes the size of its frame, any amount.
+ * Context: signal.
  */
 static u32 step_by_search_sigsafe(struct unwinder *u)
 {
@@ -306,8 +308,8 @@ static u32 step_by_search_sigsafe(struct unwinder *u)
     return enter_caller_sigsafe(u, best.cfa, best.return_address);
 }
 
-/* Code that is returned to but was never called, and so lies behind no call: what its first bytes mean. Asked of files'
- * code only, which does not change. */
+/* Code that is returned to without a call, so there is no call before it: the meaning of its first bytes. Read only
+ * from code of files, which does not change. */
 enum start_code { START_OTHER = 0, START_SIGRETURN = 1, START_ROOT = 2 };
 
 #define START_BYTES 12
@@ -323,11 +325,11 @@ static u32 code_matches_sigsafe(const u8 *code, const u8 *pattern, u32 bytes, u3
 /* Context: signal. */
 static u32 start_code_read_sigsafe(const struct agent *a, u64 runtime_addr)
 {
-    /* mov $15,%rax; syscall: a signal's restorer that has no CFI */
+    /* mov $15,%rax; syscall: a signal restorer without CFI */
     static const u8 sigreturn[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-    /* mov %rbx,%rsp: makecontext's __start_context leaves the stack that it is returned to on; nothing is above */
+    /* mov %rbx,%rsp: makecontext's __start_context leaves the stack on which it was entered; nothing is above */
     static const u8 start_context[7] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24};
-    /* the same where glibc knows of shadow stacks: testl $2,%fs:72 comes first */
+    /* the same in a glibc with shadow stacks: testl $2,%fs:72 comes first */
     static const u8 start_context_cet[12] = {0x64, 0xf7, 0x04, 0x25, 0x48, 0, 0, 0, 0x02, 0, 0, 0};
     /* xor %rdi,%rdi; call _exit; hlt: the end of boost.context's stacks */
     static const u8 finish[9] = {0x48, 0x31, 0xff, 0xe8, 0, 0, 0, 0, 0xf4};

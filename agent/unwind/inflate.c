@@ -1,8 +1,8 @@
 /*
- * Inflating a zlib stream: sections of debug information are often compressed. Sampler thread only.
+ * Inflate a zlib stream: sections of debug information are often compressed. Sampler thread only.
  *
- * The input is not trusted: every read and write is checked, and the work is bounded by the output's size, which is
- * given. Sources: RFC 1950 (zlib), RFC 1951 (deflate). The checksum at the end is not looked at.
+ * The input is not trusted: every read and write is checked, and the work is bounded by the given size of the output.
+ * Sources: RFC 1950 (zlib), RFC 1951 (deflate). The checksum at the end is not verified.
  */
 
 #define INFLATE_CODE_BITS_MAX 15
@@ -18,7 +18,7 @@ struct inflater {
     u32 failed;
 };
 
-/* A canonical Huffman code: how many codes of each length, and the symbols in order of their codes. */
+/* A canonical Huffman code: the number of codes of each length, and the symbols in the order of their codes. */
 struct inflate_code {
     u16 count[INFLATE_CODE_BITS_MAX + 1];
     u16 symbols[288];
@@ -41,7 +41,7 @@ static u32 inflate_bits(struct inflater *z, u32 count)
     return value;
 }
 
-/* Lengths of codes → the code. 0 when there are more codes than fit. */
+/* Make the code from the lengths of its codes. Returns 0 if there are more codes than fit. */
 static u32 inflate_code_new(struct inflate_code *code, const u8 *lengths, u32 symbol_count)
 {
     u16 next[INFLATE_CODE_BITS_MAX + 1];
@@ -80,7 +80,7 @@ static u32 inflate_symbol(struct inflater *z, const struct inflate_code *code)
     return 0;
 }
 
-/* The codes of a block: fixed (RFC 1951 3.2.6) or described in front of it (3.2.7). */
+/* Read the codes of a block: fixed (RFC 1951 3.2.6) or described before it (3.2.7). */
 static u32 inflate_block_codes(struct inflater *z, u32 is_fixed, struct inflate_code *literals,
                                struct inflate_code *distances)
 {
@@ -124,8 +124,8 @@ static u32 inflate_block_codes(struct inflater *z, u32 is_fixed, struct inflate_
            inflate_code_new(distances, lengths + literal_count, distance_count);
 }
 
-/* A length or distance: a base, and as many more bits as its group has. `group_bits` is 2 for lengths, 1 for distances
- * (RFC 1951 3.2.5: the tables are regular). */
+/* Read a length or distance: a base, and as many extra bits as its group has. `group_bits` is 2 for lengths, 1 for
+ * distances (RFC 1951 3.2.5: the tables are regular). */
 static u32 inflate_value(struct inflater *z, u32 symbol, u32 group_bits)
 {
     u32 group = 1U << group_bits, extra;
@@ -173,7 +173,7 @@ static void inflate_stored(struct inflater *z)
         z->out[z->written++] = (u8)inflate_bits(z, 8);
 }
 
-/* A whole zlib stream into exactly `out_bytes`. 1, or 0 when it is malformed or of another size. */
+/* Inflate a whole zlib stream into exactly `out_bytes`. Returns 1, or 0 if it is malformed or has another size. */
 static u32 inflate_zlib(const u8 *in, u64 in_bytes, u8 *out, u64 out_bytes)
 {
     struct inflater z = {in, in + in_bytes, out, out_bytes, 0, 0, 0, 0};

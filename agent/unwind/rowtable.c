@@ -1,8 +1,8 @@
 /*
- * Tables of rows, as modules point to them: made, merged, freed. Sampler thread only; handlers read them meanwhile.
+ * Tables of rows that modules point to: create, merge, free. Sampler thread only; handlers read them meanwhile.
  *
- * A table is never changed once a module points to it; one that is replaced, or whose module has gone, is freed when no
- * handler can still hold it.
+ * A table is not changed after a module points to it. One that is replaced, or whose module was unmapped, is freed when
+ * no handler can still use it.
  */
 
 static void table_free(struct agent *a, struct cfi_table *table)
@@ -22,7 +22,7 @@ static struct cfi_table *table_new(struct agent *a, u32 row_limit)
     return table;
 }
 
-/* The estimate of rows is generous: give the pages behind the last row back. */
+/* Free the pages after the last row: the number of rows was overestimated. */
 static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
 {
     u64 used = (sizeof *table + (u64)row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
@@ -34,8 +34,8 @@ static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
     }
 }
 
-/* A table of both: where `first` says nothing, `second` holds. Either of them when the other is 0; `first` when there is
- * no memory. */
+/* Merge two tables: `second` applies where `first` has no rule. Returns one of them if the other is 0; `first` if there
+ * is no memory. */
 static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, struct cfi_table *second)
 {
     struct cfi_table *merged;
@@ -63,7 +63,7 @@ static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, s
     return merged;
 }
 
-/* As table_merge; what is not part of the result is freed. */
+/* As table_merge; tables that are not the result are freed. */
 static struct cfi_table *table_join(struct agent *a, struct cfi_table *first, struct cfi_table *second)
 {
     struct cfi_table *joined = table_merge(a, first, second);
@@ -74,7 +74,7 @@ static struct cfi_table *table_join(struct agent *a, struct cfi_table *first, st
     return joined;
 }
 
-/* Handlers may still hold it: see retired_free. */
+/* Retire a table that handlers may still use: see retired_free. */
 static void table_retire(struct agent *a, struct cfi_table *table)
 {
     if (!table)

@@ -1,6 +1,6 @@
 /*
- * pc → the unwind rule that holds there: the map of code, the rows of its module, and a cache before both. Everything
- * here may run in the handler: no libc, no locks, no allocation, bounded loops.
+ * Find the unwind rule for a pc: the map of code, the rows of its module, and a cache of both. All of this may run in
+ * the handler: no libc, no locks, no allocation, bounded loops.
  */
 
 static const struct code_range *code_range_sigsafe(const struct memory_map *map, u64 pc)
@@ -16,7 +16,7 @@ static const struct code_range *code_range_sigsafe(const struct memory_map *map,
     return low < map->code_count && map->code[low].start <= pc ? &map->code[low] : (const struct code_range *)0;
 }
 
-/* The readable and writable mapping that holds `sp`; 0 when none is known. */
+/* Return the readable and writable mapping that contains `sp`; 0 if none is known. */
 static const struct memory_range *stack_range_sigsafe(const struct memory_map *map, u64 sp)
 {
     u32 low = 0, high = map->stack_count;
@@ -30,7 +30,7 @@ static const struct memory_range *stack_range_sigsafe(const struct memory_map *m
     return low < map->stack_count && map->stacks[low].start <= sp ? &map->stacks[low] : (const struct memory_range *)0;
 }
 
-/* The row that holds at `offset` into the text, 0 if that lies before all. The table has rows. */
+/* Return the row for `offset` into the text; 0 if it is before the first row. The table must have rows. */
 static u32 row_in_table_sigsafe(const struct cfi_table *table, u32 offset)
 {
     u32 low = 0, high = table->row_count;
@@ -55,11 +55,11 @@ static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
 
 /*
  * The cache of rules by pc. An entry is one u64 {pc >> 16 : 32, generation : 8, rule : 24}, read and written whole, so
- * handlers on several threads can share the cache without a lock. The index folds bits 16..31 into 0..15 and can be undone
- * with the tag.
+ * that handlers on several threads share the cache without a lock. The index combines bits 16..31 with bits 0..15;
+ * together with the tag it identifies the pc.
  *
- * Nine rules of ten are CFA = rsp|rbp + n, RA at CFA-8, rbp unchanged or saved close below the CFA. Those are kept in
- * the entry itself, so that a step touches one line of the cache and the stack, and nothing else:
+ * Nine of ten rules are CFA = rsp|rbp + n, RA at CFA-8, rbp unchanged or saved close below the CFA. Those are packed
+ * into the entry, so that a step touches only one cache line and the stack:
  *
  *   bit 23  1: packed; 0: bits 22..0 are a rule number
  *   bit 22  base register: 0 rsp, 1 rbp
@@ -91,7 +91,7 @@ static u32 cache_index_sigsafe(u64 pc)
     return (u32)(pc ^ pc >> 16) & (RULE_CACHE_SLOTS - 1);
 }
 
-/* The rule for `pc`: a rule number, 0 (a module without CFI there) or one of RULE_NOT_READY, RULE_JIT, RULE_NO_CODE. */
+/* Return the rule for `pc`: a rule number, 0 (no CFI there), or RULE_NOT_READY, RULE_JIT or RULE_NO_CODE. */
 static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 pc)
 {
     u64 tag = pc >> 16;

@@ -1,10 +1,10 @@
 /*
- * Unwind rules and rows: what .eh_frame is compiled into (cfi.c) and what the unwinder interprets (unwind.c).
+ * Unwind rules and rows: cfi.c compiles .eh_frame into them, and unwind.c interprets them.
  *
  * A rule says, for one range of code, how to get from a frame to its caller: first the canonical frame address (CFA),
  * then the return address (RA) and the caller's rbp. DWARF 5 section 6.4; System V ABI AMD64 section 3.7 for register
- * numbers (rbp 6, rsp 7, RA 16). All other registers are ignored: no rule that real code uses for its callers needs
- * them (see CFA_REG for leaves).
+ * numbers (rbp 6, rsp 7, RA 16). All other registers are ignored: no caller's rule in real code needs them (see CFA_REG
+ * for leaves).
  */
 #ifndef FLAMETAP_RULES_H
 #define FLAMETAP_RULES_H
@@ -59,8 +59,8 @@ struct rule_table {
     unsigned int hash[RULE_HASH_SLOTS];
 };
 
-/* From file_addr base + pc_offset up to the next row's, `rule` holds. Sorted by pc_offset, no two alike, neighbours differ in
- * rule; a gap between FDEs has a row with rule 0; the last row is always rule 0. */
+/* A row: `rule` applies from file_addr base + pc_offset up to the next row. Rows are sorted by pc_offset, without
+ * duplicates; neighbours differ in rule; a gap between FDEs has a row with rule 0; the last row is always rule 0. */
 struct cfi_row {
     unsigned int pc_offset;
     unsigned int rule;

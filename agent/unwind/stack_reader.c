@@ -1,53 +1,53 @@
 /*
- * Which stack memory an unwind may read, and how. Everything here may run in the handler: no libc, no locks, no
- * allocation.
+ * The stack memory that an unwind may read, and how it is read. All of this may run in the handler: no libc, no locks,
+ * no allocation.
  *
- * A rule that is wrong for the code at hand (a module replaced since the maps were read, a guess, hand-written rules)
- * gives an address anywhere, so no word is read before it is known to be there:
+ * A rule that is wrong for the code (a module replaced since the maps were read, a guess, hand-written rules) can yield
+ * any address, so no word is read before it is known to be mapped:
  *
- *   in place  the stack that the kernel or glibc gave to this very thread, and only from its own handler: nobody else
- *             can unmap that meanwhile. Each page is asked for once, since a target may have protected some of them
- *             (guard pages of coroutines that live in an array on a thread's stack).
- *             In its own handler a thread's stack pointer is also good for the one page it points to, wherever that is.
- *   copied    all other stacks: coroutines, alternate signal stacks, Go's, those of other threads. What lies beyond their
- *             frames may be unmapped at any time, and maps may not tell of their guard pages (MADV_GUARD_INSTALL).
+ *   in place  the stack that the kernel or glibc gave to this very thread, and only in its own handler: no other thread
+ *             can unmap it meanwhile. Each page is checked once, since a target may have protected some of them (guard
+ *             pages of coroutines in an array on a thread's stack). In its own handler, the one page that a thread's
+ *             stack pointer points to is also safe, wherever it is.
+ *   copied    all other stacks: coroutines, alternate signal stacks, Go's, those of other threads. Memory beyond their
+ *             frames may be unmapped at any time, and maps may not show their guard pages (MADV_GUARD_INSTALL).
  *
- * What may be read is the window; it moves along as the walk goes up.
+ * The readable range is the window; it moves up with the walk.
  */
 
 #define RED_ZONE_BYTES 128                /* below sp, kept by the kernel when it delivers a signal: ABI 3.2.2 */
-#define COPY_FIRST_BYTES 8192             /* most stacks need no more; the time is that of the call, not of the bytes */
-#define COPY_BELOW_BYTES 256              /* what a rule reads besides the return address lies below it */
-#define STACK_UNKNOWN_BYTES (1ULL << 20)  /* looked at above sp where the maps know of no mapping */
-#define STACK_GROWTH_BYTES (64ULL << 20)  /* how far the main thread's stack may have grown since the maps were read */
-#define WINDOW_MOVES_MAX 2048             /* what one walk may cost: 0.12 us each in place, 1.4 us copied */
+#define COPY_FIRST_BYTES 8192             /* most stacks need no more; the cost is per call, not per byte */
+#define COPY_BELOW_BYTES 256              /* a rule also reads below the return address */
+#define STACK_UNKNOWN_BYTES (1ULL << 20)  /* stack read above sp where the maps have no mapping */
+#define STACK_GROWTH_BYTES (64ULL << 20)  /* limit of the growth of the main thread's stack since the maps were read */
+#define WINDOW_MOVES_MAX 2048             /* limit for one walk: 0.12 us each in place, 1.4 us copied */
 #define STACK_SWITCHES_MAX 8              /* handlers on alternate stacks, split stacks */
-#define SCAN_CHECKS_MAX 96                /* copies of code that the searches of one walk may cost */
+#define SCAN_CHECKS_MAX 96                /* limit of code copies for the searches of one walk */
 #define PAGE_BYTES 4096ULL
 
 struct unwinder {
     struct agent *agent;
     const struct memory_map *map;
-    u64 pc;                               /* where the frame is: the interrupted instruction or a call site */
+    u64 pc;                               /* position of the frame: the interrupted instruction or a call site */
     u64 sp;
     u64 bp;
-    u64 window_start;                     /* what may be read now: runtime addresses … */
+    u64 window_start;                     /* the readable range, runtime addresses */
     u64 window_end;
-    u64 window_delta;                     /* … and what to add to get at the bytes */
-    u64 stack_start;                      /* the stack it is a part of */
+    u64 window_delta;                     /* offset from a runtime address to the bytes */
+    u64 stack_start;                      /* the stack that contains the window */
     u64 stack_end;
-    u64 thread_pointer;                   /* in the handler: its base of fs, 0 when not known */
-    u64 own_start;                        /* the thread's own stack, in its handler; 0 when not known */
+    u64 thread_pointer;                   /* in the handler: its base of fs; 0 if unknown */
+    u64 own_start;                        /* the thread's own stack, in its handler; 0 if unknown */
     u64 own_end;
-    u8 *copy;                             /* where other stacks are copied to */
+    u8 *copy;                             /* buffer for copies of other stacks */
     u32 copy_bytes;
     u32 in_place;
-    u32 in_handler;                       /* of the thread whose stack it is */
-    u64 live_page;                        /* the thread's stack pointer points to it: it is there to stay */
+    u32 in_handler;                       /* running in the handler of the thread whose stack this is */
+    u64 live_page;                        /* page of the thread's stack pointer, which stays mapped */
     u32 moves;
     u32 switches;
-    const u64 *gregs;                     /* ucontext registers, leaf only, 0 when unknown */
-    u64 signal_gregs[16];                 /* those of a frame that a signal of the target's own interrupted */
+    const u64 *gregs;                     /* ucontext registers, leaf only; 0 if unknown */
+    u64 signal_gregs[16];                 /* registers of a frame that a target signal interrupted */
     u64 *frames;
     u64 fault_pc;
     u32 frame_count;
@@ -56,11 +56,11 @@ struct unwinder {
     u32 guessed;
     u32 scan_checks;
     u32 entry_reads;
-    u32 chained;                          /* frame_count when rbp was read from a frame that JIT code had made; 0 never */
+    u32 chained;                          /* frame_count when rbp was read from a frame of JIT code; 0: never */
 };
 
-/* The stack that holds `sp` becomes the one to read; nothing is read yet. `is_live`: the register's value, not something
- * that memory or a rule led to. Context: signal. */
+/* Select the stack that contains `sp`, without reading it. `is_live`: `sp` is the register's value, not read from
+ * memory or computed by a rule. Context: signal. */
 static void window_open_sigsafe(struct unwinder *u, u64 sp, u32 is_live)
 {
     const struct memory_range *range = stack_range_sigsafe(u->map, sp);
@@ -79,15 +79,15 @@ static void window_open_sigsafe(struct unwinder *u, u64 sp, u32 is_live)
     } else {
         u->stack_end = (sp + STACK_UNKNOWN_BYTES) & ~7ULL;
     }
-    /* Compilers do not say `rbp restored` after a pop: the rule still points to its slot, which then lies just below
-     * sp, and still holds the value. */
+    /* Compilers emit no `rbp restored` after a pop: the rule still points to its slot, which is then just below sp and
+     * still holds the value. */
     u->stack_start = sp - start > RED_ZONE_BYTES ? (sp - RED_ZONE_BYTES) & ~7ULL : (start + 7) & ~7ULL;
     u->live_page = is_live && u->in_handler ? sp & ~(PAGE_BYTES - 1) : 0;
     u->window_start = u->window_end = u->stack_start;
     u->window_delta = 0;
 }
 
-/* Is `runtime_addr` on a stack that we know of, and not on this one? Context: signal. */
+/* Return whether `runtime_addr` is on a known stack other than this one. Context: signal. */
 static u32 window_is_elsewhere_sigsafe(const struct unwinder *u, u64 runtime_addr)
 {
     const struct memory_range *range = stack_range_sigsafe(u->map, runtime_addr);
@@ -101,7 +101,8 @@ static u64 larger_sigsafe(u64 a, u64 b)
     return a > b ? a : b;
 }
 
-/* Add the page that holds `runtime_addr`, or begin again with it. 0 when it is not there. Context: signal. */
+/* Add the page of `runtime_addr` to the window, or begin a new window with it. Returns 0 if it is not mapped. Context:
+ * signal. */
 static u32 window_move_in_place_sigsafe(struct unwinder *u, u64 runtime_addr)
 {
     u64 page = runtime_addr & ~(PAGE_BYTES - 1), end = page + PAGE_BYTES;
@@ -119,7 +120,7 @@ static u32 window_move_in_place_sigsafe(struct unwinder *u, u64 runtime_addr)
     return 1;
 }
 
-/* Copy stack from `from` on. 0 when the copy does not hold the word at `runtime_addr`. Context: signal. */
+/* Copy stack from `from` on. Returns 0 if the copy does not contain the word at `runtime_addr`. Context: signal. */
 static u32 window_copy_sigsafe(struct unwinder *u, u64 from, u64 runtime_addr)
 {
     u64 bytes = u->moves == 1 && u->copy_bytes > COPY_FIRST_BYTES ? COPY_FIRST_BYTES : u->copy_bytes;
@@ -135,8 +136,8 @@ static u32 window_copy_sigsafe(struct unwinder *u, u64 from, u64 runtime_addr)
     return 1;
 }
 
-/* Move the window to where it holds the aligned word at `runtime_addr`. 0 when that is not of this stack, not mapped,
- * or when the walk has cost enough. Context: signal. */
+/* Move the window so that it contains the aligned word at `runtime_addr`. Returns 0 if that is not on this stack, not
+ * mapped, or if the walk has cost too much. Context: signal. */
 static u32 window_move_sigsafe(struct unwinder *u, u64 runtime_addr)
 {
     u64 from;
@@ -156,11 +157,12 @@ static u32 window_move_sigsafe(struct unwinder *u, u64 runtime_addr)
     from = from > runtime_addr ? u->stack_start : larger_sigsafe(from & ~7ULL, u->stack_start);
     if (window_copy_sigsafe(u, from, runtime_addr))
         return 1;
-    /* The page below may be gone, as below the end of a stack that was left. */
+    /* The page below may be unmapped, as below the end of a stack that was left. */
     return window_copy_sigsafe(u, larger_sigsafe(runtime_addr & ~(PAGE_BYTES - 1), u->stack_start), runtime_addr);
 }
 
-/* Can the words from `low` up to `high` be read at once? They lie close together. Context: signal. */
+/* Return whether the words from `low` up to `high` can be read together. They are close to each other. Context:
+ * signal. */
 static u32 window_holds_sigsafe(struct unwinder *u, u64 low, u64 high)
 {
     if ((high > u->window_end || high - 8 < u->window_start) && !window_move_sigsafe(u, high - 8))
@@ -168,7 +170,7 @@ static u32 window_holds_sigsafe(struct unwinder *u, u64 low, u64 high)
     return low >= u->window_start || (u->in_place && window_move_sigsafe(u, low) && high <= u->window_end);
 }
 
-/* A word of the stack. 0 when it cannot be read. Context: signal. */
+/* Read a word of the stack. Returns 0 if it cannot be read. Context: signal. */
 static u32 stack_word_sigsafe(struct unwinder *u, u64 runtime_addr, u64 *value)
 {
     if (runtime_addr & 7)

@@ -1,12 +1,12 @@
 /*
- * Registers and a stack → the pcs of all frames, by CFI rules, with frame pointers for code that has none.
+ * Unwind registers and a stack to the pcs of all frames: by CFI rules, and by frame pointers for code without CFI.
  *
- * The same code walks the stack of a running thread from its handler and that of a parked one; stack_reader.c reads both.
- * Everything here may run in the handler: no libc, no locks, no allocation, bounded
- * loops. System V ABI AMD64 3.4.1 for frames, DWARF 5 6.4 for rules.
+ * The same code unwinds a running thread, in its handler, and a sleeping one; stack_reader.c reads both stacks. All of
+ * this may run in the handler: no libc, no locks, no allocation, bounded loops. System V ABI AMD64 3.4.1 for frames,
+ * DWARF 5 6.4 for rules.
  */
 
-/* The walk goes on in another stack. 0 when it has done so too often. Context: signal. */
+/* Continue the walk on another stack. Returns 0 if it has switched too often. Context: signal. */
 static u32 stack_switch_sigsafe(struct unwinder *u, u64 sp)
 {
     if (u->switches++ >= STACK_SWITCHES_MAX)
@@ -15,7 +15,7 @@ static u32 stack_switch_sigsafe(struct unwinder *u, u64 sp)
     return 1;
 }
 
-/* The thread was interrupted by a signal of the target's own: take the registers the kernel saved. */
+/* Step over a signal frame of the target's: take the registers that the kernel saved. */
 static u32 step_signal_frame_sigsafe(struct unwinder *u)
 {
     u64 gregs = u->sp + UCONTEXT_GREGS, pc = 0, sp;
@@ -23,7 +23,7 @@ static u32 step_signal_frame_sigsafe(struct unwinder *u)
     for (i = 0; i < 16; i++)
         all &= stack_word_sigsafe(u, gregs + 8 * i, &u->signal_gregs[i]);
     sp = u->signal_gregs[GREG_RSP];
-    /* A handler on an alternate stack leads back to the one that was interrupted, wherever that is. */
+    /* A handler on an alternate stack leads back to the interrupted stack, wherever that is. */
     if (!all || ((sp <= u->sp || sp >= u->stack_end) && !stack_switch_sigsafe(u, sp))) {
         unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->pc);
         return 0;
@@ -52,16 +52,16 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
         return 0;
     }
     if (!cfa_by_rule_sigsafe(u, rule, &cfa)) {
-        /* A parked thread's rbp is not in procfs: code that keeps its frame there needs a guess. */
+        /* A sleeping thread's rbp is not in procfs: search for the frame of code that keeps it in rbp. */
         if (!u->bp_known && (rule->cfa_kind == CFA_RBP || rule->cfa_kind == CFA_DEREF_RBP))
             return step_by_search_sigsafe(u);
-        /* Registers that only a leaf knows. */
+        /* These registers are known in the leaf only. */
         unwind_stop_sigsafe(u, !u->gregs && (rule->cfa_kind == CFA_REG || rule->cfa_kind == CFA_DEREF_REG ||
                                              rule->cfa_kind == CFA_DEREF_INDEXED) ? VERDICT_UNSUPPORTED_RULE
                                                                                   : VERDICT_BAD_MEMORY, u->pc);
         return 0;
     }
-    /* A rule may lead to another stack (split stacks, Rust's psm); one that counts from rsp does not. */
+    /* A rule may lead to another stack (split stacks, Rust's psm), except one relative to rsp. */
     if ((cfa <= u->sp || cfa > u->stack_end) && !u->guessed && rule->cfa_kind != CFA_RSP && rule->cfa_kind != CFA_PLT &&
         window_is_elsewhere_sigsafe(u, cfa - 8) && stack_switch_sigsafe(u, cfa - 8))
         u->sp = cfa - 8;
@@ -75,13 +75,13 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
     return enter_caller_sigsafe(u, cfa, ra);
 }
 
-/* Code without CFI: what its bytes prove, else a guess. */
+/* Step in code without CFI: by what its bytes prove, else by a guess. */
 static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
 {
     u32 start = in_jit || u->gregs || u->frame_count < 2 ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
     if (start == START_OTHER)
         return step_by_guess_sigsafe(u, in_jit);
-    u->frames[u->frame_count - 1] = u->pc + 1; /* its return address is no call site */
+    u->frames[u->frame_count - 1] = u->pc + 1; /* the return address itself: it is not a call site */
     if (start == START_SIGRETURN)
         return step_signal_frame_sigsafe(u);
     unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
@@ -89,8 +89,8 @@ static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
 }
 
 /*
- * As many steps as packed rules carry: the common case, kept free of calls because it is most of the handler's time.
- * Leaves `u` at the first frame that needs more. 0 at the end of the stack. Context: signal.
+ * Step as long as rules are packed: the common case, free of calls because it takes most of the handler's time. Leaves
+ * `u` at the first frame that needs more. Returns 0 at the end of the stack. Context: signal.
  */
 static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
 {
@@ -143,8 +143,8 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
 }
 
 /*
- * Walk from the leaf (pc, sp, bp, gregs, own stack, copy and frames are set) to the root. Sets frame_count, verdict, fault_pc.
- * Context: signal; may not: allocate, lock, call libc, read what may not be there.
+ * Walk from the leaf (pc, sp, bp, gregs, own stack, copy and frames are set) to the root. Sets frame_count, verdict and
+ * fault_pc. Context: signal; may not: allocate, lock, call libc, read memory that may be unmapped.
  */
 static void unwind_sigsafe(struct unwinder *u)
 {
@@ -165,7 +165,7 @@ static void unwind_sigsafe(struct unwinder *u)
             return;
         }
         if (rule == RULE_NO_CODE) {
-            /* A call through a null or wild pointer has no frame of its own; anything else is a lost stack. */
+            /* A call through a null or invalid pointer has no frame of its own; anything else is a lost stack. */
             unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->frame_count ? u->frames[u->frame_count - 1] : u->pc);
             return;
         }

@@ -1,24 +1,25 @@
 /*
- * From observations to intervals: what a thread did, on which stack, for how long. Sampler thread only.
+ * Turn observations into intervals: the state and stack of a thread, and its duration. Sampler thread only.
  *
- * All time of a thread is told, and none twice:
+ * All time of a thread is reported exactly once:
  *
- *   wall  =  CPU time                        the thread's CPU clock; told with each sample, for the time since the one before
- *          + waiting for a CPU               schedstat in proc(5), run delay; told when some has come together
- *          + asleep, by cause                the rest; told for the stack that the thread was seen asleep on before, or is next
+ *   wall  =  CPU time               the thread's CPU clock; reported with each sample, for the time since the last one
+ *          + waiting for a CPU      schedstat in proc(5), run delay; reported when enough has accumulated
+ *          + asleep, by cause       the rest; reported for the stack on which the thread slept before, or sleeps next
  *
- * The three sums are read one after another, so the rest may be less than nothing for a moment: it is carried on. A thread
- * that has not run since the last look is where it was, or has been woken and waits for a CPU: which of both is known when
- * it has run. Until then its interval stays open. The host is told of it when it has begun, and of its end. All other
- * intervals are over when they are told.
+ * The three sums are read one after another, so the rest may be negative for a moment: it is carried over. A thread
+ * that has not run since the last look is where it was, or was woken and waits for a CPU: which of the two is known
+ * when it has run. Until then its interval stays open. The host gets it when it begins and when it ends. All other
+ * intervals are reported when they are over.
  */
 
-#define RECENT_NS 1000000000ULL           /* a stack this old still stands for what the thread does, */
-#define RECENT_PERIODS 10                 /* or one so many periods old, … */
-#define RECENT_SAMPLES 2                  /* or one after which so many more might have been due */
-#define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is told once so much has come together */
+#define RECENT_NS 1000000000ULL           /* a stack of this age still stands for what the thread does, */
+#define RECENT_PERIODS 10                 /* or one of that many periods, */
+#define RECENT_SAMPLES 2                  /* or one after which at most that many more samples were due */
+#define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is reported when this much has accumulated */
 #define RUN_DELAY_UNKNOWN (~0ULL)
-#define ASLEEP_UNSEEN_NS 500000000LL      /* so much time asleep waits for a look that finds the thread asleep */
+#define ASLEEP_UNSEEN_NS 500000000LL      /* the most unreported time asleep that waits for a look which finds the
+                                           * thread asleep */
 
 static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags)
 {
@@ -57,7 +58,7 @@ static void interval_send(struct agent *a, struct thread_slot *slot, const struc
     record->samples = interval->samples;
 }
 
-/* The thread is no longer where it was asleep. */
+/* Close the open interval: the thread has run. */
 static void interval_close(struct agent *a, struct thread_slot *slot)
 {
     if (slot->open.state && slot->blocked_ns > 0) {
@@ -70,7 +71,7 @@ static void interval_close(struct agent *a, struct thread_slot *slot)
     slot->open.dirty = 0;
 }
 
-/* An interval that is over: `wall_ns` up to `end_ns` in `state`. */
+/* Send an interval that is over: `wall_ns` up to `end_ns` in `state`. */
 static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 end_ns, u64 wall_ns, u32 state, u32 trace_id,
                                i16 sysno, u32 samples)
 {
@@ -86,7 +87,7 @@ static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 en
     interval_send(a, slot, &past, 0);
 }
 
-/* CPU time up to `cpu_ns` of the thread's clock was used on this stack, seen at `seen_ns`. */
+/* Report CPU time up to `cpu_ns` of the thread's clock for this stack, seen at `seen_ns`. */
 static void interval_ran(struct agent *a, struct thread_slot *slot, u64 seen_ns, u64 cpu_ns, u32 trace_id)
 {
     if (cpu_ns <= slot->cpu_told_ns)
@@ -97,7 +98,7 @@ static void interval_ran(struct agent *a, struct thread_slot *slot, u64 seen_ns,
     slot->last_run_ns = seen_ns;
 }
 
-/* All CPU time up to the last look: no stack of it is to be had. `why` is the counter that says why. */
+/* Report all CPU time up to the last look as unattributed: it has no stack. `why` is the counter of the reason. */
 static void interval_unattributed(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 why)
 {
     u64 cpu_ns = slot->cpu_seen_ns - slot->cpu_told_ns;
@@ -109,7 +110,7 @@ static void interval_unattributed(struct agent *a, struct thread_slot *slot, u64
     slot->cpu_told_ns = slot->cpu_seen_ns;
 }
 
-/* What the thread waited for a CPU. It goes with the stack it was last seen running on. */
+/* Report the time waiting for a CPU, for the stack on which the thread was last seen running. */
 static void interval_queued(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 at_least_ns)
 {
     if (slot->queued_ns <= at_least_ns)
@@ -118,7 +119,7 @@ static void interval_queued(struct agent *a, struct thread_slot *slot, u64 now_n
     slot->queued_ns = 0;
 }
 
-/* Nothing before `now_ns` is told of the thread; its CPU clock shows `cpu_ns`, and it has waited for CPUs so long. */
+/* Begin to account for a thread at `now_ns`, with the current values of its CPU clock and run delay. */
 static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u64 run_delay_ns)
 {
     if (!slot->announced)
@@ -131,8 +132,8 @@ static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u64 run
     slot->queued_ns = 0;
 }
 
-/* The time since the last look: the thread ran for `ran_ns` of it and waited for a CPU for `queued_ns`, of which some may
- * lie before all that is told of it. Returns how much of that was placed. */
+/* Account for the time since the last look: the thread ran for `ran_ns` of it and waited for a CPU for `queued_ns`, a
+ * part of which may have been before the first look. Returns how much of that was placed. */
 static u64 time_pass(struct thread_slot *slot, u64 now_ns, u64 ran_ns, u64 queued_ns)
 {
     slot->blocked_ns += (i64)(now_ns - slot->accounted_ns) - (i64)ran_ns;
@@ -144,8 +145,8 @@ static u64 time_pass(struct thread_slot *slot, u64 now_ns, u64 ran_ns, u64 queue
     return queued_ns;
 }
 
-/* The thread is asleep at `now_ns`, on this stack. `samples` is the number of stacks that were taken (0: the last one
- * still holds). */
+/* Note that the thread is asleep at `now_ns` on this stack. `samples` is the number of stacks taken (0: the last one is
+ * still valid). */
 static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 trace_id, u32 state, i16 sysno,
                             u32 samples)
 {
@@ -169,7 +170,8 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
     slot->last_wait_sysno = sysno;
 }
 
-/* Time asleep that no look has found the thread in goes where it slept last, if it is more than `at_least_ns`. */
+/* Report time asleep that no look has observed, for the stack on which the thread slept last, if it exceeds
+ * `at_least_ns`. */
 static void interval_asleep_unseen(struct agent *a, struct thread_slot *slot, u64 now_ns, i64 at_least_ns)
 {
     if (slot->open.state || slot->blocked_ns <= at_least_ns)
@@ -179,7 +181,7 @@ static void interval_asleep_unseen(struct agent *a, struct thread_slot *slot, u6
     slot->blocked_ns = 0;
 }
 
-/* Before a flush: tell the host of open intervals that have begun since it was told last. */
+/* Before a flush, send open intervals that have begun since the last flush. */
 static void intervals_send_open(struct agent *a)
 {
     u32 i;
@@ -194,8 +196,8 @@ static void intervals_send_open(struct agent *a)
     }
 }
 
-/* Does the stack that the thread was last seen running on still stand for what it does? So it does if that was not long
- * ago, or if the thread has used no more CPU time since than from one sample to the next. */
+/* Return whether the stack on which the thread was last seen running still stands for what it does: if that was not
+ * long ago, or if the thread has used no more CPU time since than between two samples. */
 static u32 last_run_holds(const struct agent *a, const struct thread_slot *slot)
 {
     u64 recent_ns = RECENT_PERIODS * a->period_ns > RECENT_NS ? RECENT_PERIODS * a->period_ns : RECENT_NS;
@@ -203,7 +205,8 @@ static u32 last_run_holds(const struct agent *a, const struct thread_slot *slot)
                                     slot->cpu_seen_ns < slot->cpu_told_ns + RECENT_SAMPLES * (a->cpu_period_ns + a->tick_ns));
 }
 
-/* The end of a thread, or of the recording. What CPU time no sample stands for is reported as such. */
+/* Finish the intervals of a thread, at its end or that of the recording. CPU time without a sample is reported as
+ * such. */
 static void intervals_finish(struct agent *a, struct thread_slot *slot)
 {
     interval_close(a, slot);

@@ -1,8 +1,8 @@
 /*
- * The ring that the host maps too, and the batch that is filled between two flushes. Sampler thread only.
+ * The ring that the host maps, too, and the batch that is filled between two flushes. Sampler thread only.
  *
- * One writer (us), one reader (the host). `head` moves after a whole batch is in place, so that the host never sees
- * half of one and whatever was flushed survives the death of the target.
+ * One writer (the agent), one reader (the host). `head` moves after a whole batch is written, so that the host never
+ * sees a partial batch, and flushed batches survive the death of the target.
  */
 
 static int outbox_new(struct agent *a, struct outbox *box, u32 capacity)
@@ -20,7 +20,7 @@ static void outbox_clear(struct outbox *box)
     box->records = 0;
 }
 
-/* Room for one record of `bytes`, or 0 when the section is full. */
+/* Reserve space for one record of `bytes`; 0 if the section is full. */
 static void *outbox_reserve(struct outbox *box, u32 bytes)
 {
     void *record;
@@ -61,7 +61,7 @@ static u32 section_bytes(const struct outbox *box)
     return box->records ? (u32)sizeof(struct section_header) + box->used : 0;
 }
 
-/* Of the tables, the part that no entry has ever used: the kernel gives pages out as they are touched. */
+/* Return the bytes of the tables that were never used: the kernel allocates pages when they are touched. */
 static u64 bytes_untouched(const struct agent *a)
 {
     return (MAX_MODULES - 1 - (u64)a->module_count) * sizeof(struct module) +
@@ -70,8 +70,8 @@ static u64 bytes_untouched(const struct agent *a)
 }
 
 /*
- * Hand the batch to the host. When the ring has no room, intervals are dropped and counted; modules, threads and
- * traces are kept for the next batch, since later records refer to them.
+ * Write the batch to the ring. If the ring is full, intervals are dropped and counted; modules, threads and traces are
+ * kept for the next batch, since later records refer to them.
  */
 static void ring_flush(struct agent *a, u64 now_ns)
 {
@@ -113,7 +113,7 @@ static u32 batch_has_news(const struct agent *a)
     return a->modules_out.records || a->threads_out.records || a->traces_out.records || a->intervals_out.records;
 }
 
-/* Room for one record; a section that is full is sent first. 0 when the ring has no room either. */
+/* Reserve space for one record; a full section is flushed first. 0 if the ring is full, too. */
 static void *record_new(struct agent *a, struct outbox *box, u32 bytes)
 {
     void *record = outbox_reserve(box, bytes);
@@ -123,18 +123,18 @@ static void *record_new(struct agent *a, struct outbox *box, u32 bytes)
     return outbox_reserve(box, bytes);
 }
 
-/* After the last batch: the host learns that no other will come, and why. */
+/* Tell the host, after the last batch, that no other follows, and why. */
 static void ring_close(struct agent *a, u32 stop_reason)
 {
     a->ring->stop_reason = stop_reason;
     store_release_u64((volatile u64 *)&a->ring->stopped, 1);
 }
 
-/* The memfd and its mapping. 0, or the negative errno of what failed. */
+/* Create the memfd and map it. Returns 0, or the negative errno of the failed call. */
 static i64 ring_new(struct agent *a)
 {
     i64 fd;
-    /* Growing a file past RLIMIT_FSIZE is a SIGXFSZ, which kills (setrlimit(2)); memfds are files. */
+    /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which kills (setrlimit(2)); a memfd is a file. */
     if (resource_limit(1 /* RLIMIT_FSIZE */) < RING_HEADER_BYTES + RING_BYTES)
         return -27;                       /* EFBIG */
     fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", 1 /* MFD_CLOEXEC */, 0);

@@ -1,9 +1,10 @@
 /*
- * Interned stacks: every different stack goes to the host once and is a number from then on. Sampler thread only.
+ * Interned stacks: each distinct stack goes to the host once and is referred to by number from then on. Sampler thread
+ * only.
  *
- * A stack is known by a 64-bit hash of its pcs, its verdict and the number of the module map (a pc can mean something
- * else after a dlclose). At three quarters the table is emptied and numbering goes on: the host meets some stacks a
- * second time and knows them by their frames, so nothing is lost and memory stays bounded.
+ * A stack is identified by a 64-bit hash of its pcs, its verdict and the number of the module map (a pc can have
+ * another meaning after a dlclose). At three quarters full, the table is emptied and numbering continues: the host gets
+ * some stacks a second time and recognises them by their frames, so nothing is lost and memory stays bounded.
  */
 
 #define FRAME_ADDRESS_MASK ((1ULL << FRAME_MODULE_SHIFT) - 1)
@@ -14,7 +15,7 @@ static u64 hash_mix(u64 hash, u64 value)
     return hash ^ (hash >> 29);
 }
 
-/* runtime_addr → the frame on the wire. */
+/* Convert a runtime_addr to a frame of the wire format. */
 static u64 frame_encode(struct agent *a, u64 runtime_addr, u32 *injected)
 {
     const struct code_range *range = code_range_sigsafe(a->map, runtime_addr);
@@ -50,7 +51,7 @@ static u32 trace_send(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u
     return record->trace_id;
 }
 
-/* The number of this stack; 0 when there was no room (counted). `*injected` says whether it runs through Frida's
+/* Return the number of this stack; 0 if there was no room (counted). `*injected` is set if it contains Frida's
  * agent. */
 static u32 trace_intern(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, u32 *injected)
 {

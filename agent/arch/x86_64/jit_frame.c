@@ -1,20 +1,20 @@
 /*
- * What compiled code of no file does with rbp, told by the nearest function entry before it. Everything here may run in
- * the handler: no libc, no locks, no allocation; code is read with process_vm_readv.
+ * How code without a file (JIT code) uses rbp, by the nearest function entry before a pc. All of this may run in the
+ * handler: no libc, no locks, no allocation; code is read with process_vm_readv.
  *
- * V8 and others begin a function with `push %rbp; mov %rsp,%rbp`: rbp leads to the frame. HotSpot's compilers save rbp
- * at the top of the frame and leave it as it is: it still leads to some frame further up. OpenJDK's
+ * V8 and others begin a function with `push %rbp; mov %rsp,%rbp`: rbp points to the frame. HotSpot's compilers save rbp
+ * at the top of the frame and do not change it: it still points to a frame further up. OpenJDK's
  * MacroAssembler::verified_entry and build_frame; V8's TurboAssembler::EnterFrame.
  */
 
-#define ENTRY_SEARCH_BYTES 8192           /* larger functions are taken for ones that have frame pointers */
+#define ENTRY_SEARCH_BYTES 8192           /* larger functions count as using frame pointers */
 #define ENTRY_CHUNK_BYTES 256
 #define ENTRY_PATTERN_BYTES 11
-#define ENTRY_READS_MAX 128               /* what the searches of one walk may cost */
+#define ENTRY_READS_MAX 128               /* limit for all searches of one walk */
 
 enum rbp_use { RBP_USE_UNKNOWN = 0, RBP_LEFT_ALONE = 1, RBP_IS_FRAME = 2 };
 
-/* What the function that begins here does with rbp; unknown where none does. */
+/* Return how the function that begins here uses rbp (enum rbp_use); unknown if no function begins here. */
 static u32 entry_kind_sigsafe(const u8 *code)
 {
     if (code[0] == 0x55) {                                      /* push %rbp */
@@ -31,7 +31,7 @@ static u32 entry_kind_sigsafe(const u8 *code)
     return code[1] == 0x81 && code[7] == 0x48 && code[8] == 0x89 && code[9] == 0xac && code[10] == 0x24;
 }
 
-/* enum rbp_use of the nearest entry before `pc`; unknown if there is none near. Context: signal. */
+/* Return enum rbp_use of the nearest entry before `pc`; unknown if there is none near. Context: signal. */
 static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
 {
     const struct code_range *range = code_range_sigsafe(u->map, pc);
@@ -53,14 +53,14 @@ static u32 entry_search_sigsafe(struct unwinder *u, u64 pc)
         for (i = high - low; i-- > 0;) {
             u32 kind = entry_kind_sigsafe(code + i);
             if (kind)
-                return kind == RBP_IS_FRAME && pc - (low + i) < 4 ? RBP_LEFT_ALONE : kind; /* the `mov` is to come */
+                return kind == RBP_IS_FRAME && pc - (low + i) < 4 ? RBP_LEFT_ALONE : kind; /* `mov` has not run yet */
         }
         high = low;
     }
     return 0;
 }
 
-/* What the code at `pc`, of no file, does with rbp: enum rbp_use. Context: signal. */
+/* Return how the JIT code at `pc` uses rbp: enum rbp_use. Context: signal. */
 static u32 rbp_use_sigsafe(struct unwinder *u, u64 pc)
 {
     volatile u64 *slot = kept_slot_sigsafe(u->agent, pc, ASKED_RBP);

@@ -1,17 +1,17 @@
 /*
- * How far rbp lies above rsp at least, told by the code that made the frame. Everything here may run in the handler: no
- * libc, no locks, no allocation; code is read with process_vm_readv.
+ * The least distance of rbp above rsp, from the code that made the frame. All of this may run in the handler: no libc,
+ * no locks, no allocation; code is read with process_vm_readv.
  *
- * CFI of code that keeps its frame in rbp says where rbp was set, but no longer how rsp moved on from there: compilers
- * push registers they have to keep, then make room for locals with one subtraction (System V ABI AMD64 3.2.2; gcc's
- * ix86_expand_prologue, clang's X86FrameLowering). Only what stands before the first jump or call is believed, since it
- * holds for all that follows, and nothing that could be the pushing of arguments.
+ * CFI of code that keeps its frame in rbp says where rbp was set, but not how rsp moved after that: compilers push
+ * callee-saved registers, then make room for locals with one subtraction (System V ABI AMD64 3.2.2; gcc's
+ * ix86_expand_prologue, clang's X86FrameLowering). Only instructions before the first jump or call count, since they
+ * apply to all that follows, and none that may push arguments.
  */
 
-#define PROLOGUE_BYTES 192                /* looked at behind the setting of rbp */
-#define PROLOGUE_AHEAD_BYTES 32           /* of code may be looked into at a time: two instructions */
-#define SET_RBP_BYTES 64                  /* before the row that tells of it */
-#define PROLOGUE_ROWS_MAX 1024            /* how far back rows are looked at: each early exit makes two */
+#define PROLOGUE_BYTES 192                /* code bytes read after rbp was set */
+#define PROLOGUE_AHEAD_BYTES 32           /* code bytes read ahead: two instructions */
+#define SET_RBP_BYTES 64                  /* code bytes read before the row that follows it */
+#define PROLOGUE_ROWS_MAX 1024            /* rows searched backwards: each early exit makes two */
 #define PREFIXES_MAX 4
 
 /* ModRM, SIB and displacement. Intel SDM volume 2, table 2-2. */
@@ -30,7 +30,8 @@ static u32 operand_bytes_sigsafe(const u8 *modrm)
     return bytes + (mod == 1 ? 1 : 4);
 }
 
-/* The part behind opcode 0f or its VEX form: operands and an immediate. 0 for jumps and what is not known. */
+/* Return the length of the part after opcode 0f or its VEX form: operands and an immediate. 0 for jumps and unknown
+ * ones. */
 static u32 two_byte_rest_sigsafe(const u8 *code, u32 map)
 {
     u8 opcode = code[0];
@@ -49,8 +50,8 @@ static u32 two_byte_rest_sigsafe(const u8 *code, u32 map)
             opcode == 0xc4 || opcode == 0xc5 || opcode == 0xc6);
 }
 
-/* The length of an instruction after which the next one runs. 0 for calls, jumps, returns and what is not known. Intel
- * SDM volume 2, tables A-2 and A-3. */
+/* Return the length of an instruction that the next one in memory follows. 0 for calls, jumps, returns and unknown
+ * ones. Intel SDM volume 2, tables A-2 and A-3. */
 static u32 instruction_bytes_sigsafe(const u8 *code)
 {
     u32 at = 0, is_wide = 0, word = 4, rest;
@@ -111,7 +112,7 @@ static i32 code_i32_sigsafe(const u8 *code)
     return (i32)(code[0] | (u32)code[1] << 8 | (u32)code[2] << 16 | (u32)code[3] << 24);
 }
 
-/* By how much this instruction lowers rsp for locals; 0 if it does not. */
+/* Return by how many bytes this instruction lowers rsp for locals; 0 if it does not. */
 static u32 room_made_sigsafe(const u8 *code)
 {
     i32 room = 0;
@@ -123,18 +124,19 @@ static u32 room_made_sigsafe(const u8 *code)
         room = -(signed char)code[3];
     else if (code[0] == 0x4c && code[1] == 0x8d && code[2] == 0x9c && code[3] == 0x24 &&
              code[8] == 0x48 && code[9] == 0x81 && code[10] == 0xec)
-        room = -code_i32_sigsafe(code + 4);                     /* lea -n(%rsp),%r11: how far a loop of them will go */
+        room = -code_i32_sigsafe(code + 4);                     /* lea -n(%rsp),%r11: the end of a loop on rsp */
     return room > 0 ? (u32)room : 0;
 }
 
-/* Is the page just made room for touched, and more to come? -fstack-clash-protection: orq $0,(%rsp), movq $0,(%rsp). */
+/* Return whether this touches the new page, with more to follow. -fstack-clash-protection: orq $0,(%rsp), movq
+ * $0,(%rsp). */
 static u32 is_stack_probe_sigsafe(const u8 *code)
 {
     return code[0] == 0x48 && ((code[1] == 0x83 && code[2] == 0x0c && code[3] == 0x24) ||
                                (code[1] == 0xc7 && code[2] == 0x04 && code[3] == 0x24));
 }
 
-/* Does it push, an argument for what is called next? */
+/* Return whether this is a push, perhaps of an argument. */
 static u32 is_push_sigsafe(const u8 *code)
 {
     u32 at = code[0] == 0x41;
@@ -142,8 +144,8 @@ static u32 is_push_sigsafe(const u8 *code)
            (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 6);
 }
 
-/* What the first `bytes` of code behind the setting of rbp put below rbp for good; behind them are PROLOGUE_AHEAD_BYTES
- * more to look into. */
+/* Return how many bytes the first `bytes` of code after the setting of rbp keep below rbp permanently;
+ * PROLOGUE_AHEAD_BYTES more can be read after them. */
 static u32 frame_bytes_in_code_sigsafe(const u8 *code, u64 bytes)
 {
     u32 at = 0, below = 0, pushed = 0, length;
@@ -155,14 +157,14 @@ static u32 frame_bytes_in_code_sigsafe(const u8 *code, u64 bytes)
         if (room) {
             const u8 *next = code + at + length;
             if (room == 8 && is_push_sigsafe(next))
-                break;                                          /* keeps the stack aligned while arguments lie there */
+                break;                                          /* keeps the stack aligned while arguments are on it */
             below += room;
             if (!is_stack_probe_sigsafe(next))
                 break;
         } else if (is_push_sigsafe(code + at)) {
             u32 name = (opcode & 7) | is_high << 3;             /* rbx, r10, r12 … r15 */
             if ((opcode & 0xf8) != 0x50 || (name != 3 && name != 10 && name < 12) || pushed >> name & 1)
-                break;                                          /* not one that has to be kept */
+                break;                                          /* not a callee-saved register */
             pushed |= 1U << name;
             below += 8;
         }
@@ -170,8 +172,8 @@ static u32 frame_bytes_in_code_sigsafe(const u8 *code, u64 bytes)
     return below;
 }
 
-/* Where the rows say that rbp was set, the last time before `pc`: the runtime_addr behind that, or, where the stack was
- * realigned, a little later. 0 if they do not say. */
+/* Find the last place before `pc` where rbp was set, by the rows: returns the runtime_addr after it or, where the stack
+ * was realigned, a little later. 0 if the rows do not say. */
 static u64 rbp_set_sigsafe(const struct agent *a, const struct module *m, u64 pc, u32 *is_realigned)
 {
     const struct cfi_table *table = m->table;
@@ -192,7 +194,7 @@ static u64 rbp_set_sigsafe(const struct agent *a, const struct module *m, u64 pc
     return 0;
 }
 
-/* At the call at `pc`, whose frame is in rbp: the least that rbp can be above rsp. 0 where nothing is known. Context:
+/* Return the least distance of rbp above rsp at the call at `pc`, whose frame is in rbp. 0 if unknown. Context:
  * signal. */
 static u32 frame_bytes_below_rbp_sigsafe(struct unwinder *u, u64 pc)
 {

@@ -1,19 +1,19 @@
 /*
- * Code around an interrupted system call: is there a syscall instruction, and which call does it make? Everything here
- * may run in the handler: no libc, no locks, no allocation. Nothing needs the maps: memory that is not certain to be
- * there is read through the kernel, so that code which a JIT has just unmapped is an answer ("unknown") and no fault.
+ * The code around an interrupted system call: whether there is a syscall instruction, and which call it makes. All of
+ * this may run in the handler: no libc, no locks, no allocation. It does not use the maps: memory that may be unmapped
+ * is read through the kernel, so that code which a JIT has just unmapped is an unknown and not a fault.
  */
 
 #define PAGE_SHIFT 12
-#define CODE_BACK_BYTES 96                /* how far back a call's number is looked for */
+#define CODE_BACK_BYTES 96                /* bytes before the instruction that are searched for the number */
 #define ARGUMENT_MOVES_MAX 8
-#define STACK_LOOK_WORDS 40               /* between that syscall instruction and its caller's caller */
-#define CALL_LOOK_BYTES 48                /* before a call, where its last argument is pushed */
+#define STACK_LOOK_WORDS 40               /* stack words between that syscall instruction and its caller's caller */
+#define CALL_LOOK_BYTES 48                /* bytes before a call, where its last argument is pushed */
 #define SYSCALL_NUMBERS 1024             /* more than Linux has */
 
 /*
- * `bytes` of code at `runtime_addr`. On the page of `pc`, where this very thread is about to go on, they are read in
- * place; elsewhere through the kernel. 0 when they are not there. Context: signal.
+ * Read `bytes` of code at `runtime_addr`. They are read in place on the page of `pc`, where this thread is about to
+ * continue; elsewhere through the kernel. Returns 0 if they are not mapped. Context: signal.
  */
 static u32 code_read_sigsafe(const struct agent *a, u64 pc, u64 runtime_addr, u8 *code, u32 bytes)
 {
@@ -28,7 +28,8 @@ static u32 code_read_sigsafe(const struct agent *a, u64 pc, u64 runtime_addr, u8
     return read_own_memory_sigsafe(a, runtime_addr, code, bytes) == (i64)bytes;
 }
 
-/* Is the instruction at `runtime_addr` a syscall? `pc` is where the thread was interrupted. Context: signal. */
+/* Return whether the instruction at `runtime_addr` is a syscall. `pc` is where the thread was interrupted. Context:
+ * signal. */
 static u32 is_syscall_sigsafe(const struct agent *a, u64 pc, u64 runtime_addr)
 {
     u8 code[2];
@@ -41,8 +42,8 @@ static u32 code_u32_sigsafe(const u8 *code)
 }
 
 /*
- * The length of the instruction that ends at `end`, when it is one that compilers put between the number and the
- * syscall: it loads an argument register other than rax. 0 for anything else. Context: signal.
+ * Return the length of the instruction that ends at `end`, if it is one that compilers put between the number and the
+ * syscall: it loads an argument register other than rax. 0 for others. Context: signal.
  */
 static u32 argument_move_bytes_sigsafe(const u8 *end)
 {
@@ -70,7 +71,8 @@ static u32 argument_move_bytes_sigsafe(const u8 *end)
     return 0;
 }
 
-/* The number that is loaded right before `end`, or before the loading of arguments; -1 if none is. Context: signal. */
+/* Return the number that is loaded right before `end`, or before argument registers are loaded; -1 if none is. Context:
+ * signal. */
 static i64 number_before_sigsafe(const u8 *end)
 {
     u32 i;
@@ -92,8 +94,8 @@ static i64 number_before_sigsafe(const u8 *end)
 }
 
 /*
- * The number that the caller of syscall(2) passes: the last `mov $NR,%edi` before its call. Whoever called it otherwise
- * (through a pointer of a foreign function interface) is not told apart from others: -1. Context: signal.
+ * Return the number that the caller of syscall(2) passes: the last `mov $NR,%edi` before its call. -1 for other
+ * callers, such as those through a function pointer of a foreign function interface. Context: signal.
  */
 static i64 number_of_caller_sigsafe(const struct agent *a, u64 sp)
 {
@@ -120,10 +122,10 @@ static i64 number_of_caller_sigsafe(const struct agent *a, u64 sp)
 }
 
 /*
- * The number of a call that glibc 2.41 and later make through their one syscall instruction for calls that can be
- * cancelled (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S). It is the seventh argument of the function above, so it
- * lies on the stack right behind that one's return address, before which stands its `push $NR` or `movq $NR,(%rsp)`:
- * both must agree. -1 when nothing does. Context: signal.
+ * Return the number of a call that glibc 2.41 and later make through one syscall instruction for all cancellable calls
+ * (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S). It is the seventh argument of the function above, so it is on the
+ * stack right after that function's return address; before the return address in the code is `push $NR` or `movq
+ * $NR,(%rsp)`. Both must agree; -1 if they do not. Context: signal.
  */
 static i64 number_of_cancellable_sigsafe(const struct agent *a, u64 sp)
 {
@@ -149,9 +151,9 @@ static i64 number_of_cancellable_sigsafe(const struct agent *a, u64 sp)
 }
 
 /*
- * The number of the call whose syscall instruction is at `at`, told from the code before it; -1 when that is not one of
- * the shapes in which compilers and glibc from 2.31 on make system calls. In glibc's syscall(2) it is the caller's code
- * that tells. Context: signal.
+ * Return the number of the call whose syscall instruction is at `at`, from the code before it; -1 if the code has none
+ * of the forms in which compilers and glibc since 2.31 make system calls. For glibc's syscall(2), the caller's code has
+ * it. Context: signal.
  */
 static i64 sysno_in_code_sigsafe(const struct agent *a, const u64 *gregs, u64 at)
 {
@@ -165,7 +167,7 @@ static i64 sysno_in_code_sigsafe(const struct agent *a, const u64 *gregs, u64 at
     u32 on_page = (u32)(at & ((1 << PAGE_SHIFT) - 1));
     u64 i;
     if (!code_read_sigsafe(a, gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES)) {
-        /* The page before is not there. */
+        /* The page before is not mapped. */
         if (on_page >= CODE_BACK_BYTES || on_page == 0)
             return -1;
         for (i = 0; i < CODE_BACK_BYTES; i++)
