@@ -1,11 +1,11 @@
-"""How far the shares that a profiler shows are from those that the program measured itself.
+"""Measure the error of the shares that a profiler shows, against the program's own measurement.
 
     python bench/accuracy.py [--quick] [--minutes 4] [--rate 1000] [--seconds 6] [--only timer]
 
-Programs whose CPU time is shared out in a known way: in C 3:1, four threads with different loads,
-and work that a timer starts every 10 ms (sampled at 100 Hz, the same period); Python and node 3:1.
-They read their own CPU clocks; error is the largest difference of a function's share, in percentage
-points. Chance alone makes sqrt(p (1 - p) / samples) of it.
+The programs divide their CPU time in a known way: in C 3:1, four threads with different loads, and
+work that a timer starts every 10 ms (sampled at 100 Hz, the same period); Python and node 3:1. They
+read their own CPU clocks. The error is the largest difference of a function's share, in percentage
+points. Chance alone contributes sqrt(p (1 - p) / samples).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SETTLE_S = 1.0  # node has compiled what it compiles
 
 @dataclass(frozen=True)
 class Case:
-    """A program, what to look for in its stacks, and who can."""
+    """A program, the frames to find in its stacks, and the profilers that can show them."""
 
     name: str
     start: Callable[[Path], programs.Program]
     patterns: Mapping[str, str]
     compared: tuple[peers.Peer, ...]
-    rate_hz: float = 0.0  # 0: as asked for
+    rate_hz: float = 0.0  # 0: the requested rate
 
 
 def _c(what: str) -> Callable[[Path], programs.Program]:
@@ -175,9 +175,9 @@ def tables(data: Data) -> list[Table]:
         *("true share of the first function, %", "seen, %", "samples"),
     )
     remark = (
-        f"Profiles of {data['settings']['seconds']:g} s. py-spy and austin weigh wall time of"
-        " threads that are not idle; samples as each counts them. JIT addresses in flametap's"
-        " output were named by the bench, from node's perf map."
+        f"Profiles of {data['settings']['seconds']:g} s. py-spy and austin measure wall time of"
+        " threads that are not idle. Samples are counted by each profiler. JIT addresses in"
+        " flametap's output were named by the bench, from node's perf map."
     )
     return [Table("Accuracy of shares", columns, rows, remark)]
 

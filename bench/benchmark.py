@@ -1,4 +1,4 @@
-"""What every bench shares: its command line, its time limit, writing its result.
+"""Shared by all benches: the command line, the time limit, and writing the result.
 
 A bench is a module with ``BENCH = Bench(...)``; ``run(BENCH)`` is its ``main``.
 """
@@ -24,7 +24,7 @@ import usage
 
 _Cell = TypeVar("_Cell")
 
-# What a peer or a target may do to a bench: the cell says so, the others go on.
+# Errors of one peer or target: its cell of the table shows the error, the others are measured.
 FAILURES = (RuntimeError, OSError, ValueError, subprocess.SubprocessError)
 
 
@@ -38,7 +38,7 @@ class Bench:
         arguments: adds its own options to the command line.
         measure: does the work in an empty folder; returns what goes into the JSON as ``data``.
         tables: the same data as tables.
-        minutes: how long it takes; 0 when that is not up to it.
+        minutes: how long it takes; 0 if it has no time limit.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Bench:
 
 
 def parser_for(bench: Bench) -> argparse.ArgumentParser:
-    """The command line of one bench."""
+    """Return the command line parser of one bench."""
     parser = argparse.ArgumentParser(prog=f"bench/{bench.name}", description=bench.what)
     parser.add_argument("--quick", action="store_true", help="some 30 s, to try it; writes nothing")
     if bench.minutes:
@@ -87,7 +87,7 @@ def run(bench: Bench, arguments: Sequence[str] | None = None) -> None:
         reporting.save(path, result)
         print(f"written: {path}")
     if not options.json and not options.quick:
-        import suite  # it knows all benches, of which this is one
+        import suite  # imported here: it imports all benches
 
         suite.render()
 
@@ -95,10 +95,10 @@ def run(bench: Bench, arguments: Sequence[str] | None = None) -> None:
 def interleaved(
     cells: Sequence[_Cell], minutes: float, minimum_rounds: int = 1, seed: int = 1
 ) -> Iterator[tuple[int, _Cell]]:
-    """(round, cell), all cells of a round in random order, until the time is over: what another
-    load on the machine does in that time falls on all of them.
+    """Yield (round, cell), all cells of a round in random order, until the time is over, so that
+    other load on the machine affects all cells alike.
 
-    The first ``minimum_rounds`` are done in any case.
+    The first ``minimum_rounds`` rounds are complete in any case.
     """
     rng = random.Random(seed)
     deadline = time.monotonic() + minutes * 60
@@ -114,5 +114,5 @@ def interleaved(
 
 
 def say(text: str) -> None:
-    """A line of progress, on stderr."""
+    """Print a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)

@@ -1,10 +1,10 @@
-"""Compiling .eh_frame into the agent's tables: how long it takes, how much memory they hold.
+"""Measure time and memory of compiling .eh_frame into the agent's tables.
 
     python bench/cfi.py [--quick] [--rounds 5]
 
-Real files, from libc to chromium. "in the target" is the agent's text compiled by Frida's TinyCC in
-another process, as it is used; "gcc -O2" is the same text; readelf reads and interprets the same
-section (``--debug-dump=frames-interp``) and stands for a program that keeps nothing.
+The files are real, from libc to chromium. "in the target" is the agent's source compiled by Frida's
+TinyCC in another process, as in use; "gcc -O2" is the same source compiled by gcc. readelf reads
+and interprets the same section (``--debug-dump=frames-interp``) without keeping the result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ rpc.exports = {
 
 
 def files() -> dict[str, Path]:
-    """The files that are on this machine, by the name they have in the table."""
+    """Return the files that exist on this machine, by their name in the table."""
     version = sysconfig.get_config_var("LDVERSION")
     lists: dict[str, Iterable[Path]] = {
         "libc": Path("/lib/x86_64-linux-gnu").glob("libc.so.6"),
@@ -137,7 +137,7 @@ def _by_gcc(gcc: Path, section: Section, folder: Path, rounds: int) -> list[tupl
 
 
 def _readelf_s(path: Path) -> float | None:
-    """Seconds readelf takes; None when it is missing or takes longer than we wait."""
+    """Return the seconds that readelf takes; None if it is missing or takes too long."""
     began = time.monotonic()
     try:
         subprocess.run(

@@ -1,10 +1,10 @@
-"""How many stacks reach their root, on real programs under their load; what stops the others.
+"""Measure how many stacks of real programs under load reach their root, and what stops the others.
 
     python bench/completeness.py [--quick] [--seconds 5] [--rate 1000] [--only NAME…]
 
-By CPU time. "by rules": call frame information (or Go's table of functions) all the way; "guessed":
-at least one step by frame pointer or by scanning, as in code that a JIT made. What is left is shown
-with its verdict and the module at fault.
+Weighted by CPU time. "by rules": call frame information (or Go's table of functions) for every
+step; "guessed": at least one step by frame pointer or by scanning, as in JIT code. The others are
+shown with their verdict and the module at fault.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def figures(capture: Capture) -> dict[str, Any]:
-    """What a recording says of its stacks."""
+    """Return the figures on the stacks of a recording."""
     status = capture.status()
     return {
         "verdict_cpu_ns": status.verdict_cpu_ns,

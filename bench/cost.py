@@ -1,11 +1,11 @@
-"""What flametap costs a busy program, next to perf: its speed, and the time to the first graph.
+"""Measure the slowdown of a busy program under flametap and perf, and the time to the first graph.
 
     python bench/cost.py [--quick] [--minutes 4] [--threads 2 16] [--rates 100 1000]
 
-Slowdown is measured on twins: two copies of ``twin.c`` run side by side, both alone, then one of
-them profiled, then both alone again. Compared is the work each did per second of its own CPU time,
-so that other load on the machine and the profiler's own use of the other cores do not count; what
-the profiler uses itself is shown by its side.
+Slowdown is measured on twins: two copies of ``twin.c`` run side by side, first without a profiler,
+then with one of them profiled, then without again. The work of each per second of its own CPU time
+is compared, so that other load on the machine and the profiler's use of the other cores do not
+count. The profiler's own CPU time is shown separately.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def _speeds(twins: list[programs.Program], seconds: float) -> float:
-    """Rounds per CPU second of the first twin, as a multiple of the second's, over one stretch of
-    time."""
+    """Return the rounds per CPU second of the first twin, as a multiple of the second's, over one
+    window."""
     before = [tuple(map(int, twin.ask().split())) for twin in twins]
     time.sleep(seconds)
     after = [tuple(map(int, twin.ask().split())) for twin in twins]
@@ -89,7 +89,7 @@ def _watch(
     seconds: float,
     output: Path,
 ) -> dict[str, Any]:
-    """Share of its speed that the profiled twin loses (0.01 is 1 %), and the profiler's cost."""
+    """Return the share of speed that the profiled twin loses (0.01 is 1 %), and the cost."""
     pair = [twins[profiled], twins[1 - profiled]]
     output.unlink(missing_ok=True)
     before = _speeds(pair, seconds / 2)
@@ -115,7 +115,7 @@ def _watch(
 
 
 def seconds_to_first_graph(program: Path) -> float:
-    """From the start of the attach to a tree whose frames all have names."""
+    """Return the seconds from the start of the attach to a tree whose frames all have names."""
     with programs.Program([program, "1"]) as target:
         capture = Capture(target.pid, CaptureOptions())
         began = time.monotonic()
@@ -164,7 +164,7 @@ def tables(data: Data) -> list[Table]:
     remark = (
         f"Median (range) over windows of {data['settings']['seconds']:g} s. Attach to the first"
         f" graph with names: {firsts} s. The line without a profiler shows the noise;"
-        " the bar is 1 %."
+        " the limit is 1 %."
     )
     return [Table("Slowdown of a busy program, by CPU time", columns, rows, remark)]
 

@@ -1,8 +1,8 @@
-"""How long the signal handler takes, by the depth of the stack it walks.
+"""Measure how long the signal handler takes, by the depth of the stack.
 
     python bench/depth.py [--quick] [--minutes 3] [--depths 5 10 20 50 200 2000] [--rates 100 1000]
 
-One busy thread at the bottom of so many frames. The agent times its own handler; at 100 Hz it runs
+One busy thread has a stack of that many frames. The agent times its own handler; at 100 Hz it runs
 with cold caches, at 1 000 Hz with warm ones.
 """
 
@@ -94,14 +94,14 @@ def tables(data: Data) -> list[Table]:
         )
     columns = ("frames", "rate, Hz", "mean, µs", "ns a frame", "median, µs", "p99, µs", "signals")
     remark = (
-        "Median (range) over windows. Mean: exact; median and p99 come from a histogram of 250 ns"
-        " steps that ends at 16 µs, and include the first second."
+        "Median (range) over windows. The mean is exact. Median and p99 are from a histogram with"
+        " steps of 250 ns that ends at 16 µs, and include the first second."
     )
     return [Table("Signal handler by depth of the stack", columns, rows, remark)]
 
 
 def _quantile(values_ns: list[int]) -> str:
-    """In µs; the histogram's last bucket holds all that is longer."""
+    """Format a quantile in µs; the histogram's last bucket contains all longer times."""
     if min(values_ns) >= HISTOGRAM_END_NS:
         return f"> {(HISTOGRAM_END_NS - HANDLER_HISTOGRAM_NS) / 1000:.2f}"
     return spread_text(values_ns, 2, 1e-3)

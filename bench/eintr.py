@@ -1,11 +1,11 @@
-"""System calls that fail with EINTR because of a profiler, over a million thread-samples.
+"""Count system calls that fail with EINTR because of a profiler, over a million thread-samples.
 
     python bench/eintr.py [--quick] [--seconds 22] [--threads 50] [--rate 1000]
 
-Fifty threads wait in poll, epoll_wait, select, nanosleep and sem_timedwait for 5 ms, again and
-again, in C, inside a Python process, so that every profiler can sample them. Each counts its waits
-that failed with EINTR, the attach and the detach included. A thread-sample is one look of the
-profiler at one thread: 22 s at 1 000 Hz make a million.
+Fifty C threads repeatedly wait for 5 ms in poll, epoll_wait, select, nanosleep and sem_timedwait,
+inside a Python process, so that every profiler can sample them. Each counts its waits that failed
+with EINTR, attach and detach included. A thread-sample is one look of the profiler at one thread:
+22 s at 1 000 Hz make a million.
 """
 
 from __future__ import annotations
@@ -115,16 +115,16 @@ def tables(data: Data) -> list[Table]:
     settings = data["settings"]
     remark = (
         f"{threads} threads, {settings['seconds']:g} s under each profiler at"
-        f" {settings['rate_hz']:g} Hz (gdb: as often as it manages); thread-samples where the"
-        " profiler counts its rounds."
+        f" {settings['rate_hz']:g} Hz (gdb: at its own rate); thread-samples only if the profiler"
+        " counts its rounds."
     )
     ours = next((one for one in data["peers"] if one.get("counters")), None)
     if ours:
         counters = ours["counters"]
         remark += (
-            f" flametap sent {counters['signals_sent']:,} signals, repaired"
-            f" {counters['eintr_repaired']:,} calls, could not repair"
-            f" {counters['eintr_unrepairable']:,}."
+            f" flametap sent {counters['signals_sent']:,} signals and restarted"
+            f" {counters['eintr_repaired']:,} calls; {counters['eintr_unrepairable']:,} calls"
+            " returned EINTR."
         )
     columns = ("profiler", "thread-samples", "waits", "EINTR", "per 1000 waits", *kinds)
     return [Table("System calls that failed with EINTR", columns, rows, remark)]

@@ -1,11 +1,11 @@
-"""flametap as a process of its own, as the command line runs it, that tells its figures when asked.
+"""Run flametap in a process of its own, as the command line does, and print its figures on request.
 
     python bench/host.py PID RATE_HZ [FOLDED [BUDGET_PPM]]
 
-Prints "ready" when it samples. For every line of input: one line of JSON, see ``report``. At the
-end of input it stops, and writes the folded stacks (CPU time, microseconds) to FOLDED. The
-governor is off (``--budget 0``) unless BUDGET_PPM says what sampling may cost, in millionths of a
-core: what is measured is the rate that was asked for.
+Prints "ready" when it samples, and one line of JSON for every line of input, see ``report``. At the
+end of input it stops, and writes the folded stacks (CPU time, microseconds) to FOLDED. The governor
+is off (``--budget 0``), so that the rate stays the requested one, unless BUDGET_PPM gives the
+budget in millionths of a core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SYMBOLS_TIMEOUT_S = 30.0
 
 
 def report(capture: Capture) -> str:
-    """Status as JSON: counters of the agent, the handler's times, memory of this process."""
+    """Return the status as JSON: counters of the agent, handler times, memory of this process."""
     status = capture.status()
     return json.dumps(
         {
@@ -43,8 +43,8 @@ def report(capture: Capture) -> str:
 
 
 def last_report(capture: Capture) -> str:
-    """``report``, with what takes time: number of different stacks, how many stacks were taken of
-    running threads, and how long a view takes."""
+    """Return ``report`` with slower figures: number of different stacks, number of stacks taken of
+    running threads, and the time of a view."""
     began = time.thread_time()
     capture.tree(Clock.CPU)
     view_s = time.thread_time() - began

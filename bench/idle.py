@@ -1,10 +1,10 @@
-"""What it costs to watch threads that do nothing: CPU of the profiler, per number of threads.
+"""Measure the profiler's CPU time for threads that do nothing, by number of threads.
 
     python bench/idle.py [--quick] [--minutes 3] [--threads 10 100 1000] [--rate 100]
 
-The target's threads wait for locks, input and time and never run. Measured is the CPU time of
-flametap's thread inside the target and of every profiler's own process, apart from the attach.
-py-spy and austin need a Python target, so there is one of each kind.
+The target's threads wait for locks, input and timeouts and never run. Measured are the CPU time of
+flametap's thread inside the target and of every profiler's own process, without the attach. py-spy
+and austin need a Python target, so there is one target in C and one in Python.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ def tables(data: Data) -> list[Table]:
     ours = [one for one in windows if one["peer"] == peers.FLAMETAP.name]
     kept = [one["rounds_per_second"] for one in ours if one.get("rounds_per_second")]
     remark = (
-        f"At {rate:g} Hz (flametap kept to {spread_text(kept, 0)}); gdb as often as it manages."
-        f" The bar is {BAR_PERCENT:g} % of a core for flametap's thread with 1000 idle threads."
-        " What perf costs is borne by the kernel and its target. Memory: of the profiler's"
-        " process, with the most threads."
+        f"At {rate:g} Hz (flametap achieved {spread_text(kept, 0)}); gdb at its own rate."
+        f" The limit is {BAR_PERCENT:g} % of a core for flametap's thread with 1000 idle threads."
+        " perf's cost is in the kernel and in the target. Memory: of the profiler's process, with"
+        " the most threads."
     )
     return [found[0], Table(found[1].title, found[1].columns, found[1].rows, remark)]
 

@@ -1,4 +1,4 @@
-"""What a request loop in C loses to a profiler, and how late its answers come.
+"""Measure slowdown and latency of a request loop in C under profilers.
 
     python bench/latency_c.py [--quick] [--minutes 4] [--threads 2 16 159] [--rates 100 1000]
 

@@ -1,4 +1,4 @@
-"""What a request loop in Python loses to a profiler, and how late its answers come.
+"""Measure slowdown and latency of a request loop in Python under profilers.
 
     python bench/latency_python.py [--quick] [--minutes 4] [--threads 2 16 159] [--rates 100 1000]
 

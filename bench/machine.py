@@ -1,4 +1,4 @@
-"""The machine and the versions a result was made with."""
+"""The machine and the software versions of a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def _first_line(*command: str) -> str:
-    """First line of a command's output; "" if it is not there."""
+    """Return the first line of a command's output; "" if the command is missing."""
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -29,7 +29,7 @@ def _field(path: str, name: str) -> str:
 
 
 def facts() -> dict[str, str]:
-    """Machine, kernel, distribution."""
+    """Return machine, kernel and distribution."""
     memory_kb = int(_field("/proc/meminfo", "MemTotal").split()[0])
     virtual = " (virtual machine)" if "hypervisor" in Path("/proc/cpuinfo").read_text() else ""
     return {
@@ -42,7 +42,7 @@ def facts() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of flametap and of what it is compared with; what is missing has none."""
+    """Return the versions of flametap and its peers; a missing peer has none."""
     commit = _first_line("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
     # Results that are just being written do not count.
     if _first_line("git", "-C", str(HERE.parent), "status", "--porcelain", "agent", "profiler"):

@@ -1,9 +1,9 @@
-"""Memory of agent, target and host while 10⁵ different stacks are sampled as fast as it goes.
+"""Measure memory of agent, target and host while 10⁵ stacks are sampled at the highest rate.
 
     python bench/memory.py [--quick] [--seconds 100] [--rate 10000] [--threads 2] [--paths 20000]
 
-Shows whether anything grows with the number of samples. perf runs on the same program afterwards,
-for a shorter time and at 1 000 Hz: what it holds and what it writes per sample. The host alone with
+Shows whether memory grows with the number of samples. perf runs on the same program afterwards, for
+a shorter time and at 1 000 Hz: its memory, and the bytes it writes per sample. The host alone with
 10⁷ intervals: ``store.py``.
 """
 
@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def _frida_alone_kb(pid: int) -> int:
-    """What the target's RSS grows by when Frida is in it with a script that does nothing."""
+    """Return by how much Frida with an empty script increases the target's RSS, in kB."""
     before_kb = usage.status_kb(pid, "VmRSS")
     session = frida.attach(pid, **ATTACH_OPTIONS)
     try:

@@ -1,7 +1,7 @@
-"""The profilers that are compared: how each is started on a process, watched and stopped.
+"""The profilers that are compared: start each on a process, watch it, and stop it.
 
-``PEERS`` has one entry per profiler and way to use it. A peer that is not installed says so in
-``missing`` and is reported as missing; it is never an error.
+``PEERS`` has one entry for each profiler and set of options. A peer that is not installed says so
+in ``missing`` and is reported as missing; this is not an error.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ STOP_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Usage:
-    """What a profiler has used since its start. The difference of two is what a window cost."""
+    """A profiler's resource usage since its start. The difference of two is a window's cost."""
 
     host_cpu_ns: int
     target_cpu_ns: int = 0  # by a thread of its own inside the target
     rss_kb: int = 0
-    rounds: int = 0  # how often it has looked at the target, 0 if it does not say
+    rounds: int = 0  # how often it has sampled the target, 0 if unknown
     status: dict[str, Any] = field(default_factory=dict)  # flametap's own figures
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a profile ended. ``samples`` 0 and a ``note`` when it failed."""
+    """The result of a profile. ``samples`` is 0 and ``note`` is set if it failed."""
 
     output: Path
     samples: int = 0
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class Flametap:
-    """flametap, by way of ``host.py``."""
+    """flametap, run by ``host.py``."""
 
     def __init__(self, pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> None:
         self._output = output
@@ -60,7 +60,7 @@ class Flametap:
         self._host = Program(command, READY_TIMEOUT_S)
 
     def mark(self) -> Usage:
-        """What it has used so far."""
+        """Return the usage so far."""
         status = json.loads(self._host.ask())
         counters = status["counters"]
         return Usage(
@@ -81,7 +81,7 @@ class Flametap:
 
 
 class Recorder:
-    """A profiler that is a command, runs until SIGINT and then writes a file."""
+    """A profiler command that runs until SIGINT and then writes a file."""
 
     def __init__(self, command: list[str], output: Path, samples: str) -> None:
         self._output = output
@@ -112,7 +112,7 @@ class Recorder:
         return Outcome(self._output, int(found.group(1)) if found else 0)
 
     def wait_for(self, is_ready: Callable[[], bool]) -> None:
-        """Wait until it samples; gives up quietly when that cannot be seen."""
+        """Wait until it samples; return without an error if that cannot be detected."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < deadline and self._process.poll() is None and not is_ready():
             time.sleep(0.02)
@@ -121,7 +121,7 @@ class Recorder:
         return word in self._text()
 
     def holds(self, what: str) -> bool:
-        """True when one of its descriptors is ``what``."""
+        """Return True if one of its descriptors is ``what``."""
         folder = f"/proc/{self._process.pid}/fd"
         try:
             return any(what in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
@@ -137,7 +137,7 @@ class Recorder:
 
 
 class GdbLoop:
-    """``gdb -p PID -batch -ex 'thread apply all bt'``, again and again, as often as it manages."""
+    """``gdb -p PID -batch -ex 'thread apply all bt'`` in a loop."""
 
     def __init__(self, pid: int, _rate_hz: float, output: Path, _options: tuple[str, ...]) -> None:
         self._pid, self._output = pid, output
@@ -199,14 +199,14 @@ def _start_austin(pid: int, rate_hz: float, output: Path, options: tuple[str, ..
 
 
 def _find(program: str) -> str:
-    """Where a program is: beside this Python, or in PATH; "" if it is not."""
+    """Return the path of a program, beside this Python or in PATH; "" if it is missing."""
     beside = Path(sys.executable).parent / program
     return str(beside) if beside.exists() else shutil.which(program) or ""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A profiler and a way to use it."""
+    """A profiler with a set of options."""
 
     name: str
     program: str  # what must be installed; "" for flametap
@@ -223,8 +223,8 @@ class Peer:
 FLAMETAP = Peer("flametap", "", Flametap)
 FLAMETAP_IN_BUDGET = Peer("flametap, default budget", "", Flametap, (str(BUDGET_PPM),))
 PERF_FLAT = Peer("perf", "perf", _start_perf)  # leaves only
-# Of all processes: its timer stays with the CPU. That of a process is set anew at every switch,
-# which doubles what a server of short requests needs on a virtual machine.
+# For all processes: the timer then belongs to the CPU. The timer of one process is set again at
+# every context switch, which doubles the CPU time of a server of short requests in a VM.
 PERF_ALL = Peer("perf -a", "perf", _start_perf, ("-a",))
 PERF_FP = Peer("perf -g fp", "perf", _start_perf, ("-g",))
 PERF_DWARF = Peer("perf dwarf", "perf", _start_perf, ("--call-graph", "dwarf"))
@@ -236,7 +236,7 @@ PY_SPY_FREE = Peer(
 AUSTIN = Peer("austin", "austin", _start_austin, python_only=True)
 GDB = Peer("gdb in a loop", "gdb", GdbLoop, has_rate=False)
 
-# In this order they stand in tables, too.
+# Tables have the same order.
 FOR_ALL = (FLAMETAP, PERF_FP, PERF_DWARF, GDB)
 FOR_PYTHON = (
     FLAMETAP,

@@ -1,4 +1,4 @@
-"""Programs to measure: built from ``targets/``, started, spoken to through their pipes."""
+"""Programs to measure: built from ``targets/``, started, and controlled through pipes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def build(name: str, folder: Path, *flags: str, source: Path | None = None) -> P
     """Build ``targets/NAME.c``.
 
     Raises:
-        subprocess.CalledProcessError: gcc refused.
+        subprocess.CalledProcessError: gcc failed.
     """
     program = folder / name
     source = source or TARGETS / f"{name}.c"
@@ -31,24 +31,24 @@ def build(name: str, folder: Path, *flags: str, source: Path | None = None) -> P
 
 
 def step_aside() -> None:
-    """Run before a program: its threads do not inherit the priority of ``go_first``."""
+    """Reset the priority of ``go_first`` in a child, before it executes a program."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 def go_first() -> None:
-    """This process and the profilers it starts go before the programs, where that is allowed: with
-    300 busy threads on two CPUs a profiler is started in minutes, and that is not measured.
+    """Raise the priority of this process and the profilers it starts, where that is allowed. With
+    300 busy threads on two CPUs, a profiler would take minutes to start, which is not measured.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, -15)
 
 
 class Program:
-    """A running program that printed "ready" and answers lines with lines.
+    """A running program that printed "ready" and answers each line with a line.
 
     Raises:
-        RuntimeError: it did not get ready, or does not answer.
+        RuntimeError: it did not become ready, or does not answer.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Program:
             raise
 
     def read_line(self, timeout_s: float = ANSWER_TIMEOUT_S) -> str:
-        """The next line of its output, "" at its end."""
+        """Return the next line of its output, "" at the end."""
         assert self.process.stdout is not None
         while b"\n" not in self._pending:
             if not select.select([self.process.stdout], [], [], timeout_s)[0]:
@@ -90,7 +90,7 @@ class Program:
         return line.decode()
 
     def tell(self, line: str = "") -> None:
-        """Send it a line."""
+        """Send a line."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(line.encode() + b"\n")
@@ -98,7 +98,7 @@ class Program:
             raise RuntimeError(f"{self.name} has ended") from None
 
     def ask(self, line: str = "") -> str:
-        """Send it a line and return its answer."""
+        """Send a line and return the answer."""
         self.tell(line)
         answer = self.read_line()
         if not answer:
@@ -106,7 +106,7 @@ class Program:
         return answer
 
     def finish(self) -> str:
-        """End its input and return the rest of its output."""
+        """Close its input and return the rest of its output."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -121,7 +121,7 @@ class Program:
         return self.process.poll() is None
 
     def close(self) -> None:
-        """End it, by force if it does not go by itself."""
+        """End the program; kill it if it does not end by itself."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):

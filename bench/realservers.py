@@ -1,7 +1,7 @@
-"""A place for a real server and its load: start them, ask for what failed, end them.
+"""Run a real server and its load: start them, count failures, end them.
 
-All run below one folder, as the user that their package gives them, and nothing of an installed
-server is touched. What is started does not outlive this process.
+All of them use one folder, and run as the user of their package. Installed servers and their data
+are not touched. All processes end with this one.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ FAULTS = (
 
 
 def find(program: str) -> str:
-    """Where a program is, "" if it is not there; PostgreSQL's: of the newest version."""
+    """Return the path of a program, "" if it is missing; for PostgreSQL, of the newest version."""
     versions = sorted(Path(POSTGRES).glob("*/bin"), key=lambda path: float(path.parent.name))
     path = [os.environ.get("PATH", os.defpath), "/usr/sbin", *map(str, reversed(versions))]
     return shutil.which(program, path=os.pathsep.join(path)) or ""
 
 
 def faults(text: str) -> int:
-    """How many failures a load's output tells of."""
+    """Return the number of failures in a load's output."""
     told = [match[1] for pattern in FAULTS for match in re.finditer(pattern, text)]
     return sum(math.ceil(float(number or 1)) for number in told)
 
 
 class Site:
-    """A server, what stands before or behind it, and its load.
+    """A server, the servers before or behind it, and its load.
 
     Args:
-        folder: others may enter it; what is set up in it once stays for the next site.
-        cpu: the one all of it runs on; None for all.
+        folder: readable by other users; its contents are kept for the next site.
+        cpu: the CPU that all processes run on; None for all CPUs.
     """
 
     def __init__(self, folder: Path, cpu: int | None) -> None:
@@ -69,7 +69,7 @@ class Site:
         self._load: subprocess.Popen[bytes] | None = None
 
     def own_folder(self, name: str, user: str) -> tuple[Path, bool]:
-        """A folder that belongs to ``user``; True if it is new."""
+        """Return a folder owned by ``user``, and True if it is new."""
         path = self.folder / name
         is_new = not path.exists()
         if is_new:
@@ -100,7 +100,7 @@ class Site:
         """Start a server and wait until it answers.
 
         Raises:
-            RuntimeError: it ends, or does not get ready.
+            RuntimeError: it ends, or does not become ready.
         """
         process = self._start([*_as_user(user, command)])
         self._running.append((process, end_by))
@@ -113,18 +113,18 @@ class Site:
         return process
 
     def load(self, *command: str | Path) -> None:
-        """Start the load; it goes on until the end."""
+        """Start the load; it runs until ``end_load``."""
         self._load = self._start([*_as_user("root", command)])
 
     def busiest(self) -> int:
-        """The process with the most CPU time of the server that was started last."""
+        """Return the process with the most CPU time of the server that was started last."""
         server = self._running[-1][0].pid
         before = {pid: usage.cpu_ns(pid) for pid in [server, *_children(server)]}
         time.sleep(CHOOSE_S)
         return max(before, key=lambda pid: usage.cpu_ns(pid) - before[pid])
 
     def end_load(self) -> int:
-        """End the load; returns how many of its requests failed.
+        """End the load and return how many of its requests failed.
 
         Raises:
             RuntimeError: it had ended before.
@@ -170,7 +170,7 @@ class Site:
 
 
 def _as_user(user: str, command: Sequence[str | Path]) -> list[str]:
-    """A command that runs as ``user`` and does not outlive us."""
+    """Return a command that runs as ``user`` and ends with this process."""
     ids = pwd.getpwnam(user)
     become = [f"--reuid={ids.pw_uid}", f"--regid={ids.pw_gid}", "--clear-groups"]
     become = become if user != "root" else []
@@ -184,7 +184,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """End a process, by force if it does not go."""
+    """End a process; kill it if it does not end by itself."""
     if process.poll() is None:
         process.send_signal(how)
     try:
@@ -195,7 +195,7 @@ def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -203,7 +203,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> Callable[[], bool]:
-    """Does somebody listen at a port?"""
+    """Return True if a process listens on a port."""
 
     def probe() -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -214,7 +214,7 @@ def listens(port: int) -> Callable[[], bool]:
 
 
 def succeeds(*command: str | Path) -> Callable[[], bool]:
-    """Does a command end with 0?"""
+    """Return True if a command exits with 0."""
 
     def probe() -> bool:
         return not subprocess.run(list(map(str, command)), capture_output=True, cwd="/").returncode

@@ -1,7 +1,7 @@
-"""Results: as JSON in ``results/``, as tables on the terminal and in README.md.
+"""Results: JSON in ``results/``, tables on the terminal and in README.md.
 
-The README's tables stand between ``<!-- NAME -->`` and ``<!-- end -->`` and are made from the JSON
-files only: ``render`` writes them, nobody else does.
+The README's tables are between ``<!-- NAME -->`` and ``<!-- end -->``. Only ``render`` writes them,
+from the JSON files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """What is shown: a heading, column titles, rows of texts, and a remark below."""
+    """A table: heading, column titles, rows of texts, and a remark below."""
 
     title: str
     columns: Sequence[str]
@@ -31,7 +31,7 @@ class Table:
 
 
 def save(path: Path, result: Data) -> None:
-    """Write a result as JSON, replacing an older one in one step."""
+    """Write a result as JSON, replacing an older one atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
@@ -39,7 +39,7 @@ def save(path: Path, result: Data) -> None:
 
 
 def load(name: str) -> Data | None:
-    """The result of the bench called ``name``; None if it was never run."""
+    """Return the result of a bench by its name; None if it was never run."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -49,7 +49,7 @@ def _width(text: str) -> int:
 
 
 def terminal(tables: Sequence[Table]) -> str:
-    """Tables with their columns in line."""
+    """Format tables with aligned columns."""
     lines: list[str] = []
     for table in tables:
         everything = [table.columns, *table.rows]
@@ -77,7 +77,7 @@ def _markdown(tables: Sequence[Table]) -> str:
 
 
 def origin(result: Data) -> str:
-    """Where, when and with what a result was made, as one paragraph."""
+    """Describe machine, time and versions of a result in one paragraph."""
     machine, versions = (
         ", ".join(f"{name} {value}" for name, value in result[part].items())
         for part in ("machine", "versions")
@@ -91,7 +91,7 @@ def origin(result: Data) -> str:
 
 
 def render(text: str, names: Mapping[str, Callable[[Data], Sequence[Table]]]) -> str:
-    """README's text with the tables of all results between their markers."""
+    """Return the README's text with the tables of all results between their markers."""
 
     def block(match: re.Match[str]) -> str:
         name = match.group(1)

@@ -1,11 +1,11 @@
-"""A request loop under each profiler: requests per second and their latency, against none.
+"""Measure requests per second and latency of a request loop under each profiler and without one.
 
-One server, one client with one request under way at a time, to each of the server's threads in
-turn. Between the windows of two profilers there is one without, so that each is compared with what
-was just before and just after it. One of the "profilers" is none at all: what it shows is noise.
+One client sends one request at a time, to each of the server's threads in turn. Before and after
+the window of each profiler there is one without a profiler, to compare with. One of the "profilers"
+is none at all: it shows the noise.
 
-A request takes some 200 µs of work in a chain of 15 calls. Server, client and profiler share the
-machine, as they would in production: a profiler that uses a core of two takes it from them.
+A request takes about 200 µs of work in a chain of 15 calls. Server, client and profiler share the
+machine, as in production: a profiler that uses one core of two takes it from them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTLE_S = 0.7  # after an attach: unwind tables, symbols of the profiler itself
 
 @dataclass(frozen=True)
 class Window:
-    """What the client saw for a while."""
+    """The client's measurements in one window."""
 
     requests: int
     wall_ns: int
@@ -81,7 +81,7 @@ def measure(
     server: Callable[[Path, int], programs.Program],
     compared: Sequence[peers.Peer],
 ) -> dict[str, Any]:
-    """All peers at all rates with all numbers of threads; one dict per window in ``windows``."""
+    """Measure all peers at all rates and numbers of threads; one dict per window in ``windows``."""
     programs.build("client", folder)
     if options.quick:
         options.threads, options.seconds = options.threads[:1], 0.8
@@ -112,7 +112,7 @@ def _round(
     seconds: float,
     round_number: int,
 ) -> Iterator[tuple[peers.Peer | None, float, dict[str, Any]]]:
-    """Every peer once on one server, which is started anew when one breaks it."""
+    """Measure every peer once on one server, which is restarted if a peer breaks it."""
     loop: Loop | None = None
     before: Window | None = None
     try:
@@ -142,7 +142,7 @@ def _round(
 def _watch(
     loop: Loop, peer: peers.Peer | None, rate: float, output: Path, seconds: float
 ) -> dict[str, Any]:
-    """One window under one profiler."""
+    """Measure one window under one profiler."""
     output.unlink(missing_ok=True)
     if peer is None:
         window = loop.window(seconds)
@@ -170,7 +170,7 @@ def _watch(
 
 
 def tables(data: Data, what: str) -> list[Table]:
-    """One table for each number of threads."""
+    """Return one table for each number of threads."""
     windows = data["windows"]
     found = []
     for n in dict.fromkeys(sorted(one["threads"] for one in windows)):
@@ -193,16 +193,16 @@ def tables(data: Data, what: str) -> list[Table]:
     seconds = data["settings"]["seconds"]
     remark = (
         f"Median (range) over windows of {seconds:g} s, each compared with those without a"
-        " profiler just before and after it. Noise is what the first line shows. With one request"
-        " under way, a long stop is one slow request: see the slowest."
-        " CPU of flametap: its process + its thread in the target. The rate of gdb is what it"
-        " managed; stacks/s counts what each profiler calls a sample, its start included."
+        " profiler just before and after it. The first line shows the noise. With one request at a"
+        " time, a long stop is one slow request: see the slowest."
+        " CPU of flametap: its process + its thread in the target. gdb runs at its own rate;"
+        " stacks/s counts what each profiler calls a sample, including its start."
     )
     return [*found[:-1], *(Table(t.title, t.columns, t.rows, remark) for t in found[-1:])]
 
 
 def _keys(windows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
-    """(peer, rate), no profiler first, then in the order of ``peers.ALL``."""
+    """Return (peer, rate), no profiler first, then in the order of ``peers.ALL``."""
     order = [NOBODY, *(peer.name for peer in (peers.FLAMETAP_IN_BUDGET, *peers.ALL))]
     keys = {(one["peer"], one["rate_hz"]) for one in windows}
     return sorted(keys, key=lambda key: (key[1], order.index(key[0])))

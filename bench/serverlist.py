@@ -1,4 +1,4 @@
-"""The servers of bench ``servers``: each one's set-up, start and load."""
+"""The servers of bench ``servers``: set-up, start and load of each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Server:
 
     @property
     def missing(self) -> list[str]:
-        """What of it is not installed."""
+        """Return the programs that are not installed."""
         return [program for program in self.needs if not find(program)]
 
 

@@ -1,12 +1,12 @@
-"""Real servers under real load: the share of CPU time in the kernel, by flametap, kernel and perf.
+"""Measure the share of CPU time in the kernel for real servers: by flametap, the kernel and perf.
 
     python bench/servers.py [--quick] [--runs 1] [--seconds 10] [--rate 100] [--only NAME…]
 
-Each server of ``serverlist.py``, on one CPU together with its load, and on all. The busiest process
-of the server is recorded with the default budget, and the kernel is asked what it counts of the
-threads that are recorded, over the same time; then perf has another window (``cpu-clock``, 999 Hz,
-all processes, without stacks), with the kernel's figures beside it again: what differs between both
-windows is the server's doing. flametap's share is of what has a stack.
+Each server of ``serverlist.py`` runs on one CPU together with its load, and on all CPUs. The
+server's busiest process is recorded with the default budget, and the kernel's own figures for the
+same threads are read over the same time. perf then gets another window (``cpu-clock``, 999 Hz, all
+processes, without stacks), also with the kernel's figures: differences between the two windows are
+the server's. flametap's share is of the CPU time that has a stack.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUICK = ("redis", "nginx")
 QUICK_S = 3.0
 CLOCK_MONOTONIC_COARSE = 6  # its resolution is the tick's length; clock_getres(2)
 SETTLE_S = 1.5
-PERF_HZ = 999.0  # it is what the others are compared with, too
+PERF_HZ = 999.0  # high, since the other figures are compared with it
 BAR_POINTS = 3.0
 WHO = ("flametap", "kernel")
 EINTR = ("repaired", "unrepairable")
@@ -146,7 +146,7 @@ def _by_perf(pid: int, output: Path, seconds: float) -> dict[str, Any]:
 
 
 def _spent(pid: int, tids: Iterable[int], seconds: float) -> TaskTimes:
-    """What these threads of a process use from now on."""
+    """Measure what these threads of a process use from now on."""
     before = _times(pid, tids)
     time.sleep(seconds)
     after = _times(pid, before)
@@ -173,7 +173,8 @@ def _system_share(spent: TaskTimes) -> float:
 
 
 def _chance_points(one: Data, tick_hz: float) -> float:
-    """Standard error of the difference between flametap and the kernel: both take samples."""
+    """Return the standard error of the difference between flametap and the kernel, which both take
+    samples."""
     share = one["system"]["kernel"]
     taken = 1 / max(1, one["samples"]) + 1 / max(1, tick_hz * one["cpu_s"])
     return 100 * math.sqrt(share * (1 - share) * taken)
@@ -227,11 +228,12 @@ def tables(data: Data) -> list[Table]:
     remark = (
         f"Share of CPU time in the kernel. {settings['runs']} recordings of"
         f" {settings['seconds']:g} s each at {settings['rate_hz']:g} Hz with the default budget;"
-        f" medians. The bar: {BAR_POINTS:g} points. Chance alone: the standard error of the"
-        f" difference; the kernel, too, takes samples, {data['tick_hz']} a second of CPU time. perf"
-        " is of another window, with the kernel's share in that. An interrupt that waits while a"
-        " system call returns is taken at the program's next instruction: time of the program to"
-        " kernel and perf, of the call to flametap (3 points of memcached's samples on one CPU)."
+        f" medians. The limit is {BAR_POINTS:g} points. Chance alone: the standard error of the"
+        f" difference; the kernel takes samples, too, {data['tick_hz']} per second of CPU time."
+        " perf's figures are from another window, with the kernel's share in that window. An"
+        " interrupt that is pending while a system call returns is taken at the program's next"
+        " instruction: kernel and perf count that time as the program's, flametap as the call's (3"
+        " points of memcached's samples on one CPU)."
     )
     for name, what in data["missing"].items():
         remark += f" {name} was left out: no {', '.join(what)}."

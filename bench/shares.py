@@ -1,4 +1,4 @@
-"""What each profiler's output says of how CPU time is shared out between some functions."""
+"""Read from each profiler's output how CPU time is divided between some functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNEL_FROM = 1 << 63
 def of_output(
     peer: str, output: Path, patterns: Mapping[str, str], perf_map: Path | None = None
 ) -> dict[str, float]:
-    """Share of the weight of each function among all of them, 0 to 1.
+    """Return each function's share of the weight of all of them, 0 to 1.
 
     Args:
         peer: name of the profiler that wrote ``output``.
@@ -48,11 +48,11 @@ def of_output(
 
 
 def of_leaves(peer: str, output: Path) -> tuple[dict[str, float], float]:
-    """Share of the whole weight of each function that stacks end in, 0 to 1; and the whole weight:
-    microseconds, or samples of perf (recorded without stacks).
+    """Return the share of the total weight of each leaf function, 0 to 1, and the total weight, in
+    microseconds, or in samples for perf (recorded without stacks).
 
     Raises:
-        RuntimeError: there is nothing in it.
+        RuntimeError: the output is empty.
     """
     weights: Counter[str] = Counter()
     if peer.startswith("perf"):
@@ -68,10 +68,10 @@ def of_leaves(peer: str, output: Path) -> tuple[dict[str, float], float]:
 
 
 def in_system(by_leaf: Mapping[str, float]) -> float:
-    """Share of what flametap has stacks of that ends in a system call, 0 to 1.
+    """Return the share of flametap's stacks that end in a system call, 0 to 1.
 
     Args:
-        by_leaf: what ``of_leaves`` tells of its output.
+        by_leaf: result of ``of_leaves`` for its output.
     """
     with_stack = sum(by_leaf.values()) - by_leaf.get(UNATTRIBUTED, 0.0)
     in_calls = sum(share for leaf, share in by_leaf.items() if _is_call(leaf))
@@ -84,8 +84,8 @@ def _is_call(leaf: str) -> bool:
 
 
 def in_kernel_by_perf(output: Path, pid: int) -> tuple[float, int]:
-    """Share of perf's samples of a process that lie in the kernel, 0 to 1, and how many samples
-    there are; recorded without stacks.
+    """Return the share of perf's samples of a process in the kernel, 0 to 1, and the number of
+    samples; recorded without stacks.
 
     Raises:
         RuntimeError: there are none.
@@ -98,7 +98,7 @@ def in_kernel_by_perf(output: Path, pid: int) -> tuple[float, int]:
 
 
 def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
-    """``frame;frame;frame WEIGHT`` lines: flametap, py-spy raw, austin."""
+    """Parse ``frame;frame;frame WEIGHT`` lines: flametap, py-spy raw, austin."""
     with output.open(errors="replace") as file:
         for line in file:
             stack, _, weight = line.rstrip().rpartition(" ")
@@ -107,13 +107,13 @@ def _folded_stacks(output: Path) -> Iterator[tuple[str, float]]:
 
 
 def _perf_stacks(output: Path) -> Iterator[tuple[str, float]]:
-    """The samples of perf.data, each of weight 1."""
+    """Read the samples of perf.data, each with weight 1."""
     for sample in _blocks(_perf_lines(output)):
         yield ";".join(sample), 1.0
 
 
 def _perf_lines(output: Path, fields: str = "ip,sym") -> list[str]:
-    """Lines ``ADDRESS FUNCTION``; of stacks, one below the other with an empty line behind."""
+    """Return lines ``ADDRESS FUNCTION``; a stack has one per frame and an empty line at its end."""
     command = ["perf", "script", "--no-inline", "-F", fields, "-i", str(output)]
     ran = subprocess.run(
         command, capture_output=True, timeout=SCRIPT_TIMEOUT_S, check=False, errors="replace"
@@ -122,7 +122,7 @@ def _perf_lines(output: Path, fields: str = "ip,sym") -> list[str]:
 
 
 def _named(stacks: Iterable[tuple[str, float]], perf_map: Path) -> Iterator[tuple[str, float]]:
-    """Stacks with names for ``[jit] 0xADDRESS``. Source: lines ``START SIZE NAME``, hexadecimal, of
+    """Replace ``[jit] 0xADDRESS`` by names. Source: lines ``START SIZE NAME``, hexadecimal, of
     perf's jit-interface.txt."""
     parts = [line.split(maxsplit=2) for line in perf_map.read_text(errors="replace").splitlines()]
     code = sorted((int(p[0], 16), int(p[1], 16), p[2]) for p in parts if len(p) == 3)
@@ -138,7 +138,7 @@ def _named(stacks: Iterable[tuple[str, float]], perf_map: Path) -> Iterator[tupl
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Lines between empty ones."""
+    """Split lines at empty lines."""
     block: list[str] = []
     for line in lines:
         if line.strip():

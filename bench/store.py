@@ -1,11 +1,11 @@
-"""How much memory the profile takes and how long its views take: 10^7 intervals, 10^5 stacks.
+"""Measure memory and view times of the profile store with 10^7 intervals and 10^5 stacks.
 
     python bench/store.py [--quick] [--intervals 10000000] [--traces 100000] [--threads 32]
 
-Needs no target. Stacks grow like those of a real program: neighbours share most of their callers,
-functions are called from several lines. A stack is seen by one to three threads. Memory is what the
-process holds above an empty interpreter with numpy, measured after each step; time is CPU time of
-the one thread.
+Needs no target. The stacks resemble those of a real program: neighbours share most of their
+callers, and functions are called from several lines. Each stack occurs in one to three threads.
+Memory is that of the process, less an empty interpreter with numpy, measured after each step; time
+is CPU time of its only thread.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ CALL_SITES = 8  # different return addresses in one function
 
 
 def resident_mb() -> float:
-    """Memory of this process, with what malloc merely keeps given back first."""
+    """Return the memory of this process in MB, after malloc has released its free memory."""
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
 def stacks(n: int) -> Iterator[npt.NDArray[np.uint64]]:
-    """``n`` different stacks, leaf first: each keeps most of the callers of the one before."""
+    """Yield ``n`` different stacks, leaf first: each shares most callers with the one before."""
     rng = random.Random(1)
     stack: list[int] = []
     for number in range(n):
@@ -63,7 +63,7 @@ def stacks(n: int) -> Iterator[npt.NDArray[np.uint64]]:
 def rows(
     rng: np.random.Generator, batch: int, n_traces: int, n_threads: int
 ) -> npt.NDArray[np.void]:
-    """One batch of intervals: one in ten asleep, for up to ten seconds."""
+    """Make one batch of intervals: one in ten asleep, for up to ten seconds."""
     found = np.zeros(BATCH_ROWS, INTERVAL_DTYPE)
     trace = rng.integers(0, n_traces, BATCH_ROWS)
     found["trace_id"] = 1 + trace
@@ -80,7 +80,7 @@ def rows(
 
 
 def name_all(profile: Profile, table: SymbolTable) -> None:
-    """Names for all addresses; one in five has an inlined frame."""
+    """Name all addresses; one in five has an inlined frame."""
     for address_id, frame in profile.news().addresses:
         number = frame.addr >> 8
         frames = [Frame(Function(f"function_{number}", "libx.so", "x.c"), frame.addr & 0xFF)]
@@ -97,7 +97,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
-    """Fill a profile and look at it from all sides."""
+    """Fill a profile and measure all of its views."""
     if options.quick:
         options.intervals = min(options.intervals, 1_000_000)
     empty_mb = resident_mb()

@@ -1,9 +1,9 @@
-"""All benches: list them, run some, make README.md's tables from the results.
+"""All benches: list them, run them, write README.md's tables from the results.
 
 python bench/suite.py                      lists them
 python bench/suite.py NAME… [options]      runs them one after another, each with these options
 python bench/suite.py all [options]
-python bench/suite.py render               makes the tables anew from results/*.json
+python bench/suite.py render               writes the tables from results/*.json
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ BENCHES: tuple[Bench, ...] = (
     servers.BENCH,
     completeness.BENCH,
 )
-LIMIT_S = 900.0  # of one bench that nobody has asked for more
+LIMIT_S = 900.0  # of one bench, unless more is requested
 BY_NAME = {bench.name: bench for bench in BENCHES}
 
 
 def rendered(text: str) -> str:
-    """README's text with its tables made from the results."""
+    """Return the README's text with tables from the results."""
     return reporting.render(text, {bench.name: bench.tables for bench in BENCHES})
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     failed = []
     for name in BY_NAME if "all" in names else names:
         print(f"\n=== {name}", flush=True)
-        # A process of its own: memory and Frida's threads of one bench do not follow the next.
+        # In a separate process: memory and Frida's threads of one bench do not affect the next.
         command = [sys.executable, str(reporting.HERE / f"{name}.py"), *rest]
         try:
             subprocess.run(command, check=True, timeout=None if "--minutes" in rest else LIMIT_S)

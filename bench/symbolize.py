@@ -1,10 +1,10 @@
-"""flametap's symboliser by itself: names for addresses read from stdin.
+"""Run flametap's symboliser alone: names for addresses read from stdin.
 
     python bench/symbolize.py CACHE-FOLDER < cases.json > result.json
 
-``cases.json`` is a list of [path, build-id, addresses]. Every address is asked for at once, as the
-first moment of a recording does at the worst. The result has the times at which all had a first
-name and at which all had their last, CPU time, and peak memory of this process and of its worker.
+``cases.json`` is a list of [path, build-id, addresses]. All addresses are requested at once, the
+worst case at the start of a recording. The result contains the times when all addresses had their
+first and their final name, CPU time, and peak memory of this process and of its worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     unnamed = list(range(len(asked)))
     while unnamed and time.monotonic() - started < TIMEOUT_S:
         time.sleep(0.01)
-        # Looked at one by one only where the last look ended: asking costs what is measured.
+        # Checks addresses one by one, from where the last check ended: checks cost CPU time, too.
         while unnamed and table.named(unnamed[-1]):
             unnamed.pop()
     first_names_s = time.monotonic() - started

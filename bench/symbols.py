@@ -1,11 +1,11 @@
-"""Names for 10⁵ unique addresses over large files, next to other symbolisers.
+"""Measure naming 10⁵ unique addresses of large files, and compare with other symbolisers.
 
     python bench/symbols.py [--quick] [--addresses 100000]
 
-Addresses are spread at random over the code of chromium, node and libpython. "cold" has an empty
-cache, "warm" is a second session. Each peer gets the same addresses of one file after another on
-its stdin, in one process per file. ``perf script`` symbolises what perf itself has recorded of node
-and CPython at work, so its addresses are fewer and come many times each.
+Addresses are random in the code of chromium, node and libpython. "cold" has an empty cache, "warm"
+is a second run. Each peer gets the same addresses on its stdin, in one process per file. ``perf
+script`` symbolises perf's own recordings of node and CPython at work, so its addresses are fewer
+and repeated.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def _cases(paths: Sequence[Path], count: int) -> list[tuple[str, str, list[int]]]:
-    """Per file: path, build-id, unique addresses in its code."""
+    """Return for each file: path, build-id, unique addresses in its code."""
     generator = random.Random(1)
     cases = []
     for path in paths:
@@ -110,7 +110,7 @@ def _flametap(folder: Path, cache: Path) -> dict[str, Any]:
 
 
 def _timed(command: Sequence[str], stdin: Path | None, stdout: Path | None) -> dict[str, Any]:
-    """One run of another program: whether it ended in time, seconds, CPU seconds, peak bytes."""
+    """Run a program; return whether it ended in time, seconds, CPU seconds, peak bytes."""
     with open(stdin or os.devnull, "rb") as source, open(stdout or os.devnull, "wb") as sink:
         started = time.monotonic()
         process = subprocess.Popen(command, stdin=source, stdout=sink, stderr=subprocess.DEVNULL)
@@ -143,7 +143,7 @@ def _peer(name: str, command: Sequence[str], cases: Any, folder: Path) -> dict[s
 
 
 def _perf(folder: Path) -> list[dict[str, Any]]:
-    """``perf script`` on recordings of its own; empty where perf does not work."""
+    """Run ``perf script`` on perf's own recordings; empty if perf does not work."""
     found = []
     for name, command in (
         ("node", ["node", "-e", JAVASCRIPT]),
@@ -207,9 +207,8 @@ def tables(data: Data) -> list[Table]:
     remark = (
         f"{data['addresses']:,} unique addresses over {files}; {shares[0]:.0f} % of them are in"
         f" named functions and {shares[1]:.0f} % have a line (chromium is stripped, and most of"
-        " Debian's node has no debug information). Cold reads all debug information in a process of"
-        f" its own, which is counted. Peers: one process per file, given up after {LIMIT_S:.0f} s"
-        " each (>)."
+        " Debian's node has no debug information). Cold includes the process that reads all debug"
+        f" information. Peers: one process per file, ended after {LIMIT_S:.0f} s (>)."
     )
     columns = ("", "s", "to first names, s", "CPU, s", "peak memory, MB", "µs an address")
     found = [Table("Names for 10⁵ unique addresses", columns, rows, remark)]
@@ -226,7 +225,7 @@ def tables(data: Data) -> list[Table]:
             for one in data["perf"]
         ]
         columns = ("program", "fields", "unique addresses", "s", "peak memory, MB", "µs an address")
-        remark = "What perf has recorded of it in three seconds; an address comes many times."
+        remark = "perf's recording of three seconds, in which addresses are repeated."
         found.append(Table("perf script on its own recording", columns, perf_rows, remark))
     return found
 

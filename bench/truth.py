@@ -1,13 +1,14 @@
-"""Where flametap puts CPU time, on programs that know where they spent it.
+"""Compare where flametap shows CPU time with where programs spent it by their own measurement.
 
     python bench/truth.py [--quick] [--runs 1] [--seconds 2] [--rate 100] [--modes server …]
 
-Each mode of ``tests/targets/truth.c`` reads its own CPU clocks around crunch_a and crunch_b. Shown
-is the share of the CPU-time profile whose leaf is in them: for flametap without a limit on its cost
+Each mode of ``tests/targets/truth.c`` reads its own CPU clocks around crunch_a and crunch_b. The
+table shows the share of the CPU-time profile whose leaf is in them: for flametap without a budget
 and with the default one, and for perf (``cpu-clock``, one Hz less, without stacks), one after the
-other, each on a target of its own. On one CPU (the target and its helpers, not the profiler's
-process) and on all; two modes also beside processes that keep all CPUs busy. The error of a
-recording is the larger of the two differences. Ctrl-C ends it with a table of what there is.
+other, each on a target of its own. They run on one CPU (the target and its helpers, not the
+profiler's process) and on all; two modes also beside processes that keep all CPUs busy. The error
+of a recording is the larger of the two differences. Ctrl-C ends it with a table of the results so
+far.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ SPIN = "while True: pass"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a target runs. ``nice`` is its own, ``others_nice`` that of busy processes, one for
-    each CPU; None: there are none."""
+    """The conditions of a target. ``nice`` is its own, ``others_nice`` that of busy processes, one
+    for each CPU; None for no such processes."""
 
     name: str
     pinned: bool = False
@@ -117,7 +118,7 @@ def _command(program: Path, mode: str, place: Place) -> list[str | Path]:
 
 @contextlib.contextmanager
 def _others(nice: int | None) -> Iterator[None]:
-    """A busy process for each CPU; none when ``nice`` is None."""
+    """Start a busy process for each CPU; none if ``nice`` is None."""
     count = 0 if nice is None else len(os.sched_getaffinity(0))
     command = ["nice", "-n", str(nice), sys.executable, "-S", "-c", SPIN]
     running = [subprocess.Popen(command) for _ in range(count)]
@@ -132,7 +133,7 @@ def _others(nice: int | None) -> Iterator[None]:
 def _recording(
     target: programs.Program, peer: peers.Peer | None, rate_hz: float, seconds: float, output: Path
 ) -> dict[str, Any]:
-    """What the target says of a stretch, and a profiler of a recording around it."""
+    """Return the target's figures for a window, and a profiler's for a recording around it."""
     if peer is None:
         return {"true": _stretch(target, seconds)}
     output.unlink(missing_ok=True)
@@ -156,7 +157,7 @@ def _recording(
         "unattributed": by_leaf.get("[unattributed]", 0.0),
         "heaviest": dict(sorted(by_leaf.items(), key=lambda item: -item[1])[:5]),
         "samples": samples,
-        # Looks within the period that was asked for tell the same thing twice.
+        # Samples within one period are not independent.
         "told_apart": min(samples, rate_hz * true["cpu_s"]),
         "samples_per_cpu_s": samples / used_s if used_s else 0.0,
     }
@@ -175,7 +176,7 @@ def _error_points(one: Data) -> float:
 
 
 def _chance_points(one: Data) -> float:
-    """Standard error of the share that has the larger one, for so many samples."""
+    """Return the larger standard error of the two shares, for this number of samples."""
     most = max((one["true"][name] for name in ("a", "b")), key=lambda share: share * (1 - share))
     return 100 * math.sqrt(max(0.0, most * (1 - most)) / max(1, one["told_apart"]))
 
@@ -241,9 +242,9 @@ def tables(data: Data) -> list[Table]:
     remark = (
         f"Up to {settings['runs']} recordings of {settings['seconds']:g} s each at"
         f" {settings['rate_hz']:g} Hz; medians. a, b: share of CPU time in crunch_a, crunch_b."
-        " Error: the larger of the two, its median and 95th percentile over the recordings; chance"
-        " alone: the standard error of as many samples, not more than were asked for. Slowdown by"
-        " CPU time, against the line without a profiler."
+        " Error: the larger of the two, its median and 95th percentile over the recordings. Chance"
+        " alone: the standard error of that many samples, at most the requested number. Slowdown by"
+        " CPU time, compared with the line without a profiler."
     )
     if data["missing"]:
         remark += f" Not on this machine: {', '.join(data['missing'])}."

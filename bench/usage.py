@@ -1,4 +1,4 @@
-"""What a process uses: CPU time and memory, from outside."""
+"""CPU time and memory of another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cpu_ns(pid: int) -> int:
-    """CPU time of a process, ended threads included, in nanoseconds; 0 if it is gone.
+    """Return the CPU time of a process with its ended threads, in nanoseconds; 0 if it has ended.
 
     Source: the clock id of another process's CPU clock, clock_getcpuclockid(3).
     """
@@ -19,7 +19,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def status_kb(pid: int, field: str) -> int:
-    """A field of /proc/PID/status that is in kB, as VmRSS or VmHWM; 0 if the process is gone."""
+    """Return a field of /proc/PID/status in kB, as VmRSS or VmHWM; 0 if the process has ended."""
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith(field + ":"):
@@ -30,5 +30,5 @@ def status_kb(pid: int, field: str) -> int:
 
 
 def load_average() -> float:
-    """The load of the last minute."""
+    """Return the load average of the last minute."""
     return os.getloadavg()[0]

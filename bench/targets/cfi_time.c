@@ -1,6 +1,6 @@
 /*
- * Compiles one .eh_frame and tells how long it took; built behind the agent's sources, by gcc into a program and by
- * Frida's TinyCC inside a target, where `clock_gettime`, `mmap` and `munmap` are passed in.
+ * Compile one .eh_frame and report the time; built after the agent's sources, by gcc into a program and by Frida's
+ * TinyCC inside a target, where `clock_gettime`, `mmap` and `munmap` are passed in.
  */
 #ifdef __TINYC__
 #define MAP_FRESH 0x22 /* MAP_PRIVATE | MAP_ANONYMOUS */
@@ -26,8 +26,8 @@ struct bench_result {
     unsigned long long rows;
     unsigned long long rules;
     unsigned long long fdes;
-    unsigned long long rows_bytes;    /* held afterwards */
-    unsigned long long scratch_bytes; /* while it compiles: scratch memory, and rows that were mapped and not used */
+    unsigned long long rows_bytes;    /* kept afterwards */
+    unsigned long long scratch_bytes; /* during compilation: scratch memory, and rows that were mapped and not used */
 };
 
 static unsigned long long bench_now_ns(void)
@@ -48,7 +48,7 @@ static void *bench_pages(unsigned long long bytes)
     return mmap((void *)0, bytes, READ_WRITE, MAP_FRESH, -1, 0);
 }
 
-/* As modules.c does it; the section is already a copy. Returns 0, or -1. */
+/* Compile as compile.c does, from a copy of the section. Returns 0, or -1. */
 int bench_compile(const unsigned char *section, unsigned long long bytes, unsigned long long file_addr,
                   unsigned long long text_start, unsigned long long text_end, struct bench_result *result)
 {

@@ -1,8 +1,8 @@
 /*
- * Keeps a request loop busy: CONNECTIONS connections, one request under way at a time, to each connection in turn.
- * usage: client SOCKET CONNECTIONS
+ * Keep a request loop busy: CONNECTIONS connections, one request at a time, to each connection in turn. usage: client
+ * SOCKET CONNECTIONS
  *
- * Prints "ready" when connected. For every line on its standard input it prints what was since the last line, as
+ * Prints "ready" when connected. For every line on its standard input it prints the figures since the last line, as
  * "REQUESTS WALL_NS P50_NS P99_NS MAX_NS". Ends with its standard input.
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_REQUESTS 4000000 /* what one window may hold */
+#define MAX_REQUESTS 4000000 /* the most requests of one window */
 
 static _Atomic int asked;
 static uint32_t latency_ns[MAX_REQUESTS];

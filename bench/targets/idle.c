@@ -1,6 +1,6 @@
 /*
- * COUNT threads that never run: a third each waits for a lock, for input and for time. usage: idle COUNT
- * Prints "ready"; ends with its standard input.
+ * COUNT threads that never run: a third each waits for a lock, for input and for a timeout. usage: idle COUNT Prints
+ * "ready"; ends with its standard input.
  */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,10 +1,11 @@
 /*
- * Load for memcached: gets and, one in ten, sets, over several connections of one thread, one request under way on each.
+ * Load for memcached: gets and, one in ten, sets, over several connections of one thread, one request at a time on
+ * each.
  *
  *     memload PORT CONNECTIONS
  *
- * Goes on until SIGINT or SIGTERM, then prints "requests N errors N". An error is an answer other than the one that was
- * due, or a connection that ended.
+ * Runs until SIGINT or SIGTERM, then prints "requests N errors N". An error is a wrong answer, or a connection that
+ * ended.
  */
 
 #include <arpa/inet.h>
@@ -38,7 +39,7 @@ static void end(int signo)
     is_over = 1;
 }
 
-/* Ask for a key, or set it. All keys are set before any is asked for. */
+/* Request a key, or set it. All keys are set before any is requested. */
 static void ask(struct connection *c)
 {
     static unsigned long long n;
@@ -58,7 +59,7 @@ static void ask(struct connection *c)
         errors++;
 }
 
-/* Take what has come. 0: the connection is of no more use. */
+/* Read the available answers. Returns 0 if the connection cannot be used any more. */
 static int take(struct connection *c)
 {
     ssize_t bytes = read(c->fd, c->buffer + c->got, sizeof c->buffer - c->got);
@@ -107,7 +108,7 @@ int main(int argc, char **argv)
     while (!is_over) {
         int ready = epoll_wait(epoll, events, CONNECTIONS_MAX, PATIENCE_MS);
         if (ready == 0)
-            errors++;                     /* nobody answers */
+            errors++;                     /* no answer */
         for (i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
             if (!take(c)) {

@@ -1,13 +1,13 @@
 /*
- * Programs that know how their CPU time is shared out. usage: shares ratio | threads | timer
+ * Programs with known shares of CPU time. usage: shares ratio | threads | timer
  *
- * ratio    one thread: heavy() three parts, light() one part, in turn, some 5 ms a cycle
- * threads  four threads, busy for 80, 40, 20 and 10 % of the time: load_80() …
- * timer    one thread that a timer wakes every 10 ms, the period of a profiler at 100 Hz: first() for 2 ms, second() for
- *          4 ms, then asleep
+ *   ratio    one thread: heavy() three parts, light() one part, alternating, about 5 ms a cycle
+ *   threads  four threads, busy for 80, 40, 20 and 10 % of the time: load_80() …
+ *   timer    one thread that a timer wakes every 10 ms, the period of a profiler at 100 Hz: first() for 2 ms, second()
+ *            for 4 ms, then asleep
  *
- * Prints "ready"; for every line on its standard input the CPU nanoseconds in each function since the last line, as
- * "heavy=N light=N".
+ * Prints "ready"; for every line on its standard input, prints the CPU nanoseconds in each function since the last
+ * line, as "heavy=N light=N".
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -35,7 +35,7 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Work for about so many nanoseconds of CPU time, in the function that this is inlined into. */
+/* Work for about that many nanoseconds of CPU time, in the function that this is inlined into. */
 static inline __attribute__((always_inline)) uint64_t spin(uint64_t ns)
 {
     uint64_t value = 1;
@@ -82,7 +82,7 @@ static void *run_load(void *argument)
     static const uint64_t share[] = {80, 40, 20, 10};
     int number = (int)(intptr_t)argument;
     for (;;) {
-        /* Asleep for as long as its share of the CPU time used demands; 7.3 ms: no multiple of a usual period. */
+        /* Sleeps as long as its share of CPU time demands. 7.3 ms is not a multiple of a usual period. */
         uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), asleep;
         timed(number, work[number], 73 * MS * share[number] / 1000);
         asleep = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) * (100 - share[number]) / share[number];

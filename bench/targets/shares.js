@@ -1,6 +1,6 @@
-// A node program that knows how its CPU time is shared out: heavy() three parts, light() one. Speaks as shares.c does.
-// Start it with --perf-basic-prof, so that profilers can name its functions, and --no-turbo-inlining, so that they stay
-// functions.
+// A node program with known shares of CPU time: heavy() three parts, light() one. Input and output are those of shares.c.
+// Start it with --perf-basic-prof, so that profilers can name its functions, and --no-turbo-inlining, so that they are not
+// inlined.
 "use strict";
 
 const spent = { heavy: 0, light: 0 };

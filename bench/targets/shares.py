@@ -1,7 +1,7 @@
-"""A Python program that knows how its CPU time is shared out: crc32 three parts, adler32 one.
+"""A Python program with known shares of CPU time: crc32 three parts, adler32 one.
 
-The work is done by zlib, whose functions a profiler of native code sees, in two Python functions,
-which a profiler of Python sees. Speaks as shares.c does.
+zlib does the work, so a native profiler sees its functions; two Python functions call it, which a
+Python profiler sees. Input and output are those of shares.c.
 """
 
 from __future__ import annotations

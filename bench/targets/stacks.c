@@ -1,6 +1,6 @@
 /*
- * Many different stacks: THREADS threads, each on and on through PATHS chains of calls, 12 to 40 frames deep, picked at
- * random. usage: stacks THREADS PATHS. Prints "ready"; ends with its standard input.
+ * Many different stacks: THREADS threads, each repeating random ones of PATHS chains of calls, 12 to 40 frames deep.
+ * usage: stacks THREADS PATHS. Prints "ready"; ends with its standard input.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define STEPS_A_LEAF 20000 /* about 25 µs: most samples fall there */
+#define STEPS_A_LEAF 20000 /* about 25 µs: most samples are here */
 
 static uint32_t path_count = 20000;
 

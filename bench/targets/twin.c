@@ -1,7 +1,8 @@
 /*
- * What is measured: THREADS threads, each busy at the end of a chain of DEPTH calls, counting rounds of a fixed amount of
- * work. Prints "ready"; for every line on its standard input it prints "ROUNDS CPU_NS", both since the start and summed over its
- * threads, so that rounds per second of CPU time can be compared between a profiled process and its unprofiled twin.
+ * The program that is measured: THREADS threads, each busy at the end of a chain of DEPTH calls, counting rounds of a
+ * fixed amount of work. Prints "ready"; for every line on its standard input it prints "ROUNDS CPU_NS", both since the
+ * start and summed over its threads, so that rounds per second of CPU time can be compared between a profiled process
+ * and its unprofiled twin.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,7 +14,7 @@
 #include <time.h>
 
 #define DEPTH 15           /* frames, as in a usual program */
-#define STEPS_A_ROUND 2000 /* about 2 µs: a sample lands in most places */
+#define STEPS_A_ROUND 2000 /* about 2 µs: samples are spread over most places */
 #define MAX_THREADS 256
 
 static _Atomic uint64_t rounds[MAX_THREADS * 8]; /* one cache line each */
@@ -35,7 +36,7 @@ __attribute__((noinline)) static uint64_t descend(int depth, _Atomic uint64_t *c
     }
     for (uint64_t done = 1; !atomic_load_explicit(&stop, memory_order_relaxed); done++) {
         value = work(value);
-        __asm__ volatile("" : "+r"(value)); /* used, as far as the compiler knows */
+        __asm__ volatile("" : "+r"(value)); /* keeps the compiler from removing the work */
         atomic_store_explicit(count, done, memory_order_relaxed);
     }
     return value;

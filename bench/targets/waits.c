@@ -1,6 +1,6 @@
 /*
- * Threads that wait for a few milliseconds, again and again, and count the waits that ended with EINTR. Built as a shared
- * library, so that a Python process can host it and every profiler can sample it: waits.py.
+ * Threads that repeatedly wait for a few milliseconds, and count the waits that ended with EINTR. Built as a shared
+ * library, so that a Python process can load it and every profiler can sample it: waits.py.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -79,7 +79,7 @@ static void *wait_for_ever(void *argument)
     return NULL;
 }
 
-/* Starts `count` threads, waits of all kinds in turn; 0 if it worked. */
+/* Start `count` threads, waits of all kinds in turn; returns 0 on success. */
 int waits_start(int count)
 {
     pthread_attr_t attributes;
@@ -95,7 +95,7 @@ int waits_start(int count)
     return 0;
 }
 
-/* Waits that returned (what == 0) or failed with EINTR (1), of one kind, since the start. */
+/* Return the waits of one kind that returned (what == 0) or failed with EINTR (1), since the start. */
 uint64_t waits_count(int kind, int what)
 {
     uint64_t total = 0;

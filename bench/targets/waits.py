@@ -1,6 +1,6 @@
-"""Hosts waits.c in a Python process: ``waits.py LIBRARY THREADS``.
+"""Run waits.c in a Python process: ``waits.py LIBRARY THREADS``.
 
-Prints "ready"; for every line of input a line of JSON, kind of wait → [returns, EINTRs].
+Prints "ready", and for every line of input a line of JSON: kind of wait → [returns, EINTRs].
 """
 
 from __future__ import annotations
