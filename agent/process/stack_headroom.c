@@ -7,7 +7,7 @@
  *
  * Memory is known as a stack if the C library says so (thread_stack.c; get_robust_list(2) leads to a thread's control
  * block even before the first signal), if it is the main thread's own, or if a page without access rights is right
- * below it. For any other memory, it is unknown what is below the stack pointer: a thread that was ever seen there, and
+ * below it. Of any other memory, the content below the stack pointer is unknown: a thread that was ever seen there, and
  * has no alternate stack, is expected to return there. Its stack pointer is known from each answer of the handler, each
  * look at it asleep, and, before the first signal, from stack_probe.py for threads that computed at the attach.
  *

@@ -64,7 +64,7 @@ static void module_publish(struct agent *a, struct module *m, struct cfi_table *
     store_release_u32(&m->state, m->table ? MODULE_READY : MODULE_WITHOUT_CFI);
 }
 
-/* Read from the file what is not mapped, or not found without section headers. Once per module. */
+/* Read sections from the file that are not mapped, or not found without section headers. Once per module. */
 static struct cfi_table *module_search_file(struct agent *a, struct module *m)
 {
     struct cfi_table *found = (struct cfi_table *)0;

@@ -33,7 +33,7 @@ export function formatElapsed(ns) {
   return `${Math.floor(minutes / 60)}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
 }
 
-/** Formats a share in per cent; never rounds to 0 % or 100 % what is more than 0 or less than all. */
+/** Formats a share in per cent. A share above 0 is never shown as 0 %, one below 1 never as 100 %. */
 export function formatShare(part, whole) {
   if (!(whole > 0) || part <= 0) return '0 %';
   const percent = (100 * part) / whole;

@@ -75,7 +75,7 @@ export class Header {
 
   bannerText() {
     if (this.line === 'lost') return 'The connection to flametap is lost; trying again.';
-    if (this.line === 'closed') return 'flametap was stopped. You can still look at what is loaded.';
+    if (this.line === 'closed') return 'flametap was stopped. The loaded data stays visible.';
     if (this.status?.state !== 'ended') return '';
     return `The recording has ended${this.status.reason ? `: ${this.status.reason}` : ''}.`;
   }

@@ -1,4 +1,4 @@
-"""``flametap symbols``: sources of function names, what is missing, and functions at addresses."""
+"""``flametap symbols``: sources of names, missing debug information, functions at addresses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINES_IN_FULL = {
 }
 
 
-@click.command(short_help="Show where names come from and what is missing; look up addresses.")
+@click.command(short_help="Show sources of names and missing debug files; look up addresses.")
 @click.argument("target", metavar="FILE|PID|NAME")
 @click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
 @symbol_dir_option
@@ -186,7 +186,7 @@ def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) 
 
 
 def as_table(found: Sequence[ModuleSymbols]) -> str:
-    """Format the modules of a process: one line each, followed by what is missing."""
+    """Format the modules of a process: one line each, followed by its remarks."""
     width = max(6, *(len(each.module.name) for each in found))
     lines = [f"{'MODULE':<{width}}  FUNCTIONS  LINES    {'BUILD-ID':<{SHORT_ID}}  SYMBOLS FROM"]
     for each in found:
@@ -253,6 +253,6 @@ def sources_of(found: ModuleSymbols) -> list[str]:
 
 
 def remarks(found: ModuleSymbols) -> list[str]:
-    """Return what is missing with its remedy, and what was found and not used."""
+    """Return remarks on a module: missing debug information with its remedy, files not used."""
     texts = [found.missing] if found.missing else []
     return texts + [f"not used: {text}" for text in found.rejected]
