@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Sequence
 
 from ..errors import CannotAttachError, UsageError
+from ..linux import executable
 
 PR_SET_PTRACER = 0x59616D61
 PTRACE_TRACEME = 0
@@ -31,7 +32,6 @@ RIP_IN_USER = 16 * 8  # struct user_regs_struct, sys/user.h
 
 AT_NULL = 0
 AT_ENTRY = 9
-ELF_CLASS_64 = 2
 
 BREAKPOINT = b"\xcc"  # int3
 JUMP_TO_SELF = b"\xeb\xfe"  # jmp .
@@ -156,9 +156,10 @@ def _wait_for_stop(child: subprocess.Popen[bytes], argv0: str, expected: signal.
 
 def _entry_point(pid: int) -> int | None:
     """AT_ENTRY of a 64-bit process; None for a 32-bit one."""
-    with open(f"/proc/{pid}/exe", "rb") as executable:
-        if executable.read(5)[4] != ELF_CLASS_64:
-            return None
+    with open(f"/proc/{pid}/exe", "rb") as file:
+        program = executable.read_program(file.fileno())
+    if program is None or program.bits != 64:
+        return None
     with open(f"/proc/{pid}/auxv", "rb") as file:
         auxv = file.read()
     for kind, value in struct.iter_unpack("<QQ", auxv):
