@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 
 from ..linux import ptrace
-from ..linux.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
+from ..linux.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP, SYSCALL_STOP
 from . import fork_stack
 
 CLONE, FORK, FUTEX = 56, 57, 202
@@ -24,7 +24,6 @@ CLONE, FORK, FUTEX = 56, 57, 202
 MEMORY = (9, 10, 11, 12, 25, 28)
 CLONE_VM = 0x100  # threads and vfork: <linux/sched.h>
 ENOSYS = 38  # what rax holds when a system call begins
-SYSCALL_STOP = 0x85  # SIGTRAP with the bit of PTRACE_O_TRACESYSGOOD
 # How many stops at most; each takes 0.1 ms.
 ROUNDS = 300
 # How long the fork may take: a process of many GB needs a second.
