@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from ..errors import CannotAttachError, UsageError
 from ..linux import executable, ptrace
+from ..linux.arch_x86_64 import RIP
 from ..linux.ptrace import (
     PTRACE_CONT,
     PTRACE_DETACH,
@@ -27,7 +28,6 @@ from ..linux.ptrace import (
     PTRACE_POKEUSER,
     PTRACE_SETOPTIONS,
     PTRACE_TRACEME,
-    RIP,
 )
 
 PR_SET_PTRACER = 0x59616D61

@@ -1,7 +1,7 @@
 """ptrace(2) and waitpid(2), registers and signal masks by them, and stacks.
 
 All but ``waitpid``, ``is_in`` and ``stack`` only from the thread that traces. Failures are in
-``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
+``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <elf.h>.
 """
 
 from __future__ import annotations
@@ -32,10 +32,6 @@ XSTATE_BYTES_MAX = 16384
 PTRACE_EVENT_STOP = 128
 SYSCALL_STOP = signal.SIGTRAP | 0x80  # the signal of such a stop with PTRACE_O_TRACESYSGOOD
 WALL = 0x40000000  # waitpid for threads, too: <linux/wait.h>
-# struct user_regs_struct: 27 words, of which these are looked at.
-REGISTERS_BYTES = 27 * 8
-R10, R9, R8, RAX, RDX, RSI, RDI, ORIG_RAX, RIP, RSP = 7, 8, 9, 10, 12, 13, 14, 15, 16, 19
-ARGUMENTS = (RDI, RSI, RDX, R10, R8, R9)  # of a system call: System V ABI AMD64 A.2.1
 
 # The types of the C functions, for those of ours that stand in for them, too (``plt_hook``).
 Ptrace = ctypes.CFUNCTYPE(

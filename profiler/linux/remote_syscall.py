@@ -4,7 +4,7 @@ It executes one ``syscall`` instruction of the vDSO wherever it was stopped, and
 afterwards as if nothing had been: it needs no stack for that, and calls no function. Only on the
 thread that traces.
 
-ptrace(2), PTRACE_SINGLESTEP; vdso(7); System V ABI AMD64 A.2.1; <sys/user.h>; <asm/unistd_64.h>.
+ptrace(2), PTRACE_SINGLESTEP; vdso(7).
 """
 
 from __future__ import annotations
@@ -17,22 +17,18 @@ import os
 import signal
 
 from . import ptrace
+from .arch_x86_64 import ARGUMENTS, ORIG_RAX, RAX, REGISTERS_BYTES, RIP, SYSCALL
 from .maps import read_maps
 from .ptrace import (
-    ARGUMENTS,
     NT_PRSTATUS,
-    ORIG_RAX,
     PTRACE_CONT,
     PTRACE_GETREGSET,
     PTRACE_SETREGSET,
     PTRACE_SINGLESTEP,
-    RAX,
-    REGISTERS_BYTES,
-    RIP,
 )
+from .syscalls import syscall_numbers
 
-SYSCALL = b"\x0f\x05"
-SYS_MMAP, SYS_MUNMAP = 9, 11
+SYS_MMAP, SYS_MUNMAP = syscall_numbers("mmap", "munmap")
 NO_FILE = (1 << 64) - 1
 # The step is told by SIGTRAP: where that is blocked or ignored the kernel takes away the handler.
 BLOCKED = (1 << 64) - 1 - (1 << signal.SIGTRAP - 1)
@@ -79,7 +75,7 @@ def execute(pid: int, number: int, *arguments: int, instruction: int = 0) -> int
 
     Args:
         pid: the thread; the number of a process is that of its main thread.
-        number: <asm/unistd_64.h>; a call that does not wait.
+        number: of a call that does not wait.
         arguments: up to six, each below 2^64.
         instruction: what ``find_syscall`` has found; looked for if 0.
 
