@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..linux import ptrace, remote_munmap
+from ..linux import ptrace, remote_syscall
 from ..linux.syscalls import syscall_numbers
 from ..linux.tasks import read_call, system_call, tasks
 from .frida_footprint import LOADER_BYTES, loaders
@@ -95,7 +95,7 @@ class Loader:
         """
         if self.start not in loaders(self.pid) or self.threads_inside():
             return False
-        return remote_munmap.unmap(self.pid, self.start, LOADER_BYTES)
+        return remote_syscall.stop_and_unmap(self.pid, self.start, LOADER_BYTES)
 
 
 def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:
