@@ -19,26 +19,27 @@ import subprocess
 from collections.abc import Sequence
 
 from ..errors import CannotAttachError, UsageError
+from ..linux import executable, ptrace
+from ..linux.arch_x86_64 import RIP
+from ..linux.ptrace import (
+    PTRACE_CONT,
+    PTRACE_DETACH,
+    PTRACE_O_EXITKILL,
+    PTRACE_POKEUSER,
+    PTRACE_SETOPTIONS,
+    PTRACE_TRACEME,
+)
 
 PR_SET_PTRACER = 0x59616D61
-PTRACE_TRACEME = 0
-PTRACE_POKEUSER = 6
-PTRACE_CONT = 7
-PTRACE_DETACH = 17
-PTRACE_SETOPTIONS = 0x4200
-PTRACE_O_EXITKILL = 0x00100000
-RIP_IN_USER = 16 * 8  # struct user_regs_struct, sys/user.h
+RIP_IN_USER = RIP * 8  # the registers stand first in struct user: sys/user.h
 
 AT_NULL = 0
 AT_ENTRY = 9
-ELF_CLASS_64 = 2
 
 BREAKPOINT = b"\xcc"  # int3
 JUMP_TO_SELF = b"\xeb\xfe"  # jmp .
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.restype = ctypes.c_long
-_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 
 
 class Launched:
@@ -129,12 +130,12 @@ def _trace_me() -> None:
     the exception holds for descendants of the one that is named. PR_SET_PTRACER(2const).
     """
     _libc.prctl(PR_SET_PTRACER, ctypes.c_ulong(os.getppid()), 0, 0, 0)
-    if _libc.ptrace(PTRACE_TRACEME, 0, None, None) != 0:
+    if ptrace.ptrace(PTRACE_TRACEME, 0, None, None) != 0:
         raise OSError(ctypes.get_errno(), "ptrace")
 
 
 def _ptrace(request: int, pid: int, where: int, data: int) -> None:
-    if _libc.ptrace(request, pid, where, data) == -1:
+    if ptrace.ptrace(request, pid, where, data) == -1:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
 
@@ -156,9 +157,10 @@ def _wait_for_stop(child: subprocess.Popen[bytes], argv0: str, expected: signal.
 
 def _entry_point(pid: int) -> int | None:
     """AT_ENTRY of a 64-bit process; None for a 32-bit one."""
-    with open(f"/proc/{pid}/exe", "rb") as executable:
-        if executable.read(5)[4] != ELF_CLASS_64:
-            return None
+    with open(f"/proc/{pid}/exe", "rb") as file:
+        program = executable.read_program(file.fileno())
+    if program is None or program.bits != 64:
+        return None
     with open(f"/proc/{pid}/auxv", "rb") as file:
         auxv = file.read()
     for kind, value in struct.iter_unpack("<QQ", auxv):

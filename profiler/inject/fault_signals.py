@@ -23,6 +23,7 @@ import struct
 from dataclasses import dataclass, field
 
 from ..linux import ptrace, remote_syscall
+from ..linux.syscalls import syscall_numbers
 
 FAULTS = (
     signal.SIGILL,
@@ -39,8 +40,9 @@ OF_LIBC = (32, 33)
 # What a thread blocks while it runs Frida's functions, and what Frida's threads inherit from it.
 MASK = (1 << 64) - 1 - sum(1 << (number - 1) for number in (*FAULTS, *OF_LIBC))
 
-# <asm/unistd_64.h>
-SYS_RT_SIGACTION, SYS_RT_SIGQUEUEINFO, SYS_RT_TGSIGQUEUEINFO = 13, 129, 297
+SYS_RT_SIGACTION, SYS_RT_SIGQUEUEINFO, SYS_RT_TGSIGQUEUEINFO = syscall_numbers(
+    "rt_sigaction", "rt_sigqueueinfo", "rt_tgsigqueueinfo"
+)
 ACTION = struct.Struct("<4Q")  # the kernel's struct sigaction: handler, flags, restorer, mask
 MASK_BYTES = 8
 SIGINFO_BYTES = 128

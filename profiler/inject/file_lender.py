@@ -17,9 +17,10 @@ import struct
 import threading
 
 from ..linux import ptrace
+from ..linux.syscalls import syscall_number
 from . import perf_clock
 
-SYS_PIDFD_GETFD = 438  # <asm/unistd_64.h>
+SYS_PIDFD_GETFD = syscall_number("pidfd_getfd")
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
 REQUEST = struct.Struct("=IIQ")  # struct request in agent/process/host_files.c
 

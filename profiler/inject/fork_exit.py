@@ -6,7 +6,7 @@ around it (``fork_stack``). It holds the locks of pthread_atfork, malloc and std
 that need them wait for a thread that stands still; and it must not go on with that fork while
 others hold locks. In malloc it holds the lock of its arena, and a function that we have it run then
 would wait for itself (seen with node 20, for as long as that was allowed). Only on the thread that
-traces. ptrace(2), fork(2), <asm/unistd_64.h>.
+traces. ptrace(2), fork(2).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import struct
 from collections.abc import Callable
 
 from ..linux import ptrace
-from ..linux.ptrace import ORIG_RAX, RAX, RDI, RIP, RSP
+from ..linux.arch_x86_64 import ORIG_RAX, RAX, RDI, REGISTERS_BYTES, RIP, RSP
+from ..linux.ptrace import SYSCALL_STOP
+from ..linux.syscalls import syscall_numbers
 from . import fork_stack
 
-CLONE, FORK, FUTEX = 56, 57, 202
-# What malloc calls while it holds its lock: mmap, mprotect, munmap, brk, mremap, madvise.
-MEMORY = (9, 10, 11, 12, 25, 28)
+CLONE, FORK, FUTEX = syscall_numbers("clone", "fork", "futex")
+# What malloc calls while it holds its lock.
+MEMORY = syscall_numbers("mmap", "mprotect", "munmap", "brk", "mremap", "madvise")
 CLONE_VM = 0x100  # threads and vfork: <linux/sched.h>
 ENOSYS = 38  # what rax holds when a system call begins
-SYSCALL_STOP = 0x85  # SIGTRAP with the bit of PTRACE_O_TRACESYSGOOD
 # How many stops at most; each takes 0.1 ms.
 ROUNDS = 300
 # How long the fork may take: a process of many GB needs a second.
@@ -118,10 +119,10 @@ def _run_on(tid: int, number: int | None) -> int | None:
 def _registers(tid: int) -> tuple[int, int, int, int, int]:
     """Number, result and first argument of the system call that a thread begins or comes back from
     (-1, 0 and 0 if there is none); its sp and pc."""
-    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
+    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, REGISTERS_BYTES)
     if registers is None:
         return -1, 0, 0, 0, 0
-    signed = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
+    signed = struct.unpack(f"<{REGISTERS_BYTES // 8}q", registers.raw)
     sp, pc = (signed[word] & (1 << 64) - 1 for word in (RSP, RIP))
     return signed[ORIG_RAX], signed[RAX], signed[RDI], sp, pc
 

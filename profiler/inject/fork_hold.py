@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from ..linux import eintr_restart, procfs, ptrace
 from ..linux.ptrace_thread import Tracer
+from ..linux.syscalls import syscall_numbers
 from ..linux.tasks import system_call, tasks
 from . import fork_exit
 
@@ -46,7 +47,7 @@ BRIEF_INTERVAL_S = 0.00005
 # How long threads other than the main one are watched for children.
 WATCH_S = 0.05
 WATCH_INTERVAL_S = 0.001
-FORKS = frozenset((56, 57, 435))  # clone, fork, clone3; <asm/unistd_64.h>
+FORKS = frozenset(syscall_numbers("clone", "fork", "clone3"))
 
 
 @dataclass

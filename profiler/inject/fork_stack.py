@@ -15,9 +15,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import struct
 
-from ..linux import procfs, ptrace
+from ..linux import elf_headers, procfs, ptrace
 
 FORK = (b"fork",)
 ALLOCATION = (b"malloc", b"free", b"calloc", b"realloc", b"memalign", b"posix_memalign")
@@ -27,12 +26,8 @@ LIBC = re.compile(r"libc(\.so\.6|-2\.\d+\.so)")
 # further up, the more of it is older than the call, and says nothing.
 STACK_BYTES = {FORK: 4096, ALLOCATION: 1024}
 
-_HEADER_BYTES = 64
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_SHT_DYNSYM = 11
 # Of a table; libc's are 0.1 MB.
-_MAX_BYTES = 1 << 24
+_MAX_BYTES = 1 << 22
 
 
 Ranges = list[tuple[int, int]]
@@ -55,7 +50,7 @@ def holds(tid: int, sp: int, pc: int, names: tuple[bytes, ...], ranges: Ranges) 
 
 def find(pid: int, names: tuple[bytes, ...]) -> Ranges:
     """Start and end of functions in a process, runtime_addr; none if they cannot be found."""
-    with contextlib.suppress(OSError, struct.error):
+    with contextlib.suppress(OSError, elf_headers.ElfHeaderError):
         for mapping in procfs.read_mappings(pid):
             if mapping.file_offset == 0 and LIBC.fullmatch(mapping.name):
                 descriptor = procfs.open_mapped_file(pid, mapping)
@@ -71,25 +66,25 @@ def find(pid: int, names: tuple[bytes, ...]) -> Ranges:
 
 
 def _functions(descriptor: int, names: tuple[bytes, ...]) -> list[tuple[int, int]]:
-    """file_addr and size in bytes of each exported function of these names in an ELF file."""
-    header = os.pread(descriptor, _HEADER_BYTES, 0)
-    (offset,) = struct.unpack_from("<Q", header, 40)  # e_shoff
-    entry_bytes, count = struct.unpack_from("<HH", header, 58)  # e_shentsize, e_shnum
-    table = os.pread(descriptor, entry_bytes * count, offset)
-    sections = [_SECTION.unpack_from(table, at) for at in range(0, len(table), entry_bytes)]
+    """file_addr and size in bytes of each exported function of these names in an ELF file.
+
+    Raises:
+        OSError, ElfHeaderError: the file cannot be read, or is damaged.
+    """
+    read = elf_headers.file_reader(descriptor, _MAX_BYTES)
+    header = elf_headers.parse_header(read(0, elf_headers.HEADER.size))
+    sections = elf_headers.read_section_headers(header, read)
     for section in sections:
-        if section[1] == _SHT_DYNSYM:
-            symbols, strings = _data(descriptor, section), _data(descriptor, sections[section[6]])
+        if section.kind == elf_headers.SHT_DYNSYM and section.link < len(sections):
+            symbols = read(section.offset, section.size)
+            strings = read(sections[section.link].offset, sections[section.link].size)
             # A name may be the end of a longer one.
             ends = re.finditer(b"(?=(" + b"|".join(names) + b")\0)", strings)
             places = {match.start() for match in ends}
+            whole = symbols[: len(symbols) // elf_headers.SYMBOL.size * elf_headers.SYMBOL.size]
             return [
                 (value, size)
-                for name, _, _, _, value, size in _SYMBOL.iter_unpack(symbols)
+                for name, _, _, _, value, size in elf_headers.SYMBOL.iter_unpack(whole)
                 if name in places and size
             ]
     return []
-
-
-def _data(descriptor: int, section: tuple[int, ...]) -> bytes:
-    return os.pread(descriptor, min(section[5], _MAX_BYTES), section[4])

@@ -22,14 +22,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..linux import ptrace, remote_munmap
+from ..linux import ptrace, remote_syscall
+from ..linux.syscalls import syscall_numbers
 from ..linux.tasks import read_call, system_call, tasks
 from .frida_footprint import LOADER_BYTES, loaders
 
 # How far up a stack addresses in the loader are looked for: it calls dlopen, which goes deep.
 STACK_BYTES = 65536
-# What the thread waits in for a message, and for a lock; <asm/unistd_64.h>.
-SYS_RECVMSG, SYS_FUTEX = 47, 202
+# What the thread waits in for a message, and for a lock.
+SYS_RECVMSG, SYS_FUTEX = syscall_numbers("recvmsg", "futex")
 # How long it may take to load the agent: some hundredths of a second, but for a starved machine.
 # The main thread stands still for that long, but not longer than …
 LOAD_LIMIT_S = 10.0
@@ -94,7 +95,7 @@ class Loader:
         """
         if self.start not in loaders(self.pid) or self.threads_inside():
             return False
-        return remote_munmap.unmap(self.pid, self.start, LOADER_BYTES)
+        return remote_syscall.stop_and_unmap(self.pid, self.start, LOADER_BYTES)
 
 
 def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:

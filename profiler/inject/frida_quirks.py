@@ -11,8 +11,6 @@ loader maps; there that string is made empty, once, before it is first sent.
 (``idund``, 10 MB) into a new folder of the temporary one and starts it. That outlives us by half a
 minute, writes an identity into ``~/.config``, and a folder stays wherever somebody is killed. We
 attach on this machine alone. So Frida may make no folders, and none of it happens (frida 17.26).
-
-<elf.h>.
 """
 
 from __future__ import annotations
@@ -23,19 +21,13 @@ import errno
 import functools
 import mmap
 import os
-import struct
 from collections.abc import Iterator
 
-from ..linux import plt_hook
+from ..linux import elf_headers, plt_hook
 
 AGENT_FILE = "/memfd:frida-agent"
 # As the C compiler lays it down: nothing may share its end.
 LOG_FORMAT = b"\0[%s %s] %s\n\0"
-
-PT_LOAD, PF_R = 1, 4
-# Elf64_Ehdr: e_phoff, e_phentsize, e_phnum; Elf64_Phdr: p_type, p_flags, p_offset, p_filesz
-_HEADER = struct.Struct("<32xQ14xHH")
-_SEGMENT = struct.Struct("<IIQ16xQ")
 
 _silenced: set[tuple[int, int]] = set()  # (device, inode) of files that have been looked at
 
@@ -45,9 +37,8 @@ def silence() -> None:
     it may be with another version of Frida, nothing happens.
     """
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(
-            OSError, ValueError, struct.error
-        ):  # it has been closed; no memory to map it
+        # It has been closed; no memory to map it; no ELF file.
+        with contextlib.suppress(OSError, ValueError):
             if os.readlink(f"/proc/self/fd/{name}").startswith(AGENT_FILE):
                 _silence(int(name))
 
@@ -66,11 +57,14 @@ def _silence(descriptor: int) -> None:
 
 def _constants(file: mmap.mmap) -> Iterator[tuple[int, int]]:
     """Where in an ELF file that is that can be neither written nor executed: a fifth of 36 MB."""
-    table, entry_bytes, count = _HEADER.unpack_from(file)
-    for number in range(count):
-        kind, flags, offset, size = _SEGMENT.unpack_from(file, table + number * entry_bytes)
-        if kind == PT_LOAD and flags == PF_R:
-            yield offset, offset + size
+
+    def read(offset: int, size: int) -> bytes:
+        return file[offset : offset + size]
+
+    header = elf_headers.parse_header(read(0, elf_headers.HEADER.size))
+    for segment in elf_headers.read_program_headers(header, read):
+        if segment.kind == elf_headers.PT_LOAD and segment.flags == elf_headers.PF_R:
+            yield segment.offset, segment.offset + segment.file_size
 
 
 def _no_folder(path: bytes, mode: int) -> int:

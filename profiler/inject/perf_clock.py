@@ -18,8 +18,9 @@ import os
 import struct
 
 from ..linux import ptrace
+from ..linux.syscalls import syscall_numbers
 
-SYS_PERF_EVENT_OPEN, SYS_BPF = 298, 321  # <asm/unistd_64.h>
+SYS_PERF_EVENT_OPEN, SYS_BPF = syscall_numbers("perf_event_open", "bpf")
 # The first version of struct perf_event_attr; of union bpf_attr as much as these two commands need.
 EVENT = struct.Struct("=IIQQQQQIIQ")
 MAP = struct.Struct("=IIII")

@@ -13,7 +13,7 @@ import errno
 import functools
 from collections.abc import Callable
 
-from ..linux import plt_hook
+from ..linux import plt_hook, ptrace
 from . import fork_hold, ptrace_proxy
 
 _raised: list[Exception] = []
@@ -51,14 +51,8 @@ def _fail(error: Exception) -> int:
 
 # Frida calls them for as long as the process lives.
 _REPLACEMENTS = {
-    b"ptrace": ctypes.CFUNCTYPE(
-        ctypes.c_long,
-        *(ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p),
-        use_errno=True,
-    )(_ptrace),
-    b"waitpid": ctypes.CFUNCTYPE(
-        ctypes.c_int, *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int), use_errno=True
-    )(_waitpid),
+    b"ptrace": ptrace.Ptrace(_ptrace),
+    b"waitpid": ptrace.Waitpid(_waitpid),
 }
 
 

@@ -58,6 +58,7 @@ import threading
 import time
 
 from ..linux import execs, ptrace
+from ..linux.arch_x86_64 import RDI, RIP, RSI
 from ..linux.ptrace import (
     PTRACE_ATTACH,
     PTRACE_CONT,
@@ -67,9 +68,6 @@ from ..linux.ptrace import (
     PTRACE_PEEKDATA,
     PTRACE_POKEDATA,
     PTRACE_SEIZE,
-    RDI,
-    RIP,
-    RSI,
 )
 from ..linux.tasks import system_call, tasks
 from . import fork_hold, frida_quirks

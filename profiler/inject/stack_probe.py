@@ -20,6 +20,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from ..linux import ptrace, remote_syscall
+from ..linux.arch_x86_64 import REGISTERS_BYTES, RSP
+from ..linux.syscalls import syscall_number
 from ..linux.tasks import tasks
 from . import fork_hold
 
@@ -34,7 +36,7 @@ COMPUTED_NS = 2_000_000
 WATCH_S = 0.005
 WATCHES = 20
 THREADS_MAX = 8
-SYS_SIGALTSTACK = 131  # <asm/unistd_64.h>
+SYS_SIGALTSTACK = syscall_number("sigaltstack")
 STACK_T = struct.Struct("<QiiQ")  # start, flags, padding, size
 
 
@@ -82,11 +84,11 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
 
 def _look(pid: int, tid: int, stacks: Stacks, instruction: int, scratch_addr: int) -> None:
     """Note the stack pointer of a thread that stands still, and its alternate stack, once."""
-    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
+    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, REGISTERS_BYTES)
     if registers is None:
         return
-    words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}Q", registers.raw)
-    stacks.sps.append(words[ptrace.RSP])
+    words = struct.unpack(f"<{REGISTERS_BYTES // 8}Q", registers.raw)
+    stacks.sps.append(words[RSP])
     if stacks.alternate_bytes >= 0 or not instruction:
         return
     status = _status(pid, tid)

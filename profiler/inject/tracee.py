@@ -9,6 +9,7 @@ import ctypes
 from dataclasses import dataclass, field
 
 from ..linux import eintr_restart, ptrace
+from ..linux.arch_x86_64 import RDI, REGISTERS_BYTES, RIP, RSP
 from ..linux.ptrace import (
     NT_PRSTATUS,
     NT_X86_XSTATE,
@@ -17,10 +18,6 @@ from ..linux.ptrace import (
     PTRACE_POKEDATA,
     PTRACE_SETREGS,
     PTRACE_SETREGSET,
-    RDI,
-    REGISTERS_BYTES,
-    RIP,
-    RSP,
     XSTATE_BYTES_MAX,
 )
 from . import bootstrap_code, fault_signals, shown_stack

@@ -8,7 +8,7 @@ thread go, unless a handler runs first: then the program sees EINTR, as it shoul
 (kernel/entry/common.c, arch/x86/kernel/signal.c). Only waits without an end, or that have just
 begun: one with a timeout begins to count anew.
 
-Only on the thread that traces. <asm/unistd_64.h>, <sys/user.h>.
+Only on the thread that traces.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from __future__ import annotations
 import struct
 
 from . import ptrace
-from .ptrace import ARGUMENTS, ORIG_RAX, RAX
+from .arch_x86_64 import ARGUMENTS, ORIG_RAX, RAX, REGISTERS_BYTES
+from .syscalls import syscall_number, syscall_numbers
 from .tasks import Call
 
-SEMOP, RT_SIGTIMEDWAIT, IO_GETEVENTS, SEMTIMEDOP = 65, 128, 208, 220
-EPOLL_WAIT, EPOLL_PWAIT, IO_PGETEVENTS, IO_URING_ENTER, EPOLL_PWAIT2 = 232, 281, 333, 426, 441
 EINTR, ERESTARTNOHAND = 4, 514  # the latter: <linux/errno.h>, known to the kernel alone
 # Number → which argument is the timeout, and what of it must be 0 where there is none.
 EVERYTHING = (1 << 64) - 1
 TIMEOUTS = {
-    SEMOP: (0, 0),
-    RT_SIGTIMEDWAIT: (2, EVERYTHING),
-    IO_GETEVENTS: (4, EVERYTHING),
-    SEMTIMEDOP: (3, EVERYTHING),
-    IO_PGETEVENTS: (4, EVERYTHING),
-    IO_URING_ENTER: (3, 8),  # the flag IORING_ENTER_EXT_ARG; io_uring_enter(2)
-    EPOLL_PWAIT2: (3, EVERYTHING),
+    syscall_number("semop"): (0, 0),
+    syscall_number("rt_sigtimedwait"): (2, EVERYTHING),
+    syscall_number("io_getevents"): (4, EVERYTHING),
+    syscall_number("semtimedop"): (3, EVERYTHING),
+    syscall_number("io_pgetevents"): (4, EVERYTHING),
+    syscall_number("io_uring_enter"): (3, 8),  # the flag IORING_ENTER_EXT_ARG; io_uring_enter(2)
+    syscall_number("epoll_pwait2"): (3, EVERYTHING),
 }
-_IN_MILLISECONDS = (EPOLL_WAIT, EPOLL_PWAIT)  # the fourth, an int that is negative for ever
-# connect, sendto, recvfrom, sendmsg, recvmsg, recvmmsg, sendmmsg: where the socket has a timeout,
-# which is out of sight.
-_ON_SOCKETS = (42, 44, 45, 46, 47, 299, 307)
+# The fourth, an int that is negative for ever.
+_IN_MILLISECONDS = syscall_numbers("epoll_wait", "epoll_pwait")
+# Where the socket has a timeout, which is out of sight.
+_ON_SOCKETS = syscall_numbers(
+    "connect", "sendto", "recvfrom", "sendmsg", "recvmsg", "recvmmsg", "sendmmsg"
+)
 
 
 def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
@@ -49,10 +50,10 @@ def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
     Returns:
         whether it was in a wait that would have ended.
     """
-    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, ptrace.REGISTERS_BYTES)
-    if registers is None or len(registers.raw) < ptrace.REGISTERS_BYTES:
+    registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, REGISTERS_BYTES)
+    if registers is None or len(registers.raw) < REGISTERS_BYTES:
         return False
-    words = struct.unpack(f"<{ptrace.REGISTERS_BYTES // 8}q", registers.raw)
+    words = struct.unpack(f"<{REGISTERS_BYTES // 8}q", registers.raw)
     call = Call(words[ORIG_RAX], tuple(words[place] for place in ARGUMENTS))
     if words[RAX] != -EINTR or not (_is_endless(call) or (has_just_begun and may_end(call))):
         return False

@@ -1,7 +1,7 @@
 """ptrace(2) and waitpid(2), registers and signal masks by them, and stacks.
 
 All but ``waitpid``, ``is_in`` and ``stack`` only from the thread that traces. Failures are in
-``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <sys/user.h>, <elf.h>.
+``ctypes.get_errno()``. Sources: <sys/ptrace.h>, <elf.h>.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import struct
 import time
 from typing import Any
 
-PTRACE_PEEKDATA, PTRACE_POKEDATA, PTRACE_SINGLESTEP = 2, 5, 9
-PTRACE_CONT, PTRACE_GETREGS, PTRACE_SETREGS = 7, 12, 13
-PTRACE_SYSCALL, PTRACE_SETOPTIONS, PTRACE_O_TRACESYSGOOD = 24, 0x4200, 1
-PTRACE_ATTACH, PTRACE_DETACH = 16, 17
+PTRACE_TRACEME, PTRACE_PEEKDATA, PTRACE_POKEDATA, PTRACE_POKEUSER = 0, 2, 5, 6
+PTRACE_CONT, PTRACE_SINGLESTEP, PTRACE_GETREGS, PTRACE_SETREGS = 7, 9, 12, 13
+PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SYSCALL = 16, 17, 24
+PTRACE_SETOPTIONS = 0x4200
+PTRACE_O_TRACESYSGOOD, PTRACE_O_EXITKILL = 1, 0x00100000
 PTRACE_GETREGSET, PTRACE_SETREGSET = 0x4204, 0x4205
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 PTRACE_GETSIGINFO = 0x4202
@@ -29,20 +30,22 @@ NT_X86_XSTATE = 0x202
 # The whole state with AMX is 11 KiB; the kernel says how much of it there is.
 XSTATE_BYTES_MAX = 16384
 PTRACE_EVENT_STOP = 128
+SYSCALL_STOP = signal.SIGTRAP | 0x80  # the signal of such a stop with PTRACE_O_TRACESYSGOOD
 WALL = 0x40000000  # waitpid for threads, too: <linux/wait.h>
-# struct user_regs_struct: 27 words, of which these are looked at.
-REGISTERS_BYTES = 27 * 8
-R10, R9, R8, RAX, RDX, RSI, RDI, ORIG_RAX, RIP, RSP = 7, 8, 9, 10, 12, 13, 14, 15, 16, 19
-ARGUMENTS = (RDI, RSI, RDX, R10, R8, R9)  # of a system call: System V ABI AMD64 A.2.1
+
+# The types of the C functions, for those of ours that stand in for them, too (``plt_hook``).
+Ptrace = ctypes.CFUNCTYPE(
+    ctypes.c_long,
+    *(ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p),
+    use_errno=True,
+)
+Waitpid = ctypes.CFUNCTYPE(
+    ctypes.c_int, *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int), use_errno=True
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
-ptrace = _libc.ptrace
-ptrace.restype = ctypes.c_long
-ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-
-waitpid = _libc.waitpid
-waitpid.restype = ctypes.c_int
-waitpid.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+ptrace = Ptrace(("ptrace", _libc))
+waitpid = Waitpid(("waitpid", _libc))
 
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long

@@ -1,10 +1,12 @@
-"""Has a thread that we trace execute one system call.
+"""Make a thread of another process execute one system call.
 
 It executes one ``syscall`` instruction of the vDSO wherever it was stopped, and stands there again
-afterwards as if nothing had been: it needs no stack for that, and calls no function. Only on the
-thread that traces.
+afterwards as if nothing had been: it needs no stack for that, and calls no function.
 
-ptrace(2), PTRACE_SINGLESTEP; vdso(7); System V ABI AMD64 A.2.1; <sys/user.h>; <asm/unistd_64.h>.
+The other thread stands still, and only the thread that traces it may call these functions, but for
+``stop_and_unmap``: that traces a process that nobody traces yet.
+
+ptrace(2), PTRACE_SINGLESTEP, PTRACE_SEIZE; vdso(7).
 """
 
 from __future__ import annotations
@@ -15,24 +17,25 @@ import math
 import mmap
 import os
 import signal
+import threading
 
-from . import ptrace
+from . import eintr_restart, ptrace
+from .arch_x86_64 import ARGUMENTS, ORIG_RAX, RAX, REGISTERS_BYTES, RIP, SYSCALL
 from .maps import read_maps
 from .ptrace import (
-    ARGUMENTS,
     NT_PRSTATUS,
-    ORIG_RAX,
     PTRACE_CONT,
+    PTRACE_DETACH,
+    PTRACE_EVENT_STOP,
     PTRACE_GETREGSET,
+    PTRACE_INTERRUPT,
+    PTRACE_SEIZE,
     PTRACE_SETREGSET,
     PTRACE_SINGLESTEP,
-    RAX,
-    REGISTERS_BYTES,
-    RIP,
 )
+from .syscalls import syscall_numbers
 
-SYSCALL = b"\x0f\x05"
-SYS_MMAP, SYS_MUNMAP = 9, 11
+SYS_MMAP, SYS_MUNMAP = syscall_numbers("mmap", "munmap")
 NO_FILE = (1 << 64) - 1
 # The step is told by SIGTRAP: where that is blocked or ignored the kernel takes away the handler.
 BLOCKED = (1 << 64) - 1 - (1 << signal.SIGTRAP - 1)
@@ -40,6 +43,9 @@ NO_CALL = (1 << 64) - 1  # in orig_rax: the thread is in no system call that cou
 LOOK_INTERVAL_S = 0.0001
 # A thread may be stopped before it has made the step: by SIGSTOP, SIGCONT, an earlier interruption.
 TRIES = 10
+# A thread that has not stopped by then sleeps uninterruptibly, or is frozen.
+STOP_LIMIT_S = 3.0
+STOP_INTERVAL_S = 0.0005
 
 
 def can_execute(pid: int) -> bool:
@@ -74,12 +80,50 @@ def unmap(pid: int, start: int, size_bytes: int) -> bool:
     return execute(pid, SYS_MUNMAP, start, size_bytes) == 0
 
 
+def stop_and_unmap(pid: int, start: int, size_bytes: int) -> bool:
+    """Stop a process's main thread, have it unmap memory that nobody uses, and let it run again.
+
+    Like each stop by a tracer this costs an EINTR where the kernel does not restart the call itself
+    (``eintr_restart``). Any thread may call this.
+
+    Returns:
+        Whether the memory is unmapped. Nothing has happened when another tracer is there, a signal
+        comes in that very moment, or the main thread has ended, is stopped or does not stop: it may
+        be tried again.
+    """
+    done: list[bool] = []
+    # The kernel releases all that a thread traces when that thread ends.
+    tracer = threading.Thread(
+        target=lambda: done.append(_seize_and_unmap(pid, start, size_bytes)), name="flametap-unmap"
+    )
+    tracer.start()
+    tracer.join()
+    return done == [True]
+
+
+def _seize_and_unmap(pid: int, start: int, size_bytes: int) -> bool:
+    if ptrace.ptrace(PTRACE_SEIZE, pid, None, None):
+        return False
+    ptrace.ptrace(PTRACE_INTERRUPT, pid, None, None)
+    status = ptrace.next_stop(pid, STOP_LIMIT_S, STOP_INTERVAL_S)
+    if status is None:
+        return False
+    if status != signal.SIGTRAP << 8 | PTRACE_EVENT_STOP << 16 | 0x7F:
+        # A signal of its own, which it gets; or it is stopped, and stays so.
+        ptrace.ptrace(PTRACE_DETACH, pid, None, ptrace.signal_of(status))
+        return False
+    eintr_restart.prepare(pid)
+    is_unmapped = unmap(pid, start, size_bytes)
+    ptrace.ptrace(PTRACE_DETACH, pid, None, None)
+    return is_unmapped
+
+
 def execute(pid: int, number: int, *arguments: int, instruction: int = 0) -> int | None:
     """Has a thread make a system call; it stands still, before and afterwards.
 
     Args:
         pid: the thread; the number of a process is that of its main thread.
-        number: <asm/unistd_64.h>; a call that does not wait.
+        number: of a call that does not wait.
         arguments: up to six, each below 2^64.
         instruction: what ``find_syscall`` has found; looked for if 0.
 

@@ -15,13 +15,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .arch_x86_64 import AUDIT_ARCH
 from .syscalls import syscall_number
 
 # One instruction: struct sock_filter {u16 code; u8 jt; u8 jf; u32 k}.
 INSTRUCTION = struct.Struct("=HBBI")
 # struct seccomp_data {int nr; u32 arch; u64 instruction_pointer; u64 args[6]}
 _DATA = struct.Struct("=iIQ6Q")
-AUDIT_ARCH_X86_64 = 0xC000003E
 # The kernel takes no longer program (BPF_MAXINSNS), and jumps only lead forward: it always ends.
 MAX_INSTRUCTIONS = 4096
 MASK = 0xFFFFFFFF
@@ -220,7 +220,7 @@ def _severity(answer: int) -> int:
 def _run(program: Sequence[tuple[int, int, int, int]], name: str, args: tuple[int, ...]) -> int:
     number = syscall_number(name)
     padded = (*args, *(0,) * (6 - len(args)))
-    data = _DATA.pack(number, AUDIT_ARCH_X86_64, POINTER, *padded)
+    data = _DATA.pack(number, AUDIT_ARCH, POINTER, *padded)
     return run(program, data)
 
 

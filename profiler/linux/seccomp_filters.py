@@ -23,13 +23,15 @@ from .ptrace import (
     PTRACE_SEIZE,
     WALL,
     ptrace,
+    syscall,
 )
 from .seccomp import INSTRUCTION, allows_timers
+from .syscalls import syscall_number
 from .tasks import tasks
 
 NOBODYS, OTHERS, MAIN = 0, 1, 2
 ASKED_MAX = 64  # threads with filters of their own: each stands still for a moment
-TIMER_CREATE, TIMER_DELETE, SIGEV_NONE = 222, 226, 1  # <asm/unistd_64.h>, <signal.h>
+SIGEV_NONE = 1  # <signal.h>
 STOP_LIMIT_S = 1.0
 LOOK_INTERVAL_S = 0.0002
 
@@ -77,12 +79,12 @@ def allow_timers(pid: int) -> bool:
 
 def _may_make_timers() -> bool:
     """Makes one, for this process alone."""
-    libc = ctypes.CDLL(None, use_errno=True)
     timer = ctypes.c_int()
     event = (ctypes.c_uint64 * 8)(0, SIGEV_NONE << 32)
-    if libc.syscall(TIMER_CREATE, time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) != 0:
+    places = (ctypes.addressof(event), ctypes.addressof(timer))
+    if syscall(syscall_number("timer_create"), time.CLOCK_MONOTONIC, *places) != 0:
         return False
-    return bool(libc.syscall(TIMER_DELETE, timer) == 0)
+    return syscall(syscall_number("timer_delete"), timer.value) == 0
 
 
 def _has_filter(pid: int, tid: int) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Call:
     """What a thread that does not run waits in."""
 
-    number: int = -1  # <asm/unistd_64.h>; -1: in no system call, for a page or a CPU
+    number: int = -1  # see ``syscalls``; -1: in no system call, for a page or a CPU
     arguments: tuple[int, ...] = ()  # six, none with number -1
     sp: int = 0  # runtime_addr
     pc: int = 0  # runtime_addr

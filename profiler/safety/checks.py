@@ -26,6 +26,7 @@ from collections.abc import Callable
 
 from ..errors import CannotAttachError, PermissionRefusedError
 from ..linux import executable, procfs, seccomp, seccomp_filters
+from ..linux.elf_headers import EM_X86_64
 from . import freeze_estimate, permissions
 from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
@@ -191,7 +192,7 @@ def _refuse_program(found: executable.Program, target: Target) -> None:
     """Raises for a program that Frida cannot enter."""
     subject = target.subject
     _refuse_valgrind(target)
-    if found.bits != 64 or found.machine != executable.MACHINE_X86_64:
+    if found.bits != 64 or found.machine != EM_X86_64:
         machine = executable.MACHINES.get(found.machine, f"ELF machine {found.machine}")
         raise CannotAttachError(
             f"{subject} is a {found.bits}-bit {machine} program; flametap attaches to 64-bit "

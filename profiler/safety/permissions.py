@@ -10,6 +10,7 @@ security/commoncap.c.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import pwd
@@ -18,7 +19,7 @@ import sys
 from dataclasses import dataclass
 
 from ..errors import PermissionRefusedError
-from ..linux import procfs
+from ..linux import procfs, ptrace
 from ..linux.procfs import CAP_SYS_PTRACE, ProcessStatus
 
 # As procfs.may_trace does.
@@ -157,11 +158,8 @@ def explain(facts: Facts, subject: str) -> PermissionRefusedError:
 
 def ptrace_is_filtered() -> bool:
     """True if a seccomp filter around us forbids ptrace (older container runtimes)."""
-    import ctypes
-
-    ptrace_detach, nobody = 17, 0x7FFF_FFFF  # above any pid_max: the kernel itself answers ESRCH
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace(ptrace_detach, nobody, None, None)
+    nobody = 0x7FFF_FFFF  # above any pid_max: the kernel itself answers ESRCH
+    ptrace.ptrace(ptrace.PTRACE_DETACH, nobody, None, None)
     return ctypes.get_errno() != errno.ESRCH
 
 

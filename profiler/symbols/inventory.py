@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ..linux.elf_headers import EM_386, EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64
 from ..model import Frame, Module
 from .advice import advice, is_too_large
 from .debuginfo.disk_cache import DiskCache
@@ -23,15 +24,19 @@ from .locate.open_file import Image, debug_image
 from .locate.process_code import Range
 from .names.inline_chains import LinesError
 from .names.table import JIT_MODULE, SymbolTable
-from .object.elf import EM_X86_64
 from .object.macho import MachOFile
-from .object.macho_image import EM_AARCH64
 from .object.object_file import ObjectError, ObjectFile
 from .resolver import ModuleResolver
 
 FETCHED_AT_ONCE = 4
 GENERATED_WAIT_S = 10.0  # a perf map of 10^6 lines takes one second
-_MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "arm64", 3: "i386", 40: "arm", 243: "riscv64"}
+_MACHINES = {
+    EM_X86_64: "x86_64",
+    EM_AARCH64: "arm64",
+    EM_386: "i386",
+    EM_ARM: "arm",
+    EM_RISCV: "riscv64",
+}
 # What each kind of table is called, and whether it has lines.
 _TABLES = {
     "symtab": ".symtab",

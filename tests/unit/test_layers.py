@@ -29,14 +29,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "symbols.names": ("model",),
     "symbols.object": ("linux", "model", "symbols.names"),
     "symbols.locate": ("linux", "model", "symbols.object"),
-    "symbols.dwarf": ("symbols.locate", "symbols.names", "symbols.object"),
+    "symbols.dwarf": ("linux", "symbols.locate", "symbols.names", "symbols.object"),
     "symbols.debuginfo": (
         *("linux", "model"),
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols.jit": ("linux", "model", "symbols.locate", "symbols.names"),
     "symbols": (
-        *("model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
+        *("linux", "model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
         *("symbols.locate", "symbols.names", "symbols.object"),
     ),
     # What was recorded, and the attach that records.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import struct
 import time
 
+from ...linux.elf_headers import SHT_SYMTAB, SYMBOL
 from ..dwarf.attributes import DwarfError
 from ..dwarf.callsites import read_calls
 from ..dwarf.sections import load
 from ..locate.debug_links import alt_link
 from ..locate.open_file import open_image
 from ..names.inline_chains import LinesError
-from ..object.elf import SHT_SYMTAB
 from ..object.object_file import ObjectError, ObjectFile
 from .job import Built, DebugJob
 
 DEADLINE_S = 120.0
 MAX_INFO_BYTES = 160 << 20  # unpacked; 5 MB/s
-_SYMBOL = struct.Struct("<IBBHQQ")
 _STT_FUNC = 2
 
 
@@ -58,7 +56,7 @@ def _global_functions(elf: ObjectFile) -> dict[bytes, int]:
     strings = elf.data(elf.sections[section.link])
     data = elf.data(section)
     found = {}
-    for name, info, _, index, value, _ in _SYMBOL.iter_unpack(data[: len(data) // 24 * 24]):
+    for name, info, _, index, value, _ in SYMBOL.iter_unpack(data[: len(data) // 24 * 24]):
         if info >> 4 and info & 15 == _STT_FUNC and index and name < len(strings):
             found[strings[name : strings.find(b"\0", name)].split(b"@")[0]] = value
     return found

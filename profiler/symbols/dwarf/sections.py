@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 
-from ..object.elf import SHT_NOBITS
+from ...linux.elf_headers import SHT_NOBITS
 from ..object.object_file import ObjectFile, Section
 from .attributes import DwarfError
 from .units import DwarfFile

@@ -21,15 +21,12 @@ from numpy.typing import NDArray
 
 from ..names.inline_chains import UNCLAIMED, Chain
 from ..object.object_file import ObjectFile
+from ..object.symtab import ELF_SYMBOL
 from . import constants as dw
 from .sections import load, read_section
 from .units import Unit
 from .writer import Writer, line_table_of
 
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),
-     ("size", "<u8")]
-)  # fmt: skip
 _STT_FUNC = 2
 _HIGHEST = 1 << 62
 _MAX_FUNCTIONS = 1 << 17  # more would mean that the debug information is of no use at all
@@ -97,7 +94,7 @@ def _text(unit: Unit, attribute: int) -> bytes:
 def _functions(elf: ObjectFile) -> _Numbers:
     """Start and end of each function in ``.symtab``."""
     data = read_section(elf, ".symtab")
-    rows = np.frombuffer(data, _SYMBOL, len(data) // _SYMBOL.itemsize)
+    rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
     rows = rows[
         (rows["info"] & 15 == _STT_FUNC)
         & (rows["section"] != 0)

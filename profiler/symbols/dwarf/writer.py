@@ -11,6 +11,17 @@ from __future__ import annotations
 
 import struct
 
+from ...linux.elf_headers import (
+    HEADER,
+    MAGIC,
+    PF_R,
+    PF_X,
+    PROGRAM_HEADER,
+    PT_LOAD,
+    SECTION_HEADER,
+    SHT_PROGBITS,
+    SHT_STRTAB,
+)
 from ..names.inline_chains import UNCLAIMED
 from . import constants as dw
 from .attributes import DwarfError, Values
@@ -206,20 +217,19 @@ def _abbreviation_section() -> bytes:
 def _elf(machine: int, base_addr: int, sections: dict[str, bytes]) -> bytes:
     names = b"\0" + b"".join(name.encode() + b"\0" for name in (*sections, ".shstrtab"))
     contents = {**sections, ".shstrtab": names}
-    header_size, segment_size, section_size = 64, 56, 64
-    place = header_size + segment_size
-    table = [bytes(section_size)]
+    place = HEADER.size + PROGRAM_HEADER.size
+    table = [bytes(SECTION_HEADER.size)]
     for name, data in contents.items():
-        kind = 3 if name == ".shstrtab" else 1  # SHT_STRTAB, SHT_PROGBITS
+        kind = SHT_STRTAB if name == ".shstrtab" else SHT_PROGBITS
         at = names.index(b"\0" + name.encode() + b"\0") + 1
-        table.append(struct.pack("<IIQQQQIIQQ", at, kind, 0, 0, place, len(data), 0, 0, 1, 0))
+        table.append(SECTION_HEADER.pack(at, kind, 0, 0, place, len(data), 0, 0, 1, 0))
         place += len(data)
-    ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    header = struct.pack(
-        "<16sHHIQQQIHHHHHH",
-        *(ident, 3, machine, 1, 0, header_size, place, 0),  # ET_DYN
-        *(header_size, segment_size, 1, section_size, len(table), len(table) - 1),
+    ident = (MAGIC + b"\x02\x01\x01").ljust(16, b"\0")
+    header = HEADER.pack(
+        *(ident, 3, machine, 1, 0, HEADER.size, place, 0),  # ET_DYN
+        *(HEADER.size, PROGRAM_HEADER.size, 1),
+        *(SECTION_HEADER.size, len(table), len(table) - 1),
     )
-    # PT_LOAD, readable and executable: symcaches count from where it is loaded.
-    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, base_addr, base_addr, 0, 1 << 32, 4096)
+    # Symcaches count from where it is loaded.
+    segment = PROGRAM_HEADER.pack(PT_LOAD, PF_R | PF_X, 0, base_addr, base_addr, 0, 1 << 32, 4096)
     return b"".join((header, segment, *contents.values(), *table))

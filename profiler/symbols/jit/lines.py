@@ -14,6 +14,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from ...linux.elf_headers import HEADER
+
 MAX_FILE_BYTES = 4096
 _AT = 32
 _ENTRY = "QII"
@@ -22,7 +24,7 @@ _MAX_LINE = 1 << 24
 _MAX_CODE_BYTES = 256 << 20
 # "perf inject" makes an ELF file of each function, in which the code lies behind the header: V8
 # and LLVM write the addresses of lines as they will be there.
-_ELF_HEADER_BYTES = 0x40
+_ELF_HEADER_BYTES = HEADER.size
 
 
 class SourceLine(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from ..object.elf import SHT_NOBITS
+from ...linux.elf_headers import SHT_NOBITS
 from ..object.object_file import ObjectFile
 from .debug_links import supplement_id
 from .debuginfod_cache import (

@@ -14,9 +14,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from ...linux.elf_headers import (
+    PF_X,
+    PT_DYNAMIC,
+    PT_GNU_EH_FRAME,
+    PT_LOAD,
+    SHF_EXECINSTR,
+    SHT_DYNSYM,
+    SHT_PROGBITS,
+    SHT_STRTAB,
+    SYMBOL,
+    Header,
+)
 from ...model import Module
-from ..object.elf import PT_LOAD, SHF_EXECINSTR, ElfError, ElfFile, from_bytes
-from ..object.object_file import Section, Segment
+from ..object.elf import ElfError, ElfFile, from_bytes
+from ..object.object_file import Section
 from .mappings import Mappings, read_memory
 
 VDSO_PATH = "[vdso]"
@@ -27,12 +39,8 @@ MAX_COPY_BYTES = 256 << 20
 # Five times what the largest libraries export; a damaged hash table promises any number.
 _MAX_SYMBOLS = 1 << 20
 
-_PT_DYNAMIC, _PT_GNU_EH_FRAME = 2, 0x6474E550
-_PF_X = 1
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
-_SHT_PROGBITS, _SHT_STRTAB, _SHT_DYNSYM = 1, 3, 11
 _CODE, _DATA, _STRINGS = 1, 2, 4  # positions in the list of sections below
-_SYMBOL = struct.Struct("<IBBHQQ")
 
 
 def copy_vdso(module: Module, mappings: Mappings, proc: str | None) -> ElfFile:
@@ -92,42 +100,31 @@ class _Loaded(ElfFile):
     def _slice(self, offset: int, size: int) -> bytes:
         return bytes(self._data[offset : offset + size])
 
-    def _read_sections(
-        self, offset: int, entry_size: int, count: int, names_index: int
-    ) -> list[Section]:
-        code = [s for s in self._executable_segments() if s.file_size]
+    def _read_sections(self, header: Header) -> list[Section]:
+        code = [
+            segment
+            for segment in self.program_headers
+            if segment.kind == PT_LOAD and segment.flags & PF_X and segment.file_size
+        ]
         if not code:
             return []
         start = min(s.vaddr for s in code)
         end = max(s.vaddr + s.file_size for s in code)
         nothing = Section("", 0, 0, 0, 0, 0, 0)
-        text = Section(".text", _SHT_PROGBITS, SHF_EXECINSTR, start, code[0].offset, end - start, 0)
+        text = Section(".text", SHT_PROGBITS, SHF_EXECINSTR, start, code[0].offset, end - start, 0)
         sections = [nothing, text, nothing]
         sections += self._dynamic_symbols(lambda value: start <= value < end)
         for segment in self.segments:
-            if segment.kind == _PT_GNU_EH_FRAME:
+            if segment.kind == PT_GNU_EH_FRAME:
                 place = (segment.vaddr, segment.offset, segment.file_size)
-                sections.append(Section(".eh_frame_hdr", _SHT_PROGBITS, 0, *place, 0))
+                sections.append(Section(".eh_frame_hdr", SHT_PROGBITS, 0, *place, 0))
         return sections
-
-    def _executable_segments(self) -> list[Segment]:
-        """Program headers of loaded code; their flags are at the second word of each."""
-        (phoff,) = struct.unpack_from("<Q", self._data, 32)
-        flags = [
-            struct.unpack_from("<I", self._data, phoff + 56 * index + 4)[0]
-            for index in range(len(self.segments))
-        ]
-        return [
-            segment
-            for segment, flag in zip(self.segments, flags, strict=True)
-            if segment.kind == PT_LOAD and flag & _PF_X
-        ]
 
     def _dynamic_symbols(self, is_code: Callable[[int], bool]) -> list[Section]:
         """``.dynsym`` and ``.dynstr``. A symbol's section is told apart as code or data only."""
         tags: dict[int, int] = {}
         for segment in self.segments:
-            if segment.kind == _PT_DYNAMIC:
+            if segment.kind == PT_DYNAMIC:
                 table = self._slice(segment.offset, segment.file_size)
                 tags = dict(struct.iter_unpack("<QQ", table[: len(table) // 16 * 16]))
         symbols, strings = self._offset(tags.get(_DT_SYMTAB)), self._offset(tags.get(_DT_STRTAB))
@@ -135,19 +132,19 @@ class _Loaded(ElfFile):
         if count > _MAX_SYMBOLS:
             raise ElfError("too many dynamic symbols")
         strings_size = tags.get(_DT_STRSZ, 0)
-        size = count * _SYMBOL.size
+        size = count * SYMBOL.size
         if not symbols or not strings or not count:
             return []
         if max(symbols + size, strings + strings_size) > len(self._data):
             raise ElfError("the dynamic symbols are not in memory")
-        for place in range(symbols, symbols + size, _SYMBOL.size):
-            name, info, other, section, value, length = _SYMBOL.unpack_from(self._data, place)
+        for place in range(symbols, symbols + size, SYMBOL.size):
+            name, info, other, section, value, length = SYMBOL.unpack_from(self._data, place)
             if 0 < section < 0xFF00:  # SHN_UNDEF, SHN_LORESERVE
                 section = _CODE if is_code(value) else _DATA
-                _SYMBOL.pack_into(self._data, place, name, info, other, section, value, length)
+                SYMBOL.pack_into(self._data, place, name, info, other, section, value, length)
         return [
-            Section(".dynsym", _SHT_DYNSYM, 0, 0, symbols, size, _STRINGS),
-            Section(".dynstr", _SHT_STRTAB, 0, 0, strings, strings_size, 0),
+            Section(".dynsym", SHT_DYNSYM, 0, 0, symbols, size, _STRINGS),
+            Section(".dynstr", SHT_STRTAB, 0, 0, strings, strings_size, 0),
         ]
 
     def _symbol_count(self, tags: dict[int, int]) -> int:

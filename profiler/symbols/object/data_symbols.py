@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...linux.elf_headers import SHT_NOBITS
 from ..names.demangle import demangle
-from .elf import SHT_NOBITS, ElfFile
+from .elf import ElfFile
 from .object_file import ObjectFile
 from .symtab import ELF_SYMBOL, string_at
 

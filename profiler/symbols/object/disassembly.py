@@ -10,14 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .elf import EM_X86_64
-from .macho_image import EM_AARCH64
+from ...linux.elf_headers import EM_386, EM_AARCH64, EM_X86_64
 
 if TYPE_CHECKING:
     # Loads a library of 5 MB: only for who looks at code.
     import capstone
-
-EM_386 = 3
 
 # What an instruction goes to: a lone address. Calls through registers and memory begin with "*".
 _X86_TARGET = re.compile(r"(?:call|jmp|j[a-z]+|loop[a-z]*|xbegin)[a-z]*")

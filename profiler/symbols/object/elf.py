@@ -1,10 +1,10 @@
 """The parts of an ELF file that lead to names: sections, segments, build-id, FDE table.
 
-Reads 64-bit little-endian ELF with ``struct`` through a read function, so that an open file,
-bytes copied out of a process (the vDSO) and a decompressed section look alike. Nothing is read
-before it is asked for, every size is checked against the file, and a bad file raises ``ElfError``
-and nothing else. Not pyelftools: it reads node's symbol table in seven times the time that this
-takes, and first names on a live page wait for it. The tests use it as an oracle.
+Reads 64-bit little-endian ELF through a read function, so that an open file, bytes copied out of a
+process (the vDSO) and a decompressed section look alike. ``linux.elf_headers`` parses the headers.
+Nothing is read before it is asked for, every size is checked against the file, and a bad file
+raises ``ElfError`` and nothing else. Not pyelftools: it reads node's symbol table in seven times
+the time that this takes, and first names on a live page wait for it. The tests use it as an oracle.
 
 Source: System V ABI, "Object Files"; LSB core, ".eh_frame_hdr"; GDB manual, "Separate Debug
 Files".
@@ -15,29 +15,27 @@ from __future__ import annotations
 import lzma
 import struct
 
+from ...linux import elf_headers
+from ...linux.elf_headers import (
+    NT_GNU_BUILD_ID,
+    PT_LOAD,
+    PT_NOTE,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_SYMTAB,
+    ElfHeaderError,
+    Header,
+)
 from .eh_frame_hdr import FdeTable
 from .object_file import ObjectError, ObjectFile, Read, Section, Segment
 
-SHT_SYMTAB = 2
-SHT_RELA = 4
-SHT_NOTE = 7
-SHT_NOBITS = 8
-SHF_EXECINSTR = 0x4
-PT_LOAD = 1
-PT_NOTE = 4
-EM_X86_64 = 62
-NT_GNU_BUILD_ID = 3
-
-MAX_SECTIONS = 1 << 20  # far above what linkers write; a damaged header asks for 2^64
 MAX_SECTION_BYTES = 512 << 20  # what is read as a whole; debug information is not
 # Read into memory at once: Chromium's symbol names are 0.3 GB. A sparse file promises any size.
 MAX_PART_BYTES = 1 << 30
 MAX_DEBUGDATA_BYTES = 256 << 20  # mini debug info unpacks to a few MB; more is a decompression bomb
-
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_NOTE = struct.Struct("<III")
+# Of the name of a section. Those that are looked up are shorter; a damaged file may hold a million
+# names that end with the file.
+_MAX_NAME_BYTES = 256
 
 
 class ElfError(ObjectError):
@@ -59,15 +57,19 @@ class ElfFile(ObjectFile):
 
     def __init__(self, read: Read, size: int) -> None:
         super().__init__(read, size)
-        header = self._bytes(0, _HEADER.size, "header")
-        if header[:4] != b"\x7fELF":
-            raise ElfError("not an ELF file")
-        if header[4] != 2 or header[5] != 1:
-            raise ElfError("not a 64-bit little-endian ELF file")
-        (_, self.file_type, self.machine, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize,
-         shnum, shstrndx) = _HEADER.unpack(header)  # fmt: skip
-        self.segments = self._read_segments(phoff, phentsize, phnum)
-        self.sections = self._read_sections(shoff, shentsize, shnum, shstrndx)
+        try:
+            header = elf_headers.parse_header(self._bytes(0, elf_headers.HEADER.size, "header"))
+            if header.bits != 64 or header.byte_order != "little":
+                raise ElfError("not a 64-bit little-endian ELF file")
+            self.file_type, self.machine = header.file_type, header.machine
+            self.program_headers = elf_headers.read_program_headers(header, self._some)
+            self.segments = [
+                Segment(segment.kind, segment.offset, segment.vaddr, segment.file_size)
+                for segment in self.program_headers
+            ]
+            self.sections = self._read_sections(header)
+        except ElfHeaderError as error:
+            raise ElfError(str(error)) from error
         self._by_name = {section.name: section for section in reversed(self.sections)}
         self.build_id = self._find_build_id()
 
@@ -150,36 +152,16 @@ class ElfFile(ObjectFile):
             raise ElfError(f"truncated while reading {what}")
         return data
 
-    def _read_segments(self, offset: int, entry_size: int, count: int) -> list[Segment]:
-        if count == 0:
-            return []
-        if entry_size != _SEGMENT.size:
-            raise ElfError("program headers of an unknown size")
-        data = self._bytes(offset, entry_size * count, "program headers")
-        return [
-            Segment(kind, segment_offset, vaddr, file_size)
-            for kind, _, segment_offset, vaddr, _, file_size, _, _ in _SEGMENT.iter_unpack(data)
-        ]
+    def _some(self, offset: int, size: int) -> bytes:
+        """``size`` bytes, ``b""`` when they are not all in the file."""
+        return b"" if offset + size > self._size else self._read(offset, size)
 
-    def _read_sections(
-        self, offset: int, entry_size: int, count: int, names_index: int
-    ) -> list[Section]:
-        if offset == 0:
-            return []
-        if entry_size != _SECTION.size:
-            raise ElfError("section headers of an unknown size")
-        if count == 0 or names_index == 0xFFFF:
-            # More than 65 279 sections: the true numbers are in section 0.
-            first = _SECTION.unpack(self._bytes(offset, entry_size, "section 0"))
-            count = count or first[5]
-            names_index = first[6] if names_index == 0xFFFF else names_index
-        if count > MAX_SECTIONS:
-            raise ElfError("too many sections")
-        data = self._bytes(offset, entry_size * count, "section headers")
-        raw = list(_SECTION.iter_unpack(data))
+    def _read_sections(self, header: Header) -> list[Section]:
+        raw = elf_headers.read_section_headers(header, self._some)
+        holder = elf_headers.find_section_names(header, self._some)
         names = b""
-        if names_index < len(raw):
-            names = self._bytes(raw[names_index][4], raw[names_index][5], "section names")
+        if holder is not None:
+            names = self._bytes(holder.offset, holder.size, "section names")
         return [
             Section(_string(names, name), kind, flags, addr, section_offset, size, link)
             for name, kind, flags, addr, section_offset, size, link, _, _, _ in raw
@@ -206,19 +188,15 @@ def from_bytes(data: bytes) -> ElfFile:
     return ElfFile(lambda offset, size: data[offset : offset + size], len(data))
 
 
-def build_id_in_notes(notes: bytes) -> str:
+def build_id_in_notes(data: bytes) -> str:
     """The GNU build-id in a run of ELF notes, lower-case hex; ``""`` if there is none."""
-    position = 0
-    while position + _NOTE.size <= len(notes):
-        name_size, desc_size, kind = _NOTE.unpack_from(notes, position)
-        name_start = position + _NOTE.size
-        desc_start = name_start + (name_size + 3 & ~3)
-        if kind == NT_GNU_BUILD_ID and notes[name_start : name_start + name_size] == b"GNU\0":
-            return notes[desc_start : desc_start + desc_size].hex()
-        position = desc_start + (desc_size + 3 & ~3)
+    for note in elf_headers.notes(data):
+        if note.kind == NT_GNU_BUILD_ID and note.name == b"GNU\0":
+            return note.description.hex()
     return ""
 
 
 def _string(table: bytes, offset: int) -> str:
-    end = table.find(b"\0", offset)
-    return table[offset : end if end >= 0 else len(table)].decode("utf-8", "replace")
+    limit = offset + _MAX_NAME_BYTES
+    end = table.find(b"\0", offset, limit)
+    return table[offset : end if end >= 0 else limit].decode("utf-8", "replace")

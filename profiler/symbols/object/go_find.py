@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from .elf import SHT_NOBITS
+from ...linux.elf_headers import SHT_NOBITS
 from .go_pclntab import (
     MAGIC_1_2,
     MAGIC_1_16,

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 
+from ...linux.arch_x86_64 import SYSCALL
 from ...linux.syscalls import KERNEL
 
 BEFORE_BYTES, CODE_BYTES = 7, 15  # what is needed: before the address, and in all
 _MAX_NUMBER = 1 << 12
 
-_SYSCALL = b"\x0f\x05"
 _NUMBER_BEFORE = re.compile(rb"(?:\xb8(.{4})|\x31\xc0)\Z", re.DOTALL)  # mov $n,%eax; xor %eax,%eax
 _TEST_FOR_ERROR = re.compile(rb"\x48?\x3d[\0\x01]\xf0\xff\xff")  # cmp $-4095,%rax or $-4096
 
@@ -33,7 +33,7 @@ def call_number(code: bytes) -> int | None:
     """
     if len(code) != CODE_BYTES:
         return None
-    at = next((i for i in (BEFORE_BYTES - 2, BEFORE_BYTES) if code[i : i + 2] == _SYSCALL), None)
+    at = next((i for i in (BEFORE_BYTES - 2, BEFORE_BYTES) if code[i : i + 2] == SYSCALL), None)
     if at is None:
         return None
     number = _NUMBER_BEFORE.search(code[:at])

@@ -16,10 +16,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from .elf import EM_X86_64, PT_LOAD
+from ...linux.elf_headers import EM_X86_64, PT_DYNAMIC, PT_LOAD
 from .object_file import ObjectFile, Segment
 
-_PT_DYNAMIC = 2
 _DT_RELA, _DT_RELASZ = 7, 8
 _RELATIVE_X86_64, _RELATIVE_AARCH64 = 8, 1027
 _BLOCK_BYTES = 1 << 14
@@ -146,7 +145,7 @@ class LoadedImage:
 
     def _relative_relocations(self) -> list[tuple[int, int]]:
         """Place and value of each, in the order of places."""
-        dynamic = next((s for s in self._elf.segments if s.kind == _PT_DYNAMIC), None)
+        dynamic = next((s for s in self._elf.segments if s.kind == PT_DYNAMIC), None)
         if dynamic is None:
             return []
         data = self._elf.at_addr(dynamic.vaddr, dynamic.file_size)

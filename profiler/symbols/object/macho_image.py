@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from .elf import EM_X86_64, SHT_NOBITS
+from ...linux.elf_headers import EM_AARCH64, EM_X86_64, SHT_NOBITS
 from .object_file import ObjectError, ObjectFile, Read, Section, Segment
 
 MAGIC = b"\xcf\xfa\xed\xfe"
@@ -27,7 +27,6 @@ MAGIC_32 = (b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xce")
 MAGIC_BIG_ENDIAN = b"\xfe\xed\xfa\xcf"
 
 MH_OBJECT, MH_DSYM = 1, 10
-EM_AARCH64 = 183
 S_SYMBOL_STUBS = 8
 # Sections that take no room in the file: zero-filled, very large zero-filled, thread-local.
 _ZERO_FILLED = (1, 0xC, 0x12)

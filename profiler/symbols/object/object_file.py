@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 # (file_offset, size) -> bytes; shorter at the end of the file.
 Read = Callable[[int, int], bytes]
@@ -21,8 +21,7 @@ class ObjectError(ValueError):
     """Not an object file that we can read; the message says why, in one line."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A section header; ``addr`` is a file_addr, 0 for sections that are not loaded.
 
     ``kind``, ``flags`` and ``link`` are ELF's ``sh_type``, ``sh_flags`` and ``sh_link``; for Mach-O

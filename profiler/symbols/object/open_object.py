@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...linux import elf_headers
 from .elf import ElfFile
 from .macho import FAT_MAGIC, FAT_MAGIC_64, MachOFile, fat_slices, open_slice
 from .macho_image import MAGIC, MAGIC_32, MAGIC_BIG_ENDIAN, MachOError
@@ -34,7 +35,7 @@ def open_object(read: Read, size: int, build_id: str = "", arch: str = "") -> Ob
         ObjectError: no object file, a damaged one, or one without that processor.
     """
     magic = read(0, 8)
-    if magic[:4] == b"\x7fELF":
+    if magic[:4] == elf_headers.MAGIC:
         return ElfFile(read, size)
     if magic[:4] in (MAGIC, MAGIC_BIG_ENDIAN, *MAGIC_32):
         return _of_arch([MachOFile(read, size)], arch)[0]

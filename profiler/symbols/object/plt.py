@@ -10,8 +10,8 @@ import struct
 
 import numpy as np
 
+from ...linux.elf_headers import EM_X86_64, SHT_NOBITS, SHT_RELA
 from ..names.demangle import strip_clone
-from .elf import EM_X86_64, SHT_NOBITS, SHT_RELA
 from .object_file import ObjectFile, Section
 from .symtab import SymbolIndex, string_at
 

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...linux.elf_headers import SHF_EXECINSTR, SHT_NOBITS
 from ..names.demangle import strip_clone
 from ..names.inline_chains import Indexes
-from .elf import SHF_EXECINSTR, SHT_NOBITS, ElfError
+from .elf import ElfError
 from .macho import MachOFile
 from .macho_symbols import function_symbols
 from .object_file import ObjectFile, Section

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from flametap.linux import seccomp
+from flametap.linux.arch_x86_64 import AUDIT_ARCH
 from flametap.linux.syscalls import syscall_number
 
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
@@ -87,7 +88,7 @@ def test_arguments_are_looked_at() -> None:
 
 
 def test_every_kind_of_instruction() -> None:
-    data = struct.pack("=iIQ6Q", 7, seccomp.AUDIT_ARCH_X86_64, 0, 1, 2, 3, 4, 5, 6)
+    data = struct.pack("=iIQ6Q", 7, AUDIT_ARCH, 0, 1, 2, 3, 4, 5, 6)
     rows = [
         (0x00, 0, 0, 5),  # A = 5
         (0x02, 0, 0, 3),  # M[3] = A

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flametap.linux.syscalls import syscall_name
+from flametap.linux.syscalls import syscall_name, syscall_number, syscall_numbers
 
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 
@@ -16,6 +16,13 @@ def test_common_calls_have_their_names() -> None:
     assert [syscall_name(i) for i in (0, 7, 202, 230, 232, 270, 462)] == [
         "read", "poll", "futex", "clock_nanosleep", "epoll_wait", "pselect6", "mseal",
     ]  # fmt: skip
+
+
+def test_calls_have_their_numbers() -> None:
+    assert syscall_number("sigaltstack") == 131
+    assert syscall_numbers("mmap", "clone3", "pidfd_getfd") == (9, 435, 438)
+    with pytest.raises(KeyError, match="no_such_call"):
+        syscall_numbers("read", "no_such_call")
 
 
 def test_number_that_is_no_call_is_shown() -> None:

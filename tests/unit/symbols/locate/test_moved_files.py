@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import pytest
 
+from flametap.linux.elf_headers import PT_LOAD
 from flametap.model import Module
 from flametap.symbols.locate import memory_image
 from flametap.symbols.locate.mappings import Mappings
 from flametap.symbols.locate.memory_image import copy_module
 from flametap.symbols.locate.module_files import FilesError, TargetFiles
 from flametap.symbols.locate.open_file import open_image
-from flametap.symbols.object.elf import PT_LOAD
 from flametap.symbols.object.object_file import ObjectError
 from flametap.symbols.object.symtab import SymbolIndex
 from objects import compile_object, run, symbols

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,19 @@ def test_sparse_file_of_any_size_is_refused_at_once() -> None:
     with pytest.raises(ElfError, match="too large"):
         ElfFile(read, 1 << 50)
     assert max(asked) < 1 << 20
+
+
+def test_names_of_sections_take_no_more_than_they_need() -> None:
+    """Each of 2 000 names that ends with the file would be 1 MB long."""
+    names, count = b"n" * (1 << 20), 2000
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQ", 1, 62, 1, 0, 0, 64 + len(names))
+    header += struct.pack("<IHHHHHH", 0, 64, 56, 0, 64, count, count - 1)
+    section = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
+    tracemalloc.start()
+    try:
+        parsed = elf.from_bytes(header + names + section * count)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(parsed.sections) == count
