@@ -374,8 +374,8 @@ def _signal_notes(counters: dict[str, int]) -> list[str]:
     notes = []
     if counters.get("handler_replaced", 0):
         notes.append(
-            "the target has set its own handler for our signal: from then on only its sleeping "
-            "threads have stacks"
+            "the target has set a handler of its own for our signal: from then on only its "
+            "sleeping threads have stacks"
         )
     if counters.get("signals_failed", 0):
         notes.append(
