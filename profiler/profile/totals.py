@@ -1,9 +1,8 @@
 """Sum the weights of intervals per cell.
 
 A cell is one thread, one stack, one state, one system call. There may be a million cells. They are
-stored in columns, with a hash table to find them. The table
-uses open addressing and 4-byte slots, and processes a whole batch at once; a dict would need
-100 bytes a cell.
+stored in columns, with a hash table to find them. The table uses open addressing and 4-byte slots,
+and processes a whole batch at once; a dict would need 100 bytes a cell.
 
 Not thread-safe; ``Profile`` holds the lock.
 """
