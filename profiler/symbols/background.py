@@ -14,7 +14,7 @@ from collections.abc import Callable
 _THREADS = 4
 
 
-class Errands:
+class BackgroundJobs:
     """A queue of jobs, which threads run in order. A job must not raise."""
 
     def __init__(self) -> None:

@@ -45,14 +45,14 @@ class ModuleWork:
     seen: bool = False
     resolving: threading.Lock = field(default_factory=threading.Lock)  # held to use the resolver
 
-    def lacks(self, resolver: ModuleResolver | None, files: TargetFiles, remedy: str = "") -> str:
+    def missing(self, resolver: ModuleResolver | None, files: TargetFiles, remedy: str = "") -> str:
         """Describe what the module lacks, the remedy, and rejected files."""
-        told = self.note
+        missing = self.note
         if self.image is not None and resolver is not None:
             asked = files.asks_servers
-            told = advice(self.image, self.debug, resolver, remedy, servers_were_asked=asked)
+            missing = advice(self.image, self.debug, resolver, remedy, servers_were_asked=asked)
         rejected = () if self.debug_cost() else files.rejected(self.module)
-        return "; ".join(filter(None, (told, *rejected)))
+        return "; ".join(filter(None, (missing, *rejected)))
 
     def stand_ins(self, file_addrs: Sequence[int]) -> list[Frames]:
         """Return frames for addresses without a name: module and address."""
@@ -117,7 +117,7 @@ class ModuleWork:
         else:
             table.set_packed(address_ids, packed)
 
-    def told(self) -> SymbolSource:
+    def symbol_source(self) -> SymbolSource:
         """Return the source of the module's names, for the user."""
         has_lines = self.source in ("symcache", "gopclntab")
         module = self.module

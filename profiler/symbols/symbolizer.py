@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..model import Module, RawFrame, SymbolSource
 from .advice import MAX_DEBUG_INFO_BYTES
-from .background import Errands
+from .background import BackgroundJobs
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
 from .jit.names_thread import JitNames
@@ -72,7 +72,7 @@ class Symbolizer:
     ) -> None:
         self._table = table
         self._files = TargetFiles(pid, symbol_dirs, debuginfod)
-        self._errands = Errands()
+        self._jobs = BackgroundJobs()
         self._cache = DiskCache(cache_dir)
         self._debug_info = DebugInfo(self._files, self._cache)
         self._jit = JitNames(table, pid, inlines=inlines)
@@ -158,7 +158,7 @@ class Symbolizer:
     def is_idle(self) -> bool:
         """True if all addresses of added modules have final names, and all modules final notes."""
         with self._changed:
-            return self._closing or (self._is_all_told() and self._jit.is_idle)
+            return self._closing or (self._is_settled() and self._jit.is_idle)
 
     def look_again(self) -> None:
         """Look again for names of generated code. Call it when no more addresses will come.
@@ -180,11 +180,11 @@ class Symbolizer:
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closing or self._is_all_told(), timeout_s):
+            if not self._changed.wait_for(lambda: self._closing or self._is_settled(), timeout_s):
                 return False
         return self._jit.wait_idle(deadline - time.monotonic())
 
-    def _is_all_told(self) -> bool:
+    def _is_settled(self) -> bool:
         orphans = sum(map(len, self._orphans.values()))
         is_named = self._pending == orphans and not self._remedies_sought
         return is_named and self._tail_calls.is_idle
@@ -192,7 +192,7 @@ class Symbolizer:
     def sources(self) -> list[SymbolSource]:
         """Return the sources of names of each module that occurs in a stack."""
         with self._changed:
-            seen = [work.told() for work in self._works.values() if work.seen]
+            seen = [work.symbol_source() for work in self._works.values() if work.seen]
             return seen + self._jit.sources()
 
     def work_on(self, module_id: int) -> ModuleWork | None:
@@ -213,7 +213,7 @@ class Symbolizer:
         self._line_reader.close()
         self._jit.close()
         self._files.stop_fetching()
-        has_stopped = self._errands.close(CLOSE_TIMEOUT_S)
+        has_stopped = self._jobs.close(CLOSE_TIMEOUT_S)
         for thread in self._threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
         if has_stopped and not any(thread.is_alive() for thread in self._threads):
@@ -267,7 +267,7 @@ class Symbolizer:
             elif asks_servers:
                 work.provisional = []
                 work.note = "asking debuginfod"
-                self._errands.add(lambda: self._fetch(work))
+                self._jobs.add(lambda: self._fetch(work))
             elif resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
                 work.provisional = named
                 self._line_reader.add(work)
@@ -276,7 +276,7 @@ class Symbolizer:
                 work.close_debug()
                 self._tail_calls.cannot_be_read(work)
                 self._remedies_sought += 1
-                self._errands.add(lambda: self._find_remedy(work, resolver))
+                self._jobs.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
 
     def _name(self, work: ModuleWork, asked: list[Address]) -> None:
@@ -299,14 +299,14 @@ class Symbolizer:
 
     def _name_generated(self, work: ModuleWork, asked: list[Address]) -> None:
         """Pass addresses of a module on to the names of generated code: it has no real file."""
-        work.note = "made while the program runs: see [jit]"
+        work.note = "generated while the program runs: see [jit]"
         bias = work.module.load_bias
         self._jit.submit((address_id, file_addr + bias) for address_id, file_addr in asked)
         with self._changed:
             self._pending -= len(asked)
             self._changed.notify_all()
 
-    # -- errand threads -------------------------------------------------------------------------
+    # -- background threads ---------------------------------------------------------------------
 
     def _fetch(self, work: ModuleWork) -> None:
         """Ask servers for a module's missing files, then load the module again."""
@@ -323,7 +323,7 @@ class Symbolizer:
         with self._changed:
             self._remedies_sought -= 1
             if remedy and resolver is not None:
-                work.note = work.lacks(resolver, self._files, remedy)
+                work.note = work.missing(resolver, self._files, remedy)
             self._changed.notify_all()
 
     # -- lines thread ---------------------------------------------------------------------------

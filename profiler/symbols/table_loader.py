@@ -52,7 +52,7 @@ class Loader:
             return "none", None, work.note
         try:
             resolver = self._load_tables(work, work.image)
-            return resolver.tables, resolver, work.lacks(resolver, self._files)
+            return resolver.tables, resolver, work.missing(resolver, self._files)
         except Exception as error:  # a bad file must not raise: the note reports it
             return "none", None, f"symbols cannot be read: {error}"
 

@@ -232,7 +232,7 @@ def _decode_modules(section: bytes, record_count: int) -> list[ModuleUpdate]:
         )
         at += MODULE_RECORD.size
         if not 1 <= module_id <= 0xFFFF or start > end or build_id_bytes > 32:
-            raise ProtocolError(f"module record {module_id} makes no sense")
+            raise ProtocolError(f"module record {module_id} is invalid")
         if at + path_bytes > len(section):
             raise ProtocolError("a section ends inside a module's path")
         path = _text(section[at : at + path_bytes])
@@ -249,7 +249,7 @@ def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
     updates: list[ThreadUpdate] = []
     for thread_id, tid, flags, _, first_seen_ns, name in THREAD_RECORD.iter_unpack(section):
         if not 1 <= thread_id <= _MAX_THREAD_ID or first_seen_ns >= _MAX_NS:
-            raise ProtocolError(f"thread record {thread_id} makes no sense")
+            raise ProtocolError(f"thread record {thread_id} is invalid")
         updates.append(
             ThreadUpdate(
                 thread_id=thread_id,
@@ -276,7 +276,7 @@ def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
             or verdict >= Verdict.NO_STACK
             or fault_module > 0xFFFF
         ):
-            raise ProtocolError(f"trace record {trace_id} makes no sense")
+            raise ProtocolError(f"trace record {trace_id} is invalid")
         if at + 8 * frame_count > len(section):
             raise ProtocolError("a section ends inside a trace")
         frames = np.frombuffer(section, "<u8", frame_count, at)

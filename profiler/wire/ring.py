@@ -69,7 +69,7 @@ class Ring:
         ring_bytes = self._words[_RING_BYTES]
         head, tail = self._words[_HEAD], self._words[_TAIL]
         if not 0 <= head - tail <= ring_bytes:
-            raise ProtocolError(f"ring positions make no sense: head {head}, tail {tail}")
+            raise ProtocolError(f"ring positions are invalid: head {head}, tail {tail}")
         if head == tail:
             return b""
         start = RING_HEADER_BYTES + tail % ring_bytes

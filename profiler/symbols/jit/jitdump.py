@@ -149,12 +149,12 @@ class JitDump:
             return 0
         order = _MAGIC.get(data[:4])
         if order is None:
-            self.problem = "it is no jitdump"
+            self.problem = "it is not a jitdump"
             return 0
         version, header_bytes = struct.unpack_from(order + "II", data, 4)
         (flags,) = struct.unpack_from(order + "Q", data, 32)
         if version != 1 or not _HEADER_BYTES <= header_bytes <= CHUNK_BYTES:
-            self.problem = f"its version {version} is not known"
+            self.problem = f"its version {version} is unknown"
             return 0
         if len(data) < header_bytes:
             return 0
@@ -169,7 +169,7 @@ class JitDump:
         """
         kind, record_bytes, timestamp = self._unpack(_PREFIX, data, at)
         if not 16 <= record_bytes <= MAX_RECORD_BYTES:
-            self.problem = f"the record at {offset} says that it has {record_bytes} bytes"
+            self.problem = f"the record at {offset} has an impossible size of {record_bytes} bytes"
             return 0
         if offset + record_bytes > file_end:
             return 0

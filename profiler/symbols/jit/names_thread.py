@@ -277,11 +277,11 @@ class JitNames:
                 yield f"{file.path} is not used: {file.refusal}"
             if isinstance(reader, PerfMap):
                 if reader.garbage:
-                    yield f"{reader.garbage:,} lines of {file.path} make no sense"
+                    yield f"{reader.garbage:,} lines of {file.path} are invalid"
                 if reader.skipped_bytes:
                     yield f"the first {reader.skipped_bytes >> 20} MiB of {file.path} are left out"
             elif reader.problem:
-                yield f"{file.path} is read no further: {reader.problem}"
+                yield f"{file.path} cannot be read further: {reader.problem}"
             if reader.dropped:
                 yield f"the oldest {reader.dropped:,} entries of {file.path} are left out"
         if self._nameless:
@@ -289,7 +289,7 @@ class JitNames:
         if self._nameless or not self._total:
             runtime = self._runtimes.runtime
             if self._dumps and has_names:
-                yield "a runtime may hold back what it writes next to a jitdump"
+                yield "the runtime may write to its jitdump with a delay"
             elif runtime is not None and (not has_names or runtime.keeps_no_map):
                 yield runtime.remedy.format(pid=self._pid)
 

@@ -86,7 +86,7 @@ class Debuginfod:
         try:
             self._cache.find(build_id, kind)
         except NotOnServersError:
-            problems.append("debuginfod: no server had it lately")
+            problems.append("debuginfod: no server had it recently")
             return None
         return self._ask_servers(build_id, kind, problems)
 
@@ -95,7 +95,7 @@ class Debuginfod:
         for server in self._servers:
             name = urlsplit(server).netloc
             if server in self._silent:
-                problems.append(f"debuginfod: {name} was not asked again")
+                problems.append(f"debuginfod: {name} was not asked again: it did not answer before")
                 continue
             try:
                 return self._download(server, build_id, kind)

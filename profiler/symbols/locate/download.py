@@ -92,12 +92,12 @@ class Downloader:
             kind = NotFoundError if error.code in (404, 410) else DownloadError
             raise kind(f"answered {error.code} {error.reason}") from error
         except _NETWORK_ERRORS as error:
-            raise self._told(error, watch) from error
+            raise self._our_error(error, watch) from error
         finally:
             self._watches.discard(watch)
             watch.close()
 
-    def _told(self, error: Exception, watch: _Watch) -> DownloadError:
+    def _our_error(self, error: Exception, watch: _Watch) -> DownloadError:
         """Return our error for a network error."""
         limits = self._limits
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -109,7 +109,7 @@ class Downloader:
             return StalledError(f"was silent for {limits.stall_s:g} s")
         if not watch.is_connected:
             return StalledError(f"cannot be reached: {_line(reason)}")
-        return DownloadError(f"broke off: {_line(reason)}")
+        return DownloadError(f"did not send it, because the connection failed: {_line(reason)}")
 
     def _copy(self, response: http.client.HTTPResponse, file: BinaryIO) -> None:
         limits = self._limits
@@ -132,7 +132,7 @@ class Downloader:
                     raise StalledError(f"is too slow: {received} bytes in {now_s - begin_s:.0f} s")
                 window_s, window_bytes = now_s, received
         if expected is not None and received != expected:
-            raise DownloadError(f"broke off after {received} of {expected} bytes")
+            raise DownloadError(f"ended after {received} of {expected} bytes")
 
 
 class _Watch:

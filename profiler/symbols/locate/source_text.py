@@ -50,7 +50,7 @@ def read_source(path: str, roots: Sequence[str], built_ns: int = 0) -> SourceTex
         else:
             note = ""
             if built_ns and modified_ns > built_ns:
-                note = "the file is newer than the program: lines may be off"
+                note = "the file is newer than the program: line numbers may be wrong"
             return SourceText(_lines(text), note)
     return SourceText(None, f"{path} cannot be shown: {'; '.join(problems)}")
 
@@ -63,7 +63,7 @@ def _read(path: str, root: str) -> tuple[bytes, int]:
         # A file in procfs has size 0 and may return endless text or block, so it is not read.
         data = file.read(0, file.size) if file.size else b""
         if b"\0" in data:
-            raise ObjectError("no text")
+            raise ObjectError("not a text file")
         return data, file.modified_ns
     finally:
         file.close()
