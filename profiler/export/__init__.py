@@ -109,7 +109,7 @@ def write_file(
     except OSError as error:
         where = "standard output" if path == STDOUT else path
         raise OutputError(
-            f"cannot write {where}: {error.strerror or error}", "choose another file with -o"
+            f"cannot write {where}: {error.strerror or error}", "choose another place with -o"
         ) from error
 
 
