@@ -1,20 +1,20 @@
-"""Every error a user can see, with the exit code and the remedy that go with it.
+"""Define every error that a user can see, with its exit code and its remedy.
 
     FlametapError                 exit 1   internal or I/O
-    ├── OutputError               exit 1   a file or port we were told to use cannot be used
-    ├── InputError                exit 1   a file we were told to read cannot be read
+    ├── OutputError               exit 1   an output file cannot be written, or a port not bound
+    ├── InputError                exit 1   an input file cannot be read
     ├── UsageError                exit 2   the command line does not make sense
     ├── NoSuchProcessError        exit 3   the pid does not exist (any more)
     ├── PermissionRefusedError    exit 4   we lack the right to attach
     ├── CannotAttachError         exit 5   this target cannot be attached to without harm
-    │   └── AttachFailedError     exit 5   the attach was tried and did not work
+    │   └── AttachFailedError     exit 5   the attach was tried and failed
     ├── NoSamplesError            exit 6   nothing was recorded
-    ├── LeftBehindError           exit 7   --verify-detach found something of ours in the process
+    ├── LeftBehindError           exit 7   --verify-detach found changes by flametap in the process
     └── TargetDiedError           exit 7   the target died of a fault while we were attached
 
-An error is one line that says what happened and why, and a hint that says what to do next. The
+An error has a message of one line (what happened, and why) and a hint (what to do next). The
 command line prints ``flametap: MESSAGE`` and ``hint: HINT`` to stderr and exits with
-``exit_code``; nothing else exits.
+``exit_code``. No other code exits the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FlametapError(Exception):
 
     Args:
         message: one line, without a full stop: what happened and why.
-        hint: one line: what to do next; empty when nothing can be done.
+        hint: one line: what to do next; "" if nothing can be done.
     """
 
     exit_code = 1
@@ -41,11 +41,11 @@ class OutputError(FlametapError):
 
 
 class InputError(FlametapError):
-    """A file cannot be read, or is not of the kind that it has to be."""
+    """A file cannot be read, or is not of the expected kind."""
 
 
 class UsageError(FlametapError):
-    """Options that do not make sense together, or a value out of range."""
+    """Options contradict each other, or a value is out of range."""
 
     exit_code = 2
 
@@ -69,7 +69,7 @@ class CannotAttachError(FlametapError):
 
 
 class AttachFailedError(CannotAttachError):
-    """The attach was tried and did not work; the target goes on."""
+    """The attach was tried and failed; the target keeps running."""
 
 
 class NoSamplesError(FlametapError):
@@ -79,12 +79,15 @@ class NoSamplesError(FlametapError):
 
 
 class LeftBehindError(FlametapError):
-    """After the detach something of ours is left in the process; the recording is saved."""
+    """Something of flametap remained in the process after the detach; the recording is saved."""
 
     exit_code = 7
 
 
 class TargetDiedError(FlametapError):
-    """The target died of a fault (SIGSEGV, SIGABRT …) while we were attached: ours or its own."""
+    """The target died of a fault (SIGSEGV, SIGABRT …) while we were attached.
+
+    The cause may be flametap or the target itself.
+    """
 
     exit_code = 7

@@ -15,7 +15,7 @@ from enum import Enum, IntEnum
 
 
 class Clock(str, Enum):
-    """What a weight counts. All three come from the same recording."""
+    """The clock of a weight. Every recording has all three."""
 
     CPU = "cpu"
     WALL = "wall"
@@ -23,7 +23,7 @@ class Clock(str, Enum):
 
 
 class ThreadState(IntEnum):
-    """What a thread did during an interval (``agent/abi.h``: ``enum thread_state``)."""
+    """The state of a thread during an interval (``agent/abi.h``: ``enum thread_state``)."""
 
     RUNNING = 1  # on a CPU
     PARKED = 2  # asleep in a system call; its number is known
@@ -32,19 +32,19 @@ class ThreadState(IntEnum):
 
 
 class Verdict(IntEnum):
-    """How far a stack can be trusted (``agent/abi.h``: ``enum verdict``)."""
+    """The reliability of a stack (``agent/abi.h``: ``enum verdict``)."""
 
-    COMPLETE = 0  # the root was reached, by call frame information all the way
-    GUESSED = 1  # the root was reached, at least one step by frame pointer or by scanning
+    COMPLETE = 0  # the root was reached, with call frame information for every step
+    GUESSED = 1  # the root was reached, with at least one step by frame pointer or by scanning
     TRUNCATED_DEPTH = 2  # deeper than the limit
     NO_UNWIND_INFO = 3  # stopped in code without usable unwind information
-    BAD_MEMORY = 4  # stopped at an address that is no part of the stack
-    UNSUPPORTED_RULE = 5  # stopped at a CFI rule we do not interpret
-    NO_STACK = 6  # CPU time whose stack was never seen
+    BAD_MEMORY = 4  # stopped at an address outside of the stack
+    UNSUPPORTED_RULE = 5  # stopped at a CFI rule that we do not interpret
+    NO_STACK = 6  # CPU time without a stack
 
     @property
     def root_reached(self) -> bool:
-        """True when the stack is complete down to its root."""
+        """True if the stack is complete down to its root."""
         return self in (Verdict.COMPLETE, Verdict.GUESSED)
 
 
@@ -70,41 +70,45 @@ class Module:
 
 @dataclass
 class Thread:
-    """A thread of the target. ``thread_id`` is ours and never used again; ``tid`` is the kernel's
-    and may be."""
+    """A thread of the target.
+
+    ``thread_id`` is our number and never reused; ``tid`` is the kernel's, which may reuse it.
+    """
 
     thread_id: int
     tid: int
     name: str
     first_seen_ns: int = 0
     exited: bool = False
-    signals_blocked: bool = False  # its mask blocks our signal: only seen while parked
+    signals_blocked: bool = False  # its mask blocks our signal: sampled only while asleep
 
 
 @dataclass(frozen=True)
 class RawFrame:
-    """One frame of a trace before symbols. ``module_id`` 0 means code outside any file (a JIT,
-    say); ``addr`` is then a runtime_addr, otherwise a file_addr. Callers hold return
-    address - 1."""
+    """One frame of a trace before symbolization.
+
+    ``module_id`` 0 means code outside any file, such as JIT code; ``addr`` is then a runtime_addr,
+    otherwise a file_addr. In a caller's frame, ``addr`` is the return address - 1.
+    """
 
     module_id: int
     addr: int
 
 
 class FrameKind(str, Enum):
-    """What a resolved frame stands for."""
+    """The kind of a resolved frame."""
 
     NATIVE = "native"  # a function with a symbol
     INLINED = "inlined"  # inlined into the frame that calls it
     TAIL_CALL = "tail call"  # ended in a jump to the next function: restored from call sites
     UNKNOWN = "unknown"  # module+offset only
-    SYSCALL = "syscall"  # the system call a thread waits or runs in
-    SYNTHETIC = "synthetic"  # ours: [unattributed], [truncated] …
+    SYSCALL = "syscall"  # the system call in which a thread waits or runs
+    SYNTHETIC = "synthetic"  # added by flametap: [unattributed], [truncated] …
 
 
 @dataclass(frozen=True)
 class Function:
-    """What boxes are merged by: everything but the line and the file that this is in."""
+    """The key by which frames are merged into boxes: all but the line and the line's file."""
 
     name: str  # short, demangled: no parameters, no return type
     module: str  # file name of the module, "[jit]" for code outside any, "" for synthetic frames
@@ -115,22 +119,22 @@ class Function:
 
 @dataclass(frozen=True)
 class Frame:
-    """A resolved frame: a function and the line in it (0 if not known)."""
+    """A resolved frame: a function and the line in it (0 if unknown)."""
 
     function: Function
     line: int = 0
-    # The line's file where it is not the function's (code taken in by #include, #line), else "".
+    # The line's file if it is not the function's file (code from #include or #line), else "".
     other_file: str = ""
 
     @property
     def file(self) -> str:
-        """The source file that the line is in, "" if not known."""
+        """The source file of the line, "" if unknown."""
         return self.other_file or self.function.file
 
 
 @dataclass(frozen=True)
 class SymbolSource:
-    """Where the names of one module came from, for the status panel and ``-v``."""
+    """The source of one module's names, for the status panel and ``-v``."""
 
     module_id: int
     module: str
@@ -151,13 +155,13 @@ class ThreadInfo:
     wall_ns: int
     off_cpu_ns: int
     exited: bool
-    waits_in: str  # name of the system call it waits in now, "" when running
+    waits_in: str  # name of the system call in which it waits now, "" if it runs
     signals_blocked: bool = False  # see ``Thread``
 
 
 @dataclass
 class Status:
-    """Everything the page and the progress line show besides boxes."""
+    """The state of a recording, for the page and the progress line."""
 
     pid: int
     command: str
@@ -178,6 +182,6 @@ class Status:
         default_factory=dict
     )  # module at fault → CPU weight cut there
     symbols: list[SymbolSource] = field(default_factory=list)
-    symbols_pending: int = 0  # addresses whose names are still to come
-    is_final: bool = False  # ended, and nothing of the profile will change any more
+    symbols_pending: int = 0  # addresses that do not have their final names yet
+    is_final: bool = False  # the recording has ended, and all names are final
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each

@@ -1,1 +1,1 @@
-"""Call trees, and the weights of lines, instructions and modules, made from a profile."""
+"""Compute call trees and the weights of lines, instructions and modules from a profile."""

@@ -1,4 +1,4 @@
-"""What the page is told about the code of a program: pure columns, ready to be encoded."""
+"""Define the answers to the page about modules, source lines and instructions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .module_shares import ModuleShare
 
 @dataclass(frozen=True)
 class ModuleSymbols:
-    """One module: where its names came from, and what part of the profile it holds."""
+    """One module: the source of its names, and its share of the profile."""
 
     source: SymbolSource
     share: ModuleShare
@@ -18,10 +18,10 @@ class ModuleSymbols:
 
 @dataclass(frozen=True)
 class SymbolReport:
-    """All modules with weight, heaviest first. Weights are nanoseconds of the clock asked for."""
+    """All known modules, heaviest first. Weights are nanoseconds of the requested clock."""
 
-    total_ns: int  # the whole profile
-    nowhere_ns: int  # of it, in stacks of which no frame is known
+    total_ns: int  # of the whole profile
+    nowhere_ns: int  # of stacks without any known frame
     modules: list[ModuleSymbols]
 
 
@@ -29,23 +29,25 @@ class SymbolReport:
 class SourceLine:
     """A line of a source file."""
 
-    file: str  # "" if not known
-    line: int  # 0: weight whose line is not known
+    file: str  # "" if unknown
+    line: int  # 0 for weight whose line is unknown
     self_ns: int
     total_ns: int
-    text: str | None  # None: not to be had
+    text: str | None  # None if the text cannot be read
 
 
 @dataclass(frozen=True)
 class AnnotatedSource:
-    """The lines of one function, by file, ascending; where numbers leave a gap, lines were left
-    out. The function's own file comes first; code taken in by #include is in others.
+    """The lines of one function, by file, ascending.
+
+    A gap in the line numbers means omitted lines. The function's own file comes first; code from
+    #include is in other files.
     """
 
-    file: str  # the function's own
-    self_ns: int  # the function's: the sum over its lines
+    file: str  # the function's own file
+    self_ns: int  # of the function: the sum of its lines
     total_ns: int
-    whole_ns: int  # the whole profile
+    whole_ns: int  # of the whole profile
     lines: list[SourceLine]
     notes: list[str]
 
@@ -57,23 +59,24 @@ class CodeRow:
     addr: int  # file_addr
     data: bytes
     text: str
-    target: str  # what it calls or refers to, "" if nothing is known
+    target: str  # the symbol that it calls or refers to, "" if unknown
     self_ns: int
     total_ns: int
     file: str  # source file of the innermost function inlined here
-    line: int  # 0: not known
-    inlined: str  # that function's name, "" where nothing is inlined
+    line: int  # 0 if unknown
+    inlined: str  # name of the innermost function inlined here, "" if none is
 
 
 @dataclass(frozen=True)
 class AnnotatedCode:
-    """The machine code of one function, by address; where addresses leave a gap, code was left
-    out. Functions that were inlined into it are part of it.
+    """The machine code of one function, by address.
+
+    A gap in the addresses means omitted code. Functions inlined into it are part of it.
     """
 
     module: str
-    self_ns: int  # of stacks that end in its code, in no system call
+    self_ns: int  # of stacks that end in its code and not in a system call
     total_ns: int
-    whole_ns: int  # the whole profile
+    whole_ns: int  # of the whole profile
     rows: list[CodeRow]
     notes: list[str]

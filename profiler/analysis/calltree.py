@@ -1,12 +1,11 @@
-"""Profile + names → call tree, and questions about such a tree. Pure functions, numpy inside.
+"""Build a call tree from a profile and names, and find the children of its nodes. Pure functions.
 
-How a tree is built, each step over whole levels at once:
+A tree is built in three steps, each with numpy over whole levels:
 
-1. the leaves that weigh something, and all their ancestors in the trie of addresses;
-2. each address becomes its frames, inlined ones below the one they are inlined into, functions
-   that left no frame (tail calls) above them; a thread that waits in a system call gets that as
-   one more leaf;
-3. from the root down, what has the same (merged) parent and the same function becomes one node.
+1. Find the leaves that have weight, and all their ancestors in the trie of addresses.
+2. Replace each address by its frames. An inlined function comes below the one it is inlined into;
+   functions that left no frame (tail calls) come above. A system call becomes one more leaf.
+3. From the root down, merge nodes with the same (merged) parent and the same function.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
 
 
 def syscall_function(sysno: int) -> Function:
-    """The leaf frame of a thread that waits or runs in a system call."""
+    """Return the leaf frame of a thread that waits or runs in a system call."""
     kind = FrameKind.SYNTHETIC if sysno == QUEUED else FrameKind.SYSCALL
     return Function(f"[{syscall_name(sysno)}]", "", kind=kind)
 
 
 def thread_function(thread: Thread) -> Function:
-    """The root frame of a thread. A tid may come back, so the full name tells two such threads
-    apart.
+    """Return the root frame of a thread.
+
+    The kernel may reuse a tid, so the full name has our thread id, too.
     """
     name = f"{thread.name} ({thread.tid})"
     return Function(name, "", "", FrameKind.SYNTHETIC, f"{name}, thread {thread.thread_id}")
@@ -47,38 +47,38 @@ def thread_function(thread: Thread) -> Function:
 
 @dataclass(frozen=True)
 class CallTree:
-    """A call tree in columns, one row per node. Node 0 is the root and stands for everything.
+    """A call tree in columns, one row per node. Node 0 is the root and has the whole weight.
 
-    Rows are in breadth-first order: a parent comes before its children, and siblings lie next to
-    each other, ordered by name, so that boxes keep their places while weights change. Every node
-    but the root weighs more than 0.
+    Rows are in breadth-first order: a parent comes before its children. Siblings are adjacent and
+    ordered by name, so boxes keep their positions while weights change. Every node but the root has
+    a weight above 0.
     """
 
     parent: Int32s  # [n]; -1 for the root
     function: Int32s  # [n]; index into functions, -1 for the root
     self_ns: Int64s  # [n]; weight that ends here, nanoseconds of the clock (or samples, see build)
     total_ns: Int64s  # [n]; self_ns plus the children's total_ns
-    line: Int32s  # [n]; line of the heaviest address merged into the node, 0 if not known
-    line_file: Int32s  # [n]; index into line_files: where that line is; 0 for the function's file
+    line: Int32s  # [n]; line of the heaviest address merged into the node, 0 if unknown
+    line_file: Int32s  # [n]; index into line_files: the file of that line; 0: the function's file
     depth: Int32s  # [n]; 0 for the root
-    functions: Sequence[Function]  # the symbol table's: ids stay, and not all occur in the tree
-    line_files: Sequence[str]  # the symbol table's, too; the first is ""
+    functions: Sequence[Function]  # those of the symbol table; not all occur in the tree
+    line_files: Sequence[str]  # those of the symbol table; the first is ""
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Nodes of the trie that have weight below them, per thread if so asked; level by level."""
+    """Nodes of the trie with weight in or below them; with ``by_thread`` once for each thread."""
 
     node: Int32s
-    group: Int32s  # index of the thread, 0 when threads are not told apart
-    parent: Int32s  # index into these arrays; for the roots 0
+    group: Int32s  # index of the thread, 0 if threads are not separated
+    parent: Int32s  # index into these arrays; 0 for the roots
     levels: list[npt.NDArray[np.intp]]  # the places of each depth in the trie
     of_leaf: Int32s  # the place of each leaf row
 
 
 @dataclass(frozen=True)
 class _Frames:
-    """Places after each address became its frames. Frame 0 is the root of all."""
+    """The frames of all places, in columns. Frame 0 is the root of the whole tree."""
 
     parent: Int32s
     function: Int32s
@@ -99,17 +99,17 @@ def build(
     t1_ns: int | None = None,
     count_samples: bool = False,
 ) -> CallTree:
-    """Build the tree of a profile.
+    """Build the call tree of a profile.
 
     Args:
-        profile: what was recorded so far.
-        table: the names known so far; gets new functions for what is not native code.
-        clock: what weights count.
-        thread_ids: only these threads; all when None.
+        profile: the recording so far.
+        table: the names known so far; synthetic functions are added to it.
+        clock: the clock of the weights.
+        thread_ids: only these threads; None for all.
         by_thread: begin with a frame per thread, "name (tid)".
-        t0_ns: only from here on, CLOCK_MONOTONIC of the target.
-        t1_ns: only up to here.
-        count_samples: weights are numbers of stacks taken; not to be used with a span of time.
+        t0_ns: start of the time range, CLOCK_MONOTONIC of the target; None for the beginning.
+        t1_ns: end of the time range; None for the end.
+        count_samples: weights are numbers of stacks taken. The time range is then ignored.
     """
     if count_samples:
         leaves = profile.leaf_samples(clock, thread_ids)
@@ -132,11 +132,15 @@ def build(
 
 
 def in_kernel(leaves: LeafWeights, trie: Trie, table: SymbolTable) -> LeafWeights:
-    """The leaves, with the system calls that running threads were in."""
+    """Return the leaves with the system calls of running threads added.
+
+    The address of a running thread's leaf shows whether it was in a system call.
+    """
     kernel = table.kernel()
     if not kernel:
         return leaves
-    call_at = np.full(trie.n_addresses + 1, -1, np.int16)  # the last: of nodes without an address
+    # The last element is for nodes without an address, whose address id is -1.
+    call_at = np.full(trie.n_addresses + 1, -1, np.int16)
     known = [(address, call) for address, call in kernel.items() if address < trie.n_addresses]
     call_at[[address for address, _ in known]] = [call for _, call in known]
     call = call_at[trie.address[leaves.node]]
@@ -154,7 +158,7 @@ def _places(trie: Trie, leaf_node: Int32s, leaf_group: Int32s) -> _Places:
         new = leaf_node[rows]
         while len(new):
             new = new[place_of[new] < 0]
-            place_of[new] = np.arange(len(new))  # of equal ones the last is kept
+            place_of[new] = np.arange(len(new))  # of duplicates, the last one remains
             new = new[place_of[new] == np.arange(len(new))]
             place_of[new] = np.arange(n_places, n_places + len(new))
             n_places += len(new)
@@ -177,8 +181,8 @@ def _places(trie: Trie, leaf_node: Int32s, leaf_group: Int32s) -> _Places:
 
 
 def _split_by(number: Int32s) -> list[npt.NDArray[np.intp]]:
-    """The rows that have number 0, those that have 1, and so on, each in their old order."""
-    # 16 bits are sorted by radix, many times faster.
+    """Return the rows with number 0, those with number 1, and so on, each in their old order."""
+    # numpy sorts 16-bit numbers by radix, which is many times faster.
     is_small = number.max(initial=0) < 1 << 16
     order = np.argsort(number.astype(np.uint16) if is_small else number, kind="stable")
     return np.split(order, np.cumsum(np.bincount(number))[:-1])
@@ -192,8 +196,8 @@ def _expand(
     root_functions: list[int] | None,
 ) -> _Frames:
     pool = table.pool(trie.n_addresses)
-    # Synthetic frames follow the real ones in pool and addresses, so that all are treated alike:
-    # [unattributed], [truncated], then the roots; without a frame if threads are not told apart.
+    # Append synthetic frames to pool and addresses, so that the code below treats all alike:
+    # [unattributed], [truncated], then the roots. Roots have no frame if threads are not separated.
     extra = [table.function_id(UNATTRIBUTED_FUNCTION), table.function_id(TRUNCATED_FUNCTION)]
     extra += root_functions or ()
     extra_counts = np.ones(len(extra), np.int32) if root_functions is not None else (1, 1, 0)
@@ -212,7 +216,7 @@ def _expand(
     lost_first, lost_count = _lost(pool, address[places.parent], address, n)
     count = own_count + lost_count
 
-    # Frame 0 is the root of all; a place has count frames in a row, the innermost is its last.
+    # Frame 0 is the root of the whole tree. A place has count consecutive frames, innermost last.
     start = 1 + np.cumsum(count) - count
     last = np.where(count > 0, start + count - 1, 0)
     depth_of_last = count.copy()
@@ -228,7 +232,7 @@ def _expand(
     )
     above = np.where(step > 0, frame - 1, np.where(is_root, 0, last[places.parent])[place])
 
-    # One more leaf for each system call waited in.
+    # Add one leaf for each place and system call.
     waits = leaves.sysno >= 0
     call_at, which = np.unique(
         places.of_leaf[waits].astype(np.int64) << 16 | leaves.sysno[waits], return_inverse=True
@@ -260,7 +264,10 @@ def _expand(
 def _lost(
     pool: FramePool, caller: Int32s, callee: Int32s, n_addresses: int
 ) -> tuple[Int32s, Int32s]:
-    """Per pair of addresses, where the frames between them begin in the pool, and how many."""
+    """Return for each pair of addresses the first lost frame between them, and their number.
+
+    A lost frame is that of a tail call; the first one is an index into the pool.
+    """
     first, count = np.zeros(len(callee), np.int32), np.zeros(len(callee), np.int32)
     if pool.lost_pairs:
         pairs = caller.astype(np.int64) << 32 | callee
@@ -320,7 +327,7 @@ def _merge(frames: _Frames, table: SymbolTable) -> CallTree:
 
 
 def children(tree: CallTree) -> tuple[Int32s, Int32s]:
-    """Where the children of each node lie.
+    """Find the children of each node.
 
     Returns:
         ``(first, count)``, int32[n] each: the children of node ``i`` are the nodes ``first[i]`` to

@@ -1,8 +1,8 @@
-"""Modules, lines and instructions of a profile, put together for whoever looks at code.
+"""Annotate the modules, source lines and instructions of a profile with their weights.
 
-Every answer is computed anew from the profile as it is, for the clock and threads asked for. A
-function is asked for as it was once shown; if its names have become better since, the answer is for
-what it is called now. What is missing becomes a note, whatever the files of the target hold.
+Every answer is computed from the current profile, for the requested clock and threads. A request
+names a function as it was shown before; if better symbols have changed its name since, the answer
+is for the current name. Missing or damaged files of the target never raise: a note reports them.
 """
 
 from __future__ import annotations
@@ -34,32 +34,33 @@ from .module_shares import ModuleShare, module_shares
 from .node_weights import NodeWeights, node_weights
 from .source_lines import source_lines
 
-# Decoded of one function: the interpreter loop of CPython has 60 kB, V8's largest builtins 100 kB.
+# Most code of one function that is disassembled. CPython's interpreter loop has 60 kB, V8's largest
+# builtins 100 kB.
 MAX_CODE_BYTES = 1 << 20
-MAX_ROWS = 20_000  # above it, only what lies around instructions with weight is shown
+MAX_ROWS = 20_000  # with more, only the surroundings of instructions with weight are shown
 CONTEXT_ROWS = 40
-MAX_LISTINGS = 4  # of 10 000 instructions each, some MB
+MAX_LISTINGS = 4  # in the cache; a listing of 10 000 instructions has some MB
 NOT_THERE = "this function has no weight for the chosen clock and threads"
-GENERATED = "code that was made while the program ran: it is in no file"
+GENERATED = "code that was generated while the program ran: it is in no file"
 
 
 @dataclass(frozen=True, eq=False)
 class _Listing:
-    """A function's instructions, each with the frames there."""
+    """A function's instructions, each with the frames at its address."""
 
     key: tuple[int, int]
     rows: list[tuple[Instruction, tuple[Frame, ...]]]
-    notes: list[str]  # what was left out
+    notes: list[str]  # about omitted code
 
     def holds(self, addrs: npt.NDArray[np.int64]) -> bool:
-        """True when each of these addresses is in one of its instructions."""
+        """Return True if one of the instructions contains each of these addresses."""
         return bool((_rows_of(self.rows, addrs) >= 0).all())
 
 
 def _rows_of(
     rows: list[tuple[Instruction, tuple[Frame, ...]]], addrs: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The row of the instruction that each address is in, -1 for one in none of them."""
+    """Return the row of the instruction that contains each address; -1 if none does."""
     starts = np.array([each.addr for each, _ in rows], np.int64)
     ends = starts + np.array([len(each.data) for each, _ in rows], np.int64)
     row = np.searchsorted(starts, addrs, side="right").astype(np.int64) - 1
@@ -69,32 +70,32 @@ def _rows_of(
 
 
 class CodeView:
-    """See the module docstring. May be asked from several threads at once.
+    """Answers about the code of a profile; see the module docstring. Any thread may call.
 
     Args:
-        profile: what was recorded so far.
+        profile: the recording so far.
         table: the names known so far.
-        symbolizer: where they come from; ``None`` when nothing was attached to yet.
+        symbolizer: the source of the names; None before the attach.
     """
 
     def __init__(self, profile: Profile, table: SymbolTable, symbolizer: Symbolizer | None) -> None:
         self._profile = profile
         self._table = table
         self._symbolizer = symbolizer
-        self._listings: dict[Function, _Listing] = {}  # looked at lately
+        self._listings: dict[Function, _Listing] = {}  # a cache, oldest first
         self._lock = threading.Lock()
 
     # -- modules
 
     def symbols(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> SymbolReport:
-        """Where the names of each module come from, and what part of the profile has them."""
+        """Return the source of each module's names, and its share of the profile."""
         weights = node_weights(self._profile, self._table, clock, thread_ids)
         shares = {s.module_id: s for s in module_shares(self._profile, self._table, weights)}
         found = self._symbolizer.sources() if self._symbolizer else []
         sources = {source.module_id: source for source in found}
         modules = self._profile.modules
         for module_id in shares:
-            if module_id not in sources:  # seen this very moment
+            if module_id not in sources:  # the symbolizer does not know it yet
                 name = modules[module_id].name if module_id in modules else JIT_MODULE
                 sources[module_id] = SymbolSource(module_id, name, "pending")
         nothing = ModuleShare(0, 0, 0, 0, 0)
@@ -111,7 +112,7 @@ class CodeView:
     def lines(
         self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedSource:
-        """What each line of a function weighs, with the text around it if it can be read."""
+        """Return the weight of each line of a function, with the source text if it is readable."""
         weights = node_weights(self._profile, self._table, clock, thread_ids)
         function, function_id = self._now(function, weights)
         found = line_weights(self._table, weights, [function_id])
@@ -141,7 +142,7 @@ class CodeView:
         return "no lines are known"
 
     def _built_ns(self, function: Function) -> int:
-        """When the module's file was written; 0 if that cannot be told."""
+        """Return the time of the module file's last modification (Unix, ns); 0 if unknown."""
         for module in self._profile.modules.values():
             if module.name == function.module and self._symbolizer is not None:
                 work = self._symbolizer.work_on(module.module_id)
@@ -153,14 +154,14 @@ class CodeView:
     def instructions(
         self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedCode:
-        """What each instruction of a function weighs.
+        """Return the weight of each instruction of a function.
 
-        For a function that was inlined: those of its instructions in each function it is in.
+        For an inlined function, return its instructions in every function that contains it.
         """
         weights = node_weights(self._profile, self._table, clock, thread_ids)
         function, function_id = self._now(function, weights)
         if function.kind is FrameKind.TAIL_CALL:
-            notes = ["it left no frame, so nothing tells where in it the stacks went through"]
+            notes = ["it left no frame, so the addresses in it are unknown"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
         found = places(self._profile, self._table, weights, [function_id])
         none = AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], [])
@@ -177,14 +178,14 @@ class CodeView:
             return none
         notes = []
         if len(module_ids) > 1:
-            notes.append(f"{function.module} is mapped more than once: this is the heaviest of it")
+            notes.append(f"{function.module} is mapped more than once: this is the heaviest copy")
         mine = which == heaviest
         here = Places(
             found.address[mine], found.module_id[mine], found.addr[mine], found.total_ns[mine]
         )
         try:
             listing, left_out = self._listing(function, module_id, here)
-        except Exception as error:  # never raises for a bad file: the note tells
+        except Exception as error:  # a bad file must not raise: the note reports it
             none.notes.append(f"the machine code cannot be read: {error}")
             return none
         return self._weighed(function, weights, here, listing, notes + left_out)
@@ -192,19 +193,23 @@ class CodeView:
     def _listing(
         self, function: Function, module_id: int, found: Places
     ) -> tuple[list[tuple[Instruction, tuple[Frame, ...]]], list[str]]:
-        """The function's instructions, each with the frames there; and what was left out."""
+        """Return the function's instructions, each with its frames, and notes on omitted code.
+
+        Raises:
+            LookupError: the file or the function's extent is unknown.
+        """
         if self._symbolizer is None:
-            raise LookupError("nothing is known of its file")
+            raise LookupError("its file is unknown")
         work = self._symbolizer.work_on(module_id)
         if work is None or work.image is None or work.resolver is None:
-            raise LookupError("its file is not there")
+            raise LookupError("its file cannot be opened")
         with self._lock:
             kept = self._listings.get(function)
-        # The same while its names stay and nothing was met outside of it.
+        # Reuse a listing while the names are the same and it contains every address with weight.
         key = (module_id, id(work.resolver.lines))
         if kept is not None and kept.key == key and kept.holds(found.addr):
             return kept.rows, kept.notes
-        with work.resolving:  # its addresses wait for their names meanwhile
+        with work.resolving:  # meanwhile no other thread resolves addresses of this module
             instructions, notes = _decode(work.image.elf, work.resolver, found.addr.tolist())
             frames = work.resolver.resolve_many([each.addr for each in instructions])
         listing = list(zip(instructions, frames, strict=True))
@@ -230,7 +235,7 @@ class CodeView:
     ) -> AnnotatedCode:
         n = len(listing)
         row = _rows_of(listing, found.addr)
-        keys = np.where(row >= 0, row, n)  # one more: for what is in none of them
+        keys = np.where(row >= 0, row, n)  # group n: addresses outside of all instructions
         own, total = address_weights(weights, found.address, keys, n + 1)
         whole = address_weights(weights, found.address, np.zeros(len(found.address), np.int64), 1)
         if total[n]:
@@ -238,7 +243,7 @@ class CodeView:
             notes.append(f"{share:.1%} of its weight is at addresses that are not shown")
         kept = _kept(total[:n] > 0)
         if len(kept) < n:
-            notes.append(f"{n - len(kept):,} of {n:,} instructions are left out: no weight nearby")
+            notes.append(f"{n - len(kept):,} of {n:,} instructions left out: no weight nearby")
         rows = [_code_row(*listing[at], int(own[at]), int(total[at])) for at in kept]
         return AnnotatedCode(
             function.module, int(whole[0][0]), int(whole[1][0]), weights.sum_ns, rows, notes
@@ -247,8 +252,9 @@ class CodeView:
     # -- both
 
     def _now(self, function: Function, weights: NodeWeights) -> tuple[Function, int]:
-        """A function as it is called now, and its id: one that was shown before its debug
-        information was read has got a file since.
+        """Return the function under its current name, and its id.
+
+        A function that was shown before its debug information was read has a file by now.
         """
         function_id = self._table.function_id(function)
         if function.file or len(line_weights(self._table, weights, [function_id]).line):
@@ -266,7 +272,11 @@ class CodeView:
 def _decode(
     elf: ObjectFile, resolver: ModuleResolver, seen: Sequence[int]
 ) -> tuple[list[Instruction], list[str]]:
-    """The instructions of the functions at some addresses, ascending."""
+    """Decode the functions at some addresses; return instructions by address, and notes.
+
+    Raises:
+        LookupError: the extent of these functions is unknown.
+    """
     notes: list[str] = []
     instructions: list[Instruction] = []
     left, end = MAX_CODE_BYTES, 0
@@ -283,12 +293,12 @@ def _decode(
         if not left:
             break
     if not instructions:
-        raise LookupError("nothing says where the function begins and ends")
+        raise LookupError("the start and the end of the function are unknown")
     return instructions, notes
 
 
 def _kept(weighs: npt.NDArray[np.bool_]) -> list[int]:
-    """Which rows are shown: all, unless there are too many."""
+    """Return the rows to show: all, or if there are too many, those near rows with weight."""
     if len(weighs) <= MAX_ROWS:
         return list(range(len(weighs)))
     near = np.convolve(weighs, np.ones(2 * CONTEXT_ROWS + 1), "same") > 0.5

@@ -1,9 +1,9 @@
-"""What one function weighs, line by line and address by address.
+"""Compute the weight of one function, by line and by address.
 
-A line's own weight is that of stacks which end in it, in the function itself and not in what was
-inlined there. Its total is that of all stacks that go through it, each counted once however often
-the line is on it. A thread in a system call ends in that call, so the weight of what it waits or
-runs there is in totals only: as in the call tree.
+The self weight of a line is that of the stacks that end in it: in the function itself, not in a
+function inlined there. Its total weight is that of all stacks that contain it, each counted once
+even if the line occurs several times. As in the call tree, the stack of a thread in a system call
+ends in that call. Therefore its weight is part of totals only.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ _LINE_BITS = 31  # the table's lines are below 2^31
 
 @dataclass(frozen=True, eq=False)
 class LineWeights:
-    """The lines of one function that weigh anything, by file and line, in columns."""
+    """The lines of one function that have weight, by file and line, in columns."""
 
-    line_file: Int64s  # number of SymbolTable.line_files; 0, the function's own, comes first
-    line: Int64s  # 0: not known
+    line_file: Int64s  # index into SymbolTable.line_files; 0, the function's own file, is first
+    line: Int64s  # 0 if unknown
     self_ns: Int64s
     total_ns: Int64s
     function_self_ns: int  # the sum of self_ns
-    function_total_ns: int  # at most the sum of total_ns: a stack may go through several lines
+    function_total_ns: int  # at most the sum of total_ns: a stack may contain several lines
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where in machine code a function is, in columns, by module and address."""
+    """The addresses at which a function occurs, in columns, by module and address."""
 
     address: Int64s  # address id
     module_id: Int64s
-    addr: Int64s  # file_addr; a caller's is within its call instruction. Runtime_addr in module 0
-    total_ns: Int64s  # of stacks that go through this address, each counted once
+    # file_addr, in module 0 runtime_addr; of a caller, it lies within the call instruction
+    addr: Int64s
+    total_ns: Int64s  # of stacks that contain this address, each counted once
 
 
 def line_weights(
     table: SymbolTable, weights: NodeWeights, function_ids: Sequence[int]
 ) -> LineWeights:
-    """Weigh the lines of a function.
+    """Compute the weight of each line of a function.
 
     Args:
         table: the names.
-        weights: of the profile, by the clock and threads in question.
+        weights: the weights of the profile for one clock and set of threads.
         function_ids: the table's ids of the function.
     """
     pool = table.pool(weights.trie.n_addresses)
@@ -63,7 +64,7 @@ def line_weights(
     lost_nodes, lost_places = _lost(pool, weights, function_ids)
     nodes = np.concatenate((nodes, lost_nodes))
     found, key = np.unique(np.concatenate((place[order][row], lost_places)), return_inverse=True)
-    # A function may be inlined into itself.
+    # A function may be inlined into itself: count each pair once.
     pairs = np.unique(nodes * (len(found) + 1) + key)
     totals = weights.sum_outermost(pairs % (len(found) + 1), pairs // (len(found) + 1), len(found))
     whole = np.unique(nodes)
@@ -80,7 +81,14 @@ def line_weights(
 def places(
     profile: Profile, table: SymbolTable, weights: NodeWeights, function_ids: Sequence[int]
 ) -> Places:
-    """The addresses with weight at which a function occurs, inlined or not; arguments as above."""
+    """Return the addresses with weight at which a function occurs, inlined or not.
+
+    Args:
+        profile: the recording.
+        table: the names.
+        weights: the weights of the profile for one clock and set of threads.
+        function_ids: the table's ids of the function.
+    """
     trie = weights.trie
     address = np.unique(_occurrences(table.pool(trie.n_addresses), function_ids)[0])
     totals = address_weights(weights, address, np.arange(len(address)), len(address))[1]
@@ -94,16 +102,17 @@ def places(
 def address_weights(
     weights: NodeWeights, address: Int64s, keys: Ints, n_keys: int
 ) -> tuple[Int64s, Int64s]:
-    """Weigh groups of addresses, of an instruction each, say.
+    """Compute the weight of groups of addresses, such as those of one instruction.
 
     Args:
-        weights: of the profile.
+        weights: the weights of the profile.
         address: address ids, each once.
-        keys: the group of each, below ``n_keys``.
+        keys: the group of each address, below ``n_keys``.
+        n_keys: the number of groups.
 
     Returns:
-        int64[n_keys] each: of stacks that end in the group, in no system call; of stacks
-        that go through it, each counted once.
+        Two int64[n_keys]: the weight of stacks that end in the group and not in a system call; the
+        weight of stacks that contain the group, each counted once.
     """
     order = np.argsort(address, kind="stable")
     address, keys = address[order], keys[order]
@@ -116,8 +125,10 @@ def address_weights(
 def _occurrences(
     pool: FramePool, function_ids: Sequence[int]
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Where a function is among the frames of addresses: address id, place in the source (see
-    :func:`_places_of`), and whether it is the innermost frame there.
+    """Find a function among the frames of all addresses.
+
+    Return columns, one row per frame found: address id, source position (see :func:`_places_of`),
+    and whether the frame is the innermost one of its address.
     """
     count = np.array(pool.count, np.int64)
     address = np.repeat(np.arange(len(count)), count)
@@ -130,13 +141,13 @@ def _occurrences(
 
 
 def _places_of(pool: FramePool, at: Int64s) -> Int64s:
-    """File and line of frames of the pool as one number."""
+    """Return the source positions of frames of the pool: file index and line as one number."""
     files, lines = np.array(pool.line_files, np.int64)[at], np.array(pool.lines, np.int64)[at]
     return files << _LINE_BITS | lines
 
 
 def _by_address(weights: NodeWeights, weight: Int64s) -> Int64s:
-    """Sums of the nodes' weights by address id."""
+    """Sum the nodes' weights by address id."""
     trie = weights.trie
     sums = np.zeros(trie.n_addresses, np.int64)
     real = trie.address >= 0
@@ -145,8 +156,9 @@ def _by_address(weights: NodeWeights, weight: Int64s) -> Int64s:
 
 
 def _nodes_at(weights: NodeWeights, address: Int64s) -> tuple[Int64s, Int64s]:
-    """The nodes with weight at each of some addresses (ascending, repeats allowed): pairs of a
-    node and the row of ``address`` that it is for.
+    """Find the nodes with weight that have one of some addresses (ascending, repeats allowed).
+
+    Return pairs in two columns: a node, and the row of ``address`` that it has.
     """
     return _nodes_where(weights, weights.trie.address.astype(np.int64), address)
 
@@ -154,7 +166,10 @@ def _nodes_at(weights: NodeWeights, address: Int64s) -> tuple[Int64s, Int64s]:
 def _lost(
     pool: FramePool, weights: NodeWeights, function_ids: Sequence[int]
 ) -> tuple[Int64s, Int64s]:
-    """Where a function left no frame above a node with weight: nodes and places in the source."""
+    """Find where a function left no frame between a node with weight and its caller.
+
+    Return pairs in two columns: the node, and the source position of the function.
+    """
     count = np.array(pool.lost_count, np.int64)
     which = np.repeat(np.arange(len(count)), count)
     step = np.arange(len(which)) - (np.cumsum(count) - count)[which]
@@ -165,15 +180,17 @@ def _lost(
         return place, place
     trie = weights.trie
     address = trie.address.astype(np.int64)
-    above = address[trie.parent]  # of the root: of the last node, with -1 below it
+    # The parent of the root is -1, so its ``above`` is meaningless; its own address excludes it.
+    above = address[trie.parent]
     pair = np.where((above >= 0) & (address >= 0), above << 32 | address, -1)
     nodes, row = _nodes_where(weights, pair, np.array(pool.lost_pairs, np.int64)[which[found]])
     return nodes, place[row]
 
 
 def _nodes_where(weights: NodeWeights, of_node: Int64s, wanted: Int64s) -> tuple[Int64s, Int64s]:
-    """The nodes with weight that have each of some values (0 or more, ascending, repeats allowed):
-    pairs of a node and the row of ``wanted`` that it is for.
+    """Find the nodes with weight that have one of some values (>= 0, ascending, repeats allowed).
+
+    Return pairs in two columns: a node, and the row of ``wanted`` that it has.
     """
     first = np.searchsorted(wanted, of_node, side="left")
     count = np.searchsorted(wanted, of_node, side="right") - first

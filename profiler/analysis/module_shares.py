@@ -1,4 +1,4 @@
-"""How much of a profile each module holds, and how much of that has names and lines."""
+"""Compute the share of each module in a profile, and how much of it has names and lines."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .node_weights import NodeWeights
 
 @dataclass(frozen=True)
 class ModuleShare:
-    """One module's part of a profile. Weights are nanoseconds of the clock asked for."""
+    """One module's share of a profile. Weights are nanoseconds of the requested clock."""
 
-    module_id: int  # 0: code outside any file
-    self_ns: int  # of stacks that end in it, in a system call that it made or not
-    total_ns: int  # of stacks that it occurs in, each counted once
-    named_ns: int  # of self_ns: where the function has a name
-    lined_ns: int  # of self_ns: where the line is known
+    module_id: int  # 0 for code outside any file
+    self_ns: int  # of stacks that end in it, or in a system call that it made
+    total_ns: int  # of stacks that contain it, each counted once
+    named_ns: int  # the part of self_ns where the function has a name
+    lined_ns: int  # the part of self_ns where the line is known
 
 
 def module_shares(profile: Profile, table: SymbolTable, weights: NodeWeights) -> list[ModuleShare]:
-    """All modules that occur in stacks with weight, heaviest first.
+    """Return the shares of all modules that occur in stacks with weight, heaviest first.
 
-    The sum of their ``self_ns`` is the weight of all stacks of which any frame is known.
+    The sum of their ``self_ns`` is the weight of all stacks with at least one known frame.
     """
     trie = weights.trie
     nodes = np.flatnonzero((trie.address >= 0) & (weights.total_ns > 0))

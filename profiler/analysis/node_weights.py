@@ -1,7 +1,7 @@
-"""Weights on the trie of addresses, and sums over stacks in which the same thing may occur often.
+"""Compute weights on the trie of addresses, and sums that count each stack only once.
 
-The trees of ``calltree`` are merged by function. What is asked per module, per line or per
-instruction needs the addresses, which only the trie has.
+The trees of ``calltree`` are merged by function. Weights per module, per line or per instruction
+need addresses, which only the trie has.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class NodeWeights:
-    """A trie and what its nodes weigh, nanoseconds of one clock, one row per node."""
+    """A trie and the weights of its nodes in nanoseconds of one clock, one row per node."""
 
     trie: Trie
-    self_ns: Int64s  # of stacks that end here, in no system call
+    self_ns: Int64s  # of stacks that end here and not in a system call
     in_call_ns: Int64s  # of stacks that end here in a system call, running or waiting
-    total_ns: Int64s  # of all stacks that go through here
+    total_ns: Int64s  # of all stacks that contain the node
 
     @property
     def sum_ns(self) -> int:
-        """The weight of everything."""
+        """The weight of all stacks."""
         return int(self.total_ns[0])
 
     @cached_property
     def _preorder(self) -> tuple[Int64s, Int64s]:
-        """Rank in depth-first order, and one past the rank of the last descendant."""
+        """Each node's rank in depth-first order, and one past the rank of its last descendant."""
         parent = self.trie.parent
         order, levels = _by_level(self.trie)
         size = np.ones(len(parent), np.int64)
         for level in reversed(levels[1:]):
             np.add.at(size, parent[level], size[level])
-        # Siblings are neighbours in ``order``: what lies before each of them is a running sum.
+        # Siblings are adjacent in ``order``: a running sum gives the sizes of the earlier ones.
         before = np.cumsum(size[order]) - size[order]
         is_first = np.ones(len(order), bool)
         is_first[1:] = parent[order[1:]] != parent[order[:-1]]
@@ -57,14 +57,15 @@ class NodeWeights:
         return rank, rank + size
 
     def sum_outermost(self, keys: Ints, nodes: Ints, n_keys: int) -> Int64s:
-        """The weight of all stacks in which a key occurs, once per stack however often it does.
+        """Sum for each key the weight of all stacks that contain it, each stack once.
 
         Args:
-            keys: below ``n_keys``, one for each of ``nodes``.
-            nodes: where the key occurs, in any order; each pair of key and node once.
+            keys: a key below ``n_keys`` for each of ``nodes``.
+            nodes: the nodes that have the key, in any order; each pair of key and node once.
+            n_keys: the number of keys.
 
         Returns:
-            int64[n_keys].
+            int64[n_keys], nanoseconds.
         """
         sums = np.zeros(n_keys, np.int64)
         if not len(nodes):
@@ -72,7 +73,7 @@ class NodeWeights:
         rank, end = self._preorder
         order = np.lexsort((rank[nodes], keys))
         keys, nodes = keys[order].astype(np.int64), nodes[order]
-        # One running maximum for all keys: each gets ranks above all of the one before.
+        # One running maximum serves all keys: the ranks of each key are above those of the last.
         lift = keys * (len(rank) + 1)
         ends = np.maximum.accumulate(end[nodes] + lift)
         is_outermost = np.ones(len(nodes), bool)
@@ -87,16 +88,16 @@ def node_weights(
     clock: Clock,
     thread_ids: frozenset[int] | None = None,
 ) -> NodeWeights:
-    """Weigh the trie of a profile.
+    """Compute the weights of a profile's trie.
 
     Args:
-        profile: what was recorded so far.
-        table: tells which stacks end in the kernel.
-        clock: what weights count.
-        thread_ids: only these threads; all when None.
+        profile: the recording so far.
+        table: the names; it knows which addresses are system calls.
+        clock: the clock of the weights.
+        thread_ids: only these threads; None for all.
     """
     leaves = profile.leaf_weights(clock, thread_ids)
-    trie = profile.trie()  # afterwards: it has all nodes of the leaves
+    trie = profile.trie()  # read after the leaves, so it has all their nodes
     leaves = in_kernel(leaves, trie, table)
     n = len(trie.parent)
     self_ns, in_call_ns = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -111,16 +112,16 @@ def node_weights(
 
 @dataclass(frozen=True)
 class SeenCpu:
-    """CPU time of a thread, or of several, as it was recorded."""
+    """The recorded CPU time of one or more threads."""
 
     with_stack_ns: int
-    system_ns: int  # of these, in a system call
+    system_ns: int  # the part of with_stack_ns in system calls
     without_stack_ns: int
     samples: int
 
     @property
     def total_ns(self) -> int:
-        """All of it."""
+        """CPU time with and without a stack."""
         return self.with_stack_ns + self.without_stack_ns
 
     def __add__(self, other: SeenCpu) -> SeenCpu:
@@ -133,7 +134,7 @@ class SeenCpu:
 
 
 def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
-    """thread id → its CPU time; only threads that have some."""
+    """Return the CPU time by thread id, for threads that have any."""
     leaves, taken = profile.leaf_weights(Clock.CPU), profile.leaf_samples(Clock.CPU)
     leaves = in_kernel(leaves, profile.trie(), table)
     n = int(max(leaves.thread_id.max(initial=0), taken.thread_id.max(initial=0))) + 1
@@ -156,7 +157,7 @@ def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
 
 
 def _by_level(trie: Trie) -> tuple[Int64s, list[Int64s]]:
-    """The nodes by depth, siblings next to each other; and the same cut at each depth."""
+    """Return the nodes by depth with siblings adjacent, and the same split by depth."""
     order = np.lexsort((trie.parent, trie.depth))
     bounds = np.cumsum(np.bincount(trie.depth))[:-1]
     return order, np.split(order, bounds)

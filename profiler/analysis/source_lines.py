@@ -1,6 +1,6 @@
-"""The lines of one function with their weights and the text around them, file by file.
+"""List the lines of one function with their weights and the text around them, file by file.
 
-Mostly all of them are in the function's own file; code that it takes in with #include is in others.
+Mostly all lines are in the function's own file; code from an #include is in other files.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from .function_weights import LineWeights
 
 CONTEXT_LINES = 20  # shown around each line with weight
 MAX_LINES = 20_000
-MAX_FILES = 50  # read for one answer: debug information may name any number
+MAX_FILES = 50  # read for one answer; debug information may name any number
 
-# Line → self and total, nanoseconds.
+# Line → self and total weight, nanoseconds.
 _Weights = dict[int, tuple[int, int]]
 
 
 def source_lines(
     found: LineWeights, files: Sequence[str], text_of: Callable[[str], SourceText]
 ) -> tuple[list[SourceLine], list[str]]:
-    """The lines to be shown, by file and line, and notes on what cannot be.
+    """Return the lines to show, by file and line, and notes on missing text.
 
     Args:
-        found: what weighs anything.
-        files: by number, as ``found.line_file`` has them.
+        found: the lines with weight.
+        files: the paths that ``found.line_file`` indexes.
         text_of: reads a file.
     """
     by_file: dict[str, _Weights] = {}
@@ -37,7 +37,7 @@ def source_lines(
     rows: list[SourceLine] = []
     notes: list[str] = []
     for number, (file, weights) in enumerate(by_file.items()):
-        text = text_of(file) if number < MAX_FILES else SourceText(None, "one file too many")
+        text = text_of(file) if number < MAX_FILES else SourceText(None, "too many files")
         more, about = _of_file(file, weights, text)
         rows += more
         name = posixpath.basename(file)

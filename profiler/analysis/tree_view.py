@@ -1,12 +1,12 @@
-"""What of a call tree is worth drawing: boxes of at least half a pixel, search sums, top functions.
+"""Select the visible part of a call tree: boxes of at least half a pixel, matches, top functions.
 
-Pure functions over ``CallTree``, vectorised, so that a view of a tree with a million nodes costs
-milliseconds and does not grow with the recording. Relies on the tree's order: breadth first, so
-that the children of a node lie next to each other and those of later nodes come later.
+Pure functions over ``CallTree``, vectorised: a view of a tree with a million nodes takes
+milliseconds, and its size does not grow with the recording. They rely on the tree's breadth-first
+order: the children of a node are adjacent, and those of later nodes come later.
 
-Horizontal positions are nanoseconds from the left edge of the whole tree: they do not depend on
-what is zoomed to, so that a page can zoom by itself in what it has. Children come from left to
-right in the tree's order (by name), a node's own time is the empty stretch at its right end.
+Horizontal positions are nanoseconds from the left edge of the whole tree. They do not depend on the
+zoom, so the page can zoom within the boxes that it has. Children come from left to right in the
+tree's order (by name). A node's self time is the empty space at its right end.
 """
 
 from __future__ import annotations
@@ -24,35 +24,38 @@ from .calltree import CallTree
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-MIN_BOX_PX = 0.5  # narrower boxes cannot be seen, let alone hit; runs of them are drawn as one
+MIN_BOX_PX = 0.5  # narrower boxes are invisible; a run of them is drawn as one box
 
 
 @dataclass(frozen=True)
 class Boxes:
     """Boxes in columns, row by row and from left to right; the ancestors of the zoom come first.
 
-    A box without a node stands for a run of neighbours each too narrow to draw: ``hidden`` says how
-    many, ``total_ns`` what they weigh together.
+    A box without a node represents a run: neighbours that are each too narrow to draw. ``hidden``
+    is their number, ``total_ns`` their weight together.
     """
 
-    node: Ints  # index into the tree, -1 for a run of narrow ones
+    node: Ints  # index into the tree, -1 for a run
     function: Ints  # index into the tree's functions, -1 for the root and for runs
-    line: Ints  # 0 if not known
+    line: Ints  # 0 if unknown
     line_file: Ints  # index into the tree's line_files, 0 for the function's own file
-    parent: Ints  # index of another box, -1 for the root's
+    parent: Ints  # index of another box, -1 for the root's box
     row: Ints  # depth in the tree, 0 for the root
     x_ns: Ints  # left edge
     total_ns: Ints
     self_ns: Ints  # 0 for runs
-    hidden: Ints  # how many narrow neighbours the box stands for, 0 for an ordinary box
-    zoom_box: int  # index of the box that is zoomed to
-    deepest_row: int  # of all rows that have boxes, also those beyond the last row asked for
+    hidden: Ints  # number of nodes in a run, 0 for an ordinary box
+    zoom_box: int  # index of the zoomed box
+    deepest_row: int  # the last row with boxes, even if it is beyond the requested last row
 
 
 @dataclass(frozen=True)
 class Matches:
-    """What a search finds below a node. Weights count each nanosecond once, however deep the
-    recursion: only matches outside any other match add to the sum."""
+    """The matches of a search below a node.
+
+    The weight counts each stack once, even with recursion: only matches that are not inside another
+    match add to it.
+    """
 
     nodes: Ints  # the outermost matches, heaviest first
     total_ns: int
@@ -60,16 +63,16 @@ class Matches:
 
 @dataclass(frozen=True)
 class TopFunctions:
-    """Functions below a node in columns, heaviest first; recursion is counted once."""
+    """Functions below a node in columns, heaviest first. A total counts recursion once."""
 
     function: Ints  # index into the tree's functions
     self_ns: Ints
     total_ns: Ints
-    function_count: int  # all functions there are, also those cut off by the limit
+    function_count: int  # of all functions, including those beyond the limit
 
 
 class TreeIndex:
-    """A tree with what the queries need to be fast. Safe to share between threads."""
+    """A tree with the indexes that make queries fast. Safe to share between threads."""
 
     def __init__(self, tree: CallTree) -> None:
         self.tree = tree
@@ -79,11 +82,11 @@ class TreeIndex:
 
     @property
     def node_count(self) -> int:
-        """Nodes including the root."""
+        """The number of nodes, including the root."""
         return len(self.tree.parent)
 
     def children(self, node: int) -> range:
-        """The children of a node, left to right."""
+        """Return the children of a node, left to right."""
         first = int(self.first_child[node])
         return range(first, first + int(self.child_count[node]))
 
@@ -96,9 +99,9 @@ class TreeIndex:
 
     @cached_property
     def preorder(self) -> tuple[Ints, Ints]:
-        """Each node's rank in depth-first order and one past the rank of its last descendant.
+        """Each node's rank in depth-first order, and one past the rank of its last descendant.
 
-        Below ``a`` means ``first[a] <= first[b] < end[a]``: ancestry as a comparison of numbers.
+        ``b`` is ``a`` or below it if ``rank[a] <= rank[b] < end[a]``.
         """
         parent = self.tree.parent
         size = np.ones(self.node_count, np.int64)
@@ -112,7 +115,7 @@ class TreeIndex:
 
     @cached_property
     def x_in_parent_ns(self) -> Ints:
-        """The left edge of each node, counted from its parent's."""
+        """The left edge of each node, relative to its parent's."""
         return _sum_of_elder_siblings(self, self.tree.total_ns)
 
     @cached_property
@@ -123,13 +126,13 @@ class TreeIndex:
         return order
 
     def subtree(self, node: int) -> Ints:
-        """A node and all its descendants, depth first."""
+        """Return a node and all its descendants, depth first."""
         rank, end = self.preorder
         return self.depth_first[int(rank[node]) : int(end[node])]
 
 
 def _sum_of_elder_siblings(index: TreeIndex, values: npt.NDArray[np.integer]) -> Ints:
-    """Per node, the sum of ``values`` over the siblings left of it."""
+    """Return for each node the sum of ``values`` over the siblings left of it."""
     before: Ints = np.cumsum(values, dtype=np.int64) - values
     parents = index.tree.parent[1:]
     before[1:] -= before[index.first_child[parents]]
@@ -138,10 +141,10 @@ def _sum_of_elder_siblings(index: TreeIndex, values: npt.NDArray[np.integer]) ->
 
 
 def resolve_path(index: TreeIndex, path: Sequence[Function]) -> list[int]:
-    """The nodes along a path of functions, from the root (always there) to the longest match.
+    """Return the nodes along a path of functions: the root, then as far as the path exists.
 
-    A tree that was built anew has other node numbers, and names that became known meanwhile have
-    changed some functions; the longest prefix that still exists is the best that can be kept.
+    A newer tree has other node numbers, and new names may have changed some functions. The longest
+    prefix that still exists is the best match.
     """
     nodes = [0]
     for function in path:
@@ -155,7 +158,7 @@ def resolve_path(index: TreeIndex, path: Sequence[Function]) -> list[int]:
 
 
 def ancestors(tree: CallTree, node: int) -> list[int]:
-    """The nodes from the root to ``node``, both included."""
+    """Return the nodes from the root to ``node``, both included."""
     chain = [node]
     while (node := int(tree.parent[node])) >= 0:
         chain.append(node)
@@ -165,20 +168,21 @@ def ancestors(tree: CallTree, node: int) -> list[int]:
 def visible_boxes(
     index: TreeIndex, zoom: int, width_px: float, last_row: int, min_px: float = MIN_BOX_PX
 ) -> Boxes:
-    """The boxes to draw when ``zoom`` is as wide as the canvas.
+    """Return the boxes to draw when ``zoom`` is as wide as the canvas.
 
-    Work and answer depend on the canvas only: each row holds at most ``2 * width_px / min_px``.
+    Time and size depend only on the canvas: a row has at most ``2 * width_px / min_px`` boxes.
 
     Args:
-        zoom: the node that fills the width; its ancestors are boxes too.
-        width_px: width of the canvas in the pixels that count, i.e. device pixels.
-        last_row: deeper rows are not returned (a page asks for what it can scroll to soon).
-        min_px: what a box must measure to be drawn.
+        index: the tree.
+        zoom: the node that fills the width; its ancestors have boxes, too.
+        width_px: width of the canvas in device pixels.
+        last_row: the deepest row to return (the page requests the rows that it can scroll to soon).
+        min_px: minimum width of a box.
     """
     tree = index.tree
     chain = np.array(ancestors(tree, zoom), np.int64)
     count = len(chain)
-    # At least 1: what weighs nothing is never drawn.
+    # At least 1: a node without weight is never drawn.
     least_ns = max(1.0, min_px * float(tree.total_ns[zoom]) / max(width_px, 1.0))
     row = _Row(
         node=chain,
@@ -191,7 +195,7 @@ def visible_boxes(
     depths = [np.arange(count, dtype=np.int64)]
     zoom_box, depth = count - 1, count - 1
     row = row.take(np.array([zoom_box]))
-    box = np.array([zoom_box])  # the number of each box of the row
+    box = np.array([zoom_box])  # the index of each box of the row
     while (below := _row_below(index, row, box, least_ns)) is not None:
         row, depth = below, depth + 1
         box = np.arange(count, count + len(row.node))
@@ -234,22 +238,25 @@ class _Row:
 
 
 def _row_below(index: TreeIndex, row: _Row, box: Ints, least_ns: float) -> _Row | None:
-    """The boxes on top of a row of boxes, or None if nothing there is wide enough.
+    """Return the boxes of the next deeper row; None if nothing there is wide enough.
 
     Args:
-        box: the number of each box of ``row``, for its children's ``parent``.
+        index: the tree.
+        row: the boxes of one row.
+        box: the index of each box of ``row``, for its children's ``parent``.
+        least_ns: minimum weight of a box.
     """
     expandable = row.node >= 0
     above, above_x, box = row.node[expandable], row.x_ns[expandable], box[expandable]
     counts = index.child_count[above]
-    group = np.repeat(np.arange(len(above)), counts)  # per child, which of the boxes above is its
+    group = np.repeat(np.arange(len(above)), counts)  # per child, the position of its parent
     if not len(group):
         return None
     starts = np.cumsum(counts) - counts
     kids = np.arange(len(group)) + (index.first_child[above] - starts)[group]
     total = index.tree.total_ns[kids]
     wide = total >= least_ns
-    # Each wide child is a box; narrow ones join a narrow left neighbour, unless it is a cousin.
+    # Each wide child is a box. A narrow one joins its left neighbour if that is a narrow sibling.
     joins = ~wide[1:] & ~wide[:-1] & (group[1:] == group[:-1])
     begins = np.flatnonzero(np.concatenate(([True], ~joins)))
     length = np.diff(np.append(begins, len(kids)))
@@ -269,8 +276,13 @@ def _row_below(index: TreeIndex, row: _Row, box: Ints, least_ns: float) -> _Row 
 
 
 def match_functions(tree: CallTree, matches: Callable[[Function], bool]) -> Bools:
-    """Ask a predicate about each function the tree uses; per function of the tree. One with lines
-    in other files matches also if it would with such a file for its own.
+    """Evaluate a predicate for each function that occurs in the tree.
+
+    A function with lines in other files also matches if it would match with one of them as its
+    file.
+
+    Returns:
+        bool, one per function of ``tree.functions``.
     """
     used = np.zeros(len(tree.functions), np.bool_)
     used[tree.function[tree.function >= 0]] = True
@@ -285,14 +297,16 @@ def match_functions(tree: CallTree, matches: Callable[[Function], bool]) -> Bool
 
 
 def find_matches(index: TreeIndex, matching: Bools, below: int = 0) -> Matches:
-    """The nodes below ``below`` (itself included) whose function matches.
+    """Find the nodes below ``below`` (itself included) whose function matches.
 
     Args:
-        matching: per function of the tree.
+        index: the tree.
+        matching: whether each function of the tree matches (``match_functions``).
+        below: the node to search.
     """
     nodes = index.subtree(below)
     function = index.tree.function[nodes]
-    found = nodes[matching[function] & (function >= 0)]  # depth first, hence ascending ranks
+    found = nodes[matching[function] & (function >= 0)]  # depth first: ranks ascend
     if len(found):
         rank, end = index.preorder
         ends = np.maximum.accumulate(end[found])
@@ -309,24 +323,32 @@ def top_functions(
     by_self: bool = True,
     matching: Bools | None = None,
 ) -> TopFunctions:
-    """The heaviest functions of the subtree below ``below`` (itself included).
+    """Return the heaviest functions of the subtree below ``below`` (itself included).
 
-    A function's total counts the time with it anywhere on the stack, once: of the nodes of one
-    function, those inside another of its nodes are left out. Depth-first ranks make that test a
+    A function's total is the time with the function anywhere on the stack, counted once: a node
+    inside another node of the same function is skipped. With depth-first ranks that test is a
     running maximum.
+
+    Args:
+        index: the tree.
+        below: the root of the subtree.
+        limit: how many functions to return.
+        by_self: order by self weight; otherwise by total weight.
+        matching: whether each function of the tree counts; None for all.
     """
     tree = index.tree
     nodes = index.subtree(below)
     nodes = nodes[tree.function[nodes] >= 0]
     if matching is not None:
         nodes = nodes[matching[tree.function[nodes]]]
-    nodes = nodes[np.argsort(tree.function[nodes], kind="stable")]  # ranks ascend within each
+    # By function; within one function, ranks ascend.
+    nodes = nodes[np.argsort(tree.function[nodes], kind="stable")]
     if not len(nodes):
         none = np.empty(0, np.int64)
         return TopFunctions(none, none, none, 0)
     starts = np.flatnonzero(np.diff(tree.function[nodes], prepend=-1))
     function = tree.function[nodes[starts]].astype(np.int64)
-    # One running maximum for all functions: each gets ranks above all of the one before.
+    # One running maximum serves all functions: the ranks of each are above those of the last.
     rank, end = index.preorder
     lift = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes))))
     lift *= index.node_count + 1

@@ -1,4 +1,4 @@
-"""Why CPU time has no stack: the reasons that the agent has counted. Pure."""
+"""Explain CPU time without a stack by the reasons that the agent counts. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 from ..model import Verdict
 
-# Less is not worth a note.
+# No note for a smaller share of the CPU time.
 SHARE_MIN = 0.005
-# Less is 0.0% in words.
+# A smaller share would be printed as 0.0%.
 SHARE_SHOWN = 0.0005
-# Of one core: of a process that nearly always sleeps, shares of its CPU time say nothing.
+# No note if the process used less than this share of one core: shares of so little CPU time are
+# mostly chance.
 IDLE_SHARE = 0.01
-# Counter of agent/abi.h → whose time it is.
+# Counter of agent/abi.h → the time that it counts.
 REASONS = {
     "unattributed_blocked_ns": "of threads that block our signal",
     "unattributed_ended_ns": "of threads that ended before their first sample",
-    "unattributed_unseen_ns": "of threads that came and went between two looks",
+    "unattributed_unseen_ns": "of threads that started and ended between two looks",
     "unattributed_handler_ns": "since the target set a handler of its own for our signal",
     "unattributed_stack_ns": "on stacks that may have no room for a signal",
 }
@@ -26,12 +27,12 @@ NOT_IN_TIME = "not sampled in time"
 def unattributed_notes(
     counters: Mapping[str, int], verdict_cpu_ns: Mapping[str, int], duration_ns: int
 ) -> list[str]:
-    """Say what share of the CPU time has no stack, and why; empty for a small share.
+    """Report the share of the CPU time without a stack, and the reasons; empty if it is small.
 
     Args:
-        counters: of the agent.
+        counters: the agent's counters.
         verdict_cpu_ns: name of the verdict → CPU time, nanoseconds.
-        duration_ns: of the recording.
+        duration_ns: duration of the recording.
     """
     total_ns = sum(verdict_cpu_ns.values())
     without_ns = verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
@@ -39,7 +40,7 @@ def unattributed_notes(
         return []
     found = {reason: float(counters.get(name, 0)) for name, reason in REASONS.items()}
     counted_ns = sum(found.values())
-    if counted_ns > without_ns:  # the agent has counted what it has not sent yet
+    if counted_ns > without_ns:  # the counters are ahead of the intervals that we have received
         found = {reason: ns * without_ns / counted_ns for reason, ns in found.items()}
     found[NOT_IN_TIME] = max(0.0, without_ns - counted_ns)
     reasons = [

@@ -1,8 +1,8 @@
-"""What a recording cost the process it was made of: the figures that go with every recording.
+"""Report the cost of a recording to the sampled process; every recording includes these figures.
 
-Measured by the agent itself, in the process: the time of each run of its signal handler, the CPU
-time of its sampling thread, the memory it holds. The injection's own, once per attach, is not in
-it.
+The agent measures them in the process: the duration of each run of its signal handler, the CPU
+time of its sampler thread, and the memory it holds. The cost of the injection, once per attach, is
+not included.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ class Certificate:
     look_rate_hz: float  # looks a second at each sleeping thread, in force at the end
     effective_rate_hz: float  # samples taken in a second of CPU time
     handler_runs: int
-    handler_p50_ns: int  # upper end of a histogram's bucket, 0 when it never ran
+    handler_p50_ns: int  # upper bound of a histogram bucket; 0 if the handler never ran
     handler_p99_ns: int
     handler_max_ns: int
     handler_total_ns: int
     sampler_cpu_ns: int
     bytes_held: int
     signals_sent: int
-    waits_resumed: int  # system calls our signal cut short, started again unnoticed
-    waits_broken: int  # … that returned EINTR to the program all the same
-    parked_reads: int  # stacks read from sleeping threads, which were not woken
+    waits_resumed: int  # system calls that our signal interrupted and the agent restarted
+    waits_broken: int  # system calls that our signal interrupted and that returned EINTR
+    parked_reads: int  # stacks read from sleeping threads, without waking them
 
     @classmethod
     def of(cls, status: Status) -> Certificate:
-        """From the counters of a status (abi.h, enum counter); what is not there is 0."""
+        """Build a certificate from the counters of a status (abi.h, enum counter).
+
+        A missing counter is 0.
+        """
         counters = status.counters
         return cls(
             duration_ns=status.duration_ns,
@@ -59,13 +62,13 @@ class Certificate:
 
     @property
     def core_share(self) -> float:
-        """CPU time of handler and sampling thread, as a share of one core; 0 before the start."""
+        """CPU time of the handler and the sampler thread as a share of one core; 0 at the start."""
         if self.duration_ns <= 0:
             return 0.0
         return (self.handler_total_ns + self.sampler_cpu_ns) / self.duration_ns
 
     def lines(self) -> list[str]:
-        """For people: what it took, and what became of the process's signals and calls."""
+        """Format the cost as two lines of text: time and memory, then signals and system calls."""
         took = (
             f"cost: {self.core_share:.2%} of a core in the process, {_mebibytes(self.bytes_held)}"
         )
@@ -100,7 +103,7 @@ class Certificate:
         return f"; {three_digits(self.rate_hz)} rounds a second" if self.engine else ""
 
     def as_json(self) -> dict[str, int | float | str]:
-        """The same for programs: field names as they are, times in nanoseconds."""
+        """Return all fields by name and ``core_share``, for a JSON file; times in nanoseconds."""
         return {**vars(self), "core_share": round(self.core_share, 6)}
 
 

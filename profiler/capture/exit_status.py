@@ -1,10 +1,10 @@
-"""Tell when a process that need not be our child has ended, and how.
+"""Detect the end of any process, child or not, and read its exit status.
 
-A pidfd (pidfd_open(2)) says when, and a reused pid cannot fool it. How is known from two places,
-one after the other: while the process is a zombie, ``exit_code`` in ``/proc/PID/stat`` (readable
-with the right to trace); once its parent has reaped it, the kernel keeps the status for whoever
-holds a pidfd (PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15). On older kernels a process that is
-reaped at once has ended, and no more is known.
+A pidfd (pidfd_open(2)) becomes readable at the end; a reused pid does not confuse it. The exit
+status comes from one of two places. While the process is a zombie, it is ``exit_code`` in
+``/proc/PID/stat`` (readable with the right to trace). After the parent has reaped the process, the
+kernel keeps the status for every holder of a pidfd (PIDFD_GET_INFO with PIDFD_INFO_EXIT,
+Linux 6.15). On older kernels the status of a process that is reaped at once is unknown.
 
 Source: proc(5), include/uapi/linux/pidfd.h, fs/pidfs.c.
 """
@@ -24,9 +24,10 @@ from ..linux import procfs
 PIDFD_INFO = struct.Struct("<QQ11Ii")
 PIDFD_INFO_EXIT = 1 << 3
 PIDFD_GET_INFO = 0xC040_FF0B  # _IOWR(0xFF, 11, struct pidfd_info)
-# A zombie may be reaped between two looks; it cannot come back.
-LOOKS = 2
-# What a program that does something wrong dies of, and not a word of somebody else's.
+# The process may be reaped between the two reads of one attempt. It is reaped only once, so the
+# second attempt finds its status.
+ATTEMPTS = 2
+# Signals that a faulty program causes itself; others are usually sent by another process.
 FAULTS = frozenset(
     {
         signal.SIGSEGV,
@@ -42,21 +43,21 @@ FAULTS = frozenset(
 
 @dataclass(frozen=True)
 class ExitStatus:
-    """How a process ended: by a signal, or by an exit code."""
+    """The way a process ended: killed by a signal, or exited with a code."""
 
     signal_number: int = 0  # 0 if it exited by itself
     code: int = 0
 
     @classmethod
     def of_wait_status(cls, status: int) -> ExitStatus:
-        """From the number that wait(2) gives."""
+        """Build an exit status from a wait status, as wait(2) returns it."""
         if os.WIFSIGNALED(status):
             return cls(signal_number=os.WTERMSIG(status))
         return cls(code=os.WEXITSTATUS(status))
 
     @property
     def is_fault(self) -> bool:
-        """True if it died of a fault in what it did, such as SIGSEGV."""
+        """True if the process died of a fault of its own, such as SIGSEGV."""
         return self.signal_number in FAULTS
 
     def __str__(self) -> str:
@@ -69,8 +70,8 @@ class ExitWatch:
     """Watch one process until ``close``.
 
     Args:
-        pid: the process; where it has gone already, or the kernel has no pidfds, the watch never
-            says anything.
+        pid: the process. If it has already ended, or the kernel has no pidfds, the watch never
+            reports an end.
     """
 
     def __init__(self, pid: int) -> None:
@@ -81,20 +82,20 @@ class ExitWatch:
             self._fd = -1
 
     def close(self) -> None:
-        """Free the descriptor; afterwards the watch says nothing any more."""
+        """Close the pidfd. Afterwards the watch reports no end."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def has_exited(self, timeout_s: float = 0.0) -> bool:
-        """Wait for the end. True if it has come: all threads have ended."""
+        """Wait for the end of the process; return True once all its threads have ended."""
         return self._fd >= 0 and bool(select.select([self._fd], [], [], timeout_s)[0])
 
     def status(self) -> ExitStatus | None:
-        """How the process ended; None while it lives, or if that cannot be known."""
+        """Return how the process ended; None while it is alive or if its status is unknown."""
         if not self.has_exited():
             return None
-        for _ in range(LOOKS):
+        for _ in range(ATTEMPTS):
             status = self._reaped_status()
             if status is None:
                 status = self._zombie_status()
@@ -116,7 +117,7 @@ class ExitWatch:
             status = procfs.read_exit_status(self._pid)
             signal.pidfd_send_signal(self._fd, 0)
         except (*procfs.GONE, PermissionError):
-            return None  # reaped: by now the pid may be another's
+            return None  # reaped: the pid may belong to another process by now
         return status
 
 

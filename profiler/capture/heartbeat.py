@@ -1,7 +1,7 @@
-"""The sign of life that the agent waits for: a small thread of its own, so that neither a slow
-pump nor a long computation makes the agent believe that its host is gone.
+"""Send the agent a regular heartbeat, which shows that the host is alive.
 
-The agent stops by itself after ``abi.HOST_SILENCE_NS`` without one
+The heartbeat has its own thread: a slow pump or a long computation does not delay it. The agent
+stops by itself after ``abi.HOST_SILENCE_NS`` without a heartbeat
 (``agent/sampling/host_watchdog.c``).
 """
 
@@ -16,7 +16,7 @@ BEAT_INTERVAL_S = 0.2
 
 
 class Heartbeat:
-    """Beats from construction until :meth:`stop`, which is to be called before the ring closes."""
+    """A heartbeat from construction until :meth:`stop`. Call that before the ring is closed."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
@@ -26,7 +26,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; the ring is not touched any more. May be called again."""
+        """Stop the heartbeat; afterwards its thread no longer uses the ring. Idempotent."""
         self._stopping.set()
         self._thread.join()
 

@@ -1,8 +1,9 @@
-"""Compare a recording with what the kernel says of the same threads: it counts CPU time, too.
+"""Compare the CPU time of a recording with the kernel's CPU time of the same threads.
 
-The kernel tells CPU time exactly (/proc/PID/task/TID/schedstat) and splits it between program and
-system calls by what it meets at its ticks (/proc/PID/task/TID/stat). Both sides of the split are
-samples, so a difference is allowed that chance explains. Pure: figures in, sentences out.
+The kernel's total is exact (/proc/PID/task/TID/schedstat). It divides the time into user and
+system time by the state that it finds at each timer tick (/proc/PID/task/TID/stat). Both sides of
+that split are therefore samples, and a difference within their standard error is accepted. Pure
+functions: figures in, sentences out.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-# With less CPU time chance explains nearly everything.
+# With less CPU time, chance alone explains nearly every difference.
 CPU_MIN_NS = 1_000_000_000
-# What both may differ by for reasons of their own: handlers, interrupts, entry and return.
+# Systematic difference that we accept: signal handlers, interrupts, system call entry and return.
 MARGIN = 0.03
-# Further off than that by chance is one recording in 16 000.
+# One recording in 16 000 differs by more than this by chance.
 STANDARD_ERRORS = 4
-# Ticks in a second of CPU time. Kernels have 100, 250, 300 or 1000.
+# Timer ticks in a second of CPU time. Kernels are built with 100, 250, 300 or 1000.
 TICKS_HZ = 250
-# The kernel tells its split in units of 10 ms (USER_HZ), cut off: the error of a difference.
+# The kernel's user and system times are truncated to 10 ms (USER_HZ). This is the standard
+# deviation of a difference of two such times.
 ROUNDING_NS = 10_000_000 * math.sqrt(2 / 12)
-# A page fault is system time to the kernel; to us it is the function that touched the page.
+# The kernel counts a page fault as system time; we count it for the function that caused it.
 FAULT_NS = 2_000
-# Both sides begin and end at moments that are so much apart at most, where one of them did not have
-# to wait for a CPU.
+# The two measurements begin and end at most this far apart if neither had to wait for a CPU.
 EDGES_NS = 100_000_000
 
 
@@ -33,38 +34,38 @@ class Comparison:
 
     threads: int
     duration_ns: int
-    # For the split: threads that ran to the end, and those whose last reading came late enough.
+    # User and system time of threads that ran to the end, or were read shortly before their end.
     kernel_user_ns: int
     kernel_system_ns: int
     page_faults: int
     seen_ns: int  # with a stack
-    seen_system_ns: int  # … that ends in a system call
+    seen_system_ns: int  # with a stack that ends in a system call
     without_stack_ns: int
     samples: int
-    # For the sum: threads that ran to the end; 0 where the kernel does not tell.
+    # Total time of threads that ran to the end; 0 if the kernel does not provide it.
     kernel_total_ns: int
     seen_total_ns: int
-    kernel_duration_ns: int  # from the kernel's first reading to its last
+    kernel_duration_ns: int  # from our first reading of the kernel's figures to the last
 
     @property
     def kernel_share(self) -> float:
-        """Share of the CPU time in system calls by the kernel, 0 … 1."""
+        """Share of the CPU time that the kernel counts as system calls, 0 … 1."""
         total_ns = self.kernel_user_ns + self.kernel_system_ns
         return self.kernel_system_ns / total_ns if total_ns else 0.0
 
     @property
     def seen_share(self) -> float:
-        """Share of the CPU time in system calls by the recording, of what has a stack, 0 … 1."""
+        """Share of the recorded CPU time with a stack that ends in a system call, 0 … 1."""
         return self.seen_system_ns / self.seen_ns if self.seen_ns else 0.0
 
     def notes(self) -> list[str]:
-        """What differs by more than chance and the known reasons allow; a sentence each."""
+        """Describe each difference that chance and known causes do not explain, in a sentence."""
         return [note for note in (self._split_note(), self._total_note()) if note]
 
     def allowed(self) -> float:
-        """By how much the shares may differ."""
+        """Return the accepted difference between the two shares, 0 … 1."""
         kernel_ns = self.kernel_user_ns + self.kernel_system_ns
-        # A share of 0 or 1 in a sample is no certainty.
+        # A sampled share of 0 or 1 has an error, too; its computed variance would be 0.
         shares = self.kernel_share, self.seen_share
         spread = max(max(share * (1 - share) for share in shares), 0.02)
         variance = spread / (kernel_ns / 1e9 * TICKS_HZ) + spread / self.samples
@@ -75,7 +76,7 @@ class Comparison:
         kernel_ns = self.kernel_user_ns + self.kernel_system_ns
         if min(kernel_ns, self.seen_ns) < CPU_MIN_NS or not self.samples:
             return ""
-        # Time without a stack may have been in system calls or not.
+        # Time without a stack may or may not belong to system calls.
         known = self.seen_ns / (self.seen_ns + self.without_stack_ns)
         least, most = self.seen_share * known, self.seen_share * known + 1 - known
         allowed = self.allowed()
@@ -85,13 +86,13 @@ class Comparison:
         return (
             f"flametap saw {self.seen_share:.0%} of the CPU time in system calls, the kernel "
             f"{self.kernel_share:.0%}: shares of functions may be wrong by as much; record again "
-            "at another rate (-r 250), and report it if it stays"
+            "at another rate (-r 250), and report it if the difference remains"
         )
 
     def _total_note(self) -> str:
         if self.kernel_total_ns < CPU_MIN_NS:
             return ""
-        # On a busy machine the one goes on for a while when the other has ended.
+        # On a busy machine one of the two measurements may end noticeably later than the other.
         edges_ns = EDGES_NS + abs(self.duration_ns - self.kernel_duration_ns)
         share = MARGIN + edges_ns / max(self.duration_ns, 1)
         allowed_ns = share * self.kernel_total_ns
@@ -100,6 +101,6 @@ class Comparison:
         what = "missing" if self.seen_total_ns < self.kernel_total_ns else "counted twice"
         return (
             f"flametap counted {self.seen_total_ns / 1e9:.2f} s of CPU time, the kernel "
-            f"{self.kernel_total_ns / 1e9:.2f} s: time is {what}; if nothing is said to be lost, "
-            "report it"
+            f"{self.kernel_total_ns / 1e9:.2f} s: time is {what}; report it unless flametap also "
+            "reports losses"
         )

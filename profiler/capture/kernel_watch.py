@@ -1,8 +1,8 @@
-"""What the kernel says of the target's threads while they are recorded, next to what we saw.
+"""Read the kernel's CPU times of the target's threads during a recording, to compare them.
 
-``begin`` reads all threads once, ``look`` those that have run, about once a second, ``end`` once
-more before the detach. Files of a second: at most MOST_THREADS. Nothing is read of a target in a
-pid namespace of its own: it has other numbers for its threads than we have.
+``begin`` reads all threads once. ``look`` reads those that have run, about once a second and at
+most MOST_THREADS each time. ``end`` reads them once more before the detach. A target in its own pid
+namespace is not read: there its threads have other numbers than here.
 
 Any thread may call: a dict is read as a copy, and changed in one step.
 """
@@ -24,28 +24,28 @@ from .kernel_check import Comparison
 LOOK_INTERVAL_S = 1.0
 MOST_THREADS = 200  # those with the most CPU time
 MOST_THREADS_ONCE = 2000
-# Of a thread that goes on or has ended: it counts if its last reading holds so much of its CPU
-# time. What it did since may be something else.
-TOLD_SHARE = 0.97
+# A thread without a final reading is compared only if its last reading covers this share of its
+# recorded CPU time. After that reading it may have run other code.
+COVERED_SHARE = 0.97
 
 
 class KernelWatch:
-    """See the module docstring."""
+    """The kernel's CPU times of one process's threads; see the module docstring."""
 
     def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
         self._pid, self._proc = pid, proc
         self._is_off = True
-        self._before: dict[int, TaskTimes | None] = {}  # tid → at the start; None: not read
+        self._before: dict[int, TaskTimes | None] = {}  # tid → times at the start; None: not read
         self._last: dict[int, TaskTimes] = {}
         self._final: dict[int, TaskTimes] = {}
-        self._cpu_ns: dict[int, int] = {}  # tid → by the profile, when it was last read
+        self._cpu_ns: dict[int, int] = {}  # tid → the profile's CPU time at the last reading
         self._began_ns = self._ended_ns = 0
         self._next_s = 0.0
         self._readings = 0
-        self._noted: tuple[tuple[int, bool], list[str]] = ((0, False), [])
+        self._cached_notes: tuple[tuple[int, bool], list[str]] = ((0, False), [])
 
     def begin(self) -> None:
-        """Sampling has begun."""
+        """Read all threads. Call it when sampling begins."""
         with contextlib.suppress(OSError):
             if procfs.read_status(self._pid, self._proc).own_pid != self._pid:
                 return
@@ -57,11 +57,14 @@ class KernelWatch:
             self._next_s = time.monotonic() + LOOK_INTERVAL_S
 
     def give_up(self) -> None:
-        """Sampling paused or ended by itself: from now on both count different times."""
+        """Stop comparing. Call it when sampling pauses or ends by itself.
+
+        From then on the kernel and the recording count different times.
+        """
         self._is_off = True
 
     def look(self, profile: Profile) -> None:
-        """Read what has run since the last look, if it is time to."""
+        """Read the threads that have run since the last look, if LOOK_INTERVAL_S has passed."""
         if self._is_off or time.monotonic() < self._next_s:
             return
         heaviest = self._heaviest(profile)
@@ -72,7 +75,7 @@ class KernelWatch:
         self._next_s = time.monotonic() + LOOK_INTERVAL_S
 
     def end(self, profile: Profile) -> None:
-        """Sampling is about to end."""
+        """Read the threads once more. Call it right before sampling ends."""
         if not self._is_off:
             tids = [thread.tid for thread in self._heaviest(profile)]
             self._ended_ns = time.monotonic_ns()
@@ -80,25 +83,26 @@ class KernelWatch:
             self._readings += 1
 
     def notes(self, profile: Profile, table: SymbolTable, *, is_final: bool) -> list[str]:
-        """What differs, a sentence each; found anew after each reading and when all is final."""
+        """Describe each difference in a sentence; computed once per reading and once when final."""
         state = self._readings, is_final
-        if self._noted[0] != state:
+        if self._cached_notes[0] != state:
             found = self.compare(profile, table)
-            self._noted = state, found.notes() if found else []
-        return self._noted[1]
+            self._cached_notes = state, found.notes() if found else []
+        return self._cached_notes[1]
 
     def compare(self, profile: Profile, table: SymbolTable) -> Comparison | None:
-        """The figures of both sides; None where they cannot be compared.
+        """Return the figures of both sides; None if they cannot be compared.
 
-        The split is right when all addresses have their names: what a system call is they tell.
+        The user and system times are right once all addresses have names: names identify system
+        calls.
         """
         if self._is_off:
             return None
         threads = profile.threads.values()
-        used = Counter(thread.tid for thread in threads)  # a tid may come back
+        used = Counter(thread.tid for thread in threads)  # the kernel may reuse a tid
         seen_of = cpu_by_thread(profile, table)
         final = dict(self._final)
-        last = {**self._last, **final}  # a look may have come after the end
+        last = {**self._last, **final}  # a look may have run after the end: the end takes priority
         n = user_ns = system_ns = faults = kernel_total_ns = seen_total_ns = 0
         seen = SeenCpu(0, 0, 0, 0)
         for thread in threads:
@@ -112,8 +116,8 @@ class KernelWatch:
             if tid in final and spent.cpu_ns is not None:
                 kernel_total_ns += spent.cpu_ns
                 seen_total_ns += mine.total_ns
-            is_told = spent.user_ns + spent.system_ns >= TOLD_SHARE * mine.total_ns
-            if tid in final or is_told:
+            is_covered = spent.user_ns + spent.system_ns >= COVERED_SHARE * mine.total_ns
+            if tid in final or is_covered:
                 n += 1
                 user_ns, system_ns = user_ns + spent.user_ns, system_ns + spent.system_ns
                 faults += spent.page_faults

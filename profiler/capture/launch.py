@@ -1,11 +1,11 @@
-"""Start a program and hold it at its entry point until the profiler is in place (``record --
+"""Start a program and hold it at its entry point until the profiler is attached (``record --
 CMD``).
 
-The child is traced from exec up to its entry point (auxv AT_ENTRY): by then the dynamic loader has
-mapped libc, which Frida needs, and nothing of the program has run. There two bytes of its code
-become a jump to itself, and the tracer lets go, because Frida has to trace it next. ``release``
-puts the two bytes back and the program begins. This is the only place where code is changed, and it
-is a process of our own. ptrace(2), getauxval(3), System V ABI AMD64 3.4.1.
+We trace the child from exec up to its entry point (auxv AT_ENTRY). By then the dynamic loader has
+mapped libc, which Frida needs, and no code of the program has run. We replace the first two bytes
+of its code by a jump to itself and detach from the child, because Frida has to trace it next.
+``release`` restores the two bytes, and the program begins. Nowhere else do we change code, and here
+only in a process that we started. ptrace(2), getauxval(3), System V ABI AMD64 3.4.1.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Launched:
-    """A child held at its entry point. Its output, input and error are ours."""
+    """A child held at its entry point. It inherits our standard input, output and error."""
 
     def __init__(self, child: subprocess.Popen[bytes], entry: int, code: bytes) -> None:
         self._child = child
@@ -52,25 +52,25 @@ class Launched:
         self.pid = child.pid
 
     def release(self) -> None:
-        """Let the program begin. May be called again."""
+        """Let the program begin. Idempotent."""
         if self._code:
-            # A program that is gone already needs no release.
+            # The program may have been killed already.
             with contextlib.suppress(OSError):
                 _write(self.pid, self._entry, self._code)
             self._code = b""
 
     def wait(self) -> int:
-        """Wait for the program's end: its exit code, or 128 + n after signal n, as in a shell."""
+        """Wait for the program's end; return its exit code, or 128 + n after signal n (as sh)."""
         try:
             _, status = os.waitpid(self.pid, 0)
             code = os.waitstatus_to_exitcode(status)
-        except ChildProcessError:  # ``terminate`` was before us
+        except ChildProcessError:  # ``terminate`` has reaped it
             code = self._child.returncode or 0
         self._child.returncode = code
         return 128 - code if code < 0 else code
 
     def kill(self) -> None:
-        """Kill the program. Nothing happens once it was waited for."""
+        """Kill the program. Does nothing after ``wait`` or ``terminate``."""
         with contextlib.suppress(ProcessLookupError):
             self._child.send_signal(signal.SIGKILL)
 
@@ -84,12 +84,12 @@ def launch(argv: Sequence[str], *, stdout: int | None = None) -> Launched:
     """Start ``argv`` and hold it at its entry point.
 
     Args:
-        argv: the program, found on PATH, and its arguments.
-        stdout: a descriptor for its standard output; ours when None.
+        argv: the program (searched on PATH) and its arguments.
+        stdout: a descriptor for its standard output; None to inherit ours.
 
     Raises:
-        UsageError: it cannot be run.
-        CannotAttachError: it ended before its entry point, or the kernel does not let us trace it.
+        UsageError: the program cannot be run, or the kernel does not let us trace it.
+        CannotAttachError: it ended before its entry point, or could not be held there.
     """
     try:
         child = subprocess.Popen(list(argv), stdout=stdout, preexec_fn=_trace_me)
@@ -103,7 +103,7 @@ def launch(argv: Sequence[str], *, stdout: int | None = None) -> Launched:
         _ptrace(PTRACE_SETOPTIONS, child.pid, 0, PTRACE_O_EXITKILL)
         entry = _entry_point(child.pid)
         if entry is None:
-            # 32-bit: preflight will say so; the program need not be held for that.
+            # A 32-bit program: preflight will refuse it, so we do not hold it.
             _ptrace(PTRACE_DETACH, child.pid, 0, 0)
             return Launched(child, 0, b"")
         code = _read(child.pid, entry, len(JUMP_TO_SELF))
@@ -124,10 +124,11 @@ def launch(argv: Sequence[str], *, stdout: int | None = None) -> Launched:
 
 
 def _trace_me() -> None:
-    """Runs in the child between fork and exec.
+    """Make the child traceable by us; runs in the child between fork and exec.
 
-    Where only ancestors may trace (Yama, ptrace_scope 1), our process that attaches is let, too:
-    the exception holds for descendants of the one that is named. PR_SET_PTRACER(2const).
+    With Yama's ptrace_scope 1 only ancestors may trace a process. PR_SET_PTRACER(2const) also
+    allows the named process and its descendants, so the process that attaches, our child, may
+    trace.
     """
     _libc.prctl(PR_SET_PTRACER, ctypes.c_ulong(os.getppid()), 0, 0, 0)
     if ptrace.ptrace(PTRACE_TRACEME, 0, None, None) != 0:
@@ -141,7 +142,7 @@ def _ptrace(request: int, pid: int, where: int, data: int) -> None:
 
 
 def _wait_for_stop(child: subprocess.Popen[bytes], argv0: str, expected: signal.Signals) -> None:
-    """Wait until the child stops with ``expected``; pass any other signal on to it."""
+    """Wait until the child stops with ``expected``; deliver every other signal to it."""
     while True:
         _, status = os.waitpid(child.pid, 0)
         if not os.WIFSTOPPED(status):
@@ -156,7 +157,7 @@ def _wait_for_stop(child: subprocess.Popen[bytes], argv0: str, expected: signal.
 
 
 def _entry_point(pid: int) -> int | None:
-    """AT_ENTRY of a 64-bit process; None for a 32-bit one."""
+    """Return AT_ENTRY of a 64-bit process; None for a 32-bit one."""
     with open(f"/proc/{pid}/exe", "rb") as file:
         program = executable.read_program(file.fileno())
     if program is None or program.bits != 64:

@@ -1,8 +1,9 @@
-"""A live recording: session → protocol → profile → symbols, kept flowing by one thread.
+"""Record a live process: agent → decoder → profile → symbols.
 
-This is what the command line drives and what the page looks at (it meets
-``flametap.web.source.ProfileSource``). The pump thread moves bytes from the ring into the profile
-20 times a second and hands new addresses to the symbolizer, which names them in the background.
+The command line controls a ``Capture``, and the page reads it (it implements
+``flametap.web.source.ProfileSource``). One thread, the pump, moves bytes from the ring into the
+profile 20 times a second and passes new addresses to the symbolizer, which finds their names in
+the background.
 """
 
 from __future__ import annotations
@@ -45,23 +46,26 @@ LAST_THREAD_ENDED = "the last thread of the target ended"
 BUDGET_PPM = 10_000
 HOST_WAS_STOPPED = "flametap itself was stopped"
 TARGET_WAS_SANDBOXED = "the target put itself under a seccomp filter"
-GIVEN_UP = {STOP_HOST_SILENT: HOST_WAS_STOPPED, STOP_SANDBOXED: TARGET_WAS_SANDBOXED}
-GIVEN_UP_NOTES = {
-    HOST_WAS_STOPPED: "sampling stopped because flametap was stopped for too long: the target "
-    f"waits {HOST_SILENCE_NS / 1e9:g} s for a sign of life",
+# Reasons for which the agent stops by itself (agent/abi.h), and the note for each.
+AGENT_STOP_REASONS = {STOP_HOST_SILENT: HOST_WAS_STOPPED, STOP_SANDBOXED: TARGET_WAS_SANDBOXED}
+AGENT_STOP_NOTES = {
+    HOST_WAS_STOPPED: "sampling stopped because flametap was stopped for too long: the agent ends "
+    f"after {HOST_SILENCE_NS / 1e9:g} s without a heartbeat from flametap",
     TARGET_WAS_SANDBOXED: "sampling stopped because the target put itself under a seccomp filter: "
-    "a call that the filter does not know might kill it",
+    "the filter might kill the target for one of the agent's system calls",
 }
-# Reasons that hold whatever becomes of the process afterwards.
-NOT_OF_THE_END = (*GIVEN_UP.values(), LAST_THREAD_ENDED, END_REASONS["process-replaced"])
-# After a target's death its pidfd may be readable a moment before Frida says why.
+# Reasons that stay true even if the target has ended by the time we have detached.
+FINAL_REASONS = (*AGENT_STOP_REASONS.values(), LAST_THREAD_ENDED, END_REASONS["process-replaced"])
+# When a target dies, its pidfd may become readable a moment before Frida reports the reason.
 REASON_WAIT_S = 0.5
 
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """How to record. ``budget_ppm``: what sampling may cost, in millionths of a core; 0 for no
-    limit. ``debuginfod_urls``: servers to ask for debug files; none: nobody is asked.
+    """Settings of a recording.
+
+    ``budget_ppm`` limits the CPU time of sampling, in millionths of a core; 0 for no limit.
+    ``debuginfod_urls`` names the servers to ask for debug files; empty for no requests.
     """
 
     rate_hz: float = 100.0
@@ -82,7 +86,7 @@ class Capture:
         self.table = SymbolTable(self.profile.locate, self._revision.notify)
         self.command = ""
         self.error: FlametapError | None = None
-        self.exit_status: ExitStatus | None = None  # the target's, if it ended while attached to
+        self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
         self.symbolizer: Symbolizer | None = None
         self._code = CodeView(self.profile, self.table, None)
         self._session = Injector(pid)
@@ -107,7 +111,7 @@ class Capture:
         """Attach and begin to sample.
 
         Raises:
-            FlametapError: the attach did not work; the target goes on.
+            FlametapError: the attach failed; the target keeps running.
         """
         self._target = ExitWatch(self.pid)
         with contextlib.suppress(*procfs.GONE):
@@ -135,12 +139,13 @@ class Capture:
         self._pump.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of the target or of the connection. True if it has come."""
+        """Wait for the end of the target or of the connection; return False after a timeout."""
         return self._ended.wait(timeout_s)
 
     def stop(self) -> None:
-        """End sampling, take what is left in the ring, detach. May be called again, and after the
-        target's end.
+        """Stop sampling, read the rest of the ring, and detach.
+
+        Idempotent; may also be called after the target's end.
         """
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
@@ -154,14 +159,14 @@ class Capture:
             self._finish(STOPPED)
 
     def finish_symbols(self, timeout_s: float) -> bool:
-        """Wait until every address has its name. False if time ran out."""
+        """Wait until every address has a name; return False after a timeout."""
         return self.symbolizer is None or self.symbolizer.wait_idle(timeout_s)
 
     def close(self) -> None:
-        """Stop, and let go of the ring and of all files."""
+        """Stop, and close the ring and all files."""
         self.stop()
         if self._heartbeat is not None:
-            # Not before the agent has left: to unload it may take longer than it waits for us.
+            # Beat until the agent is unloaded: that may take longer than HOST_SILENCE_NS.
             self._session.detach()
             self._heartbeat.stop()
         self._session.close()
@@ -176,7 +181,7 @@ class Capture:
     def status(self) -> Status:
         """See ``ProfileSource.status``."""
         symbolizer = self.symbolizer
-        # Before all else: what is final then has its last revision and its last names below.
+        # Read this first: once it is true, the revision and the names read below are the last ones.
         is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
         with self._pump_lock:
             counters = dict(self._counters)
@@ -222,7 +227,7 @@ class Capture:
         )
 
     def compare(self) -> Comparison | None:
-        """The CPU time by the kernel and by us; None where they cannot be compared."""
+        """Return the CPU times by the kernel and by us; None if they cannot be compared."""
         return self._kernel.compare(self.profile, self.table)
 
     def threads(self) -> list[ThreadInfo]:
@@ -250,7 +255,7 @@ class Capture:
         return self._code.instructions(function, clock, thread_ids)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """Block until there is something newer than ``revision``; return what there is."""
+        """Block until the revision differs from ``revision`` or time is up; return it."""
         return self._revision.wait_newer(revision, timeout_s)
 
     def set_paused(self, paused: bool) -> None:
@@ -263,10 +268,10 @@ class Capture:
     # ------------------------------------------------------------------ the pump
 
     def _only_agents_are_left(self) -> bool:
-        """Have all threads of the target ended, and only the agent's are left?
+        """Return True if all threads of the target have ended, and only the agent's remain.
 
-        glibc ends a process with its last thread, and the agent's threads count: a program whose
-        main thread ends by pthread_exit would wait for us.
+        glibc ends a process when its last thread ends, and the agent's threads count. A program
+        whose main thread calls pthread_exit would therefore wait for our threads.
         """
         try:
             if procfs.read_task_state(self.pid, self.pid) != "Z":
@@ -282,7 +287,7 @@ class Capture:
         while not self._stopping.wait(PUMP_INTERVAL_S):
             self._drain()
             self._kernel.look(self.profile)
-            # While a process exits, or waits to be reaped, its main thread looks the same.
+            # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             if self._only_agents_are_left() and not self._target.has_exited(REASON_WAIT_S):
                 self._session.stop()
                 self._session.end_reason = LAST_THREAD_ENDED
@@ -291,13 +296,13 @@ class Capture:
             if (
                 self.error is None
                 and not self._session.ended.is_set()
-                and not self._given_up_because()
+                and not self._agent_stop_reason()
                 and not self._target.has_exited()
             ):
                 continue
-            if reason := self._given_up_because():
+            if reason := self._agent_stop_reason():
                 self._session.end_reason = reason
-                self._notes.append(GIVEN_UP_NOTES[reason])
+                self._notes.append(AGENT_STOP_NOTES[reason])
                 self._kernel.give_up()
                 self._finish(reason)
                 return
@@ -308,12 +313,12 @@ class Capture:
             self._finish(self._session.end_reason)
             return
 
-    def _given_up_because(self) -> str:
-        """Why the agent has ended by itself, empty if it has not."""
+    def _agent_stop_reason(self) -> str:
+        """Return why the agent has stopped by itself; "" if it has not."""
         ring = self._session.ring
         if ring is None or not ring.stopped:
             return ""
-        return GIVEN_UP.get(ring.stop_reason, "")
+        return AGENT_STOP_REASONS.get(ring.stop_reason, "")
 
     def _drain(self) -> None:
         ring = self._session.ring
@@ -349,22 +354,23 @@ class Capture:
             self.symbolizer.look_again()
         assert self._target is not None
         self.exit_status = self._target.status()
-        if reason in NOT_OF_THE_END:
+        if reason in FINAL_REASONS:
             pass
-        elif self.exit_status is not None:  # one that dies slowly may look lost, or replaced
+        elif self.exit_status is not None:
+            # A target that dies slowly may first look like a lost connection, or an exec.
             self._session.end_reason = f"the target {self.exit_status}"
         elif self._session.end_reason == TARGET_ENDED and not self._target.has_exited():
-            # To Frida an exec looks like an exit, but the process is still there.
+            # Frida reports an exec as an exit, but the process still exists.
             self._session.end_reason = END_REASONS["process-replaced"]
         if not self._session.end_reason:
             self._session.end_reason = reason
         self._state = "ended"
-        self._revision.step()  # the page must hear of the end
+        self._revision.step()  # wake the page: the recording has ended
         self._ended.set()
 
 
 def _signal_notes(counters: dict[str, int]) -> list[str]:
-    """Why threads that ran have no stacks, where it is the target's doing."""
+    """Explain why threads that ran have no stacks, if the target or its limits cause that."""
     notes = []
     if counters.get("handler_replaced", 0):
         notes.append(
@@ -373,7 +379,7 @@ def _signal_notes(counters: dict[str, int]) -> list[str]:
         )
     if counters.get("signals_failed", 0):
         notes.append(
-            "the kernel did not take some of our signals: the limit of queued signals is reached "
+            "the kernel rejected some of our signals: the limit of queued signals is reached "
             "(ulimit -i)"
         )
     return notes

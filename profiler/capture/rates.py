@@ -1,8 +1,8 @@
-"""How often a recording samples: what was asked for, what is in force, what came of it.
+"""Compute the sampling rates of a recording: the requested, the current and the achieved rate.
 
-Samples of running threads and looks at sleeping ones have a rate each. Timers on the CPU clock of
-each thread decide when a running one is sampled; where there are none, the rounds of the sampler
-do, and both rates are one. Pure: knows counters (``agent/abi.h``) and sums, no process.
+Samples of running threads have one rate, looks at sleeping threads another. Timers on the CPU clock
+of each thread decide when a running thread is sampled. Without such timers the sampler's rounds
+decide it, and both rates are equal. Pure functions of counters (``agent/abi.h``) and sums.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from ..wire.abi import ENGINE_CPU_TIMERS
 from .figures import three_digits
 
 CPU_TIMERS, ROUNDS = "cpu-timers", "rounds"
-# Below this part of the rate that was asked for, it is worth saying so.
+# A note reports a rate below this share of the requested rate.
 LOWERED_SHARE = 0.95
-# The same for samples taken of samples due: a period is random, and its end rounded to a tick.
+# A note reports samples taken below this share of the samples due. It is lower because a period
+# is random, and its end is rounded to a timer tick.
 TAKEN_SHARE = 0.8
-# Fewer samples than that are due: their number says nothing.
+# With fewer samples due, the share of taken samples is mostly chance.
 DUE_MIN = 200
-CLOCK_MONOTONIC_COARSE = 6  # its resolution is the length of the kernel's tick; clock_getres(2)
+CLOCK_MONOTONIC_COARSE = 6  # its resolution is the kernel's tick period; clock_getres(2)
 
 
 @dataclass(frozen=True)
 class Rates:
-    """All rates in Hz."""
+    """The current and achieved rates of a recording, in Hz."""
 
-    engine: str  # CPU_TIMERS or ROUNDS; "" as long as it is not known
+    engine: str  # CPU_TIMERS or ROUNDS; "" while unknown
     rate_hz: float  # samples in a second of each thread's CPU time, in force now
     look_rate_hz: float  # looks a second at each sleeping thread, in force now
     effective_rate_hz: float  # samples taken in a second of CPU time that has stacks; 0 for none
@@ -38,13 +39,13 @@ class Rates:
     def of(
         cls, asked_hz: float, counters: Mapping[str, int], cpu_samples: int, seen_cpu_ns: int
     ) -> Rates:
-        """Put the rates together.
+        """Compute the rates.
 
         Args:
-            asked_hz: by the user.
-            counters: of the agent; empty before it has begun.
+            asked_hz: the rate that the user requested.
+            counters: the agent's counters; empty before it has started.
             cpu_samples: stacks taken of running threads.
-            seen_cpu_ns: the CPU time that they stand for.
+            seen_cpu_ns: the CPU time of these stacks.
         """
         engine = ""
         if "engine_now" in counters:
@@ -59,13 +60,13 @@ class Rates:
     def notes(
         self, asked_hz: float, budget_ppm: int, lowered: int, tick_hz: float | None = None
     ) -> list[str]:
-        """Say what became of the rate that was asked for; empty when nothing did.
+        """Explain why the rate is below the requested one; return an empty list if it is not.
 
         Args:
-            asked_hz: by the user.
-            budget_ppm: what sampling may cost, in millionths of a core.
+            asked_hz: the rate that the user requested.
+            budget_ppm: the limit for the CPU time of sampling, in millionths of a core.
             lowered: how often a rate was lowered.
-            tick_hz: of the kernel; its own figure when None.
+            tick_hz: timer ticks of the kernel in a second; None to ask this kernel.
         """
         notes = self._budget_notes(asked_hz, budget_ppm, lowered) if lowered else []
         is_sparse = self.effective_rate_hz < TAKEN_SHARE * self.rate_hz
@@ -80,7 +81,7 @@ class Rates:
                     f"the kernel's timers tick {three_digits(tick_hz)} times a second: {found}"
                 )
             else:
-                notes.append(f"{found}: each stands for more")
+                notes.append(f"{found}: each sample counts for more time")
         return notes
 
     def _budget_notes(self, asked_hz: float, budget_ppm: int, lowered: int) -> list[str]:
@@ -92,11 +93,11 @@ class Rates:
             note = f"rate lowered from {asked} to {three_digits(self.rate_hz)} Hz {cause}"
             return [f"{note}; {looks}" if fewer_looks and self.engine == CPU_TIMERS else note]
         if fewer_looks:
-            return [f"{looks} {cause}; running threads are sampled as often as was asked"]
+            return [f"{looks} {cause}; running threads are sampled at the full rate"]
         often = "once" if lowered == 1 else f"{lowered:,} times"
         return [f"rate lowered {often}, for a while, {cause}"]
 
 
 def kernel_tick_hz() -> float:
-    """Ticks of the kernel a second (CONFIG_HZ): timers on CPU clocks are looked at as often."""
+    """Return the kernel's tick rate in Hz (CONFIG_HZ); it checks CPU clock timers at each tick."""
     return 1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)

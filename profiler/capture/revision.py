@@ -1,7 +1,7 @@
-"""The number that says whether a capture has news, and a way to wait for a larger one.
+"""Count the changes of a capture, and wait for the next one.
 
-Any thread may tell of news, any number may wait. The lock is the innermost one: nothing else is
-taken while it is held.
+Any thread may report a change, and any number of threads may wait. The lock is the innermost one:
+no other lock is taken while it is held.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 
 class Revision:
-    """Sum of other revisions and of own steps; grows only.
+    """The sum of other revisions and of its own steps. It never decreases.
 
     Args:
-        parts: functions that return a number which only grows, and take no lock. Call ``notify``
-            after one of these numbers has grown.
+        parts: functions without arguments that take no lock and return a number that never
+            decreases. Call ``notify`` after one of these numbers has grown.
     """
 
     def __init__(self, *parts: Callable[[], int]) -> None:
@@ -24,22 +24,22 @@ class Revision:
         self._changed = threading.Condition()
 
     def current(self) -> int:
-        """Return the number as of now."""
+        """Return the current revision."""
         return self._steps + sum(part() for part in self._parts)
 
     def notify(self) -> None:
-        """Wake those who wait: a part has grown."""
+        """Wake all waiting threads. Call it after a part has grown."""
         with self._changed:
             self._changed.notify_all()
 
     def step(self) -> None:
-        """Count a change that is in no part, and wake those who wait."""
+        """Count a change that no part counts, and wake all waiting threads."""
         with self._changed:
             self._steps += 1
             self._changed.notify_all()
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """Wait until the number is not ``revision``, at most ``timeout_s``; return the number."""
+        """Wait until the revision differs from ``revision`` or time is up; return it."""
         with self._changed:
             self._changed.wait_for(lambda: self.current() != revision, timeout_s)
             return self.current()

@@ -1,4 +1,4 @@
-"""Writing profiles to files: which formats there are, and a file that is whole or not there."""
+"""Write profiles to files, one module per format. A file is complete, or is not created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STDOUT = "-"
 
 @dataclass(frozen=True)
 class Format:
-    """A way to write a profile. ``write`` streams; it holds no second copy of the profile."""
+    """A file format. ``write`` streams: it keeps no second copy of the profile in memory."""
 
     extensions: tuple[str, ...]  # lower case, with the dot
     write: Callable[[ExportRequest, BinaryIO], None]
@@ -34,12 +34,14 @@ FORMATS: dict[str, Format] = {
 
 
 def format_for(path: str, explicit: str | None = None) -> str:
-    """The name of the format of an output: the one asked for, else the one its name ends in.
+    """Choose the format of an output and return its name, a key of :data:`FORMATS`.
 
-    Standard output is folded unless something else is asked for.
+    Args:
+        path: the output. Its extension decides; standard output ("-") is folded.
+        explicit: the format that the user requested; it has priority.
 
     Raises:
-        UsageError: there is no such format, or the name does not tell.
+        UsageError: there is no such format, or the extension is unknown.
     """
     known = "; ".join(f"{name} ({', '.join(f.extensions)})" for name, f in FORMATS.items())
     if explicit is not None:
@@ -52,7 +54,7 @@ def format_for(path: str, explicit: str | None = None) -> str:
         if path.lower().endswith(entry.extensions):
             return name
     raise UsageError(
-        f"the name of {path} does not tell its format", f"say it with -f; formats are {known}"
+        f"{path} has no extension of a known format", f"choose one with -f; formats are {known}"
     )
 
 
@@ -72,25 +74,24 @@ def write_file(
 ) -> None:
     """Write a profile with the names that are known now.
 
-    The file is written next to its place and renamed, so it is whole or not there; pipes and
-    devices are written to directly.
+    We write a temporary file in the same folder and rename it, so the file is complete or is not
+    created. Pipes and devices are written directly.
 
     Args:
-        path: where to; "-" is standard output.
+        path: the file; "-" is standard output.
         format_name: a key of :data:`FORMATS`.
-        profile: what was recorded.
+        profile: the recording.
         table: the names.
-        clock: what weights count.
-        thread_ids: only these; all when None.
-        by_thread: a root frame per thread, where the format does not tell threads apart by itself.
+        clock: the clock of the weights.
+        thread_ids: only these threads; None for all.
+        by_thread: add a root frame per thread, in formats that do not separate threads.
         unit: "time", or "samples" for numbers of stacks.
-        title: what the profile is of, where the format has room.
-        notes: what was lost and what cannot be trusted, one line each, where the format has room.
-        cost: what the recording cost the process (``Certificate.as_json``), where the format has
-            room.
+        title: a title for the profile, in formats that have one.
+        notes: losses and doubts, one line each, in formats that can hold them.
+        cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     request = ExportRequest(
         profile, table, clock, thread_ids, by_thread, unit, title, notes, cost or {}
@@ -121,7 +122,7 @@ def _is_special(path: str) -> bool:
 
 def _write_and_rename(path: str, write: Callable[[BinaryIO], None]) -> None:
     folder, name = os.path.split(path)
-    # Opened by hand rather than by tempfile, which would make the file ours alone to read.
+    # Not by tempfile: it creates files with mode 0600, which only their owner can read.
     temporary = os.path.join(folder, f".{name[:200]}.{os.getpid()}.part")
     try:
         with open(temporary, "wb") as file:

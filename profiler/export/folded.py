@@ -1,10 +1,10 @@
-"""Folded stacks: one line per stack, ``root;…;leaf WEIGHT``.
+"""Write folded stacks: one line per stack, ``root;…;leaf WEIGHT``.
 
-Weights are whole microseconds, or numbers of stacks. What rounding takes from one line is carried
-to the next, so that the lines add up to the rounded total, and those of a thread or of any other
-subtree to its weight within a microsecond. Lines that come to 0 are left out.
+Weights are whole microseconds, or numbers of stacks. The rounding error of one line is carried to
+the next. So the lines add up to the rounded total, and the lines of a thread or of any other
+subtree to its weight within a microsecond. Lines with weight 0 are omitted.
 
-In names ``;`` becomes ``:``; line ends and control characters become blanks.
+In names ``;`` becomes ``:``; line ends and control characters become spaces.
 
 Source: the format of flamegraph.pl, which inferno and speedscope read (``^(.*) (\\d+)$``).
 """

@@ -1,4 +1,4 @@
-"""What is to be exported, in one value that every format understands."""
+"""Define the request for an export, the same for every format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..symbols.names.table import SymbolTable
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """See ``flametap.export.write_file`` for the fields."""
+    """A profile and how to export it; ``flametap.export.write_file`` describes the fields."""
 
     profile: Profile
     table: SymbolTable

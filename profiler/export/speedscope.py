@@ -1,12 +1,13 @@
-"""speedscope's own JSON: one "sampled" profile per thread, in order of time.
+"""Write speedscope's own JSON: one "sampled" profile per thread, in order of time.
 
-Weights are nanoseconds of the chosen clock and add up exactly to the thread's total; a sample is a
-stretch of time in one stack, so equal neighbours are one. Counted in samples instead, a profile has
-one sample per stack and no order. Losses and doubts go into the name, which speedscope shows on
-top; they stand once more, with the cost of the recording, under "flametap", which other readers
-pass over.
+Weights are nanoseconds of the chosen clock and add up exactly to the thread's total. One sample is
+a period of time in one stack, so equal neighbours are joined. If weights are numbers of stacks
+instead, a profile has one sample per stack, in no order. Losses and doubts are part of the name,
+which speedscope shows at the top. The key "flametap", which other readers ignore, repeats them,
+with the cost of the recording.
 
-Written piece by piece: profiles first, the frames they use last, as JSON does not care.
+The file is written piece by piece: profiles first, then the frames that they use. The order of keys
+does not matter in JSON.
 
 Source: speedscope's file-format-spec.ts and its JSON schema (npm speedscope 1.25.0).
 """
@@ -33,7 +34,7 @@ from ..profile.store import LeafWeights
 from .request import ExportRequest
 
 SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"
-# Numbers turned into text at once: large enough for speed, small enough not to matter in memory.
+# Numbers encoded in one call: enough for speed, few enough to need little memory.
 _NUMBERS_AT_ONCE = 1 << 16
 
 
@@ -44,7 +45,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     threads = [thread for i, thread in profile.threads.items() if weights.get(i)]
     heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
     timeline = _timelines(request)
-    frames = _Frames(request)  # after the timeline, so that it knows all its nodes
+    frames = _Frames(request)  # after the timeline, so that its trie has all nodes of the latter
     head = {
         "$schema": SCHEMA_URL,
         "exporter": f"flametap {__version__}",
@@ -121,7 +122,7 @@ def _write_thread(
 
 
 class _Frames:
-    """Turns leaves into stacks of frame numbers, and keeps the list of frames these refer to."""
+    """Convert leaves to stacks of frame numbers, and collect the frames with these numbers."""
 
     def __init__(self, request: ExportRequest) -> None:
         trie = request.profile.trie()
@@ -131,11 +132,11 @@ class _Frames:
         self._kernel = request.table.kernel()
         self._numbers: dict[int, int] = {}  # function id → frame number
         self._places = _heaviest_places(request)
-        # Stacks come again and again; each is put together and encoded once, or nearly so.
+        # Stacks recur often; the cache encodes most of them only once.
         self.stack = lru_cache(1 << 16)(self._stack)
 
     def _stack(self, node: int, sysno: int) -> bytes:
-        """A leaf's stack, root first, as a JSON list of frame numbers."""
+        """Return a leaf's stack, root first, as a JSON list of frame numbers."""
         addresses: list[int] = []
         functions: list[int] = []
         if sysno < 0 and node > TRUNCATED:
@@ -158,8 +159,9 @@ class _Frames:
         return orjson.dumps([self._numbers.setdefault(i, len(self._numbers)) for i in functions])
 
     def descriptions(self) -> Iterator[dict[str, str | int]]:
-        """The frames in the order of their numbers. Without a source file, the module stands for
-        it.
+        """Yield the frames in the order of their numbers.
+
+        If the source file is unknown, "file" is the module.
         """
         for function_id in self._numbers:
             function = self._table.functions[function_id]
@@ -174,8 +176,10 @@ class _Frames:
 
 
 def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
-    """Function id → the line of its heaviest node, and its file ("" for the function's own). One
-    each, as frames are merged by function.
+    """Return for each function id the file and line of its heaviest node.
+
+    The file is "" for the function's own file. Frames are merged by function, so there is one line
+    for each.
     """
     tree = build(request.profile, request.table, request.clock, request.thread_ids)
     columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
@@ -186,5 +190,5 @@ def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
 
 
 def _text(text: str) -> str:
-    # What could not be decoded may hold lone surrogates, which JSON cannot carry.
+    # Undecodable bytes may have become lone surrogates, which JSON cannot represent.
     return text.encode("utf-8", "replace").decode("utf-8")

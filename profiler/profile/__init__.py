@@ -1,1 +1,1 @@
-"""The store of a recording: stacks, intervals of time, totals."""
+"""Store a recording: its stacks, its intervals of time, and their totals."""

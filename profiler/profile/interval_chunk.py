@@ -1,8 +1,8 @@
-"""Many intervals, packed: 16 bytes a row, never changed again.
+"""Pack many intervals into an immutable chunk of 16 bytes a row.
 
-Weights are kept exactly. Start times are kept to 2^-32 of the span of the chunk: some tens of
-nanoseconds for a minute, a microsecond for an hour; they only say which rows a span of time
-touches.
+Weights are exact. Start times have a resolution of 2^-32 of the chunk's time span: some tens of
+nanoseconds for a minute, a microsecond for an hour. They only decide which rows a time range
+overlaps.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]  # of ROW_DTYPE
 
-# An interval on its way into a chunk. All times and durations are nanoseconds.
+# An interval before it is packed. All times and durations are nanoseconds.
 ROW_DTYPE = np.dtype(
     [("t0_ns", "i8"), ("wall_ns", "i8"), ("cpu_ns", "i8"), ("samples", "i8"), ("cell", "i4")]
 )
 
 
 class Block(NamedTuple):
-    """Intervals in columns. Samples are not among them: they are only kept per cell."""
+    """Intervals in columns, without sample counts, which are only kept per cell."""
 
     t0_ns: Int64s
     wall_ns: Int64s
@@ -31,17 +31,18 @@ class Block(NamedTuple):
 
 
 def block_of(rows: Rows) -> Block:
-    """Rows that are not packed, as a block."""
+    """Return unpacked rows as a block."""
     return Block(rows["t0_ns"], rows["wall_ns"], rows["cpu_ns"], rows["cell"])
 
 
 class _Narrow:
-    """Non-negative 64-bit numbers most of which fit into 32 bits: the few others keep their upper
-    half aside.
+    """A column of non-negative 64-bit numbers in 4 bytes each.
+
+    Most numbers fit into 32 bits. The upper halves of the few others are stored separately.
     """
 
     def __init__(self, numbers: npt.NDArray[Any]) -> None:
-        self._low = numbers.astype(np.uint32)  # keeps the lower half
+        self._low = numbers.astype(np.uint32)  # the lower 32 bits
         high = numbers >> 32
         self._wide_at = np.flatnonzero(high)
         self._wide_high = high[self._wide_at]
@@ -54,19 +55,19 @@ class _Narrow:
 
 
 class Chunk:
-    """See the module docstring.
+    """An immutable chunk of intervals; see the module docstring.
 
     Args:
-        rows: at least one.
+        rows: the intervals, at least one.
         thread_ids: the thread of each row.
 
     Attributes:
-        start_ns: no row begins before.
-        end_ns: no row ends after.
+        start_ns: start of the earliest interval.
+        end_ns: end of the latest interval.
     """
 
     def __init__(self, rows: Rows, thread_ids: npt.NDArray[np.uint32]) -> None:
-        # By thread, so that one thread's rows can be read without looking at the others'.
+        # Sort by thread, so that read() can return one thread's rows without a search.
         order = np.lexsort((rows["t0_ns"], thread_ids))
         rows = rows[order]
         self._threads, self._starts = np.unique(thread_ids[order], return_index=True)
@@ -81,7 +82,7 @@ class Chunk:
         self._cell = rows["cell"].copy()
 
     def read(self, thread_id: int | None = None) -> Block:
-        """All rows, or those of one thread by time."""
+        """Return all rows, or those of one thread in order of time."""
         start, stop = 0, self._length
         if thread_id is not None:
             first, last = np.searchsorted(self._threads, (thread_id, thread_id + 1))

@@ -1,12 +1,12 @@
-"""The intervals of a profile, and what they add up to.
+"""Store the intervals of a profile, and compute their sums.
 
-Each interval belongs to a *cell*: one thread, one stack, one state, one system call. Sums per cell
-are kept as intervals arrive, so a view of the whole profile never looks at the intervals
-themselves; a view of a span of time adds up those that touch it.
+Each interval belongs to a *cell*: one thread, one stack, one state, one system call. We add each
+new interval to the sums of its cell, so a view of the whole profile does not read the intervals. A
+view of a time range adds up the intervals that overlap it.
 
-Rows gather in a tail; every CHUNK_ROWS of them are packed into a :class:`Chunk`. The one open
-interval a thread may have is held apart until a later record closes it, and counts up to the time
-of the last batch.
+New rows are appended to a tail. When it has CHUNK_ROWS rows, they are packed into a
+:class:`Chunk`. A thread may have one open interval. It is kept apart until a later record closes
+it, and counts up to the time of the last batch.
 
 Not thread-safe; ``Profile`` holds the lock. All times and durations are nanoseconds.
 """
@@ -24,53 +24,53 @@ from ..wire.abi import INTERVAL_OPEN
 from .interval_chunk import ROW_DTYPE, Block, Chunk, Rows, block_of
 from .totals import Cells, Int32s, Int64s, weigh
 
-# Small enough that packing one (some 30 ms) is not felt, large enough that adding up a chunk costs
-# more than the few numpy calls it takes.
+# Few enough that packing a chunk (some 30 ms) does not delay readers noticeably. Enough that the
+# overhead of the numpy calls for a chunk is small compared with adding up its rows.
 CHUNK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
 class CellWeights:
-    """One row per cell that weighs something; a copy."""
+    """The cells that have weight, one row each; a copy."""
 
     thread_id: npt.NDArray[np.uint32]
     stack: Int32s
     state: npt.NDArray[np.uint8]  # enum ThreadState
-    sysno: npt.NDArray[np.int16]  # -1 if it waits in none
+    sysno: npt.NDArray[np.int16]  # -1 if the thread waits in no system call
     weight: Int64s
 
 
 class Intervals:
-    """See the module docstring."""
+    """The intervals of a profile; see the module docstring."""
 
     def __init__(self) -> None:
         self._cells = Cells()
         self._hidden = np.empty(0, np.uint32)  # thread ids
         self._chunks: list[Chunk] = []
-        self._tail = np.empty(CHUNK_ROWS, ROW_DTYPE)  # touched, and thus real memory, as it fills
+        self._tail = np.empty(CHUNK_ROWS, ROW_DTYPE)  # its pages become resident as it fills
         self._n_tail = 0
         self._open: Rows = np.empty(0, ROW_DTYPE)
         self.now_ns = 0
 
     @property
     def has_open(self) -> bool:
-        """True while a thread is in an interval that goes on."""
+        """True while a thread has an open interval."""
         return len(self._open) > 0
 
     def add(self, records: npt.NDArray[np.void], stacks: Int32s, now_ns: int) -> None:
-        """Take the intervals of one batch.
+        """Add the intervals of one batch.
 
         Args:
-            records: dtype ``decoder.INTERVAL_DTYPE``.
+            records: the intervals, dtype ``decoder.INTERVAL_DTYPE``.
             stacks: the stack of each record.
-            now_ns: open intervals hold up to here.
+            now_ns: time of the batch; open intervals last at least until then.
         """
         if len(records):
             self._settle(records, stacks)
         self.now_ns = max(self.now_ns, now_ns)
 
     def _settle(self, records: npt.NDArray[np.void], stacks: Int32s) -> None:
-        """Sort out which intervals, held or new, are over and which go on."""
+        """Append the intervals that have ended, and keep the open ones, old and new."""
         new = np.empty(len(records), ROW_DTYPE)
         for name in ("t0_ns", "wall_ns", "cpu_ns", "samples"):
             new[name] = records[name]
@@ -82,7 +82,7 @@ class Intervals:
             (np.ones(len(self._open), bool), records["flags"] & INTERVAL_OPEN != 0)
         )
         thread = self._cells.thread_id[rows["cell"]]
-        # By thread, each in order of arrival: the agent closes an interval before it tells another.
+        # Sort by thread, stable: the agent closes a thread's interval before it sends the next one.
         order = np.argsort(thread, kind="stable")
         rows, is_open, thread = rows[order], is_open[order], thread[order]
         t0 = rows["t0_ns"]
@@ -91,7 +91,7 @@ class Intervals:
         next_t0 = np.zeros(len(rows), np.int64)
         next_t0[:-1] = t0[1:]
         is_replaced = is_open & has_next & (next_t0 == t0)
-        # Its closing record was lost: it was over at the latest when the thread's next one began.
+        # The closing record was lost: the interval ended at the latest when the next one began.
         is_cut = is_open & has_next & ~is_replaced
         wall = rows["wall_ns"]
         until_next = np.minimum(np.maximum(wall, self.now_ns - t0), next_t0 - t0)
@@ -101,7 +101,7 @@ class Intervals:
         self._append(rows[~is_replaced & ~goes_on])
 
     def close(self, thread_ids: Collection[int]) -> None:
-        """The threads are gone: their open intervals end now."""
+        """End the open intervals of threads that have exited, at the time of the last batch."""
         if not self.has_open:
             return
         thread = self._cells.thread_id[self._open["cell"]]
@@ -110,14 +110,14 @@ class Intervals:
         self._open = self._open[~is_over]
 
     def hide(self, thread_ids: Collection[int]) -> None:
-        """Forget what the threads have done."""
+        """Remove all weight of some threads."""
         self._hidden = np.append(self._hidden, np.fromiter(thread_ids, np.uint32))
         self._cells.clear(np.isin(self._cells.thread_id, self._hidden))
         thread = self._cells.thread_id[self._open["cell"]]
         self._open = self._open[~np.isin(thread, self._hidden)]
 
     def _held(self) -> Rows:
-        """The open intervals, as long as they are by now."""
+        """Return the open intervals, extended to the time of the last batch."""
         rows: Rows = self._open.copy()
         rows["wall_ns"] = np.maximum(rows["wall_ns"], self.now_ns - rows["t0_ns"])
         return rows
@@ -136,7 +136,7 @@ class Intervals:
                 self._n_tail = 0
 
     def totals(self, clock: Clock) -> CellWeights:
-        """What each cell weighs over the whole profile."""
+        """Return the weight of each cell in the whole profile."""
         weight = self._cells.sums(clock)
         held = self._held()
         state = self._cells.state_of(held["cell"])
@@ -144,7 +144,10 @@ class Intervals:
         return self._weights(weight)
 
     def samples(self, clock: Clock) -> CellWeights:
-        """How many stacks were seen in each cell: CPU counts running ones, off-CPU the others."""
+        """Return the number of stacks taken in each cell.
+
+        CPU counts those of running threads, off-CPU the others, wall all.
+        """
         weight = self._cells.samples()
         np.add.at(weight, self._open["cell"], self._open["samples"])
         if clock is not Clock.WALL:
@@ -152,7 +155,10 @@ class Intervals:
         return self._weights(weight)
 
     def span(self, clock: Clock, t0_ns: int, t1_ns: int) -> CellWeights:
-        """What each cell weighs between two times; of an interval that is cut, CPU pro rata."""
+        """Return the weight of each cell between two times.
+
+        The CPU time of an interval that is only partly inside counts pro rata.
+        """
         weight = np.zeros(len(self._cells), np.int64)
         for chunk in self._chunks:
             if chunk.start_ns >= t1_ns or chunk.end_ns < t0_ns:
@@ -170,18 +176,18 @@ class Intervals:
         np.add.at(weight, block.cell, weigh(clock, state, block.wall_ns, block.cpu_ns))
 
     def snapshot(self) -> list[Chunk]:
-        """All intervals as they are now, in chunks that may be read without the lock."""
+        """Return all current intervals in chunks, which may be read without the lock."""
         rest = np.concatenate((self._tail[: self._n_tail], self._held()))
         if not len(rest):
             return list(self._chunks)
         return [*self._chunks, Chunk(rest, self._cells.thread_id[rest["cell"]])]
 
     def cell_columns(self) -> tuple[Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
-        """(stack, state, sysno) of each cell; copies."""
+        """Return the columns (stack, state, sysno) of the cells; copies."""
         return self._cells.stack, self._cells.state, self._cells.sysno
 
     def open_waits(self) -> dict[int, int]:
-        """thread id → the system call it waits in now."""
+        """Return by thread id the number of the system call in which the thread now waits."""
         cell = self._open["cell"]
         cell = cell[self._cells.state_of(cell) == ThreadState.PARKED]
         thread, sysno = self._cells.thread_id[cell], self._cells.sysno[cell]
@@ -199,7 +205,7 @@ class Intervals:
 
 
 def _cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
-    """What of the intervals lies between two times."""
+    """Return the parts of the intervals between two times; those outside have weight 0."""
     start, wall, cpu = block.t0_ns, block.wall_ns, block.cpu_ns
     inside = np.minimum(start + wall, t1_ns) - np.maximum(start, t0_ns)
     touches = (inside > 0) | ((wall == 0) & (inside == 0) & (start < t1_ns))

@@ -1,14 +1,14 @@
-"""Which stacks were seen: addresses, one trie of them, and what every trace id stands for.
+"""Store the stacks of a profile: their addresses, a trie of addresses, the stack of each trace id.
 
 A node of the trie is an address below its caller; its parent always has a lower number. Stacks
-whose root was not reached hang below a node of their own, so that they stay visible as such:
+whose root was not reached are below a node of their own, so that they can be recognised:
 
     0 root ─┬─ 1 [unattributed]   CPU time whose stack was never seen
             ├─ 2 [truncated] ──── frames of stacks that lack their root
             └─── frames of complete stacks
 
-A *stack* is a node together with the verdict of the unwinder and the module at fault. The agent
-may send the same stack again under a new trace id; both ids then mean the same stack.
+A *stack* is a node, the unwinder's verdict, and the module at fault. The agent may send the same
+stack again under a new trace id. Both ids then have the same stack.
 
 Not thread-safe; ``Profile`` holds the lock.
 """
@@ -29,14 +29,14 @@ from ..wire.decoder import ProtocolError, Trace, raw_frame
 ROOT = 0
 UNATTRIBUTED = 1
 TRUNCATED = 2
-# What synthetic nodes have in place of an address id.
+# The address id of synthetic nodes.
 NO_ADDRESS = -1
 
-# The stack of trace id 0, and of ids that never came.
+# The stack of trace id 0, and of ids that we have not received.
 STACK_UNATTRIBUTED = 0
 
-# Trace ids count up from 1. One this far above the highest seen is damage, and must not make us
-# allocate a table for it.
+# Trace ids count up from 1. An id this far above the highest one so far means damaged data; we must
+# not allocate a table for it.
 _MAX_TRACE_ID_GAP = 1 << 22
 
 
@@ -51,19 +51,17 @@ class Trie:
 
 
 class Calls(NamedTuple):
-    """Pairs of frames that follow each other in stacks, in columns: the caller's and the callee's
-    address, both in the same module.
-    """
+    """Calls that occur in stacks, in columns: a caller's and a callee's address in one module."""
 
     module_id: npt.NDArray[np.int64]
     caller_id: npt.NDArray[np.int64]
     callee_id: npt.NDArray[np.int64]
-    caller_addr: npt.NDArray[np.int64]  # file_addr, as all callers' return address - 1
+    caller_addr: npt.NDArray[np.int64]  # file_addr: return address - 1, as in all callers' frames
     callee_addr: npt.NDArray[np.int64]
 
 
 class Mark(NamedTuple):
-    """How far a reader of news has come; made by :meth:`Stacks.news` only."""
+    """The position up to which a reader knows the stacks; only :meth:`Stacks.news` makes one."""
 
     n_addresses: int = 0
     n_nodes: int = 0
@@ -71,21 +69,21 @@ class Mark(NamedTuple):
 
 
 class News(NamedTuple):
-    """What came after a mark."""
+    """The addresses, calls and leaves that were added after a mark."""
 
     addresses: list[tuple[int, RawFrame]]  # with their ids, ascending
     calls: Calls
-    leaves: list[tuple[int, RawFrame]]  # where the stacks end, each address once
-    mark: Mark  # to ask for what comes next
+    leaves: list[tuple[int, RawFrame]]  # addresses at which the stacks end, each once
+    mark: Mark  # for the next request
 
 
 class Stacks:
-    """See the module docstring."""
+    """The stacks of a profile; see the module docstring."""
 
     def __init__(self) -> None:
         self._address_ids: dict[int, int] = {}
         self._addresses = array("Q")  # by address id, encoded as on the wire
-        # Open addressing, 0 = free: a dict would need 100 bytes a node.
+        # A hash table with open addressing, 0 = free slot. A dict would need 100 bytes a node.
         self._node_slots = array("i", bytes(4 << 10))
         self._parent = array("i", (-1, ROOT, ROOT))
         self._address = array("i", (NO_ADDRESS, NO_ADDRESS, NO_ADDRESS))
@@ -99,7 +97,11 @@ class Stacks:
         self._highest_trace_id = 0
 
     def add(self, trace: Trace) -> None:
-        """Take a trace; afterwards :meth:`stacks_of` knows its id."""
+        """Add a trace; afterwards :meth:`stacks_of` knows its id.
+
+        Raises:
+            ProtocolError: the trace id is far too large.
+        """
         trace_id = trace.trace_id
         if trace_id > self._highest_trace_id + _MAX_TRACE_ID_GAP:
             raise ProtocolError(f"trace id {trace_id} follows {self._highest_trace_id}")
@@ -108,7 +110,7 @@ class Stacks:
             grown[: len(self._stack_of_trace)] = self._stack_of_trace
             self._stack_of_trace = grown
         self._highest_trace_id = max(self._highest_trace_id, trace_id)
-        # A trace without frames is a stack of which nothing was found.
+        # A trace without frames is not complete, whatever its verdict.
         whole = trace.verdict.root_reached and len(trace.frames) > 0
         node = self._node(ROOT if whole else TRUNCATED, trace.frames)
         self._stack_of_trace[trace_id] = self._stack(node, trace.verdict, trace.fault_module)
@@ -158,22 +160,22 @@ class Stacks:
         return stack
 
     def stacks_of(self, trace_ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
-        """The stack of each trace id; the unattributed one for ids that never came."""
+        """Return the stack of each trace id; the unattributed one for ids not received."""
         known = trace_ids < len(self._stack_of_trace)
         stacks = self._stack_of_trace[np.where(known, trace_ids, 0)]
         return np.where(stacks < 0, np.int32(STACK_UNATTRIBUTED), stacks)
 
     @property
     def n_addresses(self) -> int:
-        """How many different addresses were seen; their ids are 0 … n - 1."""
+        """The number of distinct addresses; their ids are 0 … n - 1."""
         return len(self._addresses)
 
     def raw_frame(self, address_id: int) -> RawFrame:
-        """What an address id stands for."""
+        """Return the frame of an address id."""
         return raw_frame(self._addresses[address_id])
 
     def news(self, since: Mark) -> News:
-        """Return what came after ``since``."""
+        """Return the addresses, calls and leaves that were added after ``since``."""
         return News(
             [(i, self.raw_frame(i)) for i in range(since.n_addresses, len(self._addresses))],
             self.calls_since(since.n_nodes),
@@ -182,14 +184,14 @@ class Stacks:
         )
 
     def _leaf_addresses_since(self, n: int) -> list[int]:
-        """Ids of the addresses at which stacks end, of the stacks from number ``n`` on."""
+        """Return the ids of the addresses at which the stacks from number ``n`` on end."""
         node = np.array(self._stack_node[n:], np.int64)
         address = np.frombuffer(self._address, np.int32)[node]
         ids: list[int] = np.unique(address[address >= 0]).tolist()
         return ids
 
     def calls_since(self, n: int) -> Calls:
-        """The calls that the nodes from number ``n`` on stand for, each once."""
+        """Return the calls of the nodes from number ``n`` on, each once."""
         n = max(n, TRUNCATED + 1)
         address = np.array(self._address[n:], np.int64)
         caller = np.frombuffer(self._address, np.int32)[np.array(self._parent[n:], np.int64)]
@@ -197,7 +199,7 @@ class Stacks:
         caller_id, callee_id = pairs >> 32, pairs & 0xFFFFFFFF
         encoded = np.frombuffer(self._addresses, np.uint64)
         calling, called = encoded[caller_id].astype(np.int64), encoded[callee_id].astype(np.int64)
-        # The kind of a frame is in the bits above its module.
+        # The bits above the module are the frame's kind, so equal numbers also mean equal kinds.
         module_id = calling >> FRAME_MODULE_SHIFT
         is_within = (module_id == called >> FRAME_MODULE_SHIFT) & (
             calling >> FRAME_KIND_SHIFT == FRAME_KIND_MODULE
@@ -207,11 +209,11 @@ class Stacks:
         return Calls(*(column[is_within] for column in columns))
 
     def encoded_addresses(self) -> npt.NDArray[np.uint64]:
-        """What all address ids stand for, as on the wire; a copy."""
+        """Return the frames of all address ids, encoded as on the wire; a copy."""
         return np.array(self._addresses, np.uint64)
 
     def trie(self) -> Trie:
-        """The trie as it is now."""
+        """Return a copy of the current trie."""
         return Trie(
             np.array(self._parent, np.int32),
             np.array(self._address, np.int32),
@@ -220,15 +222,15 @@ class Stacks:
         )
 
     def stack_nodes(self) -> npt.NDArray[np.int32]:
-        """The leaf node of each stack."""
+        """Return the leaf node of each stack."""
         return np.array(self._stack_node, np.int32)
 
     def stack_verdicts(self) -> npt.NDArray[np.uint8]:
-        """The verdict of each stack."""
+        """Return the verdict of each stack."""
         return np.array(self._stack_verdict, np.uint8)
 
     def stack_faults(self) -> npt.NDArray[np.int32]:
-        """The module at fault for each stack that was cut, 0 where there is none."""
+        """Return the module at fault for each truncated stack; 0 if there is none."""
         return np.array(self._stack_fault, np.int32)
 
 

@@ -1,12 +1,12 @@
-"""The profile in memory: everything the agent has told, and the questions one can ask about it.
+"""Store a recording in memory, and answer queries about it.
 
-One writer calls :meth:`Profile.apply`; any number of readers ask, each under the one lock and for
-milliseconds. Weights are integers, nanoseconds:
+One writer calls :meth:`Profile.apply`. Any number of threads may query; each query holds the one
+lock for milliseconds. Weights are integers, nanoseconds:
 
 ==========  =======================================================================================
-cpu         CPU time the thread used
-wall        time that passed
-off-cpu     time that passed asleep, or waiting for a CPU
+cpu         CPU time that the thread used
+wall        elapsed time
+off-cpu     elapsed time asleep, or waiting for a CPU
 ==========  =======================================================================================
 """
 
@@ -33,12 +33,13 @@ BEGINNING = Mark()
 class LeafWeights:
     """Weights by leaf, in columns; the same leaf may have several rows.
 
-    A leaf is a node of the trie and, for a thread that waits in a system call, the number of that.
+    A leaf is a node of the trie and, for a thread that waits in a system call, the number of that
+    call.
     """
 
     thread_id: npt.NDArray[np.uint32]
     node: npt.NDArray[np.int32]
-    sysno: npt.NDArray[np.int16]  # -1: none, and always so for the CPU clock
+    sysno: npt.NDArray[np.int16]  # -1 for none; for the CPU clock always -1
     weight: npt.NDArray[np.int64]  # nanoseconds, or samples
 
     @property
@@ -48,7 +49,7 @@ class LeafWeights:
 
 
 class Profile:
-    """See the module docstring.
+    """A recording in memory; see the module docstring.
 
     Args:
         on_change: called after ``revision`` has grown, without a lock held.
@@ -68,10 +69,10 @@ class Profile:
     # ---- writing
 
     def apply(self, batch: Batch) -> None:
-        """Take one batch.
+        """Add one batch.
 
         Raises:
-            ProtocolError: a trace id out of all order.
+            ProtocolError: a trace id is far too large.
         """
         has_changed = False
         with self._lock:
@@ -116,7 +117,7 @@ class Profile:
             records = records[~np.isin(records["thread_id"], hidden)]
         if len(records):
             for thread_id in np.unique(records["thread_id"]).tolist():
-                # The record that names it was lost on the way and comes with the next batch.
+                # The record with the thread's name was dropped; the next batch repeats it.
                 self._threads.setdefault(thread_id, Thread(thread_id, 0, "?"))
             first_ns = int(records["t0_ns"].min())
             if not self._start_ns or first_ns < self._start_ns:
@@ -124,26 +125,26 @@ class Profile:
         stacks = self._stacks.stacks_of(records["trace_id"])
         self._intervals.add(records, stacks, batch.now_ns)
 
-    # ---- what there is
+    # ---- contents
 
     @property
     def revision(self) -> int:
-        """Grows with each change."""
+        """A number that grows with each change."""
         return self._revision
 
     @property
     def start_ns(self) -> int:
-        """Where the first interval begins, CLOCK_MONOTONIC of the target; 0 when there is none."""
+        """Start of the first interval, CLOCK_MONOTONIC of the target; 0 if there is none."""
         return self._start_ns
 
     @property
     def now_ns(self) -> int:
-        """Up to when the profile reaches."""
+        """Time of the last batch, CLOCK_MONOTONIC of the target."""
         return self._intervals.now_ns
 
     @property
     def duration_ns(self) -> int:
-        """From the first interval to the last batch."""
+        """Time from the first interval to the last batch, nanoseconds."""
         return max(0, self.now_ns - self._start_ns) if self._start_ns else 0
 
     @property
@@ -154,40 +155,42 @@ class Profile:
 
     @property
     def modules(self) -> dict[int, Module]:
-        """All modules by ``module_id``, unmapped ones too; a copy."""
+        """All modules by ``module_id``, including unmapped ones; a copy."""
         with self._lock:
             return dict(self._modules)
 
     @property
     def n_addresses(self) -> int:
-        """How many addresses were seen; their ids are 0 … n - 1."""
+        """The number of distinct addresses; their ids are 0 … n - 1."""
         return self._stacks.n_addresses
 
     def news(self, since: Mark = BEGINNING) -> News:
-        """Return the addresses, calls and leaves that came after ``since``, a mark of the news
-        before; all of them by default.
+        """Return the addresses, calls and leaves that were added after ``since``.
+
+        Args:
+            since: the mark of the previous call; by default return all.
         """
         with self._lock:
             return self._stacks.news(since)
 
     def addresses(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-        """Module id (0 outside any) and address of all address ids; see ``RawFrame``."""
+        """Return module ids (0 outside any) and addresses of all address ids; see ``RawFrame``."""
         with self._lock:
             encoded = self._stacks.encoded_addresses()
         return raw_frames(encoded)
 
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
-        """An address and the name of the module it is in, "" outside any.
+        """Return the frame of an address id, and the name of its module ("" outside any).
 
-        Takes no lock, as the symbol table asks while it holds its own: addresses are only ever
-        appended, and a look-up in a dict is one step.
+        Takes no lock, because the symbol table calls this while it holds its own. That is safe:
+        addresses are only appended, and a dict look-up is atomic.
         """
         frame = self._stacks.raw_frame(address_id)
         module = self._modules.get(frame.module_id)
         return frame, module.name if module else ""
 
     def trie(self) -> Trie:
-        """All stacks as one trie; a copy."""
+        """Return all stacks as one trie; a copy."""
         with self._lock:
             return self._stacks.trie()
 
@@ -200,13 +203,14 @@ class Profile:
         t0_ns: int | None = None,
         t1_ns: int | None = None,
     ) -> LeafWeights:
-        """What weighs how much.
+        """Return the weight of each leaf, in nanoseconds.
 
         Args:
-            clock: what to count.
-            thread_ids: only these; all when None.
-            t0_ns: from here on, CLOCK_MONOTONIC; an interval that is cut counts pro rata.
-            t1_ns: up to here.
+            clock: the clock of the weights.
+            thread_ids: only these threads; None for all.
+            t0_ns: start of the time range, CLOCK_MONOTONIC of the target; None for the beginning.
+                An interval that is only partly inside counts pro rata.
+            t1_ns: end of the time range; None for the end.
         """
         with self._lock:
             if t0_ns is None and t1_ns is None:
@@ -218,8 +222,10 @@ class Profile:
             return self._leaves(clock, cells, thread_ids)
 
     def leaf_samples(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> LeafWeights:
-        """How many stacks were taken where: of running threads for the CPU clock, of threads
-        asleep for off-CPU, of all for wall."""
+        """Return the number of stacks taken at each leaf.
+
+        The CPU clock counts those of running threads, off-CPU the others, wall all.
+        """
         with self._lock:
             return self._leaves(clock, self._intervals.samples(clock), thread_ids)
 
@@ -238,12 +244,12 @@ class Profile:
         )
 
     def timelines(self, clock: Clock) -> Callable[[int], Iterator[LeafWeights]]:
-        """What every thread did one after the other, as it is known now.
+        """Take a snapshot of the intervals, to list each thread's leaves in order of time.
 
         Returns:
-            A function of a ``thread_id`` that gives the thread's leaves in order of time, in
-            blocks. Neighbours of the same leaf are one row, rows without weight are left out; the
-            sum equals the thread's total. It may be called from any thread, as often as needed.
+            A function of a ``thread_id`` that yields the thread's leaves in order of time, in
+            blocks. Adjacent rows of the same leaf are joined, rows without weight omitted; the sum
+            equals the thread's total. Any thread may call it, any number of times.
         """
         with self._lock:
             chunks = self._intervals.snapshot()
@@ -273,7 +279,7 @@ class Profile:
         return leaves
 
     def thread_infos(self) -> list[ThreadInfo]:
-        """All threads with their weights and what they wait in, in the order they were seen."""
+        """Return all threads with their weights and current system calls, first seen first."""
         with self._lock:
             totals = {clock: self._thread_totals(clock) for clock in Clock}
             waits = self._intervals.open_waits()
@@ -301,26 +307,26 @@ class Profile:
         return dict(enumerate(sums.tolist()))
 
     def total_ns(self, clock: Clock) -> int:
-        """The weight of everything by a clock."""
+        """Return the total weight by a clock, in nanoseconds."""
         with self._lock:
             return int(self._intervals.totals(clock).weight.sum())
 
     @property
     def samples(self) -> int:
-        """How many stacks were taken, by signal and by procfs."""
+        """The number of stacks taken, by signal and by procfs."""
         with self._lock:
             return int(self._intervals.samples(Clock.WALL).weight.sum())
 
     @property
     def cpu_samples(self) -> int:
-        """How many stacks were taken of running threads."""
+        """The number of stacks taken of running threads."""
         with self._lock:
             return int(self._intervals.samples(Clock.CPU).weight.sum())
 
-    # ---- trust
+    # ---- verdicts
 
     def verdict_cpu_ns(self) -> dict[str, int]:
-        """Name of the verdict → CPU weight of the stacks that have it; only what occurs."""
+        """Return the CPU weight of the stacks with each verdict, by its name; only if not 0."""
         with self._lock:
             cells = self._intervals.totals(Clock.CPU)
             verdicts = self._stacks.stack_verdicts()[cells.stack]
@@ -329,9 +335,10 @@ class Profile:
         return {Verdict(i).name: weight for i, weight in enumerate(sums.tolist()) if weight}
 
     def verdict_modules(self) -> dict[str, int]:
-        """Module in which unwinding stopped → CPU weight of the stacks cut there, heaviest first.
+        """Return the CPU weight of truncated stacks by the module in which unwinding stopped.
 
-        "" stands for code outside any file. Stacks that are merely too deep are no module's fault.
+        Heaviest first; "" is code outside any file. Stacks that are only too deep are not included:
+        no module is at fault.
         """
         sums: dict[str, int] = {}
         with self._lock:
@@ -356,8 +363,9 @@ def _leaf(
     state: npt.NDArray[np.uint8],
     sysno: npt.NDArray[np.int16],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]:
-    """Node and system call of the leaf. Who waits for a CPU, and has never been seen on one, waits
-    at the root.
+    """Return the columns node and system call of leaves.
+
+    A thread that waits for a CPU, and has no stack yet, waits at the root.
     """
     if clock is Clock.CPU:
         return node, np.full(len(sysno), -1, np.int16)

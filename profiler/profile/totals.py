@@ -1,7 +1,8 @@
-"""Sums per cell. A cell is one thread, one stack, one state, one system call.
+"""Sum the weights of intervals per cell.
 
-There may be a million cells: they lie in columns, and are found through an open-addressing hash
-table of 4-byte slots that takes a whole batch at once; a dict would need 100 bytes a cell.
+A cell is one thread, one stack, one state, one system call. There may be a million cells. They are
+stored in columns, with a hash table to find them. The table uses open addressing and 4-byte slots,
+and processes a whole batch at once; a dict would need 100 bytes a cell.
 
 Not thread-safe; ``Profile`` holds the lock.
 """
@@ -25,9 +26,9 @@ _MIX_THREAD = np.uint64(0x9E3779B1)
 
 
 def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> Int64s:
-    """What intervals weigh by a clock, in nanoseconds.
+    """Return the weights of intervals by a clock, in nanoseconds.
 
-    What a running thread did not use of its time, it was off the CPU.
+    The off-CPU weight of a running thread is the part of its wall time that it did not use.
     """
     if clock is Clock.CPU:
         return cpu
@@ -37,7 +38,7 @@ def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> I
 
 
 class Cells:
-    """See the module docstring. Cells are numbered 0, 1, 2 …"""
+    """The cells of a profile and their sums; see the module docstring. Numbered 0, 1, 2 …"""
 
     def __init__(self) -> None:
         self._length = 0
@@ -67,20 +68,20 @@ class Cells:
 
     @property
     def sysno(self) -> npt.NDArray[np.int16]:
-        """The system call each cell waits in, -1 if in none."""
+        """The system call in which each cell's thread waits, -1 for none."""
         return (self._what[: self._length] >> 3).astype(np.int16)
 
     def state_of(self, cell: Int32s) -> npt.NDArray[np.uint8]:
-        """The states of some cells."""
+        """Return the states of some cells, enum ThreadState."""
         return (self._what[cell] & 7).astype(np.uint8)
 
     def sums(self, clock: Clock) -> Int64s:
-        """What each cell weighs so far; a copy."""
+        """Return the weight of each cell so far, in nanoseconds; a copy."""
         sums: Int64s = self._sums[clock][: self._length].copy()
         return sums
 
     def samples(self) -> Int64s:
-        """How many stacks were seen in each cell; a copy."""
+        """Return the number of stacks taken in each cell; a copy."""
         return self._samples[: self._length].astype(np.int64)
 
     def add(self, cell: Int32s, wall: Int64s, cpu: Int64s, samples: npt.NDArray[np.uint32]) -> None:
@@ -91,7 +92,11 @@ class Cells:
         np.add.at(self._samples, cell, samples)
 
     def clear(self, cells: npt.NDArray[np.bool_]) -> None:
-        """Set the sums of some cells to nothing."""
+        """Set the sums of some cells to 0.
+
+        Args:
+            cells: whether to clear each cell.
+        """
         for sums in self._sums.values():
             sums[: self._length][cells] = 0
         self._samples[: self._length][cells] = 0
@@ -103,7 +108,7 @@ class Cells:
         sysno: npt.NDArray[np.int16],
         state: npt.NDArray[np.uint8],
     ) -> Int32s:
-        """The cell of each row; new ones are made as needed."""
+        """Return the cell of each row; create missing cells."""
         what = stack.astype(np.int64) << 19 | sysno.astype(np.uint16).astype(np.int64) << 3 | state
         while 2 * (self._length + len(what)) > len(self._slots):
             self._slots = np.full(2 * len(self._slots), _FREE, np.int32)
@@ -111,18 +116,25 @@ class Cells:
         return self._probe(thread_id, what, is_known=False)
 
     def _probe(self, thread_id: npt.NDArray[np.uint32], what: Int64s, *, is_known: bool) -> Int32s:
-        """Find rows or give them free slots: as cells that are numbered already, or as new ones."""
+        """Find the cell of each row, or put it into a free slot.
+
+        Args:
+            thread_id: the thread of each row.
+            what: the rest of the key of each row, as in ``_what``.
+            is_known: the rows are the existing cells in order (to fill a larger table); otherwise
+                a row that is not found becomes a new cell.
+        """
         mask = len(self._slots) - 1
         mixed = (what.view(np.uint64) + thread_id * _MIX_THREAD) * _MIX_WHAT
         slot = (mixed >> np.uint64(32)).astype(np.int64) & mask
         cells = np.empty(len(what), np.int32)
-        rows = np.arange(len(what))  # still looking
+        rows = np.arange(len(what))  # rows without a slot so far
         while len(rows):
             at = slot[rows]
             free = self._slots[at] == _FREE
             if free.any():
-                # Several rows may want one free slot: the last one written has it, and stands for
-                # all rows of the same key; the others look at the slot again, which is taken now.
+                # Several rows may want one free slot. The last one written gets it, for all rows of
+                # the same key. The others find the slot occupied below and try the next one.
                 candidates = rows[free]
                 self._slots[at[free]] = candidates
                 winners = candidates[self._slots[at[free]] == candidates]

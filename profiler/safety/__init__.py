@@ -1,1 +1,1 @@
-"""What is checked before an attach, and what is compared after a detach."""
+"""Check a process before an attach, and compare it with its former state after a detach."""

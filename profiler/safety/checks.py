@@ -1,18 +1,18 @@
-"""The single checks that stand before an attach: one function and one message each.
+"""Check single conditions before an attach: one function and one message for each.
 
-A check reads ``/proc`` and nothing else: the target does not notice. The one exception are the
-seccomp filters of a process that has some (``seccomp_filters``). It returns a finding, or raises
-the error that refuses the attach. ``preflight`` runs them in the order of ``CHECKS``. The reasons
-were each tried on Frida 17.26:
+A check only reads ``/proc``, so the target does not notice it. The exception are seccomp filters:
+to read them, we stop the threads that have one (``seccomp_filters``). A check returns a finding, or
+raises the error that refuses the attach. ``preflight`` runs the checks in the order of ``CHECKS``.
+Each reason was tested with Frida 17.26:
 
-static program        glibc: killed by the attempt; Go, musl: frozen until we exit
+static program        glibc: the attempt kills it; Go, musl: frozen until we exit
 musl                  the agent does not load
 valgrind              Frida's loader crashes in it
-stopped               the stop is lost: the program runs on after the attempt
+stopped               the stop is lost: the program runs after the attempt
 already traced        the attempt fails after 10 s
 no /proc of its own   the agent would look for threads of another process
 seccomp, strict mode  the first system call of the agent kills the process
-seccomp filter        its answer is asked for each call that an attach makes (``seccomp``)
+seccomp filter        evaluated for each system call that an attach makes (``seccomp``)
 no spare tasks        GLib aborts the process when a thread cannot be started
 big mapped files      see ``freeze_estimate``
 """
@@ -32,16 +32,16 @@ from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
 from .spare_tasks import check_spare_tasks
 
-# Frida opens up to 14 at a time; with fewer its agent stays in the target without a connection.
+# Frida opens up to 14 at a time. With fewer, its agent stays in the target without a connection.
 REQUIRED_SPARE_DESCRIPTORS = 24
-# The agent with its 8 stacks; without it the attach fails half-way, or GLib aborts.
+# Enough for the agent and its 8 thread stacks. With less, the attach fails half-way or GLib aborts.
 REQUIRED_SPARE_BYTES = 256 << 20
 
-# A process in uninterruptible sleep ("D") is mostly out of it soon: a disk read, a vfork.
-UNINTERRUPTIBLE_PATIENCE_S = 0.5
+# Uninterruptible sleep (state "D") mostly ends soon: a disk read, a vfork.
+UNINTERRUPTIBLE_WAIT_S = 0.5
 VALGRIND_TOOL_SUFFIXES = ("-amd64-linux", "-x86-linux")
 VALGRIND_MAPPINGS = ("vgpreload_", "vgdb-pipe-shared-mem-vgdb-")
-# Of how many threads the filters are read that are not the main thread's; each stops for that.
+# Read the own filters of at most this many threads besides the main thread: reading stops a thread.
 FILTERED_THREADS_MAX = 64
 
 
@@ -63,17 +63,17 @@ def _check_kernel_thread(name: str, target: Target) -> Finding:
 
 
 def check_zombie(name: str, target: Target) -> Finding:
-    """Has it exited, or its main thread?"""
+    """Refuse a process that has exited, or whose main thread has."""
     status = target.status
     if status.state in "ZX":
         if status.threads > 1:
             raise CannotAttachError(
-                f"{target.subject} has lost its main thread, and an attach goes through that",
+                f"the main thread of {target.subject} has ended, and an attach needs it",
                 "restart the program under flametap: flametap record -o FILE -- COMMAND",
             )
         raise CannotAttachError(
-            f"{target.subject} is a zombie: it has exited and waits for its parent "
-            f"{status.parent} to notice",
+            f"{target.subject} is a zombie: it has exited, and its parent {status.parent} has not "
+            "reaped it yet",
             "nothing is left to profile",
         )
     return Finding(name, Severity.OK, "alive")
@@ -97,10 +97,10 @@ def _check_state(name: str, target: Target) -> Finding:
     state = target.status.state
     if state in "Tt":
         raise CannotAttachError(
-            f"{target.subject} is stopped; attaching would set it running",
-            f"let it go on first: kill -CONT {target.pid}",
+            f"{target.subject} is stopped; attaching would make it run",
+            f"continue it first: kill -CONT {target.pid}",
         )
-    deadline = time.monotonic() + UNINTERRUPTIBLE_PATIENCE_S
+    deadline = time.monotonic() + UNINTERRUPTIBLE_WAIT_S
     while state == "D":
         if time.monotonic() > deadline:
             raise CannotAttachError(
@@ -134,14 +134,14 @@ def _check_permission(name: str, target: Target) -> Finding:
 
 
 def _check_own_procfs(name: str, target: Target) -> Finding:
-    """Does the target's /proc know it under the number that it has for itself?
+    """Refuse a target whose /proc does not list it under the pid that it has in its pid namespace.
 
-    In a pid namespace without a /proc of its own it does not: the agent would find the threads of
+    That happens in a pid namespace without a /proc of its own. The agent would find the threads of
     another process there.
     """
     own_pid = target.status.own_pid
     if own_pid != target.pid:
-        with contextlib.suppress(OSError):  # a /proc that is not there is another matter
+        with contextlib.suppress(OSError):  # no /proc at all: not what this check refuses
             seen_from_within = f"{target.proc}/{target.pid}/root/proc"
             if procfs.read_start_ticks(own_pid, seen_from_within) != procfs.read_start_ticks(
                 target.pid, target.proc
@@ -149,7 +149,7 @@ def _check_own_procfs(name: str, target: Target) -> Finding:
                 raise CannotAttachError(
                     f"{target.subject} is in a pid namespace without a /proc of its own: its "
                     "threads could not be found",
-                    "mount /proc in there: unshare --mount-proc instead of unshare --pid",
+                    "mount /proc in that namespace: unshare --mount-proc instead of unshare --pid",
                 )
     return Finding(name, Severity.OK, "its /proc is its own")
 
@@ -159,7 +159,8 @@ def _check_program(name: str, target: Target) -> Finding:
         descriptor = procfs.open_program(target.pid, target.proc)
     except FileNotFoundError:
         raise CannotAttachError(
-            f"{target.subject} has no program to attach to (it is exiting)", "nothing is left"
+            f"{target.subject} has no program to attach to: it is exiting",
+            "nothing is left to profile",
         ) from None
     try:
         found = executable.read_program(descriptor)
@@ -172,10 +173,10 @@ def _check_program(name: str, target: Target) -> Finding:
 
 
 def _refuse_valgrind(target: Target) -> None:
-    """Raise for a program that valgrind interprets: its threads run valgrind's code, not its own.
+    """Refuse a program that valgrind interprets: its threads run valgrind's code.
 
-    The executable is then valgrind's tool (memcheck-amd64-linux). Valgrind preloads libraries of
-    its own into the program, and maps memory for its debugger server into every process.
+    The executable is then valgrind's tool (memcheck-amd64-linux). Valgrind preloads its own
+    libraries into the program, and maps memory for its debugger server into every process.
     """
     tool = os.readlink(f"{target.proc}/{target.pid}/exe").removesuffix(" (deleted)")
     if tool.endswith(VALGRIND_TOOL_SUFFIXES) and any(
@@ -184,12 +185,12 @@ def _refuse_valgrind(target: Target) -> None:
         raise CannotAttachError(
             f"{target.subject} is a program run by valgrind, which interprets its code; flametap "
             "can only attach to code that the processor runs itself",
-            "run the program without valgrind, or profile it by valgrind --tool=callgrind",
+            "run the program without valgrind, or profile it with valgrind --tool=callgrind",
         )
 
 
 def _refuse_program(found: executable.Program, target: Target) -> None:
-    """Raises for a program that Frida cannot enter."""
+    """Refuse a program into which Frida cannot load its agent."""
     subject = target.subject
     _refuse_valgrind(target)
     if found.bits != 64 or found.machine != EM_X86_64:
@@ -205,7 +206,7 @@ def _refuse_program(found: executable.Program, target: Target) -> None:
             f"{subject} uses the musl C library; Frida's agent needs glibc",
             "profile a build against glibc (a debian image instead of alpine)",
         )
-    # What is mapped counts: a program may have been started through the loader itself.
+    # Decide by the mappings: the program may have been started as an argument of the loader.
     if any(name == "libc.so.6" or name.startswith("libc-2.") for name in mapped):
         return
     if not found.interpreter:
@@ -220,7 +221,7 @@ def _refuse_program(found: executable.Program, target: Target) -> None:
         )
     raise CannotAttachError(
         f"{subject} has no glibc mapped; Frida's agent needs it",
-        "if it was started this very moment, try again",
+        "if it has only just been started, try again",
     )
 
 
@@ -240,10 +241,11 @@ def _check_seccomp(name: str, target: Target) -> Finding:
         counts[tid] = filters_count
     if not any(counts.values()):
         return Finding(name, Severity.OK, "no seccomp filter")
-    # Who has as many as the main thread has the same: each stands still to show them.
+    # Reading filters stops a thread. A thread with as many filters as the main thread has the same
+    # ones, so we skip it.
     inherited = counts.get(target.pid, 0)
     own = [tid for tid, count in counts.items() if count not in (0, inherited)]
-    # In another procfs pids are not the ones that ptrace knows.
+    # The pids of another procfs are not valid for ptrace.
     is_real = target.proc == procfs.PROC
     missing: set[str] = set()
     for tid in [target.pid] * bool(inherited) + own[:FILTERED_THREADS_MAX]:
@@ -261,7 +263,7 @@ def _check_seccomp(name: str, target: Target) -> Finding:
 
 
 def _refuse_filter(decision: seccomp.Decision, target: Target) -> None:
-    """Raises for a filter that kills the target, or keeps the agent out."""
+    """Refuse a filter that would kill the target, or forbids a call that the agent needs."""
     if decision.deadly:
         raise CannotAttachError(
             f"{target.subject} runs under a seccomp filter that would kill it: the agent calls "
@@ -279,17 +281,17 @@ def _refuse_filter(decision: seccomp.Decision, target: Target) -> None:
 def _unreadable_filter(name: str, target: Target, filters_count: int) -> Finding:
     _, our_count = procfs.read_task_seccomp(os.getpid(), os.getpid())
     if filters_count <= our_count:
-        # A container's, most likely: the one around ourselves, under which we live well.
+        # Most likely the filter of the container that we run in, too; it has not killed us.
         return Finding(
             name,
             Severity.WARNING,
             f"{target.subject} runs under a seccomp filter that cannot be read, but so do we",
         )
     message = (
-        f"{target.subject} runs under a seccomp filter that cannot be read: if it kills for a call "
-        "of the agent's, an attach ends the process"
+        f"{target.subject} runs under a seccomp filter that cannot be read: if it forbids one of "
+        "the agent's system calls, an attach may kill the process"
     )
-    hint = "as root outside of containers the filter can be read; to take the risk: --force"
+    hint = "root outside of containers can read the filter; to accept the risk: --force"
     return Finding(
         name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
     )
@@ -310,7 +312,7 @@ def _check_limits(name: str, target: Target) -> Finding:
             f"agent needs {REQUIRED_SPARE_BYTES >> 20} MB of addresses",
             f"raise that limit: prlimit --pid {target.pid} --as=unlimited",
         )
-    return Finding(name, Severity.OK, "room for the agent's files and memory")
+    return Finding(name, Severity.OK, "its limits allow the agent's files and memory")
 
 
 def _check_freeze(name: str, target: Target) -> Finding:
@@ -323,13 +325,13 @@ def _check_freeze(name: str, target: Target) -> Finding:
     )
     if estimate_s < freeze_estimate.REFUSE_S:
         return Finding(name, Severity.WARNING, message)
-    hint = "if it can stand still that long: --force"
+    hint = "if the process may stand still for that long: --force"
     return Finding(
         name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
     )
 
 
-# Name, function, and whether a refusal leaves nothing to look at.
+# Name, function, and whether a refusal makes the remaining checks pointless.
 CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("process", _check_self, True),
     ("kernel thread", _check_kernel_thread, True),
@@ -346,5 +348,5 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("freeze", _check_freeze, False),
     ("other agents", check_other_agent, False),
 ]
-# Each of these can take more than a millisecond: not for lists of all processes.
+# Each of these can take more than a millisecond, too long for a list of all processes.
 SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, check_spare_tasks)

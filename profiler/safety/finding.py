@@ -1,6 +1,4 @@
-"""What a check before an attach looks at, and what it finds: the types of ``checks`` and
-``preflight``.
-"""
+"""Define the input and the result of a check before an attach, for ``checks`` and ``preflight``."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from . import freeze_estimate
 
 
 class Severity(str, Enum):
-    """What a finding means for the attach."""
+    """The consequence of a finding for the attach."""
 
     OK = "ok"
     WARNING = "warning"
@@ -26,17 +24,17 @@ class Severity(str, Enum):
 class Finding:
     """The outcome of one check."""
 
-    check: str  # a few words: what was looked at
+    check: str  # the name of the check, a few words
     severity: Severity
     message: str
     hint: str = ""
-    error: FlametapError | None = None  # what ``check`` raises for a refusal
+    error: FlametapError | None = None  # of a refusal: the error that ``preflight.check`` raises
     can_be_forced: bool = False
 
 
 @dataclass
 class Target:
-    """The process under examination; everything is read once."""
+    """The process that is checked. Each of its properties is read at most once."""
 
     pid: int
     proc: str = procfs.PROC
@@ -49,17 +47,17 @@ class Target:
 
     @property
     def subject(self) -> str:
-        """How messages call the process."""
+        """The name of the process in messages: ``process 12 (nginx)``."""
         return f"process {self.pid} ({self.status.name})"
 
     def mappings(self) -> list[Mapping]:
-        """The named mappings; read at most once."""
+        """Return the named mappings; reads them at the first call."""
         if self._mappings is None:
             self._mappings = procfs.read_mappings(self.pid, self.proc)
         return self._mappings
 
     def freeze_estimate_s(self) -> float:
-        """How long the attach will stop the main thread."""
+        """Estimate how long the attach will stop the main thread, in seconds."""
         return freeze_estimate.estimate_s(self.pid, self.mappings(), self.proc)
 
     _mappings: list[Mapping] | None = field(default=None, init=False, repr=False)

@@ -1,10 +1,10 @@
-"""How long an attach will stop the target's main thread: an estimate from what it has mapped.
+"""Estimate how long an attach will stop the target's main thread, from the target's mappings.
 
-To find the dynamic loader, Frida 17 goes through all mappings that have a name, and meanwhile the
-main thread stands still. What is not an ELF file on disk (data files, shared memory, memfds) it
-reads whole through ``/proc/PID/mem``, four times over; a file mapped in k pieces is read from each
-piece to its end. Seen with strace on 17.26; what the memory holds makes no difference. The other
-threads go on, unless they wait for the main thread.
+To find the dynamic loader, Frida 17 searches all named mappings, and the main thread is stopped
+meanwhile. A mapping that is not an ELF file on disk (a data file, shared memory, a memfd) is read
+completely through ``/proc/PID/mem``, four times. A file mapped in several pieces is read from each
+piece to the end of the last one. Observed with strace on 17.26; the contents make no difference.
+The other threads keep running unless they wait for the main thread.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ REFUSE_S = 2.0
 # Measured on 2 cores with 128 and 512 MiB of files, shared memory and memfds, and on java 17 and
 # PostgreSQL 15: 3.8 to 7.5 ms per MiB.
 SECONDS_PER_BYTE = 6e-3 / (1 << 20)
-# A single read of 2 GiB or more fails at once inside Frida.
+# Inside Frida, a single read of 2 GiB or more fails at once.
 MAX_MAPPING_BYTES = 1 << 31
-# Smaller ones take less than 2 ms each and would only cost time to look at.
+# A smaller file takes less than 2 ms: not worth opening to see whether it is an ELF file.
 MIN_FILE_BYTES = 256 << 10
 
 
 def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> float:
-    """Seconds that the main thread will stand still because of mapped files.
+    """Estimate how long Frida will stop the main thread to read mapped files, in seconds.
 
     Args:
         pid: the process.
@@ -45,9 +45,10 @@ def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> fl
             continue
         if _is_elf_file(pid, pieces[0], proc):
             continue
-        # Shared memory without a file has one name too ("/dev/zero"), but is not read together.
+        # All anonymous shared memory has one name ("/dev/zero (deleted)"); each mapping of it is
+        # read once.
         joined = not pieces[0].is_deleted
-        # Unreadable pieces are not read, but start a round through the others like any other.
+        # An unreadable piece is not read, but the pieces after it are read once more for it.
         for index, piece in enumerate(pieces, start=1):
             if piece.permissions.startswith("r") and piece.size < MAX_MAPPING_BYTES:
                 total_bytes += piece.size * (index if joined else 1)
@@ -56,7 +57,8 @@ def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> fl
 
 def _is_read_by_frida(mapping: Mapping) -> bool:
     if mapping.path.startswith("/dev/"):
-        # Device memory cannot be read through /proc/PID/mem; shared memory has these two names.
+        # Shared memory has these two names. Other device memory cannot be read through
+        # /proc/PID/mem.
         return mapping.path.startswith(("/dev/zero", "/dev/shm/"))
     return mapping.path.startswith("/")  # not [heap], [stack], [anon:…]
 

@@ -1,7 +1,7 @@
-"""Whether somebody else is at work in a process: another flametap, or another tool that uses Frida.
+"""Detect another agent in a process: that of another flametap, or of another tool with Frida.
 
-Of two agents of Frida's the first to leave takes the process along. Remains of one do no harm: a
-forked child has its parent's mappings, but not its threads.
+Two Frida agents cannot coexist: unloading the first one kills the process. Mappings of an agent
+without its threads do no harm; a forked child inherits the mappings, but not the threads.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..inject.frida_footprint import AGENT_NAME
 from ..linux import procfs, tasks
 from .finding import Finding, Severity, Target
 
-# A thread of Frida's agent waits in libc, called by the agent: its return address lies within that
-# many bytes of the stack pointer (tried on 17.26: 0 and 72).
+# A waiting thread of Frida's agent waits in libc. Its return address into the agent lies within
+# this distance of the stack pointer (observed on 17.26: 0 and 72).
 STACK_BYTES = 512
 
 
 def check_other_agent(name: str, target: Target) -> Finding:
-    """The check that stands before an attach; see ``checks``."""
+    """Refuse a process with a running agent of flametap or Frida; see ``checks``."""
     if any("flametap-ring" in mapping.path for mapping in target.mappings()):
         first = next(_users_of_ring(target), None)
         if first is not None:
@@ -32,14 +32,14 @@ def check_other_agent(name: str, target: Target) -> Finding:
             )
     if any(AGENT_NAME in mapping.path for mapping in target.mappings()):
         message = f"{target.subject} already holds a Frida agent: another flametap or Frida tool"
-        hint = "end that one first: of two, the first to leave takes the process along"
+        hint = "end that tool first: unloading one of two Frida agents kills the process"
         if _is_at_work(target):
             return Finding(
                 name,
                 Severity.REFUSAL,
                 message,
-                f"{hint}; if it never leaves: --force",
-                CannotAttachError(message, f"{hint}; if it never leaves: --force"),
+                f"{hint}; if its agent is never unloaded: --force",
+                CannotAttachError(message, f"{hint}; if its agent is never unloaded: --force"),
                 can_be_forced=True,
             )
         return Finding(name, Severity.WARNING, message, hint)
@@ -47,17 +47,20 @@ def check_other_agent(name: str, target: Target) -> Finding:
 
 
 def _is_at_work(target: Target) -> bool:
-    """Has the process a thread of Frida's? Newer agents give theirs no names, so it is told from
-    where their stacks return to.
+    """Return True if the process has a thread of a Frida agent.
+
+    Newer agents do not name their threads, so we look for a return address into the agent on each
+    stack.
     """
     code = [
         range(mapping.start, mapping.end)
         for mapping in target.mappings()
         if AGENT_NAME in mapping.path and "x" in mapping.permissions
     ]
-    # The main thread is never one of theirs, and in a forked child has what its parent left there.
+    # The main thread never belongs to Frida, and in a forked child its stack has old words of the
+    # parent.
     for tid in set(procfs.list_tasks(target.pid, target.proc)) - {target.pid}:
-        with contextlib.suppress(OSError):  # gone, or not ours to look at
+        with contextlib.suppress(OSError):  # the thread has ended, or we may not read it
             if procfs.read_task_name(target.pid, tid, target.proc) == "gum-js-loop":
                 return True
             top = _top_of_stack(target, tid)
@@ -67,7 +70,11 @@ def _is_at_work(target: Target) -> bool:
 
 
 def _top_of_stack(target: Target, tid: int) -> array.array[int]:
-    """The words above the stack pointer of a thread that waits; none of one that runs."""
+    """Return the 8-byte words above the stack pointer of a waiting thread; empty for a running one.
+
+    Raises:
+        OSError: the thread has ended, or we may not read it.
+    """
     call = tasks.read_call(target.pid, tid, target.proc)
     words = array.array("Q")
     if call is not None:
@@ -81,17 +88,17 @@ def _top_of_stack(target: Target, tid: int) -> array.array[int]:
 
 
 def _users_of_ring(target: Target) -> Iterator[int]:
-    """The processes that have mapped the ring of the agent in the target: its host."""
+    """Yield the processes that have mapped the ring of the target's agent: its host."""
 
     def rings(pid: int) -> set[int]:
         mappings = procfs.read_mappings(pid, target.proc)
-        # A forked child of the target has its parent's, but its parent's agent, too.
+        # A forked child of the target inherits the mapping of the ring, but also that of the agent.
         if pid != target.pid and any(AGENT_NAME in mapping.path for mapping in mappings):
             return set()
         return {mapping.inode for mapping in mappings if "flametap-ring" in mapping.path}
 
     wanted = rings(target.pid)
     for pid in procfs.list_pids(target.proc):
-        with contextlib.suppress(OSError):  # gone, or not ours to look at
+        with contextlib.suppress(OSError):  # the process has ended, or we may not read it
             if pid != target.pid and rings(pid) & wanted:
                 yield pid

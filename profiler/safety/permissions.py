@@ -1,8 +1,8 @@
-"""Which right is missing when the kernel does not let us trace a process, and how to get it.
+"""Explain why the kernel does not let us trace a process, and how to get the missing right.
 
-The kernel says only "permission denied". ``explain`` goes through its reasons in the kernel's own
-order, on facts that were read before; it never decides by itself that an attach would work: that is
-``may_attach``.
+The kernel reports only "permission denied". ``explain`` tests the possible reasons in the kernel's
+order, on facts that ``gather`` has read. It does not decide whether an attach would work;
+``may_attach`` does.
 
 Source: ptrace(2) "Ptrace access mode checking", kernel/ptrace.c, security/yama/yama_lsm.c,
 security/commoncap.c.
@@ -22,7 +22,7 @@ from ..errors import PermissionRefusedError
 from ..linux import procfs, ptrace
 from ..linux.procfs import CAP_SYS_PTRACE, ProcessStatus
 
-# As procfs.may_trace does.
+# The test of procfs.may_trace, for another process.
 TRY_TO_TRACE = """
 import os, sys
 try:
@@ -34,18 +34,18 @@ except PermissionError:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the decision rests on."""
+    """The facts that decide whether one process may trace another."""
 
     target: ProcessStatus
     ours: ProcessStatus
     yama_scope: int
     non_dumpable: bool
-    same_user_namespace: bool | None  # None if not visible
-    is_descendant: bool  # the target is a child (of a child …) of ours
+    same_user_namespace: bool | None  # None if it cannot be read
+    is_descendant: bool  # the target descends from our process
 
 
 def gather(target: ProcessStatus, proc: str = procfs.PROC) -> Facts:
-    """Reads the facts about a process that we may not trace."""
+    """Read the facts about a process that we may not trace."""
     ours = procfs.read_status(os.getpid(), proc)
     return Facts(
         target=target,
@@ -58,10 +58,11 @@ def gather(target: ProcessStatus, proc: str = procfs.PROC) -> Facts:
 
 
 def may_attach(target: ProcessStatus, proc: str = procfs.PROC) -> bool:
-    """True if the kernel lets the process that attaches, a child of ours, trace the target now.
+    """Return True if the kernel lets the process that attaches, our child, trace the target now.
 
-    It may what we may, but for one thing: under Yama's ptrace_scope 1 a child of ours is ours to
-    trace, and not its sibling's, unless it has named one of us (PR_SET_PTRACER(2const)).
+    It may trace what we may trace, with one exception. Under Yama's ptrace_scope 1 we may trace our
+    own children, but one child may not trace another, unless the target has named one of us as its
+    tracer (PR_SET_PTRACER(2const)).
     """
     if not procfs.may_trace(target.pid, proc):
         return False
@@ -73,7 +74,7 @@ def may_attach(target: ProcessStatus, proc: str = procfs.PROC) -> bool:
 
 
 def user_name(uid: int) -> str:
-    """The account's name, or ``uid N`` if it has none here."""
+    """Return the name of a user; ``uid N`` if the user database has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -81,11 +82,11 @@ def user_name(uid: int) -> str:
 
 
 def explain(facts: Facts, subject: str) -> PermissionRefusedError:
-    """The error to show.
+    """Find the missing right and return the error to show, with its remedy.
 
     Args:
         facts: from ``gather``.
-        subject: how to call the process in the message, such as ``process 12 (nginx)``.
+        subject: the name of the process in the message, such as ``process 12 (nginx)``.
     """
     target, ours = facts.target, facts.ours
     can_trace_anyone = bool(ours.capabilities_effective & (1 << CAP_SYS_PTRACE))
@@ -120,12 +121,12 @@ def explain(facts: Facts, subject: str) -> PermissionRefusedError:
             )
         if facts.same_user_namespace is False:
             return PermissionRefusedError(
-                f"cannot attach to {subject}: it lives in another user namespace", root_hint
+                f"cannot attach to {subject}: it is in another user namespace", root_hint
             )
         if facts.yama_scope == 1 and facts.is_descendant:
             return PermissionRefusedError(
                 f"cannot attach to {subject}: kernel.yama.ptrace_scope is 1: only parents may, and "
-                "the attach is done by a process that we start",
+                "the attach is made by a process that we start",
                 f"have it call prctl(PR_SET_PTRACER, {ours.pid}), start it with `flametap record "
                 "-- CMD`, or run as root",
             )
@@ -147,7 +148,7 @@ def explain(facts: Facts, subject: str) -> PermissionRefusedError:
         )
     if facts.same_user_namespace is not True:
         return PermissionRefusedError(
-            f"cannot attach to {subject}: it lives outside our container's user namespace",
+            f"cannot attach to {subject}: it is outside our container's user namespace",
             "run flametap on the host, or in the process's own container",
         )
     return PermissionRefusedError(
@@ -157,8 +158,8 @@ def explain(facts: Facts, subject: str) -> PermissionRefusedError:
 
 
 def ptrace_is_filtered() -> bool:
-    """True if a seccomp filter around us forbids ptrace (older container runtimes)."""
-    nobody = 0x7FFF_FFFF  # above any pid_max: the kernel itself answers ESRCH
+    """Return True if our own seccomp filter forbids ptrace (older container runtimes)."""
+    nobody = 0x7FFF_FFFF  # above any pid_max: the kernel returns ESRCH
     ptrace.ptrace(ptrace.PTRACE_DETACH, nobody, None, None)
     return ctypes.get_errno() != errno.ESRCH
 

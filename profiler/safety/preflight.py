@@ -1,7 +1,7 @@
-"""What is asked before an attach: can this process be attached to, and without harm?
+"""Decide before an attach whether a process can be attached to without harm.
 
-``check`` raises the first thing that stands against it, each with its own message and remedy;
-``findings`` gives them all. The checks themselves are in ``checks``.
+``check`` raises the first reason against it, with a message and a remedy. ``findings`` returns the
+result of every check. The checks themselves are in ``checks``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .finding import Finding, Severity, Target
 
 @dataclass(frozen=True)
 class Preflight:
-    """What is known about a process that can be attached to."""
+    """Facts about a process that can be attached to."""
 
     pid: int
     command: str
@@ -36,17 +36,17 @@ class Preflight:
 
 
 def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Preflight:
-    """Looks whether a process can be attached to without harm.
+    """Check that a process can be attached to without harm, and return facts about it.
 
     Args:
         pid: the process.
-        force: accept a long freeze of the target (``freeze.REFUSE_S``), or a seccomp filter that
-            cannot be read; nothing else can be forced.
+        force: accept a long freeze of the target (``freeze_estimate.REFUSE_S``), a seccomp filter
+            that cannot be read, or another Frida agent (``Finding.can_be_forced``).
         proc: where procfs is mounted.
 
     Raises:
-        UsageError: the pid is no pid.
-        NoSuchProcessError: no such process, or it went while we looked.
+        UsageError: the pid is not positive.
+        NoSuchProcessError: there is no such process, or it has ended during the checks.
         PermissionRefusedError: a right is missing.
         CannotAttachError: the attach would fail or do harm.
     """
@@ -73,14 +73,15 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
 
 
 def findings(pid: int, *, proc: str = procfs.PROC, quick: bool = False) -> Iterator[Finding]:
-    """Runs every check, in the order in which they make sense.
+    """Run every check in the order of ``checks.CHECKS``, and yield the findings.
 
-    A refusal that leaves nothing to look at (no such process, no right to read it) ends the list.
+    A refusal that makes the remaining checks pointless (no such process, no right to read it) ends
+    the list.
 
     Args:
         pid: the process.
         proc: where procfs is mounted.
-        quick: leave out what costs more than a millisecond (for lists of all processes).
+        quick: leave out checks that can take more than a millisecond (for lists of all processes).
     """
     try:
         target = _find(pid, proc)
@@ -139,8 +140,9 @@ def _missing(pid: int, proc: str) -> FlametapError:
 
 
 def _ended(pid: int, proc: str) -> FlametapError:
-    """Why a process that was there a moment ago has no files any more: it may be its main thread
-    alone that has exited since.
+    """Return the reason why the files of a process in /proc have just become unreadable.
+
+    Either the process has ended, or only its main thread.
     """
     with contextlib.suppress(*procfs.GONE, NoSuchProcessError):
         try:

@@ -1,7 +1,7 @@
-"""One look at a process: what must be the same before we came and after we left.
+"""Take a snapshot of the state of a process that a recording must not change.
 
-Taken from outside, through procfs alone, so that taking it changes nothing, not even which pages
-are in memory. ``snapshot_diff`` compares two of them. proc(5),
+A snapshot is read through procfs only. It changes nothing in the process, not even which of its
+pages are resident. ``snapshot_diff`` compares two snapshots. proc(5),
 Documentation/admin-guide/mm/pagemap.rst.
 """
 
@@ -18,7 +18,7 @@ from ..linux import procfs
 from ..linux.maps import Mapping, read_maps
 
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
-# Bits of a pagemap entry: in memory, in swap; of a file (a private copy is not).
+# Bits of a pagemap entry: in memory; in swap; a page of a file (not a private copy of it).
 PRESENT, SWAPPED, OF_FILE = 1 << 63, 1 << 62, 1 << 61
 
 
@@ -33,27 +33,26 @@ class CpuTimer:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a process was like at one moment."""
+    """The state of a process at one moment."""
 
     pid: int
     threads: dict[int, str]  # tid → name
-    descriptors: dict[int, str]  # fd → what it refers to
+    descriptors: dict[int, str]  # fd → target of the link in /proc/PID/fd
     signals: dict[int, dict[str, int]]  # tid → mask name → mask, bit 0 is signal 1
-    # Executable mappings of files → the pages of them that are no longer the file's own: their
-    # runtime_addr → digest of their bytes. A page that somebody wrote to is such a page.
+    # Executable mapping of a file → its private pages: runtime_addr → digest of the bytes. A page
+    # is private once it has been written to.
     code: dict[Mapping, dict[int, str]]
     anonymous_code: list[int]  # sizes of executable mappings without a file
     memory_files: list[str]  # mappings of memfds and of Frida's files
-    files: frozenset[str]  # all that are mapped
+    files: frozenset[str]  # all mapped files
     tracer: int
-    cpu_timers: frozenset[CpuTimer] = frozenset()  # empty where the kernel does not tell
+    cpu_timers: frozenset[CpuTimer] = frozenset()  # empty if the kernel does not list them
     is_filtered: bool = False  # a thread has a seccomp filter
     resident_bytes: int = field(compare=False, default=0)
 
 
 def mappings(pid: int, proc: str = procfs.PROC) -> list[Mapping]:
-    """The mappings of a process. What the kernel has split in two without a difference counts as
-    one."""
+    """Return the mappings of a process, with equal adjacent mappings of one file joined."""
     result: list[Mapping] = []
     for mapping in read_maps(f"{proc}/{pid}"):
         if result and _continues(result[-1], mapping):
@@ -63,13 +62,12 @@ def mappings(pid: int, proc: str = procfs.PROC) -> list[Mapping]:
 
 
 def _is_file(mapping: Mapping) -> bool:
-    """True for a mapped file and for the vDSO: what has bytes that never change."""
+    """Return True for a mapped file and for the vDSO: their bytes never change."""
     return mapping.path.startswith("/") or mapping.path == "[vdso]"
 
 
 def _continues(mapping: Mapping, following: Mapping) -> bool:
-    """True when ``following`` goes on where ``mapping`` ends, in the same file with the same
-    rights."""
+    """Return True if ``following`` continues ``mapping``: same file, same permissions, no gap."""
     return (
         mapping.path.startswith("/")
         and (mapping.shown_path, mapping.permissions)
@@ -80,10 +78,10 @@ def _continues(mapping: Mapping, following: Mapping) -> bool:
 
 
 def take(pid: int, proc: str = procfs.PROC) -> Receipt:
-    """Looks at a process. It may go on running meanwhile.
+    """Take a snapshot of a process. The process may run meanwhile.
 
     Raises:
-        FileNotFoundError, ProcessLookupError: it has gone.
+        FileNotFoundError, ProcessLookupError: the process has ended.
         PermissionError: we may not trace it.
     """
     names, signals, is_filtered = _threads(pid, proc)
@@ -109,7 +107,7 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
 
 
 def file_page(pid: int, mapping: Mapping, runtime_addr: int, proc: str = procfs.PROC) -> str:
-    """Digest of the page as the mapped file has it; empty when the file cannot be read."""
+    """Return the digest of the page in the mapped file; "" if the file cannot be read."""
     fd = procfs.open_mapped_file(pid, mapping, proc)
     if fd is None:
         return ""
@@ -135,7 +133,7 @@ def _written_pages(pid: int, code: list[Mapping], proc: str) -> dict[Mapping, di
         for mapping in code:
             pages = {}
             entries = array.array("Q")
-            # Unmapped between two looks: it is not there.
+            # Leave out a mapping that has been unmapped since /proc/PID/maps was read.
             with contextlib.suppress(OSError):
                 size_bytes = (mapping.end - mapping.start) // mmap.PAGESIZE * entries.itemsize
                 raw = os.pread(
@@ -153,14 +151,17 @@ def _written_pages(pid: int, code: list[Mapping], proc: str) -> dict[Mapping, di
 def _descriptors(pid: int, proc: str) -> dict[int, str]:
     result = {}
     for entry in os.listdir(f"{proc}/{pid}/fd"):
-        # Closed between the two calls.
+        # Leave out a descriptor that was closed between the two calls.
         with contextlib.suppress(FileNotFoundError):
             result[int(entry)] = os.readlink(f"{proc}/{pid}/fd/{entry}")
     return result
 
 
 def _cpu_timers(pid: int, proc: str) -> frozenset[CpuTimer]:
-    """From /proc/PID/timers, which kernels without CONFIG_CHECKPOINT_RESTORE do not have."""
+    """Read the CPU timers from /proc/PID/timers.
+
+    Return an empty set on kernels without that file (no CONFIG_CHECKPOINT_RESTORE).
+    """
     try:
         with open(f"{proc}/{pid}/timers", encoding="ascii") as file:
             text = file.read()
@@ -173,7 +174,7 @@ def _cpu_timers(pid: int, proc: str) -> frozenset[CpuTimer]:
         if name != "ClockID":  # the last line of each timer
             continue
         how, _, tid = fields["notify"].partition("/tid.")  # else "/pid."
-        # A clock of a process or a thread has a negative number.
+        # The CPU clock of a process or a thread has a negative clock id.
         if how == "signal" and int(fields["ClockID"]) < 0:
             number = int(fields["signal"].partition("/")[0])
             found.add(CpuTimer(int(fields["ID"]), number, int(tid)))
@@ -181,10 +182,10 @@ def _cpu_timers(pid: int, proc: str) -> frozenset[CpuTimer]:
 
 
 def _threads(pid: int, proc: str) -> tuple[dict[int, str], dict[int, dict[str, int]], bool]:
-    """Names, signal masks, and whether one has a seccomp filter."""
+    """Return the threads' names, their signal masks, and whether one has a seccomp filter."""
     names, signals, is_filtered = {}, {}, False
     for tid in procfs.list_tasks(pid, proc):
-        # Ended between the two calls.
+        # Leave out a thread that has ended between the two calls.
         with contextlib.suppress(*procfs.GONE):
             lines = _status(f"{proc}/{pid}/task/{tid}/status")
             names[tid] = lines["Name"]

@@ -1,9 +1,9 @@
-"""What differs between two receipts of a process, and who has to answer for it.
+"""Compare two snapshots of a process, and name the cause of each difference.
 
-A process changes by itself, above all a busy one: that a thread, a descriptor or a library came or
-went between two looks proves nothing. What only a profiler leaves behind is told apart from that,
-and from the few things that Frida's injection is known to leave (tried on 17.26, glibc 2.36); those
-stand here and nowhere else.
+A process also changes by itself, above all a busy one: a new or missing thread, descriptor or
+library proves nothing. We distinguish such changes from changes that only a profiler causes, and
+from the few things that Frida's injection is known to leave behind (tested on 17.26, glibc 2.36).
+This file is the only list of the latter.
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ from ..inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
 from ..linux.maps import Mapping
 from .snapshot import SIGNAL_FIELDS, Receipt, file_page
 
-# Libraries that Frida's agent needs and the dynamic loader keeps once it has loaded them: libm,
-# stubs that have held nothing but symbol versions since glibc 2.34, and what its use of iconv maps.
+# Files that Frida's agent needs and that stay mapped: libm, stubs that have contained only symbol
+# versions since glibc 2.34, and the cache that glibc maps for iconv.
 PINNED = ("libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "gconv-modules.cache")
-# glibc installs its own handlers for these two when a process starts its first thread, or cancels
-# one. The first thread of a single-threaded target is Frida's.
+# glibc installs its own handlers for these two signals when a process starts its first thread, or
+# cancels one. In a single-threaded target, Frida starts the first thread.
 GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
-# Frida may leave an anonymous rwx mapping of BOOTSTRAP_BYTES per attach, and one of LOADER_BYTES,
-# which the profiler's side has the target unmap at the end of a detach, and cannot when it was
-# killed or the target stood still.
-# What Frida calls its threads. Newer ones leave them the name of the main thread, as the loader's
-# always had.
+# Names of Frida's threads. Newer versions do not name them: they keep the name of the main thread,
+# as the loader's thread always did.
 INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner", "flametap")
-# What glibc and Go block for a moment while they start a thread: all but SIGKILL and SIGSTOP, with
-# the two of glibc's own. A look that met that tells nothing of the time before.
+# Signals that glibc and Go block for a moment while they start a thread: all but SIGKILL and
+# SIGSTOP, including glibc's own two. A snapshot with this mask does not show the mask before.
 STARTING = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
 # Signals that report a fault.
 FAULTS = sum(1 << (number - 1) for number in fault_signals.FAULTS)
@@ -42,21 +39,21 @@ OUR_SIGNALS = (signal.SIGURG, signal.SIGWINCH)
 
 
 class Blame(str, Enum):
-    """Who has to answer for a difference."""
+    """The cause of a difference."""
 
-    OURS = "ours"  # nobody but a profiler leaves this
-    RESIDUE = "residue"  # what the injection is known to leave
-    UNCLEAR = "unclear"  # came with the attach and may be the target's own
-    TARGET = "target"  # what programs do by themselves
+    OURS = "ours"  # only a profiler causes this
+    RESIDUE = "residue"  # Frida's injection is known to leave this behind
+    UNCLEAR = "unclear"  # appeared during the attach, but the target may have caused it
+    TARGET = "target"  # programs do this by themselves
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it was."""
+    """One difference between two snapshots."""
 
     blame: Blame
     what: str
-    why: str = ""  # for a residue: where it comes from
+    why: str = ""  # of a residue: its cause
 
 
 def differences(
@@ -66,13 +63,14 @@ def differences(
     attached: Receipt | None = None,
     our_signal: int = 0,
 ) -> list[Difference]:
-    """Everything that is not as it was.
+    """Return all differences between two snapshots of a process.
 
     Args:
-        before: from before the attach.
-        after: from after the detach.
-        attached: from while we were there: what came later than that is not from the attach.
-        our_signal: the one the agent used; 0 when not known.
+        before: taken before the attach.
+        after: taken after the detach.
+        attached: taken while attached. A thread or descriptor that it lacks came later, so the
+            attach did not cause it.
+        our_signal: the number of the signal that the agent used; 0 if unknown.
     """
     return [
         *_threads(before, after, attached),
@@ -108,12 +106,12 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
             changed = was ^ now
             if name == "SigCgt" and changed & GLIBC_SIGNALS:
                 changed &= ~GLIBC_SIGNALS
-                why = "glibc's own, set up with the first thread that is started in a process"
+                why = "glibc's own, installed when a process starts its first thread"
                 difference = Difference(Blame.RESIDUE, "handlers for signals 32 and 33", why)
                 found.setdefault(difference, []).append(tid)
             if changed:
-                # Frida's calls end in a SIGSEGV: ``fault_signals``. A handler that goes is our
-                # doing.
+                # Frida's remote calls end in a SIGSEGV (``fault_signals``). If a handler for a
+                # fault is missing, we have removed it.
                 is_lost = name in ("SigCgt", "SigIgn") and was & ~now & FAULTS
                 is_theirs = not changed & ours or (name == "SigBlk" and was == STARTING)
                 is_theirs = is_theirs and not is_lost
@@ -129,7 +127,10 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
 
 
 def _timers(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Difference]:
-    """Timers on CPU clocks: programs that profile themselves have some, with other signals."""
+    """Yield the CPU timers that send our signal.
+
+    Programs that profile themselves have CPU timers, too, but with other signals.
+    """
     ours = (our_signal,) if our_signal else OUR_SIGNALS
     new = after.cpu_timers - before.cpu_timers
     for timer in sorted(new, key=lambda timer: timer.timer_id):
@@ -137,7 +138,7 @@ def _timers(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Differ
             continue
         what = f"CPU timer {timer.timer_id} of ours is still there, for thread {timer.tid}"
         if after.is_filtered and not before.is_filtered:
-            why = "a seccomp filter came, which might kill for the call that deletes it; it is off"
+            why = "disarmed only: a new seccomp filter might kill the target for timer_delete(2)"
             yield Difference(Blame.RESIDUE, what, why)
         else:
             yield Difference(Blame.OURS, what)
@@ -152,7 +153,7 @@ def _descriptors(before: Receipt, after: Receipt, attached: Receipt | None) -> I
         if "frida" in now or "flametap" in now:
             blame = Blame.OURS
         elif attached is not None and attached.descriptors.get(fd) == now:
-            # Of the kinds that Frida opens; a server takes connections at any moment.
+            # Frida opens these kinds, but a server may accept a connection at any moment, too.
             blame = Blame.UNCLEAR if now.startswith(("socket:", "pipe:", "anon_inode:")) else blame
         yield Difference(blame, f"fd {fd} was {was}, is {now}")
 
@@ -174,7 +175,7 @@ def _code(before: Receipt, after: Receipt) -> Iterator[Difference]:
             else:
                 yield Difference(Blame.UNCLEAR, f"{where} was written to; no file to compare with")
         if copied:
-            why = "where Frida hooks the dynamic loader; the bytes are the file's again"
+            why = "Frida hooked the dynamic loader there; the bytes equal the file's again"
             what = f"{copied * mmap.PAGESIZE >> 10} KB of {name} as a private copy"
             yield Difference(Blame.RESIDUE, what, why)
     for mapping in before.code.keys() - after.code.keys():
@@ -189,14 +190,14 @@ def _code(before: Receipt, after: Receipt) -> Iterator[Difference]:
 
 
 def _is_basic(mapping: Mapping) -> bool:
-    """No program unmaps its C library or dynamic loader."""
+    """Return True for the C library and the dynamic loader, which no program unmaps."""
     return mapping.path.rpartition("/")[2].startswith(("libc.so", "libc-2.", "ld-linux"))
 
 
 def _files(before: Receipt, after: Receipt) -> Iterator[Difference]:
     for path in sorted(after.files - before.files - set(after.memory_files)):
         if path.endswith(PINNED):
-            why = "the agent needed it, and what the dynamic loader has loaded it keeps"
+            why = "the agent needed it, and the dynamic loader keeps it loaded"
             yield Difference(Blame.RESIDUE, path.rpartition("/")[2], why)
         else:
             yield Difference(Blame.TARGET, f"newly mapped: {path}")
@@ -207,16 +208,22 @@ def _files(before: Receipt, after: Receipt) -> Iterator[Difference]:
 
 
 def _anonymous_code(before: Receipt, after: Receipt) -> Iterator[Difference]:
+    """Yield new executable memory without a file.
+
+    Frida may leave one anonymous rwx mapping of BOOTSTRAP_BYTES per attach, and one of
+    LOADER_BYTES. The profiler makes the target unmap the latter at the end of a detach; it cannot
+    if it was killed, or if the target was stopped.
+    """
     gained = Counter(after.anonymous_code) - Counter(before.anonymous_code)
     for size_bytes, count in sorted(gained.items()):
         what = f"{count * size_bytes >> 10} KB of executable memory without a file"
         if size_bytes == BOOTSTRAP_BYTES:
             yield Difference(Blame.RESIDUE, what, "Frida's bootstrapper ran in it")
         elif size_bytes == LOADER_BYTES:
-            why = "Frida's loader ran in it; it is unmapped when a detach comes to its end"
+            why = "Frida's loader ran in it; a complete detach unmaps it"
             yield Difference(Blame.RESIDUE, what, why)
         else:
-            # A program that makes code itself goes on doing so.
+            # A program that already had generated code may generate more.
             blame = Blame.TARGET if before.anonymous_code else Blame.UNCLEAR
             yield Difference(blame, what)
 
@@ -226,5 +233,5 @@ def _memory(before: Receipt, after: Receipt) -> Iterator[Difference]:
         yield Difference(Blame.OURS, f"traced by process {after.tracer}")
     gained_kib = (after.resident_bytes - before.resident_bytes) >> 10
     if gained_kib > 0:
-        why = "malloc arenas and stacks of threads that have ended; what it used itself is in it"
+        why = "malloc arenas and stacks of ended threads; includes growth of the program itself"
         yield Difference(Blame.RESIDUE, f"{gained_kib:,} KB more resident memory", why)

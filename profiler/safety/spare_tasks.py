@@ -1,13 +1,13 @@
 """Check before an attach whether the target may start the agent's threads, and name the remedy.
 
-The kernel counts threads as processes. It refuses one more (EAGAIN) where the machine, a control
-group or the user has reached a limit; a thread that cannot be started aborts the target. Some
-programs forbid themselves new processes by RLIMIT_NPROC 0, and with them new threads: haproxy's
+The kernel counts threads as processes. It refuses a new one (EAGAIN) if the machine, a control
+group or the user has reached a limit. If the agent cannot start a thread, the target aborts. Some
+programs forbid themselves new processes, and thereby new threads, by RLIMIT_NPROC 0: haproxy's
 workers do. Only root's processes, and those with CAP_SYS_RESOURCE or CAP_SYS_ADMIN, are exempt
 from that limit (kernel/fork.c, copy_process).
 
-A limit of a running process can be raised from outside (prlimit(2)). Up to the hard limit its own
-user may do that; beyond it, and for another user's process, CAP_SYS_RESOURCE is needed: root has it
+Another process can raise a limit of a running process (prlimit(2)). Its user may raise it up to
+the hard limit. Beyond that, and for another user's process, CAP_SYS_RESOURCE is needed: root has it
 on the machine itself, but not always in a container.
 """
 
@@ -25,14 +25,14 @@ from ..linux.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
 from . import permissions
 from .finding import Finding, Severity, Target
 
-# Frida starts up to 8 threads in the target and we one; a clone that fails in there aborts it.
+# Frida starts up to 8 threads in the target, and we start one. A failed clone aborts the target.
 REQUIRED_SPARE_TASKS = 10
-# What the remedy asks for: the user's other programs may start some meanwhile.
+# The remedy asks for this many: the user's other programs may start threads meanwhile.
 COMFORTABLE_SPARE_TASKS = 32
 
 
 class TaskLimitKind(Enum):
-    """Who is bound by a limit on tasks."""
+    """The scope of a limit on tasks."""
 
     MACHINE = "machine"
     GROUP = "control group"
@@ -41,17 +41,17 @@ class TaskLimitKind(Enum):
 
 @dataclass(frozen=True)
 class TaskLimit:
-    """How many tasks (threads of any process) may still be started under one limit."""
+    """A limit on the number of tasks (threads of any process), and how many exist."""
 
-    name: str  # what the limit is called, for a message
+    name: str  # the name of the limit in messages
     limit: int
     used: int
     kind: TaskLimitKind
-    hard_limit: int | None = None  # of a user's: how far the user may raise it; None for no limit
+    hard_limit: int | None = None  # RLIMIT_NPROC: how far its user may raise it; None: no limit
 
     @property
     def spare(self) -> int:
-        """Tasks that still fit."""
+        """How many more tasks may be started."""
         return max(0, self.limit - self.used)
 
 
@@ -62,9 +62,9 @@ def check_spare_tasks(name: str, target: Target) -> Finding:
         if least is None or limit.spare < least.spare:
             least = limit
     if least is None or least.spare >= REQUIRED_SPARE_TASKS:
-        return Finding(name, Severity.OK, "room for the agent's threads")
+        return Finding(name, Severity.OK, "its limits allow the agent's threads")
     raise CannotAttachError(
-        f"{target.subject} has no room for {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
+        f"{target.subject} cannot start {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
         f"{least.limit}, {least.used} in use",
         _remedy(least, target),
     )
@@ -83,7 +83,7 @@ def _remedy(limit: TaskLimit, target: Target) -> str:
 
 
 def _prlimit(limit: TaskLimit, target: Target) -> str:
-    """The command that raises RLIMIT_NPROC of a running process, and who may run it."""
+    """Return the command that raises RLIMIT_NPROC of a running process, and who may run it."""
     wanted = limit.used + COMFORTABLE_SPARE_TASKS
     ours = procfs.read_status(os.getpid(), target.proc)
     is_weak_root = ours.uids[1] == 0 and not ours.capabilities_effective & (1 << CAP_SYS_RESOURCE)
@@ -98,7 +98,7 @@ def _prlimit(limit: TaskLimit, target: Target) -> str:
 
 
 def _task_limits(pid: int, status: ProcessStatus, proc: str) -> Iterator[TaskLimit]:
-    """Every limit on new threads that binds the process: control groups, user, kernel."""
+    """Yield every limit on new threads of the process: kernel, control groups, user."""
     total = _tasks_total(proc)
     for name in ("threads-max", "pid_max"):
         limit = _read_int(f"{proc}/sys/kernel/{name}")
@@ -112,10 +112,10 @@ def _task_limits(pid: int, status: ProcessStatus, proc: str) -> Iterator[TaskLim
     nproc, hard_limit = procfs.read_limits(pid, "Max processes", proc)
     exempt = (1 << CAP_SYS_RESOURCE) | (1 << CAP_SYS_ADMIN)
     if nproc is None or status.uids[0] == 0 or status.capabilities_effective & exempt:
-        return  # kernel/fork.c: the limit does not bind these
+        return  # exempt from the limit: kernel/fork.c
     name = f"RLIMIT_NPROC of user {status.uids[0]}"
-    # Counting a user's threads reads every process; all tasks together are an upper bound that is
-    # free.
+    # To count a user's threads, we would read every process. The number of all tasks is already
+    # known, and an upper bound.
     used = total if nproc - total >= 64 else _tasks_of_user(status.uids[0], proc)
     yield TaskLimit(name, nproc, used, TaskLimitKind.USER, hard_limit)
 
@@ -124,7 +124,7 @@ def _read_int(path: str) -> int:
     try:
         return int(Path(path).read_text())
     except (OSError, ValueError):
-        return 1 << 62  # no such limit on this kernel
+        return 1 << 62  # this kernel has no such limit
 
 
 def _read_limit(path: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Object files to names."""
+"""Find the functions, files and lines of addresses, from object files and generated code."""
 
 from .names.table import SymbolTable
 from .symbolizer import Symbolizer

@@ -1,4 +1,4 @@
-"""What is still to come or missing in a module's names, and how to get it: a line for the user."""
+"""Describe what a module's symbols lack, and how to get it: one line for the user."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .object.macho import MachOFile
 from .object.macho_symbols import has_debug_map
 from .resolver import ModuleResolver
 
-# .debug_info above this needs minutes and gigabytes; the symbol table has to do.
+# A larger .debug_info takes minutes and gigabytes to read; we use the symbol table instead.
 MAX_DEBUG_INFO_BYTES = 2 << 30
 
 
 def is_too_large(with_dwarf: Image | None) -> bool:
-    """True for debug information that is not read."""
+    """Return True for debug information that is too large to read."""
     return with_dwarf is not None and with_dwarf.elf.debug_info_bytes > MAX_DEBUG_INFO_BYTES
 
 
@@ -24,14 +24,15 @@ def advice(
     *,
     servers_were_asked: bool = False,
 ) -> str:
-    """For a module whose symbol tables are read; ``""`` when nothing is missing.
+    """Describe what a module lacks once its symbol tables are read; ``""`` if it lacks nothing.
 
     Args:
         image: the module's own file.
         debug: its separate debug file, if there is one.
-        resolver: what came of their symbol tables.
-        remedy: how the distribution brings its debug file, if that is known.
-        servers_were_asked: debuginfod is no remedy.
+        resolver: the module's symbol tables.
+        remedy: how to install its debug file with the distribution's package manager; "" if
+            unknown.
+        servers_were_asked: do not advise the use of debuginfod.
     """
     with_dwarf = debug_image(image, debug)
     if is_too_large(with_dwarf):
@@ -57,7 +58,7 @@ def advice(
 
 
 def _apple_advice(file: MachOFile, resolver: ModuleResolver) -> str:
-    """For an image of an Apple system, whose debug information is in a dSYM bundle."""
+    """Describe what an image of an Apple system lacks; its DWARF is in a dSYM bundle."""
     what = "no debug information: no inlined functions and lines"
     if resolver.tables != "symtab":
         names = "only exported names" if resolver.tables == "dynsym" else "no names"

@@ -1,6 +1,7 @@
-"""Threads for what is slow and holds nobody up: servers, lists of packages.
+"""Run slow jobs that nothing waits for in threads: requests to servers, reading package lists.
 
-A few at a time, begun when there is something to do and gone when there is not.
+There are at most _THREADS threads. They are started when there is a job, and end when there is
+none.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-# Enough to keep one slow server from holding up the files of another.
+# Enough that one slow server does not delay the files of another.
 _THREADS = 4
 
 
-class Errands:
-    """Runs jobs, in the order they came. A job may not raise."""
+class BackgroundJobs:
+    """A queue of jobs, which threads run in order. A job must not raise."""
 
     def __init__(self) -> None:
         self._jobs: deque[Callable[[], None]] = deque()
@@ -22,7 +23,7 @@ class Errands:
         self._lock = threading.Lock()
 
     def add(self, job: Callable[[], None]) -> None:
-        """Runs ``job`` on one of the threads, at once or when its turn comes."""
+        """Queue ``job``, to be run by one of the threads."""
         with self._lock:
             self._jobs.append(job)
             if len(self._threads) < _THREADS:
@@ -31,10 +32,13 @@ class Errands:
                 thread.start()
 
     def close(self, timeout_s: float) -> bool:
-        """Forgets what has not begun, and waits for what has.
+        """Drop the jobs that have not started, and wait for the others.
+
+        Args:
+            timeout_s: how long to wait for each thread.
 
         Returns:
-            False when a job is still at work: in the name service, which cannot be broken off.
+            False if a job is still running: a look-up in the name service cannot be cancelled.
         """
         with self._lock:
             self._jobs.clear()

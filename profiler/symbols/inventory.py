@@ -1,8 +1,8 @@
-"""Where the names of a file or of a process's modules come from, without attaching to anything.
+"""List the sources of the names of a file or of a process's modules, without an attach.
 
-Opens the same files in the same order as a recording does, and tells what was found in them, what
-was found and not used, and what is missing. Of a process only what procfs tells is read; what it
-keeps to itself is a note on the module.
+We open the same files in the same order as a recording does. We report what each of them provides,
+which files were found but not used, and what is missing. Of a process we only read procfs. If
+procfs denies something, the module gets a note.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MACHINES = {
     EM_ARM: "arm",
     EM_RISCV: "riscv64",
 }
-# What each kind of table is called, and whether it has lines.
+# ``ModuleResolver.tables`` → the name of that kind of table for the user.
 _TABLES = {
     "symtab": ".symtab",
     "dynsym": ".dynsym",
@@ -49,23 +49,23 @@ _APPLE_TABLES = {"symtab": "symbol table", "dynsym": "exported names"}
 
 @dataclass(frozen=True)
 class Source:
-    """One file that names or lines come from."""
+    """One file that provides names or lines."""
 
     what: str  # ".symtab", "DWARF" …
-    path: str  # "" for what is only in memory
+    path: str  # "" if it is only in memory
     origin: str  # how it was found: "mapped file", "debug link" …
 
 
 @dataclass
 class ModuleSymbols:
-    """What is known of one module's names.
+    """The sources of one module's names.
 
     Attributes:
-        functions: how many names for functions there are.
+        functions: how many functions have names.
         lines: "inlines" for lines and inlined functions, "lines", or "" for none.
-        missing: what could be better, and the remedy; "" if nothing.
-        rejected: a line for each file that was found and is not the right one.
-        ranges: where a process has it mapped.
+        missing: what is missing, and the remedy; "" if nothing.
+        rejected: a line for each file that was found but is not the right one.
+        ranges: the addresses at which a process has mapped it.
         own, debug: its file and its debug file, open.
     """
 
@@ -78,14 +78,14 @@ class ModuleSymbols:
     sources: list[Source] = field(default_factory=list)
     missing: str = ""
     rejected: list[str] = field(default_factory=list)
-    package: str = ""  # how the distribution brings its debug file
+    package: str = ""  # how to install its debug file with the package manager
     ranges: list[Range] = field(default_factory=list)
     own: Image | None = None
     debug: Image | None = None
     _resolver: ModuleResolver | None = None
 
     def close(self) -> None:
-        """Closes the files."""
+        """Close the files."""
         for image in (self.own, self.debug):
             if image is not None:
                 image.close()
@@ -95,10 +95,10 @@ class Inventory:
     """The modules of a process, or the parts of a file.
 
     Args:
-        files: finds what goes with them; is closed with the inventory.
+        files: finds the files of modules; is closed with the inventory.
 
     Attributes:
-        modules: what was found, in the order it was looked at.
+        modules: the modules added so far, in that order.
     """
 
     def __init__(self, files: TargetFiles) -> None:
@@ -108,26 +108,27 @@ class Inventory:
         self._was_read: set[int] = set()
         self._table = SymbolTable()
         self._jit: JitNames | None = None
-        self._asked: list[int] = [
-            0
-        ]  # runtime_addrs in generated code, by their number in the table
+        # runtime_addrs in generated code that were looked up, by their id in the table
+        self._asked: list[int] = [0]
 
     def add(self, module: Module, own: Image | None = None, ranges: Sequence[Range] = ()) -> None:
-        """Finds out where a module's names come from.
+        """Add a module, and find the sources of its names.
 
         Args:
-            own: its file if it is open already; is closed with the inventory.
-            ranges: where it is mapped.
+            module: the module.
+            own: its file if it is already open; is closed with the inventory.
+            ranges: the addresses at which it is mapped.
         """
         found = look_at(module, self._files, own)
         found.ranges = list(ranges)
         self.modules.append(found)
 
     def add_generated(self, pid: int, ranges: Sequence[Range]) -> None:
-        """Adds code that a process makes while it runs.
+        """Add the code that a process generates while it runs.
 
         Args:
-            ranges: where it has memory for that, at least one.
+            pid: the process.
+            ranges: its executable memory for such code, at least one range.
         """
         self._table = SymbolTable()
         self._jit = JitNames(self._table, pid)
@@ -144,7 +145,7 @@ class Inventory:
         self.modules.append(found)
 
     def fetch(self) -> None:
-        """Asks the servers for what modules lack, a few at a time, and looks at those anew."""
+        """Ask the servers for files that modules lack, a few at a time; update these modules."""
         lacking = [
             found
             for found in self.modules
@@ -164,9 +165,11 @@ class Inventory:
             self.modules[self.modules.index(found)] = again
 
     def resolve(self, found: ModuleSymbols, file_addrs: Sequence[int]) -> list[tuple[Frame, ...]]:
-        """The frames at each address of one of the modules, outermost first; none at all for a
-        module that could not be opened. Reads its debug information first, which takes seconds for
-        a large file that was never read before; what goes wrong is added to ``missing``.
+        """Return the frames at each address of one of the modules, outermost first.
+
+        A module that could not be opened has no frames. Read the module's debug information first:
+        that takes seconds for a large file that was never read before. Problems are added to
+        ``missing``.
 
         Raises:
             ObjectError: a table is damaged.
@@ -193,7 +196,7 @@ class Inventory:
         return list(found._resolver.resolve_many(file_addrs))
 
     def close(self) -> None:
-        """Closes all files."""
+        """Close all files."""
         if self._debug_info is not None:
             self._debug_info.close()
             self._debug_info.rest()
@@ -205,10 +208,12 @@ class Inventory:
 
 
 def look_at(module: Module, files: TargetFiles, own: Image | None = None) -> ModuleSymbols:
-    """Finds out where a module's names come from.
+    """Find the sources of a module's names.
 
     Args:
-        own: its file if it is open already; is closed with the answer.
+        module: the module.
+        files: finds its files.
+        own: its file if it is already open; is closed with the result.
     """
     found = ModuleSymbols(module, build_id=module.build_id)
     try:
@@ -259,11 +264,11 @@ def _describe(
         found.lines = "inlines"
     elif resolver.tables == "gopclntab":
         found.lines = "lines" if resolver.lacks_inlines else "inlines"
-    if found.module.path == VDSO_PATH:  # exports all it has, and nobody has more
+    if found.module.path == VDSO_PATH:  # it exports all its functions and has no debug file
         return
     if with_dwarf is None and resolver.tables != "gopclntab":
         found.package = files.remedy(found.module)
-    # What a recording waits for, or what the sources tell already, is not missing.
+    # advice() would also list what a recording still reads, and what the sources already show.
     if found.lines != "inlines" or is_too_large(with_dwarf):
         asked = files.asks_servers
         found.missing = advice(own, debug, resolver, found.package, servers_were_asked=asked)
@@ -276,7 +281,7 @@ def _source(what: str, image: Image) -> Source:
 
 
 def machine_name(file: ObjectFile) -> str:
-    """The processor, as the file's own system calls it."""
+    """Return the processor's name as the file's operating system writes it."""
     if isinstance(file, MachOFile):
         return file.arch
     return _MACHINES.get(file.machine, f"machine {file.machine}")

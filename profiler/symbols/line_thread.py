@@ -1,6 +1,6 @@
-"""The thread that has debug information read, a module at a time, the least first.
+"""Read the debug information of modules in a thread, one module at a time, the smallest first.
 
-The work is done by a process of its own (``worker_client``); this thread waits for it.
+A process of its own does the reading (``worker_client``); this thread waits for it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .names.inline_chains import LineSource
 # The worker's process is kept this long for the next file.
 REST_AFTER_S = 5.0
 
-# Told under the lock what came of a module: its lines or none, and a note.
+# Called under the lock with the result for a module: its lines or None, and a note.
 Finish = Callable[[ModuleWork, "LineSource | None", str], None]
 
 
 class LineReader:
-    """A queue of modules and the thread that works it off.
+    """A queue of modules, and the loop of the thread that reads them.
 
     Args:
         changed: the lock, notified of every change.
-        debug_info: reads.
-        finish: takes what was read.
+        debug_info: reads debug information.
+        finish: receives the result for each module.
     """
 
     def __init__(self, changed: threading.Condition, debug_info: DebugInfo, finish: Finish) -> None:
@@ -36,19 +36,19 @@ class LineReader:
         self._closing = False
 
     def add(self, work: ModuleWork) -> None:
-        """Queues a module that has debug information. Called under the lock."""
+        """Queue a module that has debug information. Called under the lock."""
         self._queue.append(work)
         self._changed.notify_all()
 
     def close(self) -> None:
-        """Has :meth:`run` end, also in the middle of a file."""
+        """End :meth:`run`, even while it reads a file."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._debug_info.close()
 
     def run(self) -> None:
-        """Reads until :meth:`close`."""
+        """Read the queued modules until :meth:`close`."""
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work, REST_AFTER_S)
@@ -65,7 +65,7 @@ class LineReader:
                 image = work.debug_image()
                 assert image is not None
                 lines, note = self._debug_info.read(work.module, image)
-            except Exception as error:  # never raises for a bad file: the note tells
+            except Exception as error:  # a bad file must not raise: the note reports it
                 note = str(error)
             with self._changed:
                 self._finish(work, lines, note)

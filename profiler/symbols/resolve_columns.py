@@ -1,8 +1,8 @@
-"""Frames from the symbol and the chain at an address, for thousands of addresses at once.
+"""Make frames from the symbol and the inline chain at an address, for thousands at once.
 
-The name of the outermost function is the symbol's where there is one, inlined functions and lines
-are the chain's. All of it is done in columns of numbers; Python objects are made for distinct
-functions only.
+The outermost function is named by the symbol if there is one. Inlined functions and lines come from
+the chain. All of this is computed in columns of numbers; Python objects are made only for distinct
+functions.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _KINDS = (FrameKind.NATIVE, FrameKind.INLINED)
 
 
 class FrameColumns:
-    """Makes frames for one module. Used by one thread at a time.
+    """Makes the frames of one module. Used by one thread at a time.
 
     Args:
         module_name: name of the module.
-        bodies_of: where the functions begin that a split-off part may belong to.
+        bodies_of: returns the start addresses of functions to which a split-off part may belong.
         inlines: whether inlined functions become frames.
     """
 
@@ -49,15 +49,17 @@ class FrameColumns:
         chains: Chains,
         lines: LineSource | None,
     ) -> PackedFrames:
-        """The frames of pairs of a symbol and a chain.
+        """Return the frames for pairs of a symbol and a chain.
 
         Args:
-            symbol: per pair an index in ``symbols``, -1 for none.
-            chain: per pair one of ``chains``, -1 for none.
-            lines: where the chains come from, for the places where functions begin.
+            symbol: for each pair an index into ``symbols``, -1 for none.
+            chain: for each pair an index into ``chains``, -1 for none.
+            symbols: the symbols.
+            chains: the chains.
+            lines: the source of the chains, for the source files of functions.
 
         Returns:
-            for each pair its frames; none for a pair of neither.
+            the frames of each pair; no frames for a pair without symbol and chain.
         """
         has_chain, has_symbol = chain >= 0, symbol >= 0
         count = has_symbol.astype(np.int64)
@@ -84,7 +86,7 @@ class FrameColumns:
         numbers = [paths.setdefault(path, len(paths)) for path in entry_files]
         at_entry = np.array([*numbers, 0], np.int64)[symbol[pair]]
         moved = outer & (at_entry > 0) & (at_entry != file)
-        # Code that a function takes in with #include has lines of another file.
+        # Code from an #include has lines of another file than its function.
         line_files, line_file = _compact(np.where(moved, file, 0), list(paths))
         file[moved] = at_entry[moved]
         texts = [each.name for each in symbols] + list(chains.symbols)
@@ -92,8 +94,9 @@ class FrameColumns:
         return PackedFrames(first, count, function, line, line_file, functions, line_files)
 
     def _entry_files(self, symbols: list[Symbol], lines: LineSource | None) -> list[str]:
-        """The source file at the first instruction of the function that each symbol belongs to:
-        one function, one file, one box.
+        """Return for each symbol the source file at its function's first instruction.
+
+        That is the file of the function in all its frames: one function, one file, one box.
         """
         files = self._files
         new = [symbol for symbol in symbols if symbol not in files]
@@ -103,14 +106,14 @@ class FrameColumns:
         for symbol in new:
             bodies = self._bodies_of(symbol)
             found = set(_files_at(bodies, lines)) if bodies else set()
-            if len(found) == 1:  # else: several files have a private function of that name
+            if len(found) == 1:  # otherwise several files have a private function of that name
                 files[symbol] = found.pop()
         return [files[symbol] for symbol in symbols]
 
     def _functions_of(
         self, names: _Texts, files: _Texts, is_inlined: NDArray[np.bool_]
     ) -> tuple[Indexes, list[Function]]:
-        """The distinct functions of columns of names and files, and the column of functions."""
+        """Return a column of function indexes and the distinct functions, from names and files."""
         width = len(files[1])
         code = (names[0] * width + files[0]) * 2 + is_inlined
         distinct, function = np.unique(code, return_inverse=True)
@@ -133,7 +136,7 @@ class FrameColumns:
 
 
 def _files_at(starts: list[int], lines: LineSource) -> list[str]:
-    """The source file of the outermost function at each address, "" where nothing is known."""
+    """Return the source file of the outermost function at each address; "" if unknown."""
     chains = lines.chains(starts)
     row = np.where(chains.of >= 0, chains.first[chains.of] if len(chains.first) else 0, 0)
     numbers = np.where(chains.of >= 0, chains.file[row], -1).tolist()
@@ -141,6 +144,9 @@ def _files_at(starts: list[int], lines: LineSource) -> list[str]:
 
 
 def _compact(column: Indexes, texts: list[str]) -> tuple[list[str], Indexes]:
-    """The texts that a column of indexes needs, the first in any case, and the column for these."""
+    """Drop the texts that a column of indexes does not use, except the first one.
+
+    Return the remaining texts and the column of indexes into them.
+    """
     used = np.unique(np.append(column, 0))
     return [texts[i] for i in used.tolist()], np.searchsorted(used, column)

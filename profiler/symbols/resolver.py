@@ -1,11 +1,11 @@
-"""One module's file_addr → frames: symbol tables and debug information put together.
+"""Find the frames at addresses of one module, from its symbol tables and its debug information.
 
-The name of the outermost function comes from the symbol table where it has one (it knows the
-public name of a function, and the piece that the address is in), the inline chain and lines from
-debug information. What neither covers is named after the function start that the unwind tables
-give, ``libfoo.so+0x1234``, so that a stripped program still shows its functions as one box each.
+The symbol table names the outermost function if it can: it knows the public name of a function, and
+the piece that contains the address. Inline chain and lines come from debug information. Code that
+neither covers is named after the function start in the unwind tables, ``libfoo.so+0x1234``. So a
+stripped program still shows each of its functions as one box.
 
-Addresses come by the thousand, so all of this is done in columns; Python objects are made only for
+Addresses come in thousands, so all of this is computed in columns; Python objects are made only for
 distinct functions.
 """
 
@@ -33,11 +33,11 @@ Frames = tuple[Frame, ...]
 
 
 class ModuleResolver:
-    """Names for one module. Used by one thread at a time.
+    """The frames of one module's addresses. Used by one thread at a time.
 
     Args:
         module: the module.
-        own: the file that is mapped.
+        own: the mapped file.
         debug: its separate debug file, if there is one.
         inlines: whether inlined functions become frames.
 
@@ -57,10 +57,10 @@ class ModuleResolver:
         self._module = module
         full = next((elf for elf in (own, debug) if elf is not None and elf.has_symtab), None)
         if full is not None:
-            tables = [(full, ".symtab")]  # repeats all of .dynsym
+            tables = [(full, ".symtab")]  # includes all symbols of .dynsym
         else:
             tables = [(own, ".dynsym")]
-            full = own.mini_debug_info()  # leaves out what .dynsym has
+            full = own.mini_debug_info()  # does not include the symbols of .dynsym
             if full is not None:
                 tables.append((full, ".symtab"))
         self._index = SymbolIndex(tables)
@@ -89,12 +89,17 @@ class ModuleResolver:
 
     @property
     def name_count(self) -> int:
-        """How many names for functions its symbol tables hold."""
+        """The number of function names in its symbol tables."""
         return len(self._index)
 
     def are_entered(self, goals: Sequence[int], file_addrs: Sequence[int]) -> list[bool]:
-        """Whether a call to each goal enters the function at the address beside it, by itself or
-        through a stub. False where that is not known.
+        """Return whether a call to each goal enters the function at the corresponding address.
+
+        The call may enter it directly or through a stub. False if that is unknown.
+
+        Args:
+            goals: target addresses of calls, file_addr.
+            file_addrs: an address in the called function for each goal.
         """
         symbols = self._index.lookup_many(file_addrs)
         return [
@@ -103,19 +108,18 @@ class ModuleResolver:
         ]
 
     def resolve(self, file_addr: int) -> Frames:
-        """The frames at ``file_addr``, outermost first; at least one."""
+        """Return the frames at ``file_addr``, outermost first; at least one."""
         return self.resolve_many([file_addr])[0]
 
     def resolve_many(self, file_addrs: Sequence[int]) -> list[Frames]:
-        """The frames at each address; the same tuple wherever they are the same."""
+        """Return the frames at each address; equal results may be one object."""
         return self.resolve_packed(file_addrs).unpack()
 
     def span(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end (file_addr) of the piece of code around ``file_addr``, ``None`` where
-        nothing tells.
+        """Return start and end (file_addr) of the code around ``file_addr``; None if unknown.
 
         Raises:
-            ObjectError: the file cannot be read any more.
+            ObjectError: the file can no longer be read.
         """
         span = self._index.span(file_addr)
         if span is None and self._go is not None:
@@ -125,11 +129,12 @@ class ModuleResolver:
         return span
 
     def spans(self, file_addrs: Iterable[int]) -> list[tuple[int, int]]:
-        """All pieces of the functions whose code is at these addresses, in order: a compiler may
-        have put the unlikely parts elsewhere.
+        """Return all pieces of the functions with code at these addresses, in order.
+
+        A compiler may have placed the unlikely parts of a function elsewhere.
 
         Raises:
-            ObjectError: the file cannot be read any more.
+            ObjectError: the file can no longer be read.
         """
         found: set[tuple[int, int]] = set()
         symbols: set[Symbol] = set()
@@ -153,11 +158,13 @@ class ModuleResolver:
         return sorted(found)
 
     def target_names(self, file_addrs: Sequence[int]) -> list[str]:
-        """What code that calls or reads each address means: ``foo+0x10``, ``foo@plt``,
-        ``foo@got``, a variable's name; ``""`` where nothing tells.
+        """Name the targets of code that calls or reads these addresses.
+
+        The names are ``foo+0x10``, ``foo@plt``, ``foo@got``, the name of a variable; ``""`` if
+        unknown.
 
         Raises:
-            ObjectError: the file cannot be read any more.
+            ObjectError: the file can no longer be read.
         """
         names = []
         spans = self._index.spans(file_addrs)
@@ -181,11 +188,11 @@ class ModuleResolver:
         return names
 
     def resolve_packed(self, file_addrs: Sequence[int]) -> PackedFrames:
-        """The frames at each address, at least one."""
+        """Return the frames at each address in columns, at least one frame each."""
         symbol_of, symbols = self._index.find(file_addrs)
         lines = self.lines
         chains = pack_chains([()] * len(file_addrs)) if lines is None else lines.chains(file_addrs)
-        # Addresses share most of their answers: each pair of symbol and chain is seen to once.
+        # Many addresses have the same symbol and chain: compute each distinct pair once.
         width = len(chains.first) + 1
         pairs, place = np.unique((symbol_of + 1) * width + chains.of + 1, return_inverse=True)
         found = self._columns.of(pairs // width - 1, pairs % width - 1, symbols, chains, lines)
@@ -211,7 +218,7 @@ class ModuleResolver:
     def _other_frames(
         self, file_addrs: Sequence[int], count: Indexes, symbol_of: Indexes, symbols: list[Symbol]
     ) -> dict[int, Frames]:
-        """Frames by position of an address: from Go's table, and for what has no frames yet."""
+        """Return frames by position: from Go's table, and for addresses without a frame."""
         found: dict[int, Frames] = {}
         if self._go is not None:
             for i, (file_addr, number) in enumerate(
@@ -227,14 +234,14 @@ class ModuleResolver:
         return found
 
     def _unnamed(self, file_addrs: list[int]) -> list[Function]:
-        """For code that neither symbols nor debug information cover."""
+        """Return functions for code that neither symbols nor debug information cover."""
         stubs: list[str | None] = []
         covering: list[tuple[int, int] | None] = [None] * len(file_addrs)
         try:
             stubs = [self._stubs.lookup(file_addr) for file_addr in file_addrs]
             if self._fdes is not None:
                 covering = self._fdes.functions_at(file_addrs)
-        except ObjectError:  # the file was truncated under us
+        except ObjectError:  # the file has been truncated
             stubs = [None] * len(file_addrs)
         names = demangle_many(stub for stub in stubs if stub is not None)
         module = self._module

@@ -1,12 +1,13 @@
-"""Names for addresses, in the background, the quick ones first.
+"""Find names for addresses in the background, the quick ones first.
 
-Two threads. The first opens symbol tables and gives every address a name within milliseconds of
-its module's turn: small modules first, so that a program of 100 MB does not keep libc waiting.
-The second has debug information read, which takes seconds for large files, by a process of its
-own (``worker``), and then has the first resolve the module's addresses again, now with inlined
-functions and lines. Only modules that were seen on a stack are read.
+There are three threads. The first opens symbol tables. It names all addresses of a module within
+milliseconds of the module's turn. Small modules come first, so libc does not wait for a program of
+100 MB. The second has debug information read by a process of its own (``worker``), which takes
+seconds for large files. The first then resolves the module's addresses again, now with inlined
+functions and lines. Only modules that occur in a stack are read. The third restores tail calls
+(``tail_calls``).
 
-No file can make it raise: what goes wrong becomes a note on the module.
+No file can make it raise: a problem becomes a note on the module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..model import Module, RawFrame, SymbolSource
 from .advice import MAX_DEBUG_INFO_BYTES
-from .background import Errands
+from .background import BackgroundJobs
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
 from .jit.names_thread import JitNames
@@ -34,15 +35,15 @@ from .table_loader import Loader
 from .tail_calls import Column, TailCalls
 
 if TYPE_CHECKING:
-    # Brings a web client, which takes 50 ms to import: only for who asks for it.
+    # Its web client takes 50 ms to import, so it is imported only if it is used.
     from .locate.debuginfod import Debuginfod
 
-# Files held open for modules not seen on a stack yet. Chromium maps 150; the usual limit on
+# Most files kept open before their modules occur in a stack. Chromium maps 150; the usual limit on
 # descriptors is 1024.
 MAX_HELD_FILES = 512
-# Addresses resolved before another module may have its turn: about 10 ms.
+# Addresses resolved before the next module is chosen: about 10 ms.
 BATCH = 4000
-# For a thread that reads a file from a server that does not answer; its files stay open.
+# How long to wait for a thread that reads from a file server; after that, its files stay open.
 CLOSE_TIMEOUT_S = 2.0
 
 
@@ -51,11 +52,12 @@ class Symbolizer:
 
     Args:
         table: receives the names.
-        pid: the target, or ``None`` when it runs elsewhere or no more: paths are then ours.
+        pid: the target, or ``None`` if it runs elsewhere or has ended: then paths are those of this
+            machine.
         inlines: whether inlined functions become frames.
-        symbol_dirs: folders with debug files, flat or laid out by build-id.
-        debuginfod: asked for what this machine has not; ``None`` to ask nobody.
-        cache_dir: where symcaches are kept, by default ``~/.cache/flametap/symcache``.
+        symbol_dirs: folders with debug files, flat or by build-id.
+        debuginfod: asked for files that this machine does not have; ``None`` for no requests.
+        cache_dir: folder for symcaches, by default ``~/.cache/flametap/symcache``.
     """
 
     def __init__(
@@ -70,13 +72,13 @@ class Symbolizer:
     ) -> None:
         self._table = table
         self._files = TargetFiles(pid, symbol_dirs, debuginfod)
-        self._errands = Errands()
+        self._jobs = BackgroundJobs()
         self._cache = DiskCache(cache_dir)
         self._debug_info = DebugInfo(self._files, self._cache)
         self._jit = JitNames(table, pid, inlines=inlines)
         self._loader = Loader(self._files, self._debug_info, inlines=inlines)
         self._works: dict[int, ModuleWork] = {}
-        self._orphans: dict[int, list[Address]] = {}  # module not announced yet
+        self._orphans: dict[int, list[Address]] = {}  # of modules that were not added yet
         self._held = 0
         self._pending = 0
         self._remedies_sought = 0
@@ -93,7 +95,7 @@ class Symbolizer:
             thread.start()
 
     def add_module(self, module: Module) -> None:
-        """Announces a module and opens its file at once, before the target can exit."""
+        """Add a module, and open its file at once, before the target can exit."""
         with self._changed:
             if self._closing or module.module_id in self._works:
                 return
@@ -108,11 +110,12 @@ class Symbolizer:
             self._enqueue(work, self._orphans.pop(module.module_id, []))
 
     def submit_many(self, addresses: Iterable[tuple[int, RawFrame]], seen_ns: int = 0) -> None:
-        """Asks for the names of addresses, each once; the module may be announced later.
+        """Request the names of addresses, each once. Their modules may be added later.
 
         Args:
-            addresses: address ids and what they stand for.
-            seen_ns: when they were seen at the latest, CLOCK_MONOTONIC of the target; 0: not known.
+            addresses: address ids and their frames.
+            seen_ns: upper bound of the time at which they were seen, CLOCK_MONOTONIC of the target;
+                0 if unknown.
         """
         by_module: dict[int, list[Address]] = {}
         for address_id, frame in addresses:
@@ -128,13 +131,14 @@ class Symbolizer:
                     self._enqueue(work, asked)
 
     def submit_calls(self, module_id: Column, *pairs: Column) -> None:
-        """Asks which functions left no frame between callers and callees; see ``TailCalls``."""
+        """Request the functions without a frame between callers and callees; see ``TailCalls``."""
         with self._changed:
             self._tail_calls.submit(module_id, pairs)
 
     def submit_leaves(self, leaves: Iterable[tuple[int, RawFrame]]) -> None:
-        """Asks at which of the addresses where stacks end a thread runs in the kernel; those of
-        modules that are not announced are passed over. Reads a few bytes for each, at once.
+        """Find which of the addresses at which stacks end are in system calls.
+
+        Reads a few bytes for each, at once. Addresses of modules that were not added are skipped.
         """
         found = []
         for address_id, frame in leaves:
@@ -147,63 +151,61 @@ class Symbolizer:
 
     @property
     def pending(self) -> int:
-        """Addresses whose final names are still to come."""
+        """The number of addresses without their final names."""
         return self._pending + self._jit.pending
 
     @property
     def is_idle(self) -> bool:
-        """True when all addresses of announced modules have their final names, and each module its
-        final note.
-        """
+        """True if all addresses of added modules have final names, and all modules final notes."""
         with self._changed:
-            return self._closing or (self._is_all_told() and self._jit.is_idle)
+            return self._closing or (self._is_settled() and self._jit.is_idle)
 
     def look_again(self) -> None:
-        """To be called when no more addresses will come: code of runtimes may have got its name
-        since it was looked for.
+        """Look again for names of generated code. Call it when no more addresses will come.
+
+        A runtime may have written a name since the first look.
         """
         self._jit.look_again()
 
     @property
     def note(self) -> str:
-        """A remark that concerns all modules, ``""`` if there is none."""
+        """A note about all modules, ``""`` if there is none."""
         return self._cache.note
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Waits until all addresses of announced modules have their final names, and each module
-        its final note.
+        """Wait until all addresses of added modules have final names, and all modules final notes.
 
         Returns:
-            False when the time was not enough.
+            False after a timeout.
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closing or self._is_all_told(), timeout_s):
+            if not self._changed.wait_for(lambda: self._closing or self._is_settled(), timeout_s):
                 return False
         return self._jit.wait_idle(deadline - time.monotonic())
 
-    def _is_all_told(self) -> bool:
+    def _is_settled(self) -> bool:
         orphans = sum(map(len, self._orphans.values()))
         is_named = self._pending == orphans and not self._remedies_sought
         return is_named and self._tail_calls.is_idle
 
     def sources(self) -> list[SymbolSource]:
-        """Where names come from, for each module that was seen on a stack."""
+        """Return the sources of names of each module that occurs in a stack."""
         with self._changed:
-            seen = [work.told() for work in self._works.values() if work.seen]
+            seen = [work.symbol_source() for work in self._works.values() if work.seen]
             return seen + self._jit.sources()
 
     def work_on(self, module_id: int) -> ModuleWork | None:
-        """What is known of a module."""
+        """Return the state of a module; None if it was not added."""
         return self._works.get(module_id)
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Prefixes that give a path of the target's a meaning here, the likeliest first."""
+        """Prefixes that make a path of the target valid here, most likely first."""
         return self._files.roots
 
     def close(self) -> None:
-        """Ends the threads and closes all files; names that are not there by now never come."""
+        """End the threads and close all files. Names that are missing then will not be found."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -211,7 +213,7 @@ class Symbolizer:
         self._line_reader.close()
         self._jit.close()
         self._files.stop_fetching()
-        has_stopped = self._errands.close(CLOSE_TIMEOUT_S)
+        has_stopped = self._jobs.close(CLOSE_TIMEOUT_S)
         for thread in self._threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
         if has_stopped and not any(thread.is_alive() for thread in self._threads):
@@ -241,15 +243,16 @@ class Symbolizer:
             self._name(work, asked)
 
     def _next_work(self) -> ModuleWork | None:
-        """The module whose addresses are to be named next."""
+        """Return the module whose addresses are named next; None if no address waits."""
         ready = (work for work in self._works.values() if work.has_work)
         return min(ready, key=ModuleWork.name_cost, default=None)
 
     def _load(self, work: ModuleWork, *, was_fetched: bool = False) -> None:
-        """Opens the symbol tables of a module, and queues its debug information.
+        """Open the symbol tables of a module, and queue its debug information.
 
         Args:
-            was_fetched: the servers have been asked for what it lacked.
+            work: the module.
+            was_fetched: the servers were already asked for missing files.
         """
         source, resolver, note = self._loader.load(work, was_fetched=was_fetched)
         asks_servers = not was_fetched and self._files.can_fetch(
@@ -264,7 +267,7 @@ class Symbolizer:
             elif asks_servers:
                 work.provisional = []
                 work.note = "asking debuginfod"
-                self._errands.add(lambda: self._fetch(work))
+                self._jobs.add(lambda: self._fetch(work))
             elif resolver is not None and 0 < work.debug_cost() <= MAX_DEBUG_INFO_BYTES:
                 work.provisional = named
                 self._line_reader.add(work)
@@ -273,7 +276,7 @@ class Symbolizer:
                 work.close_debug()
                 self._tail_calls.cannot_be_read(work)
                 self._remedies_sought += 1
-                self._errands.add(lambda: self._find_remedy(work, resolver))
+                self._jobs.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
 
     def _name(self, work: ModuleWork, asked: list[Address]) -> None:
@@ -289,38 +292,38 @@ class Symbolizer:
             elif work.resolver is not resolver or (
                 resolver is not None and resolver.lines is not None and not had_lines
             ):
-                work.again += asked  # more came while they were resolved without it
+                work.again += asked  # lines arrived while these were resolved without them
             else:
                 self._pending -= len(asked)
             self._changed.notify_all()
 
     def _name_generated(self, work: ModuleWork, asked: list[Address]) -> None:
-        """Hand addresses on: there is no file, a runtime has made that code."""
-        work.note = "made while the program runs: see [jit]"
+        """Pass addresses of a module on to the names of generated code: it has no real file."""
+        work.note = "generated while the program runs: see [jit]"
         bias = work.module.load_bias
         self._jit.submit((address_id, file_addr + bias) for address_id, file_addr in asked)
         with self._changed:
             self._pending -= len(asked)
             self._changed.notify_all()
 
-    # -- errand threads -------------------------------------------------------------------------
+    # -- background threads ---------------------------------------------------------------------
 
     def _fetch(self, work: ModuleWork) -> None:
-        """Asks servers for what a module lacks, and has its addresses named again."""
-        with contextlib.suppress(Exception):  # what went wrong is told by what is rejected
+        """Ask servers for a module's missing files, then load the module again."""
+        with contextlib.suppress(Exception):  # the module's rejected files report the problem
             self._files.fetch(work.module, work.image, work.debug)
         if not self._closing:
             self._load(work, was_fetched=True)
 
     def _find_remedy(self, work: ModuleWork, resolver: ModuleResolver | None) -> None:
-        """Names the package that brings what a module lacks."""
+        """Find the package that provides a module's debug file, and add it to the note."""
         remedy = ""
         with contextlib.suppress(Exception):  # then no package is named
             remedy = self._files.remedy(work.module)
         with self._changed:
             self._remedies_sought -= 1
             if remedy and resolver is not None:
-                work.note = work.lacks(resolver, self._files, remedy)
+                work.note = work.missing(resolver, self._files, remedy)
             self._changed.notify_all()
 
     # -- lines thread ---------------------------------------------------------------------------

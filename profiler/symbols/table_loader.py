@@ -1,4 +1,4 @@
-"""Opens a module's files and their symbol tables. No file can make it raise: a note tells."""
+"""Open a module's files and read their symbol tables. Never raises: a note reports problems."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .resolver import ModuleResolver
 
 
 class Loader:
-    """See the module docstring.
+    """Opens files and reads symbol tables; see the module docstring.
 
     Args:
-        files: finds them.
+        files: finds the files.
         debug_info: has the lines that were read in an earlier session.
         inlines: whether inlined functions become frames.
     """
@@ -25,22 +25,26 @@ class Loader:
         self._inlines = inlines
 
     def open(self, work: ModuleWork) -> None:
-        """Opens the module's own file, or leaves a note."""
+        """Open the module's own file, or leave a note."""
         try:
             work.image = self._files.open_module(work.module)
         except FilesError as error:
             work.note = f"{error}{precompiled_hint(work.module.name)}"
-        except Exception as error:  # never raises for a bad file: the note tells
+        except Exception as error:  # a bad file must not raise: the note reports it
             work.note = f"cannot be read: {error}"
 
     def load(
         self, work: ModuleWork, *, was_fetched: bool
     ) -> tuple[str, ModuleResolver | None, str]:
-        """Reads the symbol tables of a module: what they are, what they say, and a note.
+        """Read the symbol tables of a module.
 
         Args:
             work: the module.
-            was_fetched: servers have been asked for what it lacked.
+            was_fetched: the servers were already asked for missing files.
+
+        Returns:
+            the kind of the tables (``ModuleResolver.tables``), the resolver if there are any, and a
+            note.
         """
         if work.image is None and (was_fetched or not work.note):
             self.open(work)
@@ -48,8 +52,8 @@ class Loader:
             return "none", None, work.note
         try:
             resolver = self._load_tables(work, work.image)
-            return resolver.tables, resolver, work.lacks(resolver, self._files)
-        except Exception as error:  # never raises for a bad file: the note tells
+            return resolver.tables, resolver, work.missing(resolver, self._files)
+        except Exception as error:  # a bad file must not raise: the note reports it
             return "none", None, f"symbols cannot be read: {error}"
 
     def _load_tables(self, work: ModuleWork, image: Image) -> ModuleResolver:

@@ -1,12 +1,12 @@
-"""Restores functions that left no frame because they ended in a tail call.
+"""Restore functions that left no frame because they ended in a tail call.
 
-A thread of its own, and what it reads comes from a process of its own, after a module's lines: the
-call sites of a module's debug information (``tail_call_graph``) say for each pair of frames, caller
-and callee, which functions were entered between them. They go to the symbol table by pair, and
-become frames where trees and stacks are built.
+This runs in a thread of its own, after a module's lines were read. A process of its own reads the
+call sites in the module's debug information (``tail_call_graph``). For a pair of frames, caller and
+callee, they show which functions were entered between the two. The results go to the symbol table
+by pair. They become frames when trees and stacks are built.
 
-Only pairs within one module are looked at, and of these only where the call instruction does not
-lead to the very function that was called: the calls of most modules are never read.
+Only pairs within one module are examined, and only if the call instruction does not lead to the
+called function itself. So the call sites of most modules are never read.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .names.table import SymbolTable
 Column = npt.NDArray[np.int64]
 # Address ids of callers and callees, file_addrs of callers (return address - 1) and callees.
 Pairs = tuple[Column, ...]
-# Of debug information as stored; reading it takes a fifth of a second a MB.
+# Maximum size of the debug information in the file; a MB takes a fifth of a second to read.
 MAX_DEBUG_INFO_BYTES = 64 << 20
 
 
 @dataclass(eq=False)
 class _Module:
-    """What is known of one module's calls. Guarded by the lock."""
+    """The state of one module's calls. Guarded by the lock."""
 
     waiting: list[Pairs] = field(default_factory=list)
-    work: ModuleWork | None = None  # once its calls can be read
+    work: ModuleWork | None = None  # set once its calls can be read
     graph: CallGraph | None = None
     has_none: bool = False
 
@@ -45,12 +45,12 @@ class _Module:
 
 
 class TailCalls:
-    """See the module docstring.
+    """Restores tail calls; see the module docstring.
 
     Args:
         table: receives the frames.
-        changed: guards all state; told when work comes and is done. Held by callers of all methods
-            but :meth:`run` and :meth:`close`.
+        changed: guards all state; notified of new and finished work. Callers of all methods but
+            :meth:`run` and :meth:`close` hold it.
         debug_info: reads calls.
     """
 
@@ -64,7 +64,7 @@ class TailCalls:
         self._closing = False
 
     def submit(self, module_id: Column, pairs: Pairs) -> None:
-        """Asks what was entered between pairs of frames of the same module."""
+        """Request the functions that were entered between pairs of frames of the same module."""
         for number in np.unique(module_id).tolist():
             module = self._modules.setdefault(number, _Module())
             if not module.has_none:
@@ -73,7 +73,7 @@ class TailCalls:
                 self._changed.notify_all()
 
     def can_be_read(self, work: ModuleWork) -> None:
-        """A module has all its lines, and calls that can be read."""
+        """Report that a module has all its lines, so its calls can be read."""
         if work.debug_cost() > MAX_DEBUG_INFO_BYTES:
             self.cannot_be_read(work)
             return
@@ -81,22 +81,22 @@ class TailCalls:
         self._changed.notify_all()
 
     def cannot_be_read(self, work: ModuleWork) -> None:
-        """A module has no call sites."""
+        """Report that a module has no call sites."""
         self._modules[work.module.module_id] = _Module(has_none=True)
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing more can be said now."""
+        """True if no pair is waiting whose calls can be read."""
         return not any(module.has_work for module in self._modules.values())
 
     def close(self) -> None:
-        """Ends :meth:`run` as soon as what it reads is there."""
+        """End :meth:`run`, once the current read has finished."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def run(self) -> None:
-        """The thread."""
+        """Process requests until :meth:`close`: the function of the thread."""
         while True:
             with self._changed:
                 is_idle = self.is_idle
@@ -109,7 +109,7 @@ class TailCalls:
                 module = next(m for m in self._modules.values() if m.has_work)
             try:
                 self._do(module)
-            except Exception:  # a damaged file, or one that vanished: no frames are restored
+            except Exception:  # the file is damaged or was deleted: no frames are restored
                 with self._changed:
                     module.waiting.clear()
                     module.work, module.has_none = None, True
@@ -143,9 +143,9 @@ class TailCalls:
 
 
 def _frames(chains: list[tuple[TailCall, ...]], work: ModuleWork) -> list[list[Frame]]:
-    """The frames of each chain, outermost first.
+    """Return the frames of each chain, outermost first.
 
-    A function is where its jump is. If there are several jumps, only the function is known.
+    The line of a tail call is that of its jump. If there are several jumps, the line is unknown.
     """
     calls = list(dict.fromkeys(call for chain in chains for call in chain))
     found = work.resolve([call.jump_addr or call.entry for call in calls])

@@ -1,1 +1,1 @@
-"""The agent's bytes: their layout, the ring they come through, and their events."""
+"""Read the agent's bytes: their layout, the ring that carries them, and the decoded events."""

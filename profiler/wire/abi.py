@@ -1,7 +1,7 @@
-"""The constants and record layouts of ``agent/abi.h``, which says what they mean.
+"""Repeat the constants and record layouts of ``agent/abi.h``, which explains them.
 
-``tests/unit/wire/test_abi.py`` compiles the header and compares. The intervals' layout is a
-numpy dtype and lives in ``decoder.py``.
+``tests/unit/wire/test_abi.py`` compiles the header and compares the two. The layout of intervals is
+a numpy dtype in ``decoder.py``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ STOP_HOST_SILENT = 2
 STOP_SANDBOXED = 3
 HOST_SILENCE_NS = 3_000_000_000
 
-# "<" keeps Python from adding holes of its own; abi.h has none.
+# "<" keeps Python from adding padding; abi.h has none.
 RING_HEADER = struct.Struct("<Q2I9Q")
 BATCH_HEADER = struct.Struct("<4I2Q")
 SECTION_HEADER = struct.Struct("<4I")

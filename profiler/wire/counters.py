@@ -1,7 +1,7 @@
-"""Which of the agent's counters say that something is missing, and what each means for a user.
+"""Define which of the agent's counters are losses, and explain each one to users.
 
-The one definition: terminal, page and exports use it. ``web/static/losses.js`` repeats ``LOSSES``
-for the page; ``tests/unit/wire/test_counters.py`` compares the two.
+Terminal, page and exports all use this definition. ``web/static/losses.js`` repeats ``LOSSES`` for
+the page; ``tests/unit/wire/test_counters.py`` compares the two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Counter:
-    """A counter of ``abi.h`` in words.
+    """A counter of ``abi.h`` with its explanation.
 
     ``name`` is one of ``abi.COUNTER_NAMES``. ``label`` is a plural noun, ``meaning`` a sentence.
     """
@@ -22,8 +22,8 @@ class Counter:
     meaning: str
 
 
-# Missing from the recording for good, the worst first. ``ring_full`` counts the batches whose
-# samples ``intervals_lost`` counts, and is not here: nothing is counted twice.
+# Data that the recording lacks for good, worst first. ``ring_full`` is not included: it counts the
+# batches whose samples ``intervals_lost`` counts, and nothing is counted twice.
 LOSSES = (
     Counter("intervals_lost", "Samples in dropped batches", "Their time is missing."),
     Counter(
@@ -47,7 +47,8 @@ LOSSES = (
         "The names or ends of some threads found no room and may be missing.",
     ),
 )
-# Samples that were due and not taken, and why: their time is carried to the thread's next one.
+# Counter of samples that were due but not taken → the reason. Their time is added to the thread's
+# next sample.
 SKIPS = {
     "signals_late": "the signal before had not arrived yet",
     "parked_torn": "the thread woke up while its stack was read",
@@ -60,12 +61,10 @@ SKIPS = {
 
 
 def losses(counters: Mapping[str, int]) -> dict[Counter, int]:
-    """Return what is missing and how often, in the order of ``LOSSES``; only what occurred."""
+    """Return the counters of losses that are not 0, in the order of ``LOSSES``."""
     return {each: count for each in LOSSES if (count := counters.get(each.name, 0))}
 
 
 def skips(counters: Mapping[str, int]) -> dict[str, int]:
-    """Return why samples were skipped and how many, in the order of ``SKIPS``; only what
-    occurred.
-    """
+    """Return the counters of skipped samples that are not 0, in the order of ``SKIPS``."""
     return {name: count for name in SKIPS if (count := counters.get(name, 0))}

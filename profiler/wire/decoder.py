@@ -1,9 +1,9 @@
-"""Agent bytes → typed events: the layout is drawn in ``agent/abi.h``, its constants are in
-``abi.py``.
+"""Decode the agent's bytes into typed events. ``agent/abi.h`` draws the layout; ``abi.py`` has its
+constants.
 
-Does no I/O: :class:`Decoder` is fed bytes, cut anywhere (``ring`` is where they come from).
-Everything is checked where it enters, so that later stages need not: a byte that makes no sense
-raises :class:`ProtocolError` instead of becoming a wrong number. Not thread-safe.
+No I/O: :class:`Decoder` receives bytes (from ``ring``) in pieces of any size. Every value is
+checked here, so later stages need not check it: an impossible one raises :class:`ProtocolError`
+and never becomes a wrong number. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ INTERVAL_DTYPE = np.dtype(
     ]
 )
 
-# Larger than any ring we map; a length above it is garbage, and waiting for so many bytes would be
-# waiting for ever.
+# Larger than any ring that we map. A greater size means damaged data, and so many bytes would never
+# arrive.
 MAX_BATCH_BYTES = 256 << 20
-# 146 years: keeps every sum of a time and a duration inside a signed 64-bit integer.
+# 146 years: the sum of a time and a duration below this fits into a signed 64-bit integer.
 _MAX_NS = 1 << 62
 # Thread ids count up from 1, and the profile keeps tables by thread id.
 _MAX_THREAD_ID = 1 << 24
 
 
 class ProtocolError(FlametapError):
-    """The agent's bytes make no sense: damage, or an agent and a host of different versions."""
+    """The agent's bytes are invalid: damaged, or agent and host have different versions."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ModuleUpdate:
 
 @dataclass(frozen=True)
 class ThreadUpdate:
-    """What is known of a thread now; a later one with the same ``thread_id`` replaces it."""
+    """The current state of a thread; a later update with the same ``thread_id`` replaces it."""
 
     thread_id: int
     tid: int
@@ -100,8 +100,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class Batch:
-    """What the agent wrote at once. ``intervals`` has dtype :data:`INTERVAL_DTYPE` and is
-    read-only.
+    """The events that the agent wrote at one time.
+
+    ``intervals`` has dtype :data:`INTERVAL_DTYPE` and is read-only.
     """
 
     sequence: int
@@ -122,7 +123,7 @@ def raw_frame(encoded: int) -> RawFrame:
 def raw_frames(
     encoded: npt.NDArray[np.uint64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """Decode many: module ids and addresses, see ``RawFrame``."""
+    """Decode many frames; return their module ids and addresses, see ``RawFrame``."""
     is_runtime = encoded >> np.uint64(FRAME_KIND_SHIFT) == FRAME_KIND_RUNTIME
     module_ids = np.where(is_runtime, 0, encoded >> np.uint64(FRAME_MODULE_SHIFT))
     shift = np.where(is_runtime, np.uint64(FRAME_KIND_SHIFT), np.uint64(FRAME_MODULE_SHIFT))
@@ -131,17 +132,17 @@ def raw_frames(
 
 
 class Decoder:
-    """Turns a stream of batches into :class:`Batch` objects, however the stream is cut."""
+    """Converts a stream of bytes, in pieces of any size, to :class:`Batch` objects."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[Batch]:
-        """Take more bytes; return the batches that are whole now.
+        """Add bytes; return the batches that are complete now.
 
         Raises:
-            ProtocolError: wrong magic or version, a size that does not fit, an impossible value.
-                The decoder is of no use afterwards.
+            ProtocolError: wrong magic or version, a wrong size, or an impossible value. The decoder
+                cannot be used afterwards.
         """
         self._held += data
         batches: list[Batch] = []
@@ -217,8 +218,8 @@ def _end_of_section(section: bytes, at: int) -> None:
 
 
 def _text(raw: bytes) -> str:
-    # Names and paths end up in JSON, which has no room for undecodable bytes; files are opened
-    # through /proc/PID/map_files first, which needs no path.
+    # JSON cannot represent undecodable bytes, so we replace them. Files can still be opened: we try
+    # /proc/PID/map_files first, which needs no path.
     return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
@@ -231,7 +232,7 @@ def _decode_modules(section: bytes, record_count: int) -> list[ModuleUpdate]:
         )
         at += MODULE_RECORD.size
         if not 1 <= module_id <= 0xFFFF or start > end or build_id_bytes > 32:
-            raise ProtocolError(f"module record {module_id} makes no sense")
+            raise ProtocolError(f"module record {module_id} is invalid")
         if at + path_bytes > len(section):
             raise ProtocolError("a section ends inside a module's path")
         path = _text(section[at : at + path_bytes])
@@ -248,7 +249,7 @@ def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
     updates: list[ThreadUpdate] = []
     for thread_id, tid, flags, _, first_seen_ns, name in THREAD_RECORD.iter_unpack(section):
         if not 1 <= thread_id <= _MAX_THREAD_ID or first_seen_ns >= _MAX_NS:
-            raise ProtocolError(f"thread record {thread_id} makes no sense")
+            raise ProtocolError(f"thread record {thread_id} is invalid")
         updates.append(
             ThreadUpdate(
                 thread_id=thread_id,
@@ -275,7 +276,7 @@ def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
             or verdict >= Verdict.NO_STACK
             or fault_module > 0xFFFF
         ):
-            raise ProtocolError(f"trace record {trace_id} makes no sense")
+            raise ProtocolError(f"trace record {trace_id} is invalid")
         if at + 8 * frame_count > len(section):
             raise ProtocolError("a section ends inside a trace")
         frames = np.frombuffer(section, "<u8", frame_count, at)

@@ -1,8 +1,8 @@
-"""The ring that the agent writes and the host reads: ``struct ring_header`` and the bytes after it,
-drawn in ``agent/abi.h``.
+"""Read the ring that the agent writes: ``struct ring_header`` and the bytes after it, drawn in
+``agent/abi.h``.
 
-Does no I/O: it reads a buffer that somebody else has mapped. Not thread-safe, but for
-:meth:`Ring.beat`, which writes a word that nobody else does.
+No I/O: the caller maps the buffer. Not thread-safe, except for :meth:`Ring.beat`, which is the only
+writer of its word.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .abi import (
 )
 from .decoder import ProtocolError
 
-# Positions in the header taken as an array of u64.
+# Indexes into the header as an array of u64.
 _RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED = 2, 3, 4, 5, 6, 7
 _STOP_REASON, _HOST, _BUDGET, _COUNTERS = 8, 9, 10, 11
 
@@ -32,9 +32,9 @@ class Ring:
     Args:
         buffer: writable, the whole ring as mapped. The ring keeps it exported until :meth:`close`.
 
-    The u64 fields are read and written through a memoryview of native words, which is one load or
-    store each: a ``struct`` with a byte order would go byte by byte and could see half of an
-    update. x86-64 keeps stores in order, so what the agent wrote before it moved ``head`` is there.
+    The u64 fields are accessed through a memoryview of native words, with one load or store each. A
+    ``struct`` with a byte order would access single bytes and could read half of an update. x86-64
+    keeps stores in order, so the bytes that the agent wrote before it moved ``head`` are visible.
     """
 
     def __init__(self, buffer: bytearray | memoryview | Any) -> None:
@@ -45,8 +45,10 @@ class Ring:
         self._words = view[:RING_HEADER_BYTES].cast("Q")
 
     def check(self) -> None:
-        """Raise :class:`ProtocolError` unless this is a ring of our version that fits into the
-        buffer.
+        """Check that this is a ring of our version that fits into the buffer.
+
+        Raises:
+            ProtocolError: it is not.
         """
         magic, version, _, ring_bytes, *_ = RING_HEADER.unpack_from(self._view)
         if magic != RING_MAGIC:
@@ -59,13 +61,15 @@ class Ring:
             raise ProtocolError(f"ring of {ring_bytes} bytes does not fit into its mapping")
 
     def read(self) -> bytes:
-        """Return everything written since the last call, and only then let the agent use that room
-        again.
+        """Return all bytes written since the last call, and free their space for the agent.
+
+        Raises:
+            ProtocolError: the positions in the header are impossible.
         """
         ring_bytes = self._words[_RING_BYTES]
         head, tail = self._words[_HEAD], self._words[_TAIL]
         if not 0 <= head - tail <= ring_bytes:
-            raise ProtocolError(f"ring positions make no sense: head {head}, tail {tail}")
+            raise ProtocolError(f"ring positions are invalid: head {head}, tail {tail}")
         if head == tail:
             return b""
         start = RING_HEADER_BYTES + tail % ring_bytes
@@ -81,21 +85,21 @@ class Ring:
         return data
 
     def counters(self) -> dict[str, int]:
-        """All counters by name (``COUNTER_TICKS_LATE`` is ``ticks_late``); abi.h says what each
-        counts.
-        """
+        """Return all counters by name (``COUNTER_TICKS_LATE`` is ``ticks_late``); see abi.h."""
         return {name: self._words[_COUNTERS + i] for i, name in enumerate(COUNTER_NAMES)}
 
     def handler_histogram(self) -> list[int]:
-        """Signal handler runs per bucket of :data:`HANDLER_HISTOGRAM_NS`; the last holds all that
-        took longer.
+        """Return the number of signal handler runs by duration.
+
+        A bucket is :data:`HANDLER_HISTOGRAM_NS` wide; the last one includes all longer runs.
         """
         first = _COUNTERS + COUNTER_COUNT
         return list(self._words[first : first + HANDLER_HISTOGRAM_BUCKETS])
 
     def handler_quantiles_ns(self) -> tuple[int, int]:
-        """Median and 99th percentile of the handler's time: upper ends of their buckets; 0 when it
-        never ran.
+        """Return the median and the 99th percentile of the handler's duration, in nanoseconds.
+
+        Each is the upper bound of its bucket; 0 if the handler never ran.
         """
         histogram = self.handler_histogram()
         total = sum(histogram)
@@ -111,35 +115,37 @@ class Ring:
 
     @property
     def start_ns(self) -> int:
-        """When sampling began, CLOCK_MONOTONIC; 0 before."""
+        """Start of sampling, CLOCK_MONOTONIC; 0 before it."""
         return self._words[_START]
 
     @property
     def now_ns(self) -> int:
-        """When the last round of the sampler took place, CLOCK_MONOTONIC."""
+        """Time of the sampler's last round, CLOCK_MONOTONIC."""
         return self._words[_NOW]
 
     @property
     def stopped(self) -> bool:
-        """True once the last batch is in place."""
+        """True once the agent has written its last batch."""
         return self._words[_STOPPED] != 0
 
     @property
     def stop_reason(self) -> int:
-        """Why the agent stopped: one of ``abi.STOP_*``."""
+        """The reason why the agent stopped: one of ``abi.STOP_*``."""
         return self._words[_STOP_REASON]
 
     def beat(self, now_ns: int) -> None:
-        """Tell the agent that the host lives: an agent without a beat for
-        ``abi.HOST_SILENCE_NS`` stops.
+        """Send a heartbeat: the agent stops after ``abi.HOST_SILENCE_NS`` without one.
+
+        Args:
+            now_ns: CLOCK_MONOTONIC.
         """
         self._words[_HOST] = now_ns
 
     def set_budget(self, budget_ppm: int) -> None:
-        """What sampling may cost, in millionths of a core; 0 for no limit."""
+        """Limit the CPU time of sampling, in millionths of a core; 0 for no limit."""
         self._words[_BUDGET] = budget_ppm
 
     def close(self) -> None:
-        """Let go of the buffer, so that its mapping can be closed."""
+        """Release the buffer, so that its mapping can be closed."""
         self._words.release()
         self._view.release()

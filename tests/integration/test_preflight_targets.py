@@ -127,7 +127,7 @@ def test_parent_that_waits_for_its_vfork_child(run: Callable[[str], Target]) -> 
 
 
 def test_main_thread_that_has_exited(run: Callable[[str], Target]) -> None:
-    refuse(run("headless").pid, "lost its main thread")
+    refuse(run("headless").pid, "has ended, and an attach needs it")
 
 
 def test_thread_is_no_process() -> None:

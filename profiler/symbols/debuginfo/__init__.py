@@ -1,1 +1,1 @@
-"""Lines, inlined functions and call sites of a module, read by another process and kept on disk."""
+"""Read lines, inlined functions and call sites in another process; keep them on disk."""

@@ -1,4 +1,4 @@
-"""A file's debug information → its table of calls. Runs in the worker's process."""
+"""Build the table of calls from a file's debug information. Runs in the worker's process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..object.object_file import ObjectError, ObjectFile
 from .job import Built, DebugJob
 
 DEADLINE_S = 120.0
-MAX_INFO_BYTES = 160 << 20  # unpacked; 5 MB/s
+MAX_INFO_BYTES = 160 << 20  # uncompressed; read at 5 MB/s
 _STT_FUNC = 2
 
 
 def build_calls(job: DebugJob) -> Built:
-    """The table of calls for a job.
+    """Return the table of calls for a job.
 
     Raises:
         LinesError: there is no debug information, or it is damaged.
@@ -47,8 +47,9 @@ def build_calls(job: DebugJob) -> Built:
 
 
 def _global_functions(elf: ObjectFile) -> dict[bytes, int]:
-    """file_addr of the functions in the symbol table that may be called by name. An indirect
-    function's (IFUNC) is not the one that runs.
+    """Return the file_addr of each function in the symbol table that may be called by name.
+
+    Indirect functions (STT_GNU_IFUNC) are left out: a call runs another function than theirs.
     """
     section = elf.section(".symtab")
     if section is None or section.kind != SHT_SYMTAB or section.link >= len(elf.sections):

@@ -1,12 +1,12 @@
-"""Symcaches kept on disk between sessions, in ``~/.cache/flametap/symcache``.
+"""Keep symcaches on disk between sessions, in ``~/.cache/flametap/symcache``.
 
-One file per debug file, named by its build-id and a fingerprint of the files it was made from: a
-debug package installed later, and another file that claims the same build-id, get entries of
-their own. Entries are written to a temporary file and renamed, so that any number of processes
-may read and write at once; each carries a checksum, because a symcache with a flipped bit gives
-wrong names instead of an error. Damaged entries are removed and made again. The least recently
-used are deleted above the size cap. A folder that cannot be written to means no cache, not an
-error.
+There is one file per debug file. Its name is the build-id and a fingerprint of the files from which
+it was made. So a debug package installed later, or another file with the same build-id, gets its
+own entry. Entries are written to a temporary file and renamed, so any number of processes may read
+and write at once. Each entry has a checksum, because a symcache with a flipped bit gives wrong
+names and not an error. Damaged entries are deleted and made again. Above the size limit, the least
+recently used entries are deleted. If the folder cannot be written, there is no cache, but no error
+either.
 
 File: ``FTSYM1\\0\\0`` · u64 payload size · u32 CRC-32 of the payload · payload.
 """
@@ -32,17 +32,15 @@ _HEADER = struct.Struct("<8sQI")
 _MAGIC = b"FTSYM1\0\0"
 _SUFFIX = ".symcache"
 _UNFINISHED = ".new-"
-_UNFINISHED_S = 3600  # a temporary file of this age was left by a process that was killed
+_UNFINISHED_S = 3600  # a temporary file of this age is left over from a killed process
 _BUILD_ID = re.compile(r"[0-9a-f]{4,64}")
-# What a fingerprint reads of a file: as many blocks, evenly spread.
+# A fingerprint reads this many blocks of a file, evenly spread.
 _SAMPLES = 64
 _SAMPLE_BYTES = 4096
 
 
 def default_dir() -> Path | None:
-    """``$XDG_CACHE_HOME/flametap/symcache``, by default under ``~/.cache``; ``None`` if there is no
-    home.
-    """
+    """Return ``$XDG_CACHE_HOME/flametap/symcache``, default ``~/.cache``; None without a home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
@@ -50,13 +48,13 @@ def default_dir() -> Path | None:
 
 
 def entry_key(build_id: str, files: Iterable[OpenFile]) -> str:
-    """The name for what is made from these files; ``""`` without a usable build-id.
+    """Return the name of the entry that is made from these files; ``""`` without a usable build-id.
 
-    A build-id alone is a claim: a file that only pretends to be libc must not give libc its names
-    in the next session. Reading all of each file would take longer than to do without a cache.
+    A build-id alone is not enough: a file that pretends to be libc must not determine libc's names
+    in the next session. Reading each file completely would take longer than having no cache.
 
     Raises:
-        ValueError: a file cannot be read any more (``ElfError``).
+        ValueError: a file can no longer be read (``ElfError``).
     """
     if not _BUILD_ID.fullmatch(build_id):
         return ""
@@ -73,8 +71,8 @@ class DiskCache:
     """A folder of symcaches. Any number of processes may use it at once.
 
     Args:
-        folder: where; by default :func:`default_dir`.
-        max_bytes: size cap of all entries together.
+        folder: the folder; by default :func:`default_dir`.
+        max_bytes: limit for the size of all entries together.
 
     Attributes:
         note: why entries cannot be kept, ``""`` while they can.
@@ -86,7 +84,7 @@ class DiskCache:
         self.note = "" if self.folder else "symbols are not kept for next time: no home folder"
 
     def load(self, key: str) -> bytes | None:
-        """The payload of an entry; ``None`` if there is none or it is damaged."""
+        """Return the payload of an entry; ``None`` if there is none or it is damaged."""
         path = self._path(key)
         if path is None:
             return None
@@ -101,13 +99,13 @@ class DiskCache:
         is_whole = len(header) == _HEADER.size and header == _header(payload)
         with contextlib.suppress(OSError):
             if is_whole:
-                os.utime(path)  # the cap deletes what was not used for longest
+                os.utime(path)  # the time of the last use, for _prune
             else:
                 path.unlink()
         return payload if is_whole else None
 
     def save(self, key: str, payload: bytes) -> None:
-        """Keeps a payload; on failure leaves a note and nothing else."""
+        """Store a payload. On failure, only set ``note``."""
         path = self._path(key)
         if path is None or len(payload) > self.max_bytes:
             return
@@ -128,7 +126,7 @@ class DiskCache:
         self._prune(keep=path)
 
     def forget(self, key: str) -> None:
-        """Removes an entry that turned out to be of no use."""
+        """Delete an entry that cannot be used."""
         path = self._path(key)
         if path is not None:
             with contextlib.suppress(OSError):
@@ -138,7 +136,7 @@ class DiskCache:
         return self.folder / f"{key}{_SUFFIX}" if self.folder and key else None
 
     def _prune(self, keep: Path) -> None:
-        """Deletes the least recently used entries until the folder is under its cap."""
+        """Delete the least recently used entries until the folder is within its size limit."""
         entries = []
         oldest_unfinished = time.time() - _UNFINISHED_S
         try:
@@ -146,7 +144,7 @@ class DiskCache:
         except OSError:
             return
         for entry in listing:
-            with contextlib.suppress(OSError):  # another process deletes as well
+            with contextlib.suppress(OSError):  # another process may delete it, too
                 status = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(_SUFFIX):
                     entries.append((status.st_mtime_ns, status.st_size, entry.path))

@@ -1,4 +1,4 @@
-"""What the process that reads debug information is asked for."""
+"""Define the requests to the process that reads debug information, and its answers."""
 
 from __future__ import annotations
 
@@ -6,44 +6,47 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
-# Fields with the path of a file that the host has opened and checked: it goes over as a
-# descriptor, so that what is read is what was checked, also when it was deleted or lies in
-# another mount namespace.
+# Fields with the path of a file that the host has opened and checked. The host sends a descriptor,
+# so the worker reads the checked file even if it was deleted or is in another mount namespace.
 OPENED = ("debug", "alt")
 
 
 @dataclass(frozen=True)
 class Built:
-    """What became of a job."""
+    """The result of a job."""
 
     payload: bytes  # a symcache, or a table of calls
-    note: str = ""  # what was missing, in a line for the user; such a symcache is not kept
+    note: str = ""  # what is missing, in a line for the user; such a symcache is not stored
 
 
 @dataclass(frozen=True)
 class DebugJob:
-    """One file's debug information, to be made into a symcache."""
+    """A request to build a symcache, or a table of calls, from one file's debug information."""
 
     debug: str  # the file with DWARF
     base_addr: int  # its lowest loaded file_addr
     build_id: str = ""  # lower-case hex; picks the slice of a fat file
     alt: str = ""  # the file that .gnu_debugaltlink names
-    # Where files may be looked for that are only named inside of the debug file (split DWARF):
-    roots: tuple[str, ...] = ("",)  # prefixes that give an absolute path a meaning
+    # Where to look for files that only the debug file names (split DWARF):
+    roots: tuple[str, ...] = ("",)  # prefixes that make an absolute path valid here
     folders: tuple[str, ...] = ()  # of the module's file and of the debug file, and the user's
     names: tuple[str, ...] = ()  # of the module's file and of the debug file
-    wants_calls: bool = False  # a table of calls (``tail_call_graph``) is wanted, not a symcache
+    wants_calls: bool = False  # build a table of calls (``tail_call_graph``) and not a symcache
 
     def to_json(self) -> str:
-        """As one line."""
+        """Return the job as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, descriptors: Iterable[int]) -> DebugJob:
-        """The opposite of :meth:`to_json`, with the paths of the descriptors that came with it.
+        """Parse the output of :meth:`to_json`; replace paths of opened files by descriptors.
+
+        Args:
+            text: the JSON.
+            descriptors: the descriptors that were sent with it, in the order of ``OPENED``.
 
         Raises:
-            ValueError, KeyError: it is not one.
+            ValueError, KeyError: it is not a job.
         """
         values = json.loads(text)
         for name, value in values.items():

@@ -1,8 +1,8 @@
-"""Debug information of a module to a source of lines: from the disk cache, or read by the worker.
+"""Get the lines of a module's debug information, from the disk cache or from the worker.
 
-Blocks for as long as reading takes; meant for a thread of its own. Nothing here runs native code
-on what a file holds: symcaches come from the worker's process or from the cache, and are read with
-numpy.
+A call blocks until they are read, so it is meant for a thread of its own. No native code runs here
+on the contents of a file: symcaches come from the worker's process or from the cache, and are read
+with numpy.
 """
 
 from __future__ import annotations
@@ -25,31 +25,33 @@ from .stacked_symcache import Layers, unpack
 from .symcache_table import VERSIONS, SymcacheTable, version_of
 from .worker_client import Worker
 
-_CALLS_COST = 4  # calls take so many times as long to read as lines, with a margin
+_CALLS_COST = 4  # calls take this many times as long to read as lines, with a margin
 _OWN_PROC = f"/proc/{os.getpid()}"
 
 
 def open_symcache(payload: bytes, base_addr: int) -> LineSource:
-    """A source of lines over a symcache.
+    """Open a symcache as a source of lines.
 
     Raises:
-        LinesError: it is none, or damaged.
+        LinesError: it is not a symcache, or it is damaged.
     """
     parts = unpack(payload)
     if parts:
         return Layers([open_symcache(part, base_addr) for part in parts])
     if version_of(payload) in VERSIONS:
         return SymcacheTable(payload, base_addr)
-    # A newer library wrote it: slower, but by its own rules.
+    # Another version of the library wrote it: use the library, which is slower.
     from . import symcache
 
     return symcache.load(payload, base_addr)
 
 
 def split_places(files: TargetFiles, module: Module, image: Image) -> SplitPlaces:
-    """Where parts of the debug information may be that only the file itself names.
+    """Return where to look for parts of the debug information that only the file itself names.
 
     Args:
+        files: the target's files.
+        module: the module.
         image: the file with DWARF: the module's own, or its separate debug file.
     """
     own_folder, own_name = os.path.split(module.path)
@@ -61,8 +63,9 @@ def split_places(files: TargetFiles, module: Module, image: Image) -> SplitPlace
 
 
 def parts_missing(files: TargetFiles, module: Module, image: Image) -> str:
-    """What of a module's debug information is in files that cannot be found, in a line for the
-    user; ``""`` if nothing.
+    """Describe which parts of a module's debug information are in files that cannot be found.
+
+    Return one line for the user; ``""`` if no part is missing.
 
     Raises:
         ObjectError: it is damaged.
@@ -82,8 +85,8 @@ class DebugInfo:
     """Reads debug information, one file at a time.
 
     Args:
-        files: finds the files that go with a debug file.
-        cache: keeps what was read.
+        files: finds the files that belong to a debug file.
+        cache: stores the results.
     """
 
     def __init__(self, files: TargetFiles, cache: DiskCache) -> None:
@@ -93,21 +96,21 @@ class DebugInfo:
         self._calls_worker = Worker()
 
     def cached(self, image: Image) -> LineSource | None:
-        """The lines of a file with DWARF if they were read in an earlier session: milliseconds."""
+        """Return the lines of a file with DWARF if they are in the cache; takes milliseconds."""
         if image.file is None:
             return None
         with self._files_of(image) as files:
             return self._from_cache(entry_key(image.elf.build_id, files), image.elf.base_addr)
 
     def read(self, module: Module, image: Image) -> tuple[LineSource, str]:
-        """The lines of a file with DWARF, and what of them is missing (``""``: nothing).
+        """Return the lines of a file with DWARF, and a note on what is missing (``""``: nothing).
 
         Args:
             module: the module.
             image: its own file, or its separate debug file.
 
         Raises:
-            LinesError: they cannot be had; the message says why.
+            LinesError: they cannot be read; the message gives the reason.
         """
         if image.file is None:
             raise LinesError("debug information in memory is not read")
@@ -122,7 +125,7 @@ class DebugInfo:
                 base_addr=base_addr,
                 build_id=image.elf.build_id,
                 alt=files[1].path if len(files) > 1 else "",
-                # A root that we hold open is ours to the worker too, under another name.
+                # The worker reaches a root that we hold open under our pid, not as /proc/self.
                 roots=tuple(r.replace("/proc/self", _OWN_PROC, 1) for r in places.roots),
                 folders=tuple(places.folders),
                 names=tuple(places.names),
@@ -135,15 +138,16 @@ class DebugInfo:
             return lines, built.note
 
     def read_calls(self, module: Module, own: Image) -> CallGraph:
-        """The calls of a module, by a process of their own. For another thread than the one that
-        reads lines.
+        """Return the calls of a module. A process of their own reads them.
+
+        Call this from another thread than the one that reads lines.
 
         Args:
             module: the module.
-            own: its own file; the separate debug file is opened again if there is one.
+            own: its own file; a separate debug file is opened again.
 
         Raises:
-            LinesError: they cannot be had; the message says why.
+            LinesError: they cannot be read; the message gives the reason.
         """
         debug = None
         if not own.elf.debug_info_bytes:
@@ -155,15 +159,15 @@ class DebugInfo:
                 debug.close()
 
     def rest(self) -> None:
-        """No lines to read for now: gives the worker's memory back."""
+        """End the worker, to free its memory, while there are no lines to read."""
         self._worker.rest()
 
     def rest_calls(self) -> None:
-        """No calls to read for now."""
+        """End the worker for calls while there are no calls to read."""
         self._calls_worker.rest()
 
     def close(self) -> None:
-        """Breaks off what is being read."""
+        """Cancel the current reads."""
         self._worker.close()
         self._calls_worker.close()
 
@@ -204,7 +208,7 @@ class DebugInfo:
 
     @contextlib.contextmanager
     def _files_of(self, image: Image) -> Iterator[list[OpenFile]]:
-        """The files that a symcache is made from: the one with DWARF, then what dwz took out."""
+        """Open the files from which a symcache is made: the one with DWARF, then dwz's."""
         alt = self._files.open_alt_file(image)
         try:
             yield [each.file for each in (image, alt) if each is not None and each.file is not None]

@@ -1,6 +1,6 @@
-"""Several symcaches as one: what the first does not know is asked of the next.
+"""Combine several symcaches: an address that the first does not know is looked up in the next.
 
-Form: ``FTLAYER1`` · u32 number of parts · for each its u64 size · the parts.
+Format: ``FTLAYER1`` · u32 number of parts · for each its u64 size · the parts.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _MAX_PARTS = 16
 
 
 class Layers:
-    """A source of lines made of others, the best first."""
+    """A source of lines that combines others, the best first."""
 
     def __init__(self, sources: Sequence[LineSource]) -> None:
         self._sources = sources
 
     def lookup(self, file_addr: int) -> Chain:
-        """The inline chain at ``file_addr``, outermost function first; empty if there is none."""
+        """Return the inline chain at ``file_addr``, outermost function first; empty if unknown."""
         return self.lookup_many([file_addr])[0]
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
-        """The inline chain at each address."""
+        """Return the inline chain at each address."""
         return unpack_chains(self.chains(file_addrs))
 
     def chains(self, file_addrs: Sequence[int]) -> Chains:
-        """The inline chain at each address, in columns."""
+        """Return the inline chain at each address, in columns."""
         of = np.full(len(file_addrs), -1, np.int64)
         parts: list[Chains] = []
         n_chains = 0
@@ -66,13 +66,13 @@ class Layers:
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
-    """Symcaches as one payload."""
+    """Join symcaches into one payload."""
     sizes = struct.pack(f"<{len(parts)}Q", *map(len, parts))
     return b"".join((_COUNT.pack(_MAGIC, len(parts)), sizes, *parts))
 
 
 def unpack(payload: bytes) -> list[bytes]:
-    """The symcaches of a payload made by :func:`pack`; ``[]`` if it is another thing.
+    """Return the symcaches of a payload made by :func:`pack`; ``[]`` if it has another format.
 
     Raises:
         LinesError: it is damaged.

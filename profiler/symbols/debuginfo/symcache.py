@@ -1,10 +1,10 @@
-"""Debug information to inline chains with files and lines, through ``symbolic``'s symcaches.
+"""Convert debug information to inline chains with files and lines, with ``symbolic``'s symcaches.
 
-A symcache is built from DWARF once (libpython, 23 MB: 0.3 s) and is then a flat table that is
-searched in place. Both run in C with the GIL released. Anything may be wrong with a debug file,
-so every call here ends in a result or in ``LinesError``.
+A symcache is built from DWARF once (libpython, 23 MB: 0.3 s). The result is a flat table that is
+searched in place. Both run in C without the GIL. A debug file may be damaged in any way, so every
+call here returns a result or raises ``LinesError``.
 
-symbolic's own fallback to symbol tables is not used: it lets a symbol without a size reach to the
+We do not use symbolic's own fallback to symbol tables. It extends a symbol without a size to the
 end of the address space, and names a function ``main`` after its split-off part ``main.cold``.
 """
 
@@ -34,12 +34,13 @@ _NO_ADDRESS = 0xFFFFFFFF  # sym_addr of an inlined function
 
 
 class Symcache:
-    """Looks up inline chains.
+    """A symcache, opened with ``symbolic``.
 
     Args:
         cache: the native object.
-        base_addr: lowest loaded file_addr of the ELF file: symcaches count addresses from there.
-        backing: the bytes that the native object reads, kept alive with it.
+        base_addr: lowest loaded file_addr of the ELF file: addresses in symcaches are relative to
+            it.
+        backing: the bytes that the native object reads; kept alive with it.
     """
 
     def __init__(self, cache: SymCache, base_addr: int, backing: bytes = b"") -> None:
@@ -48,15 +49,15 @@ class Symcache:
         self._backing = backing
 
     def chains(self, file_addrs: Sequence[int]) -> Chains:
-        """The inline chain at each address."""
+        """Return the inline chain at each address, in columns."""
         return pack_chains(self.lookup_many(file_addrs))
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
-        """The inline chain at each address."""
+        """Return the inline chain at each address."""
         return [self.lookup(file_addr) for file_addr in file_addrs]
 
     def lookup(self, file_addr: int) -> Chain:
-        """The inline chain at ``file_addr``, outermost function first; empty if there is none."""
+        """Return the inline chain at ``file_addr``, outermost function first; empty if unknown."""
         relative = file_addr - self._base_addr
         if not 0 <= relative < _NO_ADDRESS:  # symcaches have 32-bit addresses
             return ()
@@ -72,29 +73,29 @@ class Symcache:
         )
 
     def to_bytes(self) -> bytes:
-        """The flat table, to be kept on disk."""
+        """Return the flat table, to be stored on disk."""
         return cast(bytes, self._cache.open_stream().read())  # type: ignore[no-untyped-call]
 
 
 def build(path: str, base_addr: int, build_id: str = "") -> Symcache:
-    """Makes a symcache from the debug information of an object file; seconds for a large one.
+    """Build a symcache from the debug information of an object file; takes seconds for a large one.
 
     Args:
-        path: the file with DWARF; ``/proc/self/fd/N`` will do.
+        path: the file with DWARF; may be ``/proc/self/fd/N``.
         base_addr: its lowest loaded file_addr.
-        build_id: which part of a fat Mach-O file is wanted.
+        build_id: selects the part of a fat Mach-O file.
 
     Raises:
-        LinesError: no debug information, or damaged.
+        LinesError: there is no debug information, or it is damaged.
     """
     return _build(lambda: Archive.open(path), base_addr, build_id)
 
 
 def build_symcache(job: DebugJob) -> Built:
-    """The symcache for a job. Called in the worker's process.
+    """Build the symcache for a job. Called in the worker's process.
 
     Raises:
-        LinesError: no debug information, or damaged.
+        LinesError: there is no debug information, or it is damaged.
     """
     note = ""
     try:
@@ -102,14 +103,14 @@ def build_symcache(job: DebugJob) -> Built:
         if merged is not None:
             return merged
     except DwarfError as error:
-        note = str(error)  # what the file holds by itself is better than nothing
+        note = str(error)  # use the debug information in the file itself, without the parts
     except (ObjectError, OSError):
-        pass  # a format that symbolic may know
+        pass  # symbolic may know the format
     try:
         whole = build(job.debug, job.base_addr, job.build_id).to_bytes()
         return Built(_with_unclaimed(job, whole), note)
     except LinesError as error:
-        # One damaged entry is enough for symbolic to give up the whole file.
+        # symbolic rejects the whole file if one entry is damaged. Our own reader may skip that.
         try:
             merged = _merged(job, lambda _: True)
         except (LinesError, DwarfError, ObjectError, OSError):
@@ -132,7 +133,7 @@ def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = 
 
 
 def _with_unclaimed(job: DebugJob, whole: bytes) -> bytes:
-    """The symcache, and where functions have lines and no entry, another one behind it."""
+    """Return the symcache; with another one appended for functions that have lines but no DIE."""
     table = load(whole, job.base_addr) if version_of(whole) not in VERSIONS else None
     lookup_many = (table or SymcacheTable(whole, job.base_addr)).lookup_many
     try:
@@ -145,12 +146,12 @@ def _with_unclaimed(job: DebugJob, whole: bytes) -> bytes:
             return whole
         behind = _build(lambda: Archive.from_bytes(more), job.base_addr)
     except (DwarfError, ObjectError, IndexError, OSError, LinesError):
-        return whole  # an extra: nothing is lost without it
+        return whole  # the addition is optional
     return pack([whole, behind.to_bytes()])
 
 
 def _merged(job: DebugJob, wanted: Callable[[ObjectFile], bool]) -> Built | None:
-    """The symcache of debug information that is put together first; ``None`` if not wanted."""
+    """Return the symcache of debug information that was merged first; None if not ``wanted``."""
     images = [open_image(job.debug, via=job.debug, build_id=job.build_id)]
     try:
         if not wanted(images[0].elf):
@@ -167,10 +168,10 @@ def _merged(job: DebugJob, wanted: Callable[[ObjectFile], bool]) -> Built | None
 
 
 def load(data: bytes, base_addr: int) -> Symcache:
-    """Opens a symcache made by ``to_bytes``, in place.
+    """Open a symcache made by ``to_bytes``, in place.
 
-    ``bytes`` and nothing else: a memoryview that the garbage collector meets in a cycle while cffi
-    holds its buffer crashes the interpreter (cffi 2.1, CPython 3.11).
+    The data must be ``bytes``. A memoryview would crash the interpreter if the garbage collector
+    finds it in a cycle while cffi holds its buffer (cffi 2.1, CPython 3.11).
 
     Raises:
         LinesError: not a symcache of this version.

@@ -1,14 +1,14 @@
-"""Reads symcaches with numpy: thousands of addresses in one search.
+"""Read symcaches with numpy: thousands of addresses in one search.
 
-A symcache is the flat table that ``symbolic`` makes from debug information: sorted range starts,
-a source location for each, and for each location its file, line, function and the location that
-it was inlined into. Symbolic's own look-up costs 10-30 µs an address across the language border;
-here an address costs a share of one binary search, and only distinct functions and files are made
-into objects. No byte of the table can do worse than give a wrong string.
+A symcache is the flat table that ``symbolic`` makes from debug information. It has sorted range
+starts, a source location for each, and for each location its file, line, function and the location
+into which it was inlined. A look-up with symbolic costs 10-30 µs per address, because of the calls
+between Python and C. Here all addresses share one vectorised binary search, and objects are made
+only for distinct functions and files. A damaged table can at worst give a wrong string.
 
-Layout (little-endian, every part aligned to 8): ``SYMC`` · u32 version · header of 72 bytes ·
-files · functions · source locations · range starts · strings, each with its length as LEB128.
-Ranges belong to the last source locations, one by one. All references are u32, 2^32-1 for none.
+Layout (little-endian, every part aligned to 8): ``SYMC`` · u32 version · header of 72 bytes · files
+· functions · source locations · range starts · strings, each with its length as LEB128. Ranges
+correspond one by one to the last source locations. All references are u32, 2^32-1 for none.
 
 Source: symbolic-symcache/src/v9/raw.rs, lookup.rs and mod.rs in github.com/getsentry/symbolic.
 Version 9 has three more words in a file record than version 8; otherwise they are the same.
@@ -34,19 +34,19 @@ _PREAMBLE = struct.Struct("<4sI")
 _HEADER = struct.Struct("<32sI5I16s")
 _FILE_WORDS = {8: 3, 9: 6}  # compilation folder, folder, name; then a source server's
 _NONE = 0xFFFFFFFF
-_MAX_DEPTH = 512  # deeper inlining is a damaged table
+_MAX_DEPTH = 512  # deeper inlining means that the table is damaged
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
 
 class SymcacheTable:
-    """The look-ups of one symcache.
+    """A symcache, read with numpy.
 
     Args:
         data: the symcache.
-        base_addr: lowest loaded file_addr of the object file: ranges count from there.
+        base_addr: lowest loaded file_addr of the object file: ranges are relative to it.
 
     Raises:
-        LinesError: not a symcache of a version that is read here, or cut short.
+        LinesError: not a symcache of a known version, or truncated.
     """
 
     def __init__(self, data: bytes, base_addr: int) -> None:
@@ -85,17 +85,17 @@ class SymcacheTable:
         self._paths: dict[int, str] = {}
 
     def lookup(self, file_addr: int) -> Chain:
-        """The inline chain at ``file_addr``, outermost function first; empty if there is none."""
+        """Return the inline chain at ``file_addr``, outermost function first; empty if unknown."""
         return self.lookup_many([file_addr])[0]
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
-        """The inline chain at each address; the same object wherever it is the same place."""
+        """Return the inline chain at each address; equal positions share one object."""
         return unpack_chains(self.chains(file_addrs))
 
     def chains(self, file_addrs: Sequence[int]) -> Chains:
-        """The inline chain at each address."""
+        """Return the inline chain at each address, in columns."""
         base = self._base_addr
-        # 2^32 - 1 is no address: the range that it falls into is the last one's end mark.
+        # 2^32 - 1 is not a valid address; it stands for all that are out of range.
         relative = np.array(
             [a - base if 0 <= a - base < _NONE else _NONE for a in file_addrs], np.uint32
         )
@@ -112,7 +112,7 @@ class SymcacheTable:
         files = [self._path(number) for number in file_numbers.tolist()]
         symbols = [self._name(number) for number in function_numbers.tolist()]
         line = np.where(rows[:, 1] < 1 << 31, rows[:, 1], 0).astype(np.int64)
-        # A lone frame without a place comes from a symbol table.
+        # A single frame without file and line comes from a symbol table.
         has_place = (line != 0) | np.array([path != "" for path in files], bool)[file]
         is_chain = (count > 1) | ((count == 1) & has_place[np.minimum(first, len(rows) - 1)])
         if len(locations):
@@ -120,16 +120,17 @@ class SymcacheTable:
         return Chains(of, first, count, symbol, file, line, symbols, files)
 
     def _frames(self, locations: Indexes) -> tuple[Indexes, NDArray[np.uint32]]:
-        """For each source location how many frames its chain has, and the records of all of them,
-        outermost first; at least one record.
+        """Return the number of frames in the chain of each source location, and their records.
+
+        The records of all chains follow each other, outermost first; there is at least one.
         """
         count = np.zeros(len(locations), np.int64)
-        # Innermost first: which locations go so deep, and their records there.
+        # For each depth, innermost first: the locations whose chains are so deep, and the records.
         levels: list[tuple[Indexes, NDArray[np.uint32]]] = []
         inside, at = np.arange(len(locations)), locations
         while len(inside) and len(levels) < _MAX_DEPTH:
             records = self._locations[at]
-            is_known = ~(records == _NONE).all(axis=1)  # else: the end of what is known
+            is_known = ~(records == _NONE).all(axis=1)  # False for a range without a function
             inside, records = inside[is_known], records[is_known]
             levels.append((inside, records))
             count[inside] += 1
@@ -177,7 +178,7 @@ class SymcacheTable:
 
 
 def version_of(data: bytes) -> int:
-    """The format's version; 0 if this is no symcache."""
+    """Return the format's version; 0 if the data is not a symcache."""
     if len(data) < _PREAMBLE.size:
         return 0
     magic, version = _PREAMBLE.unpack_from(data)
@@ -185,13 +186,13 @@ def version_of(data: bytes) -> int:
 
 
 def tidy_path(path: str) -> str:
-    """``/build/glibc/elf/../sysdeps/x.c`` → ``/build/glibc/sysdeps/x.c``."""
+    """Normalize a path: ``/build/glibc/elf/../sysdeps/x.c`` → ``/build/glibc/sysdeps/x.c``."""
     is_tidy = "/." not in path and "//" not in path and path[:2] != "./"
     return path if is_tidy else posixpath.normpath(path)
 
 
 def _joined(folder: str, name: str) -> str:
-    """Joins like symbolic: with a backslash where the folder is a Windows one."""
+    """Join two paths as symbolic does: with a backslash if the folder is a Windows path."""
     if not folder or not name or _ABSOLUTE.match(name):
         return name or folder
     is_windows = "/" not in folder and "\\" in folder

@@ -1,11 +1,11 @@
-"""The process that reads debug information, so that nothing in it can harm the profiler.
+"""Read debug information in a separate process, so that damaged files cannot harm the profiler.
 
-Started by ``worker_client`` with one end of a socket pair. Each message asks for one symcache and
-brings the files as descriptors; the answer is a memfd with the symcache, or a line that says why
-there is none. Debug information of any size and in any state of damage is read here by native
-code: it may crash, hang or want all memory there is, and takes nothing along but this process.
-It runs at a low priority, within limits on memory and processor time, is the first that the
-kernel ends when memory runs out, and goes as soon as the other end of its socket is closed.
+``worker_client`` starts the process with one end of a socket pair. Each message requests one
+symcache and carries the files as descriptors. The answer is a memfd with the symcache, or a line
+with the reason why there is none. Native code reads the debug information here, which may be of any
+size and damaged in any way. It may crash, hang or use up its memory, and that only ends this
+process. The process has a low priority and limits on memory and CPU time, and is the first one that
+the kernel kills when memory runs out. It exits as soon as the other end of its socket is closed.
 
 Messages are JSON lines in packets; see ``worker_client``.
 """
@@ -28,11 +28,11 @@ MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
 _NICE = 10
 _OUT_OF_MEMORY_FIRST = 1000  # oom_score_adj, proc(5)
-_PR_SET_PDEATHSIG = 1  # prctl(2); the parent is the thread that started us, which asks us as well
+_PR_SET_PDEATHSIG = 1  # prctl(2); our parent is the thread that started us and sends the requests
 
 
 def main(descriptor: int) -> None:
-    """Answers requests until the socket is closed."""
+    """Answer requests until the socket is closed."""
     connection = socket.socket(fileno=descriptor)
     _step_back()
     threading.Thread(target=_leave_with_host, args=(connection,), daemon=True).start()
@@ -45,7 +45,7 @@ def main(descriptor: int) -> None:
             payload, note = _answer(message, files)
         except MemoryError:
             error = "reading its debug information needs too much memory"
-        except Exception as problem:  # whatever a file can do to code that trusts it
+        except Exception as problem:  # a damaged file may cause any exception
             error = " ".join(str(problem).split()) or type(problem).__name__
         for file in files:
             os.close(file)
@@ -62,7 +62,7 @@ def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
     _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + request["cpu_s"])
     job = DebugJob.from_json(request["job"], files)
 
-    # Here, not above: a library that cannot be loaded is an answer, not a death.
+    # Imported here: if the library cannot be loaded, we send an error and do not die.
     from .build_callgraph import build_calls
     from .symcache import build_symcache
 
@@ -71,7 +71,7 @@ def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
 
 
 def _memory_file(data: bytes) -> int:
-    """A file without a folder (memfd_create(2)): works where nothing can be written to."""
+    """Return a memfd with the data (memfd_create(2)): needs no writable folder."""
     descriptor = os.memfd_create("flametap-symcache", os.MFD_CLOEXEC)
     view = memoryview(data)
     try:
@@ -84,18 +84,18 @@ def _memory_file(data: bytes) -> int:
 
 
 def _step_back() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the profiler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the profiler handles Ctrl-C
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write(str(_OUT_OF_MEMORY_FIRST))
     _limit(resource.RLIMIT_CORE, 0)
-    # The watch below is a thread, and native code may hold the interpreter's lock for ever.
+    # The thread of _leave_with_host may never run: native code may hold the GIL for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit(which: int, value: int) -> None:
-    """Lowers a limit; the hard one stays where it is, so that the next request may raise it."""
+    """Lower a soft limit. The hard limit stays, so that the next request may raise it again."""
     hard = resource.getrlimit(which)[1]
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
@@ -103,7 +103,7 @@ def _limit(which: int, value: int) -> None:
 
 
 def _leave_with_host(connection: socket.socket) -> None:
-    """Ends the process when the host has gone, also in the middle of a file."""
+    """Exit the process when the host has exited, even in the middle of a file."""
     watch = select.poll()
     watch.register(connection, select.POLLRDHUP)
     watch.poll()

@@ -1,8 +1,8 @@
-"""The host's end of the process that reads debug information: starts it, asks, ends it in time.
+"""Start the process that reads debug information, send it requests, and kill it after a timeout.
 
-The process is started when the first file is to be read and used for all that follow; after a
-crash or a missed deadline the next file gets a new one. It is a session of its own, so that
-Ctrl-C in the terminal does not reach it.
+The process is started for the first file and serves all later ones. After a crash or a timeout, the
+next file gets a new process. It has a session of its own, so Ctrl-C in the terminal does not reach
+it.
 
 Source: socket(7) and unix(7) for packets with descriptors, setrlimit(2), memfd_create(2).
 """
@@ -24,19 +24,20 @@ from .job import Built, DebugJob
 from .worker import MAX_MESSAGE_BYTES
 
 MAX_PAYLOAD_BYTES = 2 << 30
-# Debug information is read at 40 MB/s of .debug_info (libpython, 14 MB: 0.35 s). What takes ten
-# times as long will not end.
+# .debug_info is read at 40 MB/s (libpython, 14 MB: 0.35 s). If it takes ten times as long, we
+# assume that it will not end.
 MIN_CPU_S = 20
 CPU_S_PER_MB = 0.25
-# A machine under load, a process of low priority: wall time is only there for what does not run
-# at all, such as a file on a server that does not answer.
+# The limit on wall time is for a process that does not run at all, such as one that reads from a
+# file server that does not answer. It is generous: the process has a low priority, and the machine
+# may be busy.
 WALL_FACTOR = 10
 MIN_MEMORY_BYTES = 2 << 30
 _EXIT_TIMEOUT_S = 5.0
 
 
 class Worker:
-    """One process at a time. ``build`` is called by one thread, ``close`` by any."""
+    """A client of at most one process. One thread calls ``build``, any may call ``close``."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -45,15 +46,15 @@ class Worker:
         self._closed = False
 
     def build(self, job: DebugJob, files: Sequence[int], debug_info_bytes: int) -> Built:
-        """The symcache for a job.
+        """Have the process build the result of a job, and return it.
 
         Args:
-            job: what to read.
+            job: the request.
             files: an open descriptor for each of the job's ``OPENED`` fields that is not empty.
-            debug_info_bytes: its size, for the deadline.
+            debug_info_bytes: size of the debug information, for the time limit.
 
         Raises:
-            LinesError: there is none; the message says why.
+            LinesError: there is no result; the message gives the reason.
         """
         cpu_s = MIN_CPU_S + int(debug_info_bytes / 1e6 * CPU_S_PER_MB)
         request = {"job": job.to_json(), "cpu_s": cpu_s, "memory_bytes": _memory_bytes()}
@@ -72,18 +73,18 @@ class Worker:
                 raise LinesError(self._death(cpu_s))
             said = json.loads(answer)
             if said["error"] or not received:
-                raise LinesError(said["error"] or "nothing came of its debug information")
+                raise LinesError(said["error"] or "its debug information gave no result")
             return Built(_contents(received[0]), said["note"])
         finally:
             for descriptor in received:
                 os.close(descriptor)
 
     def rest(self) -> None:
-        """Ends the process, which holds memory; the next file starts another."""
+        """End the process, to free its memory; the next file starts another one."""
         self._end()
 
     def close(self) -> None:
-        """Ends the process for good, also in the middle of a file."""
+        """End the process for good, even in the middle of a file."""
         with self._lock:
             self._closed = True
         self._end()
@@ -91,7 +92,7 @@ class Worker:
     def _connect(self) -> socket.socket:
         with self._lock:
             if self._closed:
-                raise LinesError("flametap ends")
+                raise LinesError("flametap is ending")
             if self._process is not None and self._process.poll() is None and self._connection:
                 return self._connection
         self._end()
@@ -105,15 +106,17 @@ class Worker:
                 )
         except (OSError, ValueError) as error:
             ours.close()
-            raise LinesError(f"no process to read debug information in: {error}") from error
+            raise LinesError(
+                f"the process that reads debug information cannot be started: {error}"
+            ) from error
         with self._lock:
             self._process, self._connection = process, ours
-            if self._closed:  # meanwhile
+            if self._closed:  # while the process was started
                 process.kill()
         return ours
 
     def _death(self, cpu_s: int) -> str:
-        """Why the process has ended, in a line for the user."""
+        """Return the reason why the process has ended, in a line for the user."""
         process = self._process
         code = None
         if process is not None:
@@ -153,7 +156,7 @@ def _contents(descriptor: int) -> bytes:
 
 
 def _memory_bytes() -> int:
-    """Half of the machine's memory."""
+    """Return the memory limit of the process in bytes: half of the machine's memory."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(total // 2, MIN_MEMORY_BYTES)
 

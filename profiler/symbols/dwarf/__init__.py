@@ -1,1 +1,1 @@
-"""DWARF that lies in several files (dwz, .dwo, .dwp), put together to one; see README.md."""
+"""Merge DWARF that is spread over several files (dwz, .dwo, .dwp) into one file."""

@@ -1,8 +1,8 @@
-"""Abbreviations, and the attributes of one entry of ``.debug_info``.
+"""Parse abbreviations, and the attributes of one entry of ``.debug_info``.
 
-Of the few dozen attributes that an entry may have, ten lead to functions and lines. Each
-abbreviation is prepared once: which bytes to pass over, and which of them to keep. Where
-everything has a fixed size, an entry is passed over by one addition.
+An entry may have a few dozen attributes; ten of them are needed for functions and lines. We prepare
+each abbreviation once: which bytes to skip, and which to keep. If all attributes have a fixed size,
+an entry is skipped with one addition.
 
 Damaged data raises ``DwarfError`` or ``IndexError``; nothing reads beyond the section.
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from . import constants as dw
 
-# A value as stored: its form, and the number, or for DW_FORM_string the text.
+# A value in the file: its form, and the number, or for DW_FORM_string the text.
 Value = tuple[int, "int | bytes"]
 Values = dict[int, Value]
 
@@ -34,7 +34,7 @@ _KEPT = frozenset(
     )
 )
 
-# Bytes of each form; a negative number for those that say it themselves.
+# Size of each form in bytes; a negative number for forms of variable size.
 _LEB, _BLOCK1, _BLOCK2, _BLOCK4, _BLOCK, _STRING, _INDIRECT = -1, -2, -3, -4, -5, -6, -7
 _SIZES = {
     0x01: 8, 0x03: _BLOCK2, 0x04: _BLOCK4, 0x05: 2, 0x06: 4, 0x07: 8, 0x08: _STRING,
@@ -43,25 +43,25 @@ _SIZES = {
     0x1C: 4, 0x1E: 16, 0x20: 8, 0x21: 0, 0x22: _LEB, 0x23: _LEB, 0x24: 8, 0x25: 1, 0x26: 2,
     0x27: 3, 0x28: 4, 0x29: 1, 0x2A: 2, 0x2B: 3, 0x2C: 4, 0x1F01: _LEB, 0x1F02: _LEB,
 }  # fmt: skip
-# strp, ref_addr, sec_offset, strp_sup, line_strp, GNU_ref_alt, GNU_strp_alt: as wide as offsets.
+# strp, ref_addr, sec_offset, strp_sup, line_strp, GNU_ref_alt, GNU_strp_alt: the size of an offset.
 _OFFSETS = frozenset((0x0E, 0x10, 0x17, 0x1D, 0x1F, 0x1F20, 0x1F21))
 
 
 class DwarfError(ValueError):
-    """Debug information that cannot be read; the message says why, in one line."""
+    """Debug information that cannot be read; the message gives the reason, in one line."""
 
 
 class Step(NamedTuple):
-    """A run of bytes of an entry."""
+    """A range of bytes of an entry."""
 
-    attribute: int  # 0: pass over
+    attribute: int  # 0: skip
     form: int
     size: int  # in bytes, or one of the negative numbers above
     constant: int  # value of DW_FORM_implicit_const
 
 
 class Abbreviation(NamedTuple):
-    """What entries of one kind are made of."""
+    """The layout of entries of one kind."""
 
     tag: int
     has_children: bool
@@ -76,8 +76,9 @@ Abbreviations = dict[int, Abbreviation]
 def parse_abbreviations(
     data: bytes, offset: int, version: int, offset_size: int
 ) -> tuple[Abbreviations, int]:
-    """The table at ``offset`` of ``.debug_abbrev``, for units of one version and format, and where
-    it ends.
+    """Parse the table at ``offset`` of ``.debug_abbrev``, for units of one version and format.
+
+    Return the table, and the offset after it.
 
     Raises:
         DwarfError, IndexError: damaged.
@@ -114,7 +115,7 @@ def parse_abbreviations(
 def read_entry(
     data: bytes, offset: int, steps: tuple[Step, ...], version: int, offset_size: int
 ) -> tuple[Values, int]:
-    """The kept attributes of the entry at ``offset`` (after its code), and where it ends."""
+    """Return the kept attributes of the entry at ``offset`` (after its code), and its end."""
     values: Values = {}
     for attribute, form, size, constant in steps:
         if size == _INDIRECT:
@@ -146,7 +147,7 @@ def read_entry(
 def skip_entry(
     data: bytes, offset: int, steps: tuple[Step, ...], version: int, offset_size: int
 ) -> int:
-    """Where the entry at ``offset`` (after its code) ends."""
+    """Return the end of the entry at ``offset`` (after its code)."""
     for _, _, size, _ in steps:
         if size == _INDIRECT:
             form, offset = uleb(data, offset)
@@ -165,7 +166,7 @@ def skip_entry(
 
 
 def uleb(data: bytes, offset: int) -> tuple[int, int]:
-    """An unsigned LEB128 number and where it ends."""
+    """Return an unsigned LEB128 number, and its end."""
     byte = data[offset]
     offset += 1
     if byte < 128:
@@ -183,7 +184,7 @@ def uleb(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def text_at(data: bytes, offset: int) -> bytes:
-    """The text at ``offset``, without the zero that ends it; ``b""`` beyond the section."""
+    """Return the text at ``offset``, without its terminating zero; ``b""`` beyond the section."""
     end = data.find(b"\0", offset, offset + MAX_TEXT_BYTES)
     return data[offset : end if end >= 0 else offset + MAX_TEXT_BYTES]
 
@@ -198,7 +199,7 @@ def _size_of(form: int, version: int, offset_size: int) -> int:
 
 
 def _after(data: bytes, offset: int, size: int) -> int:
-    """Where a block or text at ``offset`` ends."""
+    """Return the end of a block or text at ``offset``."""
     if size == _STRING:
         end = data.index(b"\0", offset)
         return end + 1

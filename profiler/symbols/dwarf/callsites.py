@@ -1,15 +1,16 @@
-"""The calls that a program's functions make, as its debug information lists them.
+"""Read the calls of a program's functions from its debug information.
 
-For each call: where it returns to and which function it calls; for each function: which functions
-it may end in a jump to (tail calls, which leave no frame), and whether the compiler says that these
-are all. That is what it takes to tell which functions were entered between two frames.
+For each call we read its return address and the function that it calls. For each function we read
+to which functions it may jump at its end (tail calls, which leave no frame), and whether the
+compiler states that these are all. With these data we find the functions that were entered between
+two frames.
 
-A call names the entry of a function, which may be the function itself, what several copies of it
-have in common (``f`` and ``f.constprop.0``), or a declaration; the latter is looked up by its
-linkage name, in the symbol table (which knows the aliases) and among the functions of the file.
+A call refers to the entry of a function. That may be the function itself, the common entry of
+several copies (``f`` and ``f.constprop.0``), or a declaration. A declaration is looked up by its
+linkage name, in the symbol table (which has the aliases) and among the functions of the file.
 
-GCC says that all calls are told where they are. LLVM says so even where it leaves out jumps through
-memory and to functions that it has no entry for; there the code itself is searched for jumps.
+If GCC states that all calls are listed, they are. LLVM states it even if it omits jumps through
+memory and to functions without an entry. For LLVM we therefore search the code for jumps.
 
 Source: DWARF 5, sections 3.3.1.1 and 3.4.1; for version 4 the GCC wiki, "call_site".
 """
@@ -48,7 +49,7 @@ _JUMP = re.compile(
     rb"|\xff[\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]",
     re.DOTALL,
 )
-# A displacement that leads further away is none: the bytes are part of something else.
+# A larger displacement is not a jump: the bytes belong to another instruction.
 _FAR_BYTES = 1 << 28
 
 Code = Callable[[int, int], bytes]
@@ -57,16 +58,16 @@ Code = Callable[[int, int], bytes]
 def read_calls(
     main: DwarfFile, symbols: Mapping[bytes, int], code: Code, check: Callable[[], None]
 ) -> bytes:
-    """All calls of a program, packed for :class:`flametap.symbols.dwarf.tail_call_graph.CallGraph`.
+    """Return all calls of a program, packed for ``tail_call_graph.CallGraph``.
 
     Args:
         main: its debug information.
         symbols: file_addr of its global functions by name.
-        code: file_addr and size → bytes of its code, ``b""`` where they are not in the file.
-        check: called for each function; may raise to break off.
+        code: file_addr and size → bytes of its code, ``b""`` if they are not in the file.
+        check: called for each function; may raise to cancel.
 
     Raises:
-        DwarfError: there are no units that can be read.
+        DwarfError: no unit can be read.
     """
     calls = _Calls(symbols, code, check)
     damaged = 0
@@ -91,21 +92,21 @@ class _Calls:
         self._check = check
         self._names = Names()
         self.entries: list[int] = []  # file_addr of each function
-        self._is_told = bytearray()  # whether all its tail calls are, by what the compiler says
-        self._to_search: list[int] = []  # functions whose compiler's word does not count
+        self._is_complete = bytearray()  # whether the compiler states that it lists all tail calls
+        self._to_search: list[int] = []  # functions of compilers whose statement is unreliable
         self._ranges: list[tuple[int, int, int]] = []  # start, end, function
-        self._function_at: dict[int, int] = {}  # by entry: linked once, described by many units
-        self._functions_of: dict[_Key, set[int]] = {}  # by what a call may name
+        self._function_at: dict[int, int] = {}  # by entry: several units may describe a function
+        self._functions_of: dict[_Key, set[int]] = {}  # by the entries to which a call may refer
         self._by_name: dict[bytes, set[int]] = {}
         self._calls: list[tuple[int, int]] = []  # return address, goal
         self._tails: list[tuple[int, int, int]] = []  # function, an address in the jump, goal
-        self._goals: dict[tuple[Unit, int] | None, int] = {None: 0}  # what calls name
+        self._goals: dict[tuple[Unit, int] | None, int] = {None: 0}  # entries to which calls refer
 
     def read(self, unit: Unit) -> None:
-        """Takes in one unit.
+        """Read one unit.
 
         Raises:
-            DwarfError, IndexError: damaged; what was found before stays.
+            DwarfError, IndexError: damaged; the calls before the damage are kept.
         """
         data, end, version, offset_size = (
             unit.file.info,
@@ -155,7 +156,7 @@ class _Calls:
                 function = inner
 
     def _function(self, unit: Unit, entry: int, values: Values) -> int:
-        """The number of the function that begins here; none if it has no code."""
+        """Return the number of the function of an entry; _NO_FUNCTION if it has no code."""
         self._check()
         ranges = unit.ranges(values)
         if not ranges:
@@ -165,7 +166,7 @@ class _Calls:
         if function is None:
             function = self._function_at[start] = len(self.entries)
             self.entries.append(start)
-            self._is_told.append(any(attribute in values for attribute in _ALL_TAIL_CALLS))
+            self._is_complete.append(any(attribute in values for attribute in _ALL_TAIL_CALLS))
             producer = unit.text(unit.root[1].get(dw.AT_PRODUCER)) or b""
             if not producer.startswith(b"GNU "):
                 self._to_search.append(function)
@@ -181,7 +182,7 @@ class _Calls:
     def _line_of_references(
         self, unit: Unit, entry: int, values: Values
     ) -> list[tuple[_Key, Values]]:
-        """An entry, and the more general ones that it refers to."""
+        """Return an entry, and the more general entries to which it refers."""
         line = [((id(unit.file), entry), values)]
         while len(line) < _MAX_REFERENCES:
             value = values.get(dw.AT_ABSTRACT_ORIGIN) or values.get(dw.AT_SPECIFICATION)
@@ -195,7 +196,7 @@ class _Calls:
         return line
 
     def _call(self, unit: Unit, values: Values, function: int) -> None:
-        """A call that ``function`` makes."""
+        """Add a call that ``function`` makes."""
         is_tail = dw.AT_CALL_TAIL_CALL in values or dw.AT_GNU_TAIL_CALL in values
         after = values.get(dw.AT_CALL_RETURN_PC) or values.get(dw.AT_LOW_PC)
         return_addr = None if after is None else unit.address(after)
@@ -210,7 +211,7 @@ class _Calls:
             self._calls.append((return_addr, goal))
 
     def _goal(self, unit: Unit, origin: Value | None) -> int:
-        """The number of what a call names."""
+        """Return the number of the entry to which a call refers; 0 if it refers to none."""
         place = None if origin is None else unit.reference(origin)
         if place is None:
             return 0
@@ -224,7 +225,7 @@ class _Calls:
         return self._goals.setdefault(key, len(self._goals))
 
     def _functions_meant(self, unit: Unit, offset: int) -> tuple[int, ...]:
-        """The functions that an entry stands for, or why there are none."""
+        """Return the functions of an entry, or UNKNOWN or ELSEWHERE if there are none."""
         try:
             abbreviation, values, _ = unit.entry(offset)
             if abbreviation.tag != dw.TAG_SUBPROGRAM:
@@ -241,28 +242,29 @@ class _Calls:
         return tuple(sorted(self._by_name.get(name, ()))) or (ELSEWHERE,)
 
     def _search_code(self) -> None:
-        """Finds functions with jumps out that are not told."""
+        """Find functions with jumps out that the debug information does not list."""
         ranges: dict[int, list[tuple[int, int]]] = {}
         for start, end, function in self._ranges:
             ranges.setdefault(function, []).append((start, end))
-        told: dict[int, list[int]] = {}
+        listed: dict[int, list[int]] = {}
         for function, addr, _ in self._tails:
-            told.setdefault(function, []).append(addr)
+            listed.setdefault(function, []).append(addr)
         for function in self._to_search:
-            if self._is_told[function]:
-                jumps = frozenset(told.get(function, ()))
+            if self._is_complete[function]:
+                jumps = frozenset(listed.get(function, ()))
                 own = ranges[function]
-                self._is_told[function] = all(
-                    self._are_jumps_told(start, end, own, jumps) for start, end in own
+                self._is_complete[function] = all(
+                    self._are_jumps_listed(start, end, own, jumps) for start, end in own
                 )
 
-    def _are_jumps_told(
-        self, start: int, end: int, own: list[tuple[int, int]], told: frozenset[int]
+    def _are_jumps_listed(
+        self, start: int, end: int, own: list[tuple[int, int]], listed: frozenset[int]
     ) -> bool:
-        """Whether every jump out of a piece of a function is among those told.
+        """Return True if every jump out of a piece of a function is listed.
 
-        Bytes in the middle of instructions are taken for jumps, too: then too little is believed.
-        Near jumps count if they lead to a function's entry, or hardly any code would pass.
+        Bytes in the middle of an instruction may look like a jump; then we return False although
+        the list is complete. Short jumps only count if they lead to a function's entry. Otherwise
+        hardly any code would pass.
         """
         code = self._code(start, end - start)
         if len(code) != end - start:
@@ -274,8 +276,8 @@ class _Calls:
             after = start + jump.end() + len(operand)
             if not operand:
                 after += _operand_size(code, jump.start() + 1)
-            # Where the jump begins, a prefix before it, or its last byte.
-            if addr in told or addr - 1 in told or after - 1 in told:
+            # The listed address may be the start of the jump, of a prefix, or its last byte.
+            if addr in listed or addr - 1 in listed or after - 1 in listed:
                 continue
             displacement = int.from_bytes(operand, "little", signed=True)
             goal = after + displacement
@@ -283,7 +285,7 @@ class _Calls:
                 if goal in self._function_at and goal != own[0][0]:
                     return False
             elif not far:
-                return False  # may be a switch; may be not
+                return False  # an indirect jump: a switch statement, or a tail call
             elif abs(displacement) < _FAR_BYTES and not any(
                 first <= goal < last for first, last in own
             ):
@@ -291,7 +293,7 @@ class _Calls:
         return True
 
     def packed(self) -> bytes:
-        """Everything, in arrays."""
+        """Return all calls, packed into arrays."""
         self._search_code()
         members, first = array("i"), array("I", [0])
         for goal in self._goals:
@@ -302,7 +304,7 @@ class _Calls:
         self._ranges.sort()
         return pack(
             entries=array("Q", self.entries),
-            is_told=array("B", self._is_told),
+            is_complete=array("B", self._is_complete),
             range_starts=array("Q", (start for start, _, _ in self._ranges)),
             range_ends=array("Q", (end for _, end, _ in self._ranges)),
             range_functions=array("I", (function for _, _, function in self._ranges)),
@@ -317,7 +319,7 @@ class _Calls:
 
 
 def _operand_size(code: bytes, place: int) -> int:
-    """Bytes behind the ModRM byte at ``place``: SIB and displacement."""
+    """Return the size of SIB and displacement, which follow the ModRM byte at ``place``."""
     modrm = code[place]
     mode, base = modrm >> 6, modrm & 7
     if mode == 3:

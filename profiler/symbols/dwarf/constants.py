@@ -1,4 +1,4 @@
-"""Numbers of the DWARF standard that are used here.
+"""Define the numbers of the DWARF standard that are used here.
 
 Source: DWARF 5, section 7; for the GNU ones the GCC wiki, "DebugFission", and dwz(1).
 """
@@ -10,7 +10,7 @@ UT_TYPE, UT_PARTIAL, UT_SKELETON, UT_SPLIT_COMPILE, UT_SPLIT_TYPE = 2, 3, 4, 5, 
 TAG_COMPILE_UNIT, TAG_INLINED, TAG_SUBPROGRAM = 0x11, 0x1D, 0x2E
 TAG_SKELETON_UNIT = 0x4A
 TAG_CALL_SITE, TAG_GNU_CALL_SITE = 0x48, 0x4109
-# Types, which hold no code in themselves: array, class, enumeration, structure, subroutine, union.
+# Types, which have no code of their own: array, class, enumeration, structure, subroutine, union.
 TYPE_TAGS = frozenset((0x01, 0x02, 0x04, 0x13, 0x15, 0x17))
 
 # Attributes (DW_AT_*).

@@ -1,12 +1,12 @@
-"""The functions of a unit with what was inlined into them, as a stream of calls.
+"""List the functions of a unit, with the functions inlined into them, as a stream of calls.
 
-One pass over the entries, in order, without recursion; entries that say nothing of code cost no
-more than their length. In C, types and functions without code are passed over by their sibling
-links (GCC has them); in other languages code may lie in them: a lambda's class, in the function
-that it was written in.
+One pass over the entries, in order, without recursion. Entries without code cost no more than
+reading their size. In C, types and functions without code are skipped by their sibling links (GCC
+writes them). In other languages they may contain code: the class of a lambda, in the function where
+it was written.
 
-A function without code of its own (declared, or only ever inlined) is left out, and with it what
-was inlined into it.
+A function without code of its own (declared, or always inlined) is left out, and so are the
+functions inlined into it.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from .units import DwarfFile, Unit
 
 Range = tuple[int, int]  # start and end, file addresses
 
-# An inlined function whose name is in a file that could not be had.
+# An inlined function whose name is in a missing file.
 UNKNOWN_INLINED = b"[inlined]"
 
-_MAX_REFERENCES = 16  # abstract_origin → specification is two; more is a circle
+_MAX_REFERENCES = 16  # abstract_origin → specification are two; so many mean a loop
 _C_LANGUAGES = frozenset((0x01, 0x02, 0x0C, 0x1D, 0x2C, 0x8001))  # C89, C, C99, C11, C17, asm
 
 
 class Sink(Protocol):
-    """Receives functions, outer ones before what was inlined into them."""
+    """Receives functions, each before the functions inlined into it."""
 
     def function(self, name: bytes, ranges: list[Range]) -> None:
-        """A function begins."""
+        """Begin a function."""
 
     def inlined(self, name: bytes, ranges: list[Range], file: int, line: int) -> None:
-        """A function that was inlined into the current one, at a place in it."""
+        """Begin a function that was inlined into the current one, at a file and line of it."""
 
     def end(self) -> None:
-        """The current function is complete."""
+        """End the current function."""
 
 
 class Names:
-    """Names of functions: what an entry says, or the one that it refers to.
+    """Names of functions, from their entries or the entries to which these refer.
 
     Attributes:
-        missing: how often a name was in a file that could not be had.
+        missing: how many names were in a missing file.
     """
 
     def __init__(self) -> None:
         self.missing = 0
 
     def of(self, unit: Unit, values: Values) -> bytes:
-        """The linkage name if there is one anywhere, else the plain one; ``b""`` for none."""
+        """Return the linkage name if any entry has one, else the plain one; ``b""`` for none."""
         linkage, name = self._names(unit, values, _MAX_REFERENCES)
         return linkage or name
 
@@ -82,28 +82,32 @@ class Names:
                 unit = file.unit_at(offset)
                 _, values, _ = unit.entry(offset)
                 known = self._names(unit, values, left)
-            except (DwarfError, IndexError):  # a damaged name is none; the code is still there
+            except (DwarfError, IndexError):  # without a name, the function's code is still valid
                 known = (b"", b"")
             file.names[offset] = known
         return known
 
 
 def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> None:
-    """Hands all functions of a unit to ``sink``.
+    """Send all functions of a unit to ``sink``.
 
     Args:
-        check: called for each function; may raise to break off.
+        unit: the unit.
+        names: finds their names.
+        sink: receives them.
+        check: called for each function; may raise to cancel.
 
     Raises:
-        DwarfError, IndexError: damaged; what was found before is with the sink, complete or not.
+        DwarfError, IndexError: damaged; the functions before the damage were sent to the sink, the
+            last of them perhaps without its end.
     """
     data, end, version, offset_size = unit.file.info, unit.end, unit.version, unit.offset_size
     abbreviations = unit.abbreviations
     language = unit.root[1].get(dw.AT_LANGUAGE, (0, 0))[1]
     passed_over = dw.TYPE_TAGS if language in _C_LANGUAGES else frozenset()
     offset = unit.first
-    open_entries: list[bool] = []  # with children still to come: whether it is a function
-    functions: list[_Level] = []  # of these the functions
+    open_entries: list[bool] = []  # entries whose children follow: True for a function
+    functions: list[_Level] = []  # the functions among the open entries
     while offset < end:
         code = data[offset]
         offset += 1
@@ -148,8 +152,10 @@ def walk(unit: Unit, names: Names, sink: Sink, check: Callable[[], None]) -> Non
 
 
 class _Level(NamedTuple):
-    """A function that is open: how many ends the sink is owed, and, for an inlined one of which
-    only the children's code is known, its name and place until one of them comes.
+    """An open function.
+
+    ``ends`` is the number of ends to send to the sink. ``waiting`` is the name and position of an
+    inlined function without ranges of its own: it is sent with a child that has code.
     """
 
     ends: int = 0
@@ -162,7 +168,7 @@ _NO_CODE = _Level()
 def _begin(
     unit: Unit, tag: int, values: Values, names: Names, sink: Sink, above: list[_Level]
 ) -> _Level:
-    """Tells the sink of a function that has code."""
+    """Send a function to the sink if it has code."""
     ranges = unit.ranges(values)
     if tag == dw.TAG_SUBPROGRAM:
         if not ranges:
@@ -177,8 +183,8 @@ def _begin(
     )
     place = (names.of(unit, values) or UNKNOWN_INLINED, call_file, call_line)
     if not ranges:
-        # In DWARF 4 a list that begins with an empty range at the unit's start seems to end there;
-        # GCC writes such. What was inlined into the function has its own ranges.
+        # In DWARF 4, an empty range at the unit's start looks like the end of a list. GCC writes
+        # lists that begin with one. Functions inlined into this one have their own ranges.
         return _Level(0, place) if dw.AT_RANGES in values else _NO_CODE
     waiting = [place]
     for level in reversed(above):
@@ -196,7 +202,7 @@ def _end(sink: Sink, level: _Level) -> None:
 
 
 def _sibling(unit: Unit, values: Values, after: int) -> int:
-    """Where the next entry of the same level begins, if that is known and ahead."""
+    """Return the start of the entry's next sibling if it is known and ahead, else ``after``."""
     value = values.get(dw.AT_SIBLING)
     goal = None if value is None else unit.reference(value)
     if goal is None or goal[0] is not unit.file or not after < goal[1] <= unit.end:

@@ -1,10 +1,10 @@
-"""Debug information that lies in several files → one plain ELF file with its functions and lines.
+"""Merge debug information from several files into one plain ELF file with its functions and lines.
 
-``symbolic``, which makes symcaches, reads neither dwz's common files nor split units. Which files
-need this is seen from the main file alone (:func:`is_scattered`); all others go to it directly.
+``symbolic``, which makes symcaches, reads neither dwz's common files nor split units. The main file
+alone shows whether it needs this (:func:`is_scattered`); all other files go directly to symbolic.
 
-What is missing is left out: without a unit's .dwo file its lines remain, without dwz's common
-file the names of some inlined functions are unknown. The note says so.
+Missing parts are left out. Without a unit's .dwo file its lines remain; without dwz's common file
+the names of some inlined functions are unknown. A note reports this.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from .split import SplitPlaces, SplitUnits, is_skeleton
 from .units import DwarfFile, Unit
 from .writer import Writer, line_table_of
 
-# Of processor time; 7 MB of .debug_info are read in a second. Below the worker's own limit, so that
-# there is time left to make a symcache of what was read.
+# CPU time; 7 MB of .debug_info are read in a second. It is less than the worker's own limit, so
+# that enough time remains to make a symcache.
 DEADLINE_S = 12.0
 DEADLINE_S_PER_MB = 0.2
-_LOOKED_AT = 1000  # units of DWARF 4, to see whether there are split ones
-_LOOKED_FOR = 100  # split units, for a quick answer
+_LOOKED_AT = 1000  # units of DWARF 4 that is_scattered() examines
+_LOOKED_FOR = 100  # split units that missing_parts() looks for
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The file, and what is missing in it (``""``: nothing)."""
+    """The merged file, and a note on what is missing in it (``""``: nothing)."""
 
     elf: bytes
     note: str
 
 
 def is_scattered(elf: ObjectFile) -> bool:
-    """Whether a file's DWARF has parts in other files.
+    """Return True if a file's DWARF has parts in other files.
 
     Raises:
         DwarfError, ObjectError: damaged.
     """
     if alt_link(elf) is not None:
         return True
-    # Every kind of split unit uses this section; so does all DWARF 5 of clang.
+    # Every kind of split unit uses this section, but clang's DWARF 5 always uses it.
     if elf.section(".debug_addr") is None and elf.section(".zdebug_addr") is None:
         return False
     file = DwarfFile(
@@ -56,8 +56,8 @@ def is_scattered(elf: ObjectFile) -> bool:
     try:
         if any(unit.kind == dw.UT_SKELETON for unit in file.units):
             return True
-        # DWARF 4 tells it in the root, which costs the parsing of a table; where such units come
-        # with an address table, most of them are skeletons.
+        # In DWARF 4 only the root entry shows a skeleton, and reading it requires to parse a table
+        # of abbreviations. In files with an address table, most units of DWARF 4 are skeletons.
         old = (unit for unit in file.units if unit.version < 5)
         return any(map(is_skeleton, itertools.islice(old, _LOOKED_AT)))
     except IndexError as error:
@@ -65,9 +65,9 @@ def is_scattered(elf: ObjectFile) -> bool:
 
 
 def missing_parts(elf: ObjectFile, alt: ObjectFile | None, places: SplitPlaces) -> str:
-    """What of a file's debug information is in no file that can be found; ``""`` if nothing.
+    """Describe which parts of a file's debug information cannot be found; ``""`` if none.
 
-    Quicker than :func:`merge`: of split units only the first hundred are looked for, none is read.
+    This is quicker than :func:`merge`: it looks for the first hundred split units, and reads none.
 
     Raises:
         DwarfError, ObjectError: damaged.
@@ -92,13 +92,13 @@ def merge(
     places: SplitPlaces | None = None,
     deadline_s: float | None = None,
 ) -> Merged:
-    """Puts the debug information of a program together.
+    """Merge the debug information of a program.
 
     Args:
         elf: the file with DWARF.
-        alt: the file that dwz made common, if it was found.
-        places: where split units may be.
-        deadline_s: processor time after which units are left with their lines alone, by default by
+        alt: dwz's common file, if it was found.
+        places: where to look for split units.
+        deadline_s: CPU time after which only the lines of units are written; the default depends on
             the size of the file.
 
     Raises:
@@ -121,8 +121,8 @@ class _Units:
     """Writes all units.
 
     Attributes:
-        damaged: how many could not be read, or not to their end.
-        late: how many were not read for lack of time.
+        damaged: number of units that could not be read, or not to their end.
+        late: number of units that were not read before the deadline.
     """
 
     def __init__(self, main: DwarfFile, line: bytes, split: SplitUnits, end_s: float) -> None:

@@ -1,7 +1,7 @@
-"""DWARF packages (.dwp): the split units of a whole program in one file, found by their ids.
+"""Read DWARF packages (.dwp): the split units of a program in one file, found by their ids.
 
-Each part of the package's sections belongs to one unit. A unit is given as a file of its own with
-just these parts, so that it reads like one from a .dwo file.
+Each part of the package's sections belongs to one unit. A unit is returned as a file with only
+these parts, so it can be read like one from a .dwo file.
 
 Source: DWARF 5, section 7.3.5; for version 2 the GCC wiki, "DebugFissionDWP".
 """
@@ -26,7 +26,7 @@ class Package:
         index: ``.debug_cu_index``.
 
     Raises:
-        DwarfError: the index is damaged, or of a version that is not read.
+        DwarfError: the index is damaged, or has an unknown version.
     """
 
     def __init__(self, whole: DwarfFile, index: bytes) -> None:
@@ -37,7 +37,7 @@ class Package:
             raise DwarfError("damaged .debug_cu_index") from error
 
     def file_of(self, dwo_id: int) -> DwarfFile | None:
-        """The parts that belong to the unit of that id, as a file."""
+        """Return the parts of the unit with that id, as a file; None if there is no such unit."""
         parts = self._parts.get(dwo_id)
         if parts is None:
             return None
@@ -57,7 +57,7 @@ class Package:
 
 
 def _read_index(data: bytes) -> dict[int, dict[int, tuple[int, int]]]:
-    """dwo_id → section → (offset, size)."""
+    """Parse the index: dwo_id → section → (offset, size)."""
     version, columns, units, slots = _HEADER.unpack_from(data)
     if version & 0xFFFF not in (2, 5):
         raise DwarfError("a package of an unknown version")

@@ -1,4 +1,4 @@
-"""DWARF's sections out of an ELF file, unpacked where they were compressed.
+"""Read DWARF's sections from an ELF file, and decompress them.
 
 Source: System V ABI, "Section Compression"; for ``.zdebug_*`` the GDB sources, gdb/elfread.c.
 """
@@ -13,7 +13,7 @@ from ..object.object_file import ObjectFile, Section
 from .attributes import DwarfError
 from .units import DwarfFile
 
-MAX_SECTION_BYTES = 2 << 30  # of one section, unpacked
+MAX_SECTION_BYTES = 2 << 30  # of one section, decompressed
 
 _SHF_COMPRESSED = 0x800
 _ZLIB = 1  # ELFCOMPRESS_ZLIB
@@ -22,15 +22,15 @@ _OLD_COMPRESSION = struct.Struct(">4sQ")  # "ZLIB", size
 
 
 def load(elf: ObjectFile, suffix: str = "", alt: DwarfFile | None = None) -> DwarfFile:
-    """The sections that lead to functions.
+    """Read the sections that are needed to find functions.
 
     Args:
         elf: the file.
-        suffix: ``".dwo"`` for what split units are kept in.
-        alt: the file that dwz made common.
+        suffix: ``".dwo"`` for the sections of split units.
+        alt: dwz's common file.
 
     Raises:
-        DwarfError, ObjectError: a section is damaged, or packed in a way that is not read.
+        DwarfError, ObjectError: a section is damaged, or has an unknown compression.
     """
     return DwarfFile(
         info=read_section(elf, f".debug_info{suffix}"),
@@ -46,8 +46,10 @@ def load(elf: ObjectFile, suffix: str = "", alt: DwarfFile | None = None) -> Dwa
 
 
 def read_section(elf: ObjectFile, name: str) -> bytes:
-    """A section's bytes as they were before compression; ``b""`` if there is none. Of several with
-    that name (each type has one in .dwo files with ``-fdebug-types-section``) all, in order.
+    """Return a section's bytes, decompressed; ``b""`` if there is none.
+
+    Several sections with that name are joined, in order: with ``-fdebug-types-section``, a .dwo
+    file has one for each type.
 
     Raises:
         DwarfError, ObjectError: see ``load``.
@@ -62,7 +64,7 @@ def read_section(elf: ObjectFile, name: str) -> bytes:
 
 
 def _named(elf: ObjectFile, name: str) -> list[Section]:
-    """The sections of that name, as the format spells it, that have contents."""
+    """Return the sections of that name, as the format spells it, that have contents."""
     first = elf.section(name)
     if first is None:
         return []

@@ -1,10 +1,10 @@
-"""Finds the split units (.dwo, .dwp) of a program: what ``-gsplit-dwarf`` keeps out of the linker.
+"""Find the split units (.dwo, .dwp) of a program, which ``-gsplit-dwarf`` makes.
 
-The program holds a skeleton of each unit with the name of its .dwo file and an id of 64 bits. A
-unit is taken only when its id is the wanted one. Looked for, in this order: packages
-``NAME.dwp`` beside the program and its debug file and in the user's folders; the .dwo file where
-the compiler put it, seen from the target's root and from ours; then by its relative and by its
-bare name in the same folders.
+The linker does not process them. For each unit, the program has a skeleton with the name of the
+.dwo file and a 64-bit id. A unit is used only if it has that id. We look in this order: packages
+``NAME.dwp`` beside the program and its debug file and in the user's folders; the .dwo file at the
+compiler's path, in the target's root and in ours; then by its relative path and by its base name in
+the same folders.
 
 Source: DWARF 5, sections 3.1.3 and 7.3.2; for DWARF 4 the GCC wiki, "DebugFission".
 """
@@ -24,17 +24,17 @@ from .package import Package
 from .sections import load, read_section
 from .units import DwarfFile, Unit
 
-# .dwo files held in memory at once: several skeletons follow each other to the same one under LTO.
+# .dwo files kept in memory. With LTO, several successive skeletons refer to the same file.
 _KEPT_FILES = 4
 
 
 @dataclass(frozen=True)
 class SplitPlaces:
-    """Where split units may be.
+    """Where to look for split units.
 
-    ``roots``: where absolute paths mean something, ``""`` for our own root. ``folders``: of the
-    program and its debug file (below the roots), and the user's. ``names``: of the program and its
-    debug file, without folders.
+    ``roots``: roots of absolute paths, ``""`` for our own root. ``folders``: those of the program
+    and its debug file (below the roots), and the user's. ``names``: file names of the program and
+    its debug file.
     """
 
     roots: Sequence[str] = ("",)
@@ -43,11 +43,11 @@ class SplitPlaces:
 
 
 class SplitUnits:
-    """Finds units by their skeletons.
+    """Finds split units by their skeletons.
 
     Attributes:
         missing: names of .dwo files that were not found.
-        wrong: those of which only another build was found, or that are damaged.
+        wrong: names of .dwo files that are damaged, or of another build.
     """
 
     def __init__(self, places: SplitPlaces) -> None:
@@ -58,7 +58,7 @@ class SplitUnits:
         self._files: dict[tuple[str, str], DwarfFile] = {}
 
     def find(self, skeleton: Unit) -> Unit | None:
-        """The unit that a skeleton stands for, its tables attached; ``None`` is noted."""
+        """Return the unit of a skeleton, attached to it; ``None`` (and a record) if not found."""
         _, values = skeleton.root
         name = skeleton.text(values.get(dw.AT_DWO_NAME) or values.get(dw.AT_GNU_DWO_NAME)) or b""
         folder = skeleton.text(values.get(dw.AT_COMP_DIR)) or b""
@@ -138,7 +138,7 @@ class SplitUnits:
 
 
 def is_skeleton(unit: Unit) -> bool:
-    """Whether a unit of a program stands for one that is kept elsewhere."""
+    """Return True if a unit of a program is a skeleton of one in another file."""
     if unit.version >= 5:
         return unit.kind == dw.UT_SKELETON
     return dw.AT_GNU_DWO_NAME in unit.root[1]
@@ -149,7 +149,7 @@ def _unit_of(file: DwarfFile, dwo_id: int) -> Unit | None:
         if unit.kind in (dw.UT_SPLIT_TYPE, dw.UT_TYPE):
             continue
         if unit.version < 5:
-            _ = unit.root  # which has the id
+            _ = unit.root  # reading it sets dwo_id
         if unit.dwo_id == dwo_id:
             return unit
     return None

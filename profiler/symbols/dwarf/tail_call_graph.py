@@ -1,15 +1,16 @@
-"""Which functions were entered between two frames of a stack: those that ended in a tail call.
+"""Find the functions that were entered between two frames of a stack and ended in a tail call.
 
-A function that calls another as the last thing it does may jump there, with its own frame gone: the
-stack shows ``main → c`` where ``main`` called ``a``, and ``a`` ended in ``c``. The caller's call
-site says that it called ``a``. If of all ways from ``a`` to ``c`` by tail calls there is exactly
-one, the functions on it were entered, in this order. They are not guessed: where a function on any
-way may jump somewhere unknown, or its tail calls may not all be told, nothing is said. That is the
-rule of GDB's tail call frames, with the difference that GDB does not ask whether all are told.
+A function whose last action is a call may jump to the called function instead, which removes its
+own frame. The stack then shows ``main → c`` although ``main`` called ``a``, and ``a`` ended in
+``c``. The caller's call site shows that it called ``a``. If there is exactly one way from ``a`` to
+``c`` by tail calls, the functions on it were entered, in this order. We never guess: if a function
+on any way may jump to an unknown address, or may have tail calls that are not listed, we return
+nothing. That is the rule of GDB's tail call frames, except that GDB does not check whether all tail
+calls are listed.
 
-Made from DWARF by :mod:`flametap.symbols.dwarf.callsites`, kept on disk.
+:mod:`flametap.symbols.dwarf.callsites` makes the table from DWARF; it is kept on disk.
 
-File: ``FTCALLS2``, then per array of ``_ARRAYS`` its length as u64, then their elements, each
+File: ``FTCALLS2``, then for each array of ``_ARRAYS`` its length as u64, then their elements, each
 array aligned to 8 bytes.
 """
 
@@ -24,15 +25,16 @@ import numpy.typing as npt
 
 from ..names.inline_chains import LinesError
 
-# What a call leads to when it is none of the file's functions.
+# The target of a call that leads to none of the file's functions.
 UNKNOWN = -1  # through a pointer
 ELSEWHERE = -2  # another module
 
 _MAGIC = b"FTCALLS2"
-# name → type. Functions are numbered; goals are sets of functions, goal 0 is unknown.
+# name → type. Functions are numbered. A goal is the set of possible targets of a call; goal 0 is
+# unknown.
 _ARRAYS: dict[str, str] = {
     "entries": "<u8",  # per function, its first address
-    "is_told": "u1",  # per function, whether all its tail calls are listed
+    "is_complete": "u1",  # per function, whether all its tail calls are listed
     "range_starts": "<u8",  # the code of all functions, in order
     "range_ends": "<u8",
     "range_functions": "<u4",
@@ -41,10 +43,10 @@ _ARRAYS: dict[str, str] = {
     "tail_functions": "<u4",  # per tail call, in order: the function that makes it …
     "tail_addrs": "<u8",  # … an address in the jump, or 0 …
     "tail_goals": "<u4",
-    "goal_first": "<u4",  # where the members of each goal begin; one more for the end
-    "goal_members": "<i4",  # functions, or one of the numbers above
+    "goal_first": "<u4",  # index of each goal's first member; one more for the end
+    "goal_members": "<i4",  # functions, or UNKNOWN or ELSEWHERE
 }
-_MAX_REACHED = 256  # functions; more are no certainty
+_MAX_REACHED = 256  # functions; with more, we return nothing
 
 Ints = npt.NDArray[np.int64]
 
@@ -60,16 +62,16 @@ class CallGraph:
     """The calls of one file.
 
     Args:
-        payload: as :func:`pack` made it.
+        payload: the result of :func:`pack`.
 
     Raises:
-        LinesError: it is something else.
+        LinesError: it has another format, or is damaged.
     """
 
     def __init__(self, payload: bytes) -> None:
         arrays = _unpack(payload)
         self._entries = arrays["entries"].astype(np.int64)
-        self._is_told = arrays["is_told"]
+        self._is_complete = arrays["is_complete"]
         self._range_starts = arrays["range_starts"].astype(np.int64)
         self._range_ends = arrays["range_ends"].astype(np.int64)
         self._range_functions = arrays["range_functions"]
@@ -84,7 +86,7 @@ class CallGraph:
         self._check()
 
     def lost(self, callers: Ints, callees: Ints) -> list[tuple[TailCall, ...]]:
-        """The functions between each pair of frames, outermost first; mostly none.
+        """Return the functions between each pair of frames, outermost first; mostly none.
 
         Args:
             callers: file_addr of each calling frame: its return address - 1.
@@ -103,7 +105,7 @@ class CallGraph:
         return found
 
     def _goals_at(self, return_addrs: Ints) -> Ints:
-        """What the call before each address leads to, -1 where there is none."""
+        """Return the goal of the call before each address, -1 if there is no call."""
         if not len(self._return_addrs):
             return np.full(len(return_addrs), -1, np.int64)
         place = np.searchsorted(self._return_addrs, return_addrs)
@@ -112,7 +114,7 @@ class CallGraph:
         return np.where(is_call, self._call_goals[place].astype(np.int64), -1)
 
     def _functions_at(self, addrs: Ints) -> Ints:
-        """The function at each address, -1 where there is none."""
+        """Return the function at each address, -1 if there is none."""
         if not len(self._range_starts):
             return np.full(len(addrs), -1, np.int64)
         place = np.searchsorted(self._range_starts, addrs, side="right") - 1
@@ -120,7 +122,7 @@ class CallGraph:
         return np.where(inside, self._range_functions[place].astype(np.int64), -1)
 
     def _chain(self, goal: int, callee: int) -> tuple[TailCall, ...]:
-        """The only way from a goal to a function by tail calls, without the function; or none."""
+        """Return the only way from a goal to a function by tail calls, without it; or nothing."""
         members = self._members(goal)
         if callee in members or min(members) < 0:
             return ()
@@ -148,8 +150,8 @@ class CallGraph:
         return tuple(chain)
 
     def _tail_calls(self, function: int) -> dict[int, list[int]] | None:
-        """Where a function may jump to, and the jumps; None if that is not all known."""
-        if not self._is_told[function]:
+        """Return the targets of a function's tail calls, with the jumps; None if incomplete."""
+        if not self._is_complete[function]:
             return None
         start, end = np.searchsorted(self._tail_functions, [function, function + 1]).tolist()
         out: dict[int, list[int]] = {}
@@ -167,11 +169,11 @@ class CallGraph:
         return members
 
     def _check(self) -> None:
-        """Numbers lead to something."""
+        """Check that all numbers are valid indexes; raise LinesError if not."""
         n, goals = len(self._entries), len(self._goal_first) - 1
         first = self._goal_first.astype(np.int64)
         right = (
-            len(self._is_told) == n
+            len(self._is_complete) == n
             and len(self._range_starts) == len(self._range_ends) == len(self._range_functions)
             and len(self._return_addrs) == len(self._call_goals)
             and len(self._tail_functions) == len(self._tail_addrs) == len(self._tail_goals)
@@ -192,13 +194,13 @@ class CallGraph:
 def _ways(
     way: list[int], callee: int, edges: dict[int, dict[int, list[int]]], found: list[list[int]]
 ) -> None:
-    """Adds the ways that begin with ``way`` and pass no function twice, until there are two."""
+    """Add the ways that begin with ``way`` and visit no function twice, until there are two."""
     to_see = [way]
     steps = 0
     while to_see and len(found) < 2:
         way = to_see.pop()
         steps += 1
-        if steps > 16 * _MAX_REACHED:  # hopelessly entangled: as good as two
+        if steps > 16 * _MAX_REACHED:  # too many branches: give up, as if there were two ways
             found += [way, way]
         for following in edges[way[-1]]:
             if following == callee:
@@ -208,7 +210,7 @@ def _ways(
 
 
 def pack(**arrays: array[int]) -> bytes:
-    """The file for the arrays of ``_ARRAYS``."""
+    """Return the file contents for the arrays of ``_ARRAYS``."""
     lengths = [len(arrays[name]) for name in _ARRAYS]
     parts = [_MAGIC, struct.pack(f"<{len(lengths)}Q", *lengths)]
     for name, kind in _ARRAYS.items():

@@ -1,12 +1,11 @@
-"""Lines for functions that debug information has no entry of.
+"""Provide lines for functions that have no entry in the debug information.
 
-GCC folds equal functions into one, and where their addresses have to differ it leaves a second
-body that has rows in the line table and no entry (libpython: 0.3 % of the code). symbolic gives
-lines only within functions. So these are written as functions of their own, without a name: the
-symbol table has it.
+GCC merges equal functions. If their addresses must differ, it leaves a second body that has rows in
+the line table but no entry (libpython: 0.3 % of the code). symbolic returns lines only within
+functions. So we write these bodies as functions without a name; the symbol table has their names.
 
-The list of address ranges of each unit (``.debug_aranges``) leads to its line table without
-reading the units. clang does not write it, and does not fold either.
+The list of address ranges of each unit (``.debug_aranges``) leads to its line table without reading
+the units. clang does not write that list, but does not merge functions either.
 
 Source: DWARF 5, section 6.1.2.
 """
@@ -29,17 +28,17 @@ from .writer import Writer, line_table_of
 
 _STT_FUNC = 2
 _HIGHEST = 1 << 62
-_MAX_FUNCTIONS = 1 << 17  # more would mean that the debug information is of no use at all
+_MAX_FUNCTIONS = 1 << 17  # with more, the debug information as a whole is useless
 
 _Numbers = NDArray[np.int64]
 
 
 def unclaimed(elf: ObjectFile, lookup_many: Callable[[Sequence[int]], list[Chain]]) -> bytes | None:
-    """An ELF file with DWARF for the functions of ``.symtab`` without lines.
+    """Return an ELF file with DWARF for the functions of ``.symtab`` without lines.
 
     Args:
         elf: the file with DWARF and symbols.
-        lookup_many: the chains that are known at addresses.
+        lookup_many: returns the known inline chains at addresses.
 
     Returns:
         ``None`` if all functions have lines, or none could be added.
@@ -92,7 +91,7 @@ def _text(unit: Unit, attribute: int) -> bytes:
 
 
 def _functions(elf: ObjectFile) -> _Numbers:
-    """Start and end of each function in ``.symtab``."""
+    """Return start and end of each function in ``.symtab``."""
     data = read_section(elf, ".symtab")
     rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
     rows = rows[
@@ -107,7 +106,7 @@ def _functions(elf: ObjectFile) -> _Numbers:
 
 
 def _aranges(data: bytes) -> tuple[_Numbers, _Numbers, _Numbers]:
-    """Start, end and unit (an offset of ``.debug_info``) of each range, by start."""
+    """Return start, end and unit (an offset of ``.debug_info``) of each range, sorted by start."""
     parts: list[_Numbers] = []
     offset = 0
     while offset + 12 <= len(data):

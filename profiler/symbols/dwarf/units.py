@@ -1,7 +1,7 @@
-"""The units of one file's DWARF, and what the values of their entries mean.
+"""Parse the units of one file's DWARF, and interpret the values of their entries.
 
-A value often leads elsewhere: into tables of texts, addresses and ranges of the same file, of the
-file that dwz made common to several, or, for split units, of the program that they belong to.
+Many values are references: into tables of texts, addresses and ranges of the same file, of dwz's
+common file or, for split units, of the program to which they belong.
 
 Source: DWARF 5, sections 7.5.1 (unit headers), 7.25-7.29 (tables), 7.3.2 (split units).
 """
@@ -26,15 +26,17 @@ from .attributes import (
 )
 
 _ADDRESS_SIZE = 8
-# How often .debug_abbrev may be parsed in all: once for each version and format of the units.
+# How many times .debug_abbrev may be parsed: once for each version and format of the units.
 _OVERLAP = 8
-_HIGHEST = 1 << 63  # what lies above marks code that the linker left out
+_HIGHEST = 1 << 63  # addresses from here on mark code that the linker removed
 
 
 @dataclass(eq=False)
 class DwarfFile:
-    """The sections of one file. ``alt`` is the file with what it has in common with others;
-    ``names`` is for readers to keep the names of its functions in: linkage and plain, by offset.
+    """The sections of one file.
+
+    ``alt`` is dwz's common file. ``names`` is a cache for readers: the linkage and plain names of
+    functions, by offset.
     """
 
     info: bytes = b""
@@ -66,7 +68,7 @@ class DwarfFile:
         return units
 
     def unit_at(self, offset: int) -> Unit:
-        """The unit that covers an offset of ``.debug_info``.
+        """Return the unit that covers an offset of ``.debug_info``.
 
         Raises:
             DwarfError: there is none.
@@ -77,7 +79,7 @@ class DwarfFile:
         return self.units[index]
 
     def table(self, offset: int, version: int, offset_size: int) -> Abbreviations:
-        """A table of abbreviations, parsed once."""
+        """Return a table of abbreviations; each is parsed once."""
         key = (offset, version, offset_size)
         table = self._tables.get(key)
         if table is None:
@@ -95,7 +97,7 @@ class DwarfFile:
 
 @dataclass(eq=False)
 class Unit:
-    """One unit. Offsets are those of ``.debug_info``; ``first`` is its root entry."""
+    """One unit. Offsets are those of ``.debug_info``; ``first`` is that of its root entry."""
 
     file: DwarfFile
     offset: int
@@ -106,7 +108,7 @@ class Unit:
     kind: int
     abbrev_offset: int
     dwo_id: int | None = None
-    # Where a split unit finds what stayed in the program: set by ``attach``.
+    # For a split unit, the tables that are in the program: set by ``attach``.
     program: DwarfFile | None = None
     low_pc: int = 0
     addr_base: int = 0
@@ -114,11 +116,11 @@ class Unit:
 
     @cached_property
     def abbreviations(self) -> Abbreviations:
-        """Its kinds of entries by code."""
+        """The abbreviations of its entries by code."""
         return self.file.table(self.abbrev_offset, self.version, self.offset_size)
 
     def entry(self, offset: int) -> tuple[Abbreviation, Values, int]:
-        """One entry and where it ends.
+        """Return one entry and its end.
 
         Raises:
             DwarfError, IndexError: there is none.
@@ -134,7 +136,7 @@ class Unit:
 
     @cached_property
     def root(self) -> tuple[Abbreviation, Values]:
-        """The entry for the unit itself."""
+        """The root entry, which describes the unit itself."""
         abbreviation, values, _ = self.entry(self.first)
         base = values.get(dw.AT_ADDR_BASE) or values.get(dw.AT_GNU_ADDR_BASE)
         if base is not None and isinstance(base[1], int):
@@ -148,7 +150,7 @@ class Unit:
         return abbreviation, values
 
     def attach(self, skeleton: Unit) -> None:
-        """Makes the tables of the program known to a split unit."""
+        """Connect a split unit to the tables of the program."""
         _, values = skeleton.root
         self.program = skeleton.file
         self.addr_base = skeleton.addr_base
@@ -157,7 +159,7 @@ class Unit:
         self.ranges_base = base[1] if base is not None and isinstance(base[1], int) else 0
 
     def text(self, value: Value | None) -> bytes | None:
-        """A text; ``None`` if there is none, or it lies in a file that is missing."""
+        """Return a text; ``None`` if there is none, or it is in a missing file."""
         if value is None:
             return None
         form, number = value
@@ -176,7 +178,7 @@ class Unit:
         return None
 
     def address(self, value: Value) -> int | None:
-        """An address; ``None`` if the value is none."""
+        """Return an address; ``None`` if the value is not an address."""
         form, number = value
         if isinstance(number, bytes):
             return None
@@ -185,7 +187,7 @@ class Unit:
         return self._indexed_address(number) if form in dw.ADDRX_FORMS else None
 
     def reference(self, value: Value) -> tuple[DwarfFile, int] | None:
-        """The entry that is meant, by file and offset; ``None`` if its file is missing."""
+        """Return the file and offset of the entry that a value refers to; None if it is missing."""
         form, number = value
         if isinstance(number, bytes):
             return None
@@ -198,8 +200,9 @@ class Unit:
         return None
 
     def ranges(self, values: Values) -> list[tuple[int, int]]:
-        """The code of an entry: (start, end) in file addresses, as they are listed; without what
-        the linker left out.
+        """Return the code of an entry: (start, end) in file addresses, in the order of the list.
+
+        Code that the linker removed is left out.
         """
         listed = values.get(dw.AT_RANGES)
         if listed is not None and isinstance(listed[1], int):
@@ -230,7 +233,7 @@ class Unit:
         return self._rnglist(self.file.rnglists, offset)
 
     def _old_ranges(self, data: bytes, offset: int) -> list[tuple[int, int]]:
-        """``.debug_ranges``, DWARF 4 section 2.17.3."""
+        """Read a list of ``.debug_ranges``, DWARF 4 section 2.17.3."""
         found: list[tuple[int, int]] = []
         base = self.low_pc
         while True:
@@ -245,7 +248,7 @@ class Unit:
                 found.append((base + start, base + end))
 
     def _rnglist(self, data: bytes, offset: int) -> list[tuple[int, int]]:
-        """``.debug_rnglists``, DWARF 5 section 2.17.3."""
+        """Read a list of ``.debug_rnglists``, DWARF 5 section 2.17.3."""
         found: list[tuple[int, int]] = []
         base = self.low_pc
         while True:
@@ -292,11 +295,11 @@ class Unit:
 
     @cached_property
     def _rnglists_base(self) -> int:
-        # The same with two sizes for padding, and a count.
+        # Header: length, version, two sizes instead of padding, and a count.
         return self._base(dw.AT_RNGLISTS_BASE, 2 * self.offset_size + 4)
 
     def _base(self, attribute: int, header_size: int) -> int:
-        """Where a table of this unit begins: said by the root, or behind the table's header."""
+        """Return the start of a table of this unit: from the root entry, or after its header."""
         value = self.root[1].get(attribute)
         if value is not None and isinstance(value[1], int):
             return value[1]
@@ -317,7 +320,7 @@ _RANGE_ENTRIES: tuple[tuple[int, ...], ...] = (
 
 
 def _parse_header(file: DwarfFile, offset: int) -> tuple[Unit | None, int]:
-    """The unit at ``offset`` (``None``: of a kind that is not read), and where the next begins."""
+    """Return the unit at ``offset`` (``None`` if of another kind), and the start of the next."""
     data = file.info
     start, offset_size = offset, 4
     length = int.from_bytes(data[offset : offset + 4], "little")

@@ -1,8 +1,8 @@
-"""Writes functions and inlined functions as plain DWARF 4 in a small ELF file.
+"""Write functions and inlined functions as plain DWARF 4 in a small ELF file.
 
-Everything that a reader has to look up elsewhere is written out: names in place, ranges as
-addresses. Line tables are taken over as they are, with the texts that they refer to. So the
-reader of symcaches needs to know nothing of dwz, split units or address tables.
+All references are resolved: names are stored directly, and ranges as addresses. Line tables are
+copied unchanged, with the texts to which they refer. So the reader that makes symcaches need not
+know dwz, split units or address tables.
 
 Source: DWARF 4, sections 7.5 and 2.17.3; System V ABI, "Object Files".
 """
@@ -26,14 +26,14 @@ from ..names.inline_chains import UNCLAIMED
 from . import constants as dw
 from .attributes import DwarfError, Values
 
-# Deeper than any compiler inlines; the reader of the result goes down by recursion.
+# Deeper than any compiler inlines. The reader of the result uses recursion.
 MAX_DEPTH = 200
 _MAX_SECTION_BYTES = (1 << 32) - 1
-# What lies between two functions and holds no multiple of this is there to align the second.
+# A gap between two functions that contains no multiple of this only aligns the second one.
 _ALIGNMENT = 16
 
 _COMPILE_UNIT, _FUNCTION, _FUNCTION_RANGES, _INLINED, _INLINED_RANGES = 1, 2, 3, 4, 5
-_WITHOUT_LINES = 6  # a unit
+_WITHOUT_LINES = 6  # a unit without a line table
 _EXTENT = ((dw.AT_LOW_PC, dw.FORM_ADDR), (dw.AT_HIGH_PC, dw.FORM_DATA8))
 _LIST = ((dw.AT_RANGES, dw.FORM_SEC_OFFSET),)
 _NAME = ((dw.AT_LINKAGE_NAME, dw.FORM_STRP),)
@@ -62,7 +62,7 @@ class Writer:
     """Collects units and their functions; a :class:`~functions.Sink`.
 
     Args:
-        strings: ``.debug_str`` that the line tables refer to.
+        strings: the ``.debug_str`` to which the line tables refer.
     """
 
     def __init__(self, strings: bytes) -> None:
@@ -75,10 +75,10 @@ class Writer:
         self._unit_start = 0
         self._claimed: list[tuple[int, int]] = []
         self._depth = 0
-        self._dropped = 0  # open functions that are not written
+        self._dropped = 0  # number of open functions that are not written
 
     def begin_unit(self, name: bytes, comp_dir: bytes, line_table: int | None) -> None:
-        """A unit begins; ``line_table`` is an offset of ``.debug_line``, if it has one."""
+        """Begin a unit; ``line_table`` is an offset of ``.debug_line``, or None."""
         self._unit_start = len(self._info)
         self._claimed = []
         self._depth = self._dropped = 0
@@ -90,7 +90,7 @@ class Writer:
             self._info += line_table.to_bytes(4, "little")
 
     def end_unit(self, extent: list[tuple[int, int]]) -> None:
-        """The unit is complete; what it covers and no function claims is given a function too."""
+        """End the unit. Its code that no function covers becomes an unnamed function."""
         while self._depth:
             self.end()
         self._dropped = 0
@@ -107,17 +107,17 @@ class Writer:
         _UNIT_HEADER.pack_into(self._info, self._unit_start, length, 4, 0, 8)
 
     def function(self, name: bytes, ranges: list[tuple[int, int]]) -> None:
-        """A function begins."""
+        """Begin a function."""
         self._claimed += ranges
         self._entry(_FUNCTION, name, b"", ranges)
 
     def inlined(self, name: bytes, ranges: list[tuple[int, int]], file: int, line: int) -> None:
-        """An inlined function begins."""
+        """Begin an inlined function."""
         place = struct.pack("<II", file & 0xFFFFFFFF, line & 0xFFFFFFFF)
         self._entry(_INLINED, name, place, ranges)
 
     def end(self) -> None:
-        """The function that began last is complete."""
+        """End the function that was begun last."""
         if self._dropped:
             self._dropped -= 1
         elif self._depth:
@@ -125,11 +125,13 @@ class Writer:
             self._info.append(0)
 
     def elf(self, machine: int, base_addr: int, line: bytes, line_strings: bytes) -> bytes:
-        """The whole file, with these line tables.
+        """Return the whole file, with these line tables.
 
         Args:
             machine: ``e_machine`` of the program.
             base_addr: its lowest loaded file_addr.
+            line: ``.debug_line``.
+            line_strings: ``.debug_line_str``.
         """
         return _elf(
             machine,
@@ -174,7 +176,7 @@ class Writer:
 
 
 def line_table_of(line: bytes, values: Values) -> int | None:
-    """Where a unit's line table is; ``None`` if nothing there could be one."""
+    """Return the offset of a unit's line table; ``None`` if there is no valid one."""
     offset = values.get(dw.AT_STMT_LIST, (0, None))[1]
     if not isinstance(offset, int) or offset + 12 > min(len(line), 1 << 32):
         return None
@@ -186,7 +188,7 @@ def line_table_of(line: bytes, values: Values) -> int | None:
 
 
 def _gaps(extent: list[tuple[int, int]], claimed: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of ``extent`` is in no range of ``claimed``."""
+    """Return the parts of ``extent`` that are in no range of ``claimed``."""
     gaps = []
     taken = sorted(claimed)
     index = 0
@@ -230,6 +232,6 @@ def _elf(machine: int, base_addr: int, sections: dict[str, bytes]) -> bytes:
         *(HEADER.size, PROGRAM_HEADER.size, 1),
         *(SECTION_HEADER.size, len(table), len(table) - 1),
     )
-    # Symcaches count from where it is loaded.
+    # Addresses in symcaches are relative to the segment's.
     segment = PROGRAM_HEADER.pack(PT_LOAD, PF_R | PF_X, 0, base_addr, base_addr, 0, 1 << 32, 4096)
     return b"".join((header, segment, *contents.values(), *table))

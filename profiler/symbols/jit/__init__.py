@@ -1,1 +1,1 @@
-"""Names and lines of code that a runtime made while it ran."""
+"""Find names and lines of code that a runtime generated while it ran."""

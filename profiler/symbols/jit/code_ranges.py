@@ -1,9 +1,9 @@
-"""Which piece of generated code lies at an address: ranges that overlap, where the later one holds.
+"""Find the piece of generated code at an address. Ranges may overlap; the later one is valid.
 
-Ranges come in the order in which the code was made, 10^6 of them and more, and go on coming while
-they are searched. They are kept in sorted runs, each at least twice as long as the next, so that
-adding costs n log n in all. Short and long ranges have runs of their own: what encloses much would
-otherwise have to be looked at for every address in it.
+Ranges arrive in the order in which the code was made, 10^6 of them or more, and keep arriving
+between searches. They are kept in sorted runs, each at least twice as long as the next one, so n
+ranges cost n log n to add. Short and long ranges have separate runs. Otherwise a search for an
+address would have to examine every long range around it.
 
 Not thread-safe.
 """
@@ -19,55 +19,55 @@ import numpy.typing as npt
 Addresses = npt.NDArray[np.uint64]
 Int64s = npt.NDArray[np.int64]
 
-# Ranges kept; 32 bytes each, 40 where times are known. A perf map of node's own test suite has
+# Maximum number of ranges; 32 bytes each, 40 with times. A perf map of node's own test suite has
 # 10^5 lines.
 MAX_RANGES = 2 << 20
 ANY_TIME_NS = np.iinfo(np.int64).max
 NOT_FOUND = -1
-# Upper ends of the classes of sizes. Ranges of one class that do not overlap let a look-up meet as
-# many of them as fit into one, 16 at the most if it is not the lowest.
+# Upper limits of the size classes. If ranges of a class do not overlap, a look-up examines at most
+# as many of them as fit into one range: 16, except in the lowest class.
 _SIZE_CLASSES = np.array([1 << 12, 1 << 16, 1 << 20, 1 << 24], np.uint64)
-# Candidates looked at in one go: 100 MB of scratch.
+# Candidates examined at once; they need 100 MB of temporary memory.
 _CANDIDATES = 1 << 20
 
 
 class Ranges(NamedTuple):
-    """Ranges in columns. ``key`` grows with each and is what a look-up finds."""
+    """Ranges in columns. ``key`` identifies a range; later ranges have greater keys."""
 
     start: Addresses  # runtime_addr
     end: Addresses  # one past the last
     key: Int64s
-    made_ns: Int64s | None  # CLOCK_MONOTONIC; None: not known
+    made_ns: Int64s | None  # CLOCK_MONOTONIC; None if unknown
 
     def select(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Ranges:
-        """Some of the ranges."""
+        """Return some of the ranges."""
         made_ns = None if self.made_ns is None else self.made_ns[which]
         return Ranges(self.start[which], self.end[which], self.key[which], made_ns)
 
 
 class Found(NamedTuple):
-    """What lies at each address that was asked for."""
+    """The range at each requested address."""
 
-    key: Int64s  # NOT_FOUND where there is nothing
-    start: Addresses  # where the range begins
+    key: Int64s  # NOT_FOUND if there is none
+    start: Addresses  # start of the range
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Ranges in order of their start."""
+    """Ranges sorted by start."""
 
     ranges: Ranges
-    reach: Addresses  # the highest end up to and with each range
+    reach: Addresses  # per range: the highest end of it and of all ranges before it
 
     def __len__(self) -> int:
         return len(self.reach)
 
 
 class CodeRanges:
-    """See the module docstring.
+    """A searchable set of ranges; see the module docstring.
 
     Attributes:
-        dropped: ranges given up because there were too many: the oldest.
+        dropped: number of the oldest ranges that were removed because there were too many.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class CodeRanges:
         return sum(len(run) for runs in self._classes for run in runs)
 
     def add(self, ranges: Ranges) -> None:
-        """Take ranges whose keys are above all that are here. None may be empty."""
+        """Add ranges. Their keys must be above all existing ones. No range may be empty."""
         if not len(ranges.key):
             return
         size_class = np.searchsorted(_SIZE_CLASSES, ranges.end - ranges.start)
@@ -88,11 +88,12 @@ class CodeRanges:
             self._drop_oldest()
 
     def find(self, addresses: Addresses, seen_ns: Int64s) -> Found:
-        """The newest range at each address that was there when the address was seen.
+        """Find the newest range at each address that existed when the address was seen.
 
         Args:
-            addresses: runtime_addr.
-            seen_ns: when, on the clock of ``made_ns``; ``ANY_TIME_NS`` where it is not known.
+            addresses: runtime_addrs.
+            seen_ns: when each address was seen, on the clock of ``made_ns``; ``ANY_TIME_NS`` if
+                unknown.
         """
         found = Found(
             np.full(len(addresses), NOT_FOUND, np.int64), np.zeros(len(addresses), np.uint64)
@@ -104,7 +105,7 @@ class CodeRanges:
 
     def _drop_oldest(self) -> None:
         keys = np.concatenate([run.ranges.key for runs in self._classes for run in runs])
-        # A quarter more than needed, or each range added would cost a pass over all.
+        # Drop a quarter more than necessary, so that not every new range requires a pass over all.
         surplus = len(keys) - MAX_RANGES * 3 // 4
         oldest_kept = np.partition(keys, surplus)[surplus]
         for runs in self._classes:
@@ -140,8 +141,10 @@ def _concatenate(a: Ranges, b: Ranges) -> Ranges:
 
 
 def _newest_of_equals(ranges: Ranges) -> Ranges:
-    """Without ranges that a later one at exactly the same place hides for good: a map that is
-    written anew, or code that is made again and again. With times, the earlier may be asked for.
+    """Remove ranges that a later one with the same start and end replaces.
+
+    They come from a map that is rewritten, or from code that is made repeatedly. If times are
+    known, keep them: a search may ask for the earlier one.
     """
     if ranges.made_ns is not None:
         return ranges
@@ -152,11 +155,11 @@ def _newest_of_equals(ranges: Ranges) -> Ranges:
 
 
 def _find_in_run(run: _Run, addresses: Addresses, seen_ns: Int64s, found: Found) -> None:
-    """Put what is newer than ``found`` there."""
+    """Update ``found`` with the newer ranges of a run."""
     first = np.searchsorted(run.reach, addresses, "right")
     count = np.maximum(np.searchsorted(run.ranges.start, addresses, "right") - first, 0)
     asked = np.flatnonzero(count)
-    # As many addresses at once as have _CANDIDATES ranges to look at, but at least one.
+    # Split the addresses into groups with about _CANDIDATES candidates each, at least one address.
     groups = np.cumsum(count[asked]) // _CANDIDATES
     for group in np.split(asked, np.flatnonzero(np.diff(groups)) + 1):
         _find_among(run.ranges, first, count, group, addresses, seen_ns, found)

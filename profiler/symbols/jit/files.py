@@ -1,9 +1,8 @@
-"""Where a target's runtime leaves the names of the code that it makes.
+"""Find the files in which a target's runtime writes the names of the code that it generates.
 
-A perf map is ``/tmp/perf-PID.map``: in the target's own ``/tmp``, under the number that the target
-has in its own pid namespace. The folder is held open from the start, because ``/proc/PID/root``
-goes with the process, and the last names are wanted after that. A jitdump is any file mapped as
-``jit-PID.dump``.
+A perf map is ``/tmp/perf-PID.map``, in the target's own ``/tmp``, with the pid in the target's own
+pid namespace. We keep that folder open from the start: ``/proc/PID/root`` disappears with the
+process, and the last names are read after that. A jitdump is a file mapped as ``jit-PID.dump``.
 
 Source: tools/perf/Documentation/jit-interface.txt, tools/perf/util/jitdump.c; pid_namespaces(7).
 """
@@ -20,18 +19,18 @@ from ..locate.open_file import resolve
 from .growing_file import AppendedFile
 
 _DUMP_NAME = re.compile(r"jit-\d+\.dump")
-# The clock may have been set a little since the process started.
+# The clock may have been adjusted slightly since the process started.
 _CLOCK_SLACK_S = 2.0
 _ROOT_USER = 0
 
 
 def is_jitdump(module: Module) -> bool:
-    """Is that mapping the sign that there is a jitdump?"""
+    """Return True if the mapping is that of a jitdump."""
     return _DUMP_NAME.fullmatch(module.name) is not None
 
 
 class JitFiles:
-    """The files of one process; made while it runs.
+    """The files of one process. Create it while the process runs.
 
     Args:
         pid: the target.
@@ -54,7 +53,7 @@ class JitFiles:
         self._open_tmp()
 
     def perf_map(self) -> AppendedFile:
-        """The perf map, which may not be there yet."""
+        """Return the perf map, which may not exist yet."""
         name = f"perf-{self._own_pid}.map"
         flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -68,7 +67,7 @@ class JitFiles:
         return AppendedFile(f"/tmp/{name}", open_place, self._owners, self._started_s)
 
     def jitdump(self, module: Module) -> AppendedFile:
-        """The jitdump that a module is; deleted ones are found as well, with the right to."""
+        """Return the jitdump of a module; with the right to use map_files also a deleted one."""
         span = f"{module.start:x}-{module.end:x}"
 
         def open_place() -> int:
@@ -80,7 +79,7 @@ class JitFiles:
         return AppendedFile(module.path, open_place, self._owners)
 
     def close(self) -> None:
-        """Lets go of the folder; may be called again."""
+        """Close the folder. Idempotent."""
         if self._tmp >= 0:
             os.close(self._tmp)
             self._tmp = -1
@@ -91,7 +90,7 @@ class JitFiles:
             self._tmp = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def _owners(self) -> frozenset[int]:
-        """The users of whom a file is taken: all that the target was seen as, and root."""
+        """Return the users whose files we accept: all users of the target so far, and root."""
         with contextlib.suppress(*procfs.GONE):
             self._users |= frozenset(procfs.read_status(self._pid, self._proc).uids)
         return self._users

@@ -1,9 +1,12 @@
-"""A file that the target goes on writing: opened only if it is the target's own, read on from where
-reading stopped, begun anew when it was truncated, written over or replaced.
+"""Follow a file to which the target keeps writing.
 
-Anybody may put something into ``/tmp`` under the name that a profiler will look for, so what is
-read must be a regular file, no link, of the target's user or of root (perf has that rule), and
-written since the target runs: process ids come again, and the files of the last one stay.
+The file is opened only if it belongs to the target. Reading continues where it stopped. If the file
+was truncated, overwritten or replaced, reading starts again at the beginning.
+
+Anybody may create a file in ``/tmp`` under the name that a profiler expects. So the file must be a
+regular file and not a link. Its owner must be the target's user or root, as in perf. And it must
+have been modified since the target started: a pid may be reused, and the files of an earlier
+process remain.
 
 Source: open(2), ``O_PATH``, ``O_NOFOLLOW``; tools/perf/util/symbol.c has the rule on owners.
 """
@@ -15,30 +18,31 @@ import stat
 from collections.abc import Callable
 from enum import Enum
 
-# Compared before reading on: was the file only appended to?
+# The last bytes read; compared with the file to detect that it was overwritten.
 _TAIL_BYTES = 256
 
 
 class Growth(Enum):
-    """What became of the file since it was looked at last."""
+    """The change of the file since the last look."""
 
     NONE = 0
-    MORE = 1  # there is something to read behind what was read
-    ANEW = 2  # it is another file, or was written over: what was read holds no more
+    MORE = 1  # there is more to read
+    ANEW = 2  # it is another file, or was overwritten: what was read is no longer valid
 
 
 class AppendedFile:
-    """See the module docstring.
+    """A file that grows; see the module docstring.
 
     Args:
-        path: as the user knows it, for messages.
-        open_place: opens what is there with ``O_PATH | O_NOFOLLOW``.
-        owners: user ids of whom a file is taken, as of now.
-        not_before_s: a file changed last before that is an earlier process's (``time.time``).
+        path: its path for messages, as the user knows it.
+        open_place: opens the file with ``O_PATH | O_NOFOLLOW``.
+        owners: returns the ids of the users whose files are accepted.
+        not_before_s: a file last modified before this time belongs to an earlier process
+            (``time.time``).
 
     Attributes:
-        position: how far it was read.
-        refusal: why it is not read, ``""`` when it is, or is not there.
+        position: the offset up to which it was read.
+        refusal: the reason why it is not read; ``""`` if it is read, or does not exist.
     """
 
     def __init__(
@@ -62,16 +66,16 @@ class AppendedFile:
 
     @property
     def is_open(self) -> bool:
-        """Is there a file to read?"""
+        """True if there is a file to read."""
         return self._fd >= 0
 
     @property
     def unread(self) -> int:
-        """Bytes behind ``position`` when it was looked at last."""
+        """Number of bytes after ``position`` at the last look."""
         return max(self._size - self.position, 0)
 
     def look(self) -> Growth:
-        """Has it grown? Opens it when it is there for the first time, or was replaced."""
+        """Check whether the file has grown. Opens it when it first exists, or was replaced."""
         opened = self._reopen()
         if self._fd < 0:
             return Growth.NONE
@@ -84,20 +88,20 @@ class AppendedFile:
         return Growth.MORE if self.unread else Growth.NONE
 
     def read_at(self, file_offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes anywhere; nothing when the file cannot be read."""
+        """Return up to ``size`` bytes at any offset; none if the file cannot be read."""
         try:
             return os.pread(self._fd, max(size, 0), file_offset) if self._fd >= 0 else b""
         except (OSError, OverflowError):
             return b""
 
     def go_on_at(self, position: int) -> None:
-        """Say how far it was read."""
+        """Set the offset up to which the file was read."""
         self.position = position
         length = min(position, _TAIL_BYTES)
         self._tail = self.read_at(position - length, length)
 
     def close(self) -> None:
-        """Gives the descriptor back; may be called again."""
+        """Close the file. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -111,11 +115,11 @@ class AppendedFile:
         return tail != self._tail or status.st_size == self._size
 
     def _reopen(self) -> bool:
-        """Opens what has the name now, if it is another file than the open one."""
+        """Open the file that has the name now, if it is not the open one."""
         try:
             place = self._open_place()
         except OSError as error:
-            # Gone with its process, or deleted: what is open still has the names.
+            # The file was deleted, or its process has ended. The open file still has the names.
             if self._fd < 0 and not isinstance(error, (FileNotFoundError, ProcessLookupError)):
                 self.refusal = error.strerror or str(error)
             return False

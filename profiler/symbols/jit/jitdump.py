@@ -1,5 +1,7 @@
-"""Jitdump: binary files in which a runtime tells of the code that it makes, with the time and, from
-some, source lines. The runtime maps the file executable, so that a profiler finds it.
+"""Read jitdumps: binary files in which a runtime describes the code that it generates.
+
+They have the time of each piece of code and, from some runtimes, source lines. The runtime maps the
+file executable, so that a profiler finds it.
 
 ::
 
@@ -11,11 +13,11 @@ some, source lines. The runtime maps the file executable, so that a profiler fin
       1 MOVE        pid u32, tid u32, vma u64, old_addr u64, new_addr u64, code_size u64,
                     code_index u64
       2 DEBUG_INFO  code_addr u64, source lines (``lines``); for the LOAD that follows
-      3 CLOSE, 4 UNWINDING_INFO: nothing for us
+      3 CLOSE, 4 UNWINDING_INFO: ignored
 
-All in the byte order of the machine, which the magic tells. Only the record's numbers are kept, 48
-bytes each; names and lines are read when they are wanted. The file is the target's: nothing in it
-is believed without a look at the sizes, and a record that makes no sense ends the reading.
+All numbers are in the byte order of the machine, which the magic shows. Of each record we keep only
+numbers, 48 bytes; names and lines are read when they are needed. The target controls the file, so
+every size is checked, and an invalid record ends the reading.
 
 Source: tools/perf/Documentation/jitdump-specification.txt in the Linux sources.
 """
@@ -35,7 +37,7 @@ from .lines import Lines, SourceLine, parse_lines
 
 CHUNK_BYTES = 1 << 20
 MAX_NAME_BYTES = 4096
-# A record is the code of one function, or its lines; chromium's largest has 10 MB.
+# A record has the code of one function, or its lines; chromium's largest has 10 MB.
 MAX_RECORD_BYTES = 256 << 20
 _MAX_LINES_BYTES = 8 << 20
 _MAX_TABLES = 256
@@ -54,8 +56,8 @@ class JitDump:
     """The names in one jitdump, as far as it is written.
 
     Attributes:
-        problem: why reading has ended before the file's end, ``""`` if it has not.
-        has_lines: whether any function came with source lines.
+        problem: why reading has ended before the end of the file, ``""`` if it has not.
+        has_lines: whether any function has source lines.
     """
 
     kind = "jitdump"
@@ -70,7 +72,7 @@ class JitDump:
         self._has_times = True
         self._ranges = CodeRanges()
         self._pending: list[tuple[int, int, int, int]] = []  # start, end, key, made_ns
-        # A LOAD and the DEBUG_INFO before it, by the first; a MOVE and the LOAD that it moves.
+        # Pairs: a LOAD and the DEBUG_INFO before it; a MOVE and the LOAD that it moves.
         self._loads_with_lines, self._lines = array("q"), array("q")
         self._moves, self._moved = array("q"), array("q")
         self._last_lines = (NOT_FOUND, 0)  # offset, code_addr
@@ -81,23 +83,23 @@ class JitDump:
 
     @property
     def has_lines(self) -> bool:
-        """See the class."""
+        """True if any function has source lines."""
         return bool(self._lines)
 
     @property
     def dropped(self) -> int:
-        """Functions given up because there are too many."""
+        """Number of functions that were removed because there are too many."""
         return self._ranges.dropped
 
     def look(self) -> Growth:
-        """Has it grown? When it is another file, what was read is forgotten."""
+        """Check whether the file has grown. If it is another file, discard what was read."""
         growth = self.file.look()
         if growth is Growth.ANEW:
             self._begin()
         return growth
 
     def read_more(self) -> bool:
-        """Take the next records; False when there are none that are whole."""
+        """Read the next records; return False if no complete record is left."""
         if self.problem:
             return False
         begin, end = self.file.position, self.file.position + self.file.unread
@@ -116,11 +118,11 @@ class JitDump:
         return at > 0 and begin + at < end
 
     def find(self, addresses: npt.NDArray[np.uint64], seen_ns: Int64s) -> Found:
-        """The key of what was at each address when it was seen."""
+        """Find the key of the code at each address at the time when it was seen."""
         return self._ranges.find(addresses, seen_ns)
 
     def name(self, key: int, start: int) -> str:
-        """The name of a key that was found; ``""`` for code that was moved away."""
+        """Return the name for a key; ``""`` for code that was moved away."""
         load = self._load_of(key)
         if load is None:
             return ""
@@ -128,31 +130,31 @@ class JitDump:
         return name.partition(b"\0")[0].decode("utf-8", "replace")
 
     def source_line(self, key: int, start: int, address: int) -> SourceLine | None:
-        """The source line of an address within the range of a key that was found."""
+        """Return the source line of an address within the range of a key."""
         load = self._load_of(key)
         at = bisect_left(self._loads_with_lines, load) if load is not None else 0
         if at == len(self._loads_with_lines) or self._loads_with_lines[at] != load:
             return None
         try:
             return self._line_at(self._lines[at], address - start)
-        except struct.error:  # truncated meanwhile
+        except struct.error:  # the file has been truncated
             return None
 
     def _unpack(self, fields: str, data: bytes, at: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + fields, data, at)
 
     def _read_header(self, data: bytes) -> int:
-        """The bytes of the header, 0 when it is not all there or none."""
+        """Return the size of the header; 0 if it is incomplete or invalid."""
         if len(data) < _HEADER_BYTES:
             return 0
         order = _MAGIC.get(data[:4])
         if order is None:
-            self.problem = "it is no jitdump"
+            self.problem = "it is not a jitdump"
             return 0
         version, header_bytes = struct.unpack_from(order + "II", data, 4)
         (flags,) = struct.unpack_from(order + "Q", data, 32)
         if version != 1 or not _HEADER_BYTES <= header_bytes <= CHUNK_BYTES:
-            self.problem = f"its version {version} is not known"
+            self.problem = f"its version {version} is unknown"
             return 0
         if len(data) < header_bytes:
             return 0
@@ -161,12 +163,13 @@ class JitDump:
         return int(header_bytes)
 
     def _read_record(self, data: bytes, at: int, offset: int, file_end: int) -> int:
-        """Take the record at ``data[at:]``, which lies at a file_offset. Its length, 0 when it is
-        still being written or makes no sense.
+        """Process the record at ``data[at:]``, which is at a file_offset.
+
+        Return its length; 0 if it is incomplete or invalid.
         """
         kind, record_bytes, timestamp = self._unpack(_PREFIX, data, at)
         if not 16 <= record_bytes <= MAX_RECORD_BYTES:
-            self.problem = f"the record at {offset} says that it has {record_bytes} bytes"
+            self.problem = f"the record at {offset} has an impossible size of {record_bytes} bytes"
             return 0
         if offset + record_bytes > file_end:
             return 0
@@ -199,7 +202,7 @@ class JitDump:
         self._flush()
         at, when = np.array([old_addr], np.uint64), np.array([made_ns])
         load = self._load_of(int(self._ranges.find(at, when).key[0]))
-        # From now on there is nothing at the old place; what the new one overlaps of it is newer.
+        # The old range is empty from now on. The new one may overlap it, and has a greater key.
         self._add(old_addr, code_size, offset, made_ns)
         if load is not None:
             self._moves.append(offset + 1)
@@ -225,18 +228,18 @@ class JitDump:
         )
 
     def _load_of(self, key: int) -> int | None:
-        """The file_offset of the LOAD that a key stands for, None when there is none (any more)."""
+        """Return the file_offset of the LOAD for a key; None if there is none (any more)."""
         if key == NOT_FOUND:
             return None
         at = bisect_left(self._moves, key)
         if at < len(self._moves) and self._moves[at] == key:
             return self._moved[at]
-        # A MOVE that nothing is known of, or the place it has left.
+        # The key may also be the offset of a MOVE: then it stands for the place that code has left.
         kind = self.file.read_at(key, 4)
         return key if kind == struct.pack(self._order + "I", _LOAD) else None
 
     def _line_at(self, lines: int, offset: int) -> SourceLine | None:
-        """The source line of an offset in the code that a DEBUG_INFO record is about."""
+        """Return the source line of an offset in the code of a DEBUG_INFO record."""
         table = self._tables.get(lines)
         if table is None:
             if len(self._tables) >= _MAX_TABLES:

@@ -1,4 +1,4 @@
-"""Source lines of one function in a jitdump: its DEBUG_INFO record.
+"""Read the source lines of one function from a jitdump's DEBUG_INFO record.
 
 ::
 
@@ -22,15 +22,15 @@ _ENTRY = "QII"
 _ENTRY_BYTES = 16
 _MAX_LINE = 1 << 24
 _MAX_CODE_BYTES = 256 << 20
-# "perf inject" makes an ELF file of each function, in which the code lies behind the header: V8
-# and LLVM write the addresses of lines as they will be there.
+# "perf inject" makes an ELF file of each function, with the code after the header. V8 and LLVM
+# write the addresses of lines as they are in that file.
 _ELF_HEADER_BYTES = HEADER.size
 
 
 class SourceLine(NamedTuple):
-    """Where the code of an address comes from."""
+    """The source file and line of an address."""
 
-    file: str  # "" when it cannot be read
+    file: str  # "" if it cannot be read
     line: int
 
 
@@ -38,11 +38,11 @@ Lines = list[tuple[int, SourceLine]]  # by offset in the code
 
 
 def parse_lines(record: bytes, order: str) -> Lines:
-    """Offset in the code and source line, in ascending order; none if they make no sense.
+    """Return offsets in the code with their source lines, ascending; none if they are invalid.
 
     Args:
         record: the whole record.
-        order: its byte order, as ``struct`` has it.
+        order: its byte order, as in ``struct``.
 
     Raises:
         struct.error: it is too short.
@@ -50,8 +50,8 @@ def parse_lines(record: bytes, order: str) -> Lines:
     code_addr, count = struct.unpack_from(order + "QQ", record, 16)
     found = _sensible(_with_files(record, order, count), code_addr)
     if not found and 0 < count <= len(record):
-        # V8 writes file names that it has given back to the allocator already, so that a zero may
-        # stand in their middle. They are of one length if they are of one file.
+        # V8 writes file names that it has already freed, so they may have a zero byte in the
+        # middle. Entries of one file all have the same length.
         size = len(record) - _AT
         for stride in {(size - pad) // count for pad in range(8) if (size - pad) % count == 0}:
             found = found or _sensible(_without_files(record, order, count, stride), code_addr)
@@ -61,7 +61,7 @@ def parse_lines(record: bytes, order: str) -> Lines:
 
 
 def _with_files(record: bytes, order: str, count: int) -> Lines:
-    """The entries with their addresses, none if they do not fill the record."""
+    """Return the entries with their addresses; none if they do not fill the record."""
     found: Lines = []
     at, file = _AT, ""
     while count > len(found) and at + _ENTRY_BYTES < len(record):
@@ -74,12 +74,12 @@ def _with_files(record: bytes, order: str, count: int) -> Lines:
             file = record[begin : min(end, begin + MAX_FILE_BYTES)].decode("utf-8", "replace")
         found.append((addr, SourceLine(file, line)))
         at = end + 1
-    # Padded to 8 bytes at the most.
+    # The record may be padded to a multiple of 8 bytes.
     return found if len(found) == count and len(record) - at < 8 else []
 
 
 def _without_files(record: bytes, order: str, count: int, stride: int) -> Lines:
-    """The entries with their addresses, if all are of one length."""
+    """Return the entries with their addresses, if all have the same length."""
     found: Lines = []
     for at in range(_AT, _AT + count * stride, max(stride, _ENTRY_BYTES + 1)):
         addr, line, _ = struct.unpack_from(order + _ENTRY, record, at)
@@ -88,7 +88,7 @@ def _without_files(record: bytes, order: str, count: int, stride: int) -> Lines:
 
 
 def _sensible(lines: Lines, code_addr: int) -> Lines:
-    """The lines by offset if all of them can be, none otherwise."""
+    """Return the lines by offset if all of them are possible, none otherwise."""
     by_offset = [(addr - code_addr, source) for addr, source in lines]
     are_sensible = all(
         0 <= offset < _MAX_CODE_BYTES and source.line < _MAX_LINE for offset, source in by_offset

@@ -1,5 +1,6 @@
-"""What runtimes call their code in perf maps and jitdumps → functions: name, file, line, and in the
-full name how well it was compiled.
+"""Parse the names of generated code in perf maps and jitdumps into functions.
+
+The result has name, file and line. The full name also shows the level of optimization.
 
 ::
 
@@ -45,13 +46,13 @@ _JAVA_DOTTED = re.compile(r"(?P<type>[\w$]+(?:\.[\w$/+]+)+)::(?P<name>[\w$<>]+)(
 _JAVA_EXTERNAL = re.compile(
     r"[\w$.]+(?:\[\])* (?P<type>[\w$]+(?:[./+][\w$]+)*)\.(?P<name>[\w$]+|<init>|<clinit>)\(.*\)"
 )
-# Hidden classes (lambdas) carry the address of their class, which differs from run to run.
+# The names of hidden classes (lambdas) have the address of the class, which differs in each run.
 _JAVA_HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
 
 _DOTNET = re.compile(
     r".*?\[(?P<assembly>[^\[\]]+)\] (?P<type>\S+?)::(?P<name>\S+?)\(.*\)(?:\[(?P<tier>\w+)\])?"
 )
-# One for each place that needs it, all alike.
+# The runtime makes many equal stubs, one for each use.
 _DOTNET_STUB = re.compile(r"stub<\d+> (?P<name>\w+)<(?P<kind>\w+)>")
 _DOTNET_TIERS = {
     "PreJIT": "precompiled",
@@ -69,7 +70,7 @@ _DOTNET_TIERS = {
 
 
 def frames_of(text: str) -> tuple[Frame, ...]:
-    """The frames that a name stands for, outermost first: one, or a chain of inlined ones."""
+    """Return the frames of a name, outermost first: one, or a chain of inlined ones."""
     text = "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME_CHARACTERS].strip())
     chain = text.split("->") if "->" in text else []
     if len(chain) > 1 and all(_JAVA_PATH.match(part) for part in chain):
@@ -115,7 +116,7 @@ def _v8_frame(found: re.Match[str]) -> Frame:
         place = ""
     column = f":{found['column']}" if found["column"] else ""
     where = f" ({place}{column})" if place else ""
-    # Functions of one name in one file are told apart by where they begin.
+    # The position distinguishes functions with the same name in one file.
     return _function_frame(short, file, line, f"{short}{where}", tier)
 
 

@@ -1,11 +1,12 @@
-"""Names for code outside any file: what the target's runtime says of the code that it makes.
+"""Find names for generated code, which is in no file, from the files that its runtime writes.
 
-One thread of its own, started with the first address, because a map of 10^6 lines takes a second
-to read. An address gets its name when it is first seen, from what is known then, and keeps it:
-memory is used again for other code. What has no name yet is tried again whenever a map has grown,
-once a second: ``jcmd PID Compiler.perfmap`` writes one when the user asks for it.
+This runs in a thread of its own, because a map of 10^6 lines takes a second to read. It starts with
+the first address. An address gets its name when it is first seen, from what is known then, and
+keeps it, because the runtime may reuse the memory for other code. For addresses without a name we
+try again whenever a map has grown, once a second: ``jcmd PID Compiler.perfmap`` writes a map only
+on the user's request.
 
-No file can make it raise: what goes wrong becomes a note.
+No file can make it raise: a problem becomes a note.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from .perfmap import PerfMap
 from .runtimes import RuntimeFinder
 
 RETRY_S = 1.0
-# Dumps read; a process has one, and its parent's if it was forked.
+# Dumps that are read. A process has one, and its parent's if it was forked.
 MAX_DUMPS = 16
-# Files behind mappings that hold generated code: memory that is mapped twice, writable at one place
-# and executable at the other.
+# Files of mappings with generated code: memory that is mapped twice, writable at one address and
+# executable at the other.
 _SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
 
 _Reader = JitDump | PerfMap
@@ -41,15 +42,15 @@ _Reader = JitDump | PerfMap
 class _Asked(NamedTuple):
     address_id: int
     runtime_addr: int
-    seen_ns: int  # CLOCK_MONOTONIC of the target; ANY_TIME_NS: not known
+    seen_ns: int  # CLOCK_MONOTONIC of the target; ANY_TIME_NS if unknown
 
 
 class JitNames:
-    """See the module docstring.
+    """The names of generated code; see the module docstring.
 
     Args:
         table: receives the names.
-        pid: the target, or ``None`` when it runs elsewhere or no more: nothing has a name then.
+        pid: the target, or ``None`` if it runs elsewhere or has ended: then no code has a name.
         inlines: whether inlined functions become frames.
         proc: where procfs is mounted.
     """
@@ -73,17 +74,17 @@ class JitNames:
         self._passes_begun = self._passes_done = self._passes_wanted = 0
         self._closing = False
         self._total = 0
-        # The thread's own.
+        # Used only by the thread.
         self._nameless: list[_Asked] = []
         self._frames: dict[tuple[_Reader, int], tuple[Frame, ...]] = {}
 
     @staticmethod
     def is_generated(module: Module) -> bool:
-        """Does that module's code lie in memory that a runtime writes to?"""
+        """Return True if the module's code is in memory to which a runtime writes."""
         return not module.build_id and module.path.startswith(_SHARED_MEMORY)
 
     def see_module(self, module: Module) -> None:
-        """Take note of a module: of the runtime, or a jitdump."""
+        """Check whether a module shows which runtime the target has, or is a jitdump."""
         with self._changed:
             self._runtimes.see(module.name)
             if self._files is not None and is_jitdump(module):
@@ -91,11 +92,12 @@ class JitNames:
                 self._wake()
 
     def submit(self, addresses: Iterable[tuple[int, int]], seen_ns: int = 0) -> None:
-        """Asks for the names of addresses.
+        """Request the names of addresses.
 
         Args:
             addresses: address id and runtime_addr, each once.
-            seen_ns: when they were seen at the latest, CLOCK_MONOTONIC of the target; 0: not known.
+            seen_ns: upper bound of the time at which they were seen, CLOCK_MONOTONIC of the target;
+                0 if unknown.
         """
         when_ns = seen_ns or ANY_TIME_NS
         with self._changed:
@@ -107,19 +109,20 @@ class JitNames:
 
     @property
     def pending(self) -> int:
-        """Addresses that no name was looked for yet."""
+        """The number of addresses for which we have not looked for a name yet."""
         return len(self._queue) + self._in_work
 
     @property
     def is_idle(self) -> bool:
-        """True when a name was looked for for all of them, in what was written by the time of
-        ``look_again``.
+        """True if we have looked for the names of all addresses.
+
+        That includes everything written before the last ``look_again``.
         """
         is_done = not self.pending and self._passes_done >= self._passes_wanted
         return self._thread is None or self._closing or is_done
 
     def look_again(self) -> None:
-        """Has names looked for once more in what is written by now."""
+        """Look for names once more, in everything written by now."""
         with self._changed:
             if self._thread is not None:
                 self._passes_wanted = self._passes_begun + 1
@@ -127,22 +130,22 @@ class JitNames:
 
     @property
     def name_count(self) -> int:
-        """Pieces of code that names were read for."""
+        """The number of pieces of code whose names were read."""
         return sum(len(reader) for reader in self._readers())
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Waits until names were looked for in all that is written by now. False: out of time."""
+        """Wait until we have looked for names in all files as of now; False after a timeout."""
         with self._changed:
             self.look_again()
             return self._changed.wait_for(lambda: self.is_idle, timeout_s)
 
     def sources(self) -> list[SymbolSource]:
-        """Where names come from: one entry, or none when no such code was seen."""
+        """Return the source of names: one entry, or none if no generated code was seen."""
         with self._changed:
             return [self._source()] if self._total else []
 
     def look(self, timeout_s: float) -> SymbolSource:
-        """What there is to take names from, whether or not an address was asked for."""
+        """Return the source of names, even if no address was submitted."""
         with self._changed:
             self._wake()
         self.wait_idle(timeout_s)
@@ -158,13 +161,13 @@ class JitNames:
         return SymbolSource(0, JIT_MODULE, source, note, has_lines=lines)
 
     def close(self) -> None:
-        """Ends the thread and closes all files; names that are not there by now never come."""
+        """End the thread and close all files. Names that are missing then will not be found."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(timeout=0.5)
-            if self._thread.is_alive():  # a file system that does not answer
+            if self._thread.is_alive():  # it waits for a file system that does not answer
                 return
         for reader in self._readers():
             reader.file.close()
@@ -178,7 +181,7 @@ class JitNames:
         self._changed.notify_all()
 
     def _readers(self) -> list[_Reader]:
-        """Dumps first: they know times and lines."""
+        """Return the dumps, which have times and lines, then the perf map."""
         return [*self._dumps, *([] if self._map is None else [self._map])]
 
     # -- the thread -----------------------------------------------------------------------------
@@ -212,10 +215,10 @@ class JitNames:
                 self._changed.notify_all()
 
     def _read(self) -> bool:
-        """Read what was written since; True if anything was."""
+        """Read what was written since the last call; return True if anything was."""
         has_grown = False
         for reader in self._readers():
-            with contextlib.suppress(OSError):  # a file system that fails
+            with contextlib.suppress(OSError):  # the file system fails
                 growth = reader.look()
                 if growth is Growth.ANEW:
                     self._forget_frames(reader)
@@ -255,7 +258,7 @@ class JitNames:
     def _frames_of(
         self, reader: _Reader, key: int, start: int, runtime_addr: int
     ) -> tuple[Frame, ...]:
-        """The frames of an address; none when its name cannot be read (any more)."""
+        """Return the frames of an address; none if its name cannot be read (any more)."""
         frames = self._frames.get((reader, key))
         if frames is None:
             name = reader.name(key, start)
@@ -265,7 +268,7 @@ class JitNames:
             return (_with_line(frames[0], reader, key, start, runtime_addr),)
         return frames
 
-    # -- what is said about it ------------------------------------------------------------------
+    # -- notes ----------------------------------------------------------------------------------
 
     def _notes(self, has_names: bool) -> Iterable[str]:
         for reader in self._readers():
@@ -274,11 +277,11 @@ class JitNames:
                 yield f"{file.path} is not used: {file.refusal}"
             if isinstance(reader, PerfMap):
                 if reader.garbage:
-                    yield f"{reader.garbage:,} lines of {file.path} make no sense"
+                    yield f"{reader.garbage:,} lines of {file.path} are invalid"
                 if reader.skipped_bytes:
                     yield f"the first {reader.skipped_bytes >> 20} MiB of {file.path} are left out"
             elif reader.problem:
-                yield f"{file.path} is read no further: {reader.problem}"
+                yield f"{file.path} cannot be read further: {reader.problem}"
             if reader.dropped:
                 yield f"the oldest {reader.dropped:,} entries of {file.path} are left out"
         if self._nameless:
@@ -286,22 +289,22 @@ class JitNames:
         if self._nameless or not self._total:
             runtime = self._runtimes.runtime
             if self._dumps and has_names:
-                yield "a runtime may hold back what it writes next to a jitdump"
+                yield "the runtime may write to its jitdump with a delay"
             elif runtime is not None and (not has_names or runtime.keeps_no_map):
                 yield runtime.remedy.format(pid=self._pid)
 
 
 def _with_line(frame: Frame, dump: JitDump, key: int, start: int, runtime_addr: int) -> Frame:
-    """The frame with the source line of the address, if the dump knows it."""
+    """Return the frame with the source line of the address, if the dump has it."""
     found = dump.source_line(key, start, runtime_addr)
     if found is None:
         return frame
     function = frame.function
     if not function.file:
-        # One function, one file, one box: that of its first instruction.
+        # One function, one file, one box: use the file of its first instruction.
         entry = dump.source_line(key, start, start)
         file = entry.file if entry is not None else found.file
         function = Function(function.name, function.module, file, function.kind, function.full_name)
-    # A line of another file is an inlined function's, whose name no dump has; and V8's file names
-    # may be torn.
+    # A line of another file belongs to an inlined function, whose name is in no dump. And V8's file
+    # names may be damaged.
     return Frame(function, found.line if found.file in ("", function.file) else 0)

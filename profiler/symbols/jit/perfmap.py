@@ -1,12 +1,12 @@
-"""Perf maps: text files in which a runtime lists the code that it makes, a line for each piece.
+"""Read perf maps: text files in which a runtime lists its generated code, one piece per line.
 
     START SIZE NAME        START and SIZE in hexadecimal, with or without 0x; NAME may hold spaces
 
-Lines are appended while code is made; a later line holds where it overlaps an earlier one. A line
-is taken when its newline is there. Some runtimes write the whole file anew when asked to.
+The runtime appends lines while it generates code. Where lines overlap, the later one is valid. A
+line is complete once its newline is written. Some runtimes rewrite the whole file on request.
 
-Only numbers are kept, 32 bytes a line; a name is read from the file when it is wanted, and taken
-only if its line still says what it said.
+We keep only numbers, 32 bytes a line. A name is read from the file when it is needed, and used only
+if its line is still the same.
 
 Source: tools/perf/Documentation/jit-interface.txt in the Linux sources.
 """
@@ -22,10 +22,10 @@ from .code_ranges import CodeRanges, Found, Int64s, Ranges
 from .growing_file import AppendedFile, Growth
 
 CHUNK_BYTES = 1 << 20
-# Of a map longer than that only the end is read; node's grow by 150 KB at the start.
+# Only this many bytes at the end of a longer map are read. node writes 150 KB when it starts.
 MAX_MAP_BYTES = 512 << 20
 MAX_NAME_BYTES = 4096
-# No function is that long; a line that says so would stand in the way of all others.
+# No function is so long; a line that claims it would hide all others.
 _MAX_CODE_BYTES = 1 << 30
 _MAX_ADDRESS = (1 << 63) - _MAX_CODE_BYTES
 
@@ -37,7 +37,7 @@ for _i, _digits in enumerate((b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"
 for _i, _digits in enumerate((b"aA", b"bB", b"cC", b"dD", b"eE", b"fF"), 10):
     _DIGITS[list(_digits)] = _i
 _MAX_DIGITS = 16
-# Two numbers with 0x, what separates them, and one character more.
+# Two numbers with 0x, their separators, and one more character.
 _PADDING = np.full(2 * (_MAX_DIGITS + 2) + 4, _NEWLINE, np.uint8)
 
 Bytes = npt.NDArray[np.uint8]
@@ -48,16 +48,16 @@ class Lines(NamedTuple):
 
     start: npt.NDArray[np.uint64]
     size: npt.NDArray[np.uint64]
-    offset: Int64s  # where the line begins in the text
-    garbage: int  # how many other lines there are
+    offset: Int64s  # start of the line in the text
+    garbage: int  # number of invalid lines
 
 
 class PerfMap:
     """The names in one perf map, as far as it is written.
 
     Attributes:
-        garbage: lines that make no sense.
-        skipped_bytes: at the start of a map that is too long.
+        garbage: number of invalid lines.
+        skipped_bytes: bytes skipped at the start of a map that is too long.
     """
 
     kind = "perf map"
@@ -75,11 +75,11 @@ class PerfMap:
 
     @property
     def dropped(self) -> int:
-        """Lines given up because there are too many."""
+        """Number of lines that were removed because there are too many."""
         return self._ranges.dropped
 
     def look(self) -> Growth:
-        """Has it grown? When it was written anew, what was read is forgotten."""
+        """Check whether the file has grown. If it was rewritten, discard what was read."""
         growth = self.file.look()
         if growth is Growth.ANEW:
             self.garbage = self.skipped_bytes = 0
@@ -88,7 +88,7 @@ class PerfMap:
         return growth
 
     def read_more(self) -> bool:
-        """Take the next lines; False when there are none that are whole."""
+        """Read the next lines; return False if no complete line is left."""
         surplus = self.file.unread - MAX_MAP_BYTES
         if surplus > 0:
             self.skipped_bytes += surplus
@@ -110,17 +110,20 @@ class PerfMap:
             self.garbage += 1
             self._in_long_line = True
         else:
-            return False  # its newline is still to come
+            return False  # the newline is not written yet
         self.file.go_on_at(begin + len(text))
         return bool(text)
 
     def find(self, addresses: npt.NDArray[np.uint64], seen_ns: Int64s) -> Found:
-        """The key of what is at each address; when it was made is not known."""
+        """Find the key of the code at each address; a perf map has no times."""
         return self._ranges.find(addresses, seen_ns)
 
     def name(self, key: int, start: int) -> str:
-        """The name of a key that was found, with the start of its range; ``""`` if its line is not
-        there any more.
+        """Return the name for a key; ``""`` if its line has changed.
+
+        Args:
+            key: a key from :meth:`find`.
+            start: the start of its range.
         """
         line = self.file.read_at(key, MAX_NAME_BYTES)
         fields = line.partition(b"\n")[0].split(None, 2)
@@ -133,7 +136,7 @@ class PerfMap:
 
 
 def parse_lines(text: bytes) -> Lines:
-    """The lines of a text that ends in a newline; empty ones count as garbage as well."""
+    """Parse a text that ends in a newline. Empty lines also count as garbage."""
     characters = np.concatenate((np.frombuffer(text, np.uint8), _PADDING))
     ends = np.flatnonzero(characters[: len(text)] == _NEWLINE)
     begins = np.concatenate((np.zeros(1, ends.dtype), ends[:-1] + 1))
@@ -143,7 +146,7 @@ def parse_lines(text: bytes) -> Lines:
     good &= is_number & (characters[at] == _SPACE) & (at + 1 < ends)
     good &= (start < _MAX_ADDRESS) & (size < _MAX_CODE_BYTES)
     garbage = len(ends) - int(np.count_nonzero(good))
-    # A piece without a size is known, and covers nothing.
+    # Lines with size 0 are valid, but cover no address.
     good &= size > 0
     return Lines(start[good], size[good], begins[good].astype(np.int64), garbage)
 
@@ -151,8 +154,10 @@ def parse_lines(text: bytes) -> Lines:
 def _parse_hexadecimal(
     characters: Bytes, at: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    """Numbers that begin at some places: their values, where they end, and whether they are
-    numbers of 16 digits at the most.
+    """Parse numbers that begin at some positions.
+
+    Return their values, the positions after them, and whether each is a number of at most 16
+    digits.
     """
     has_prefix = (characters[at] == _ZERO) & (characters[at + 1] | 0x20 == _X)
     first = at + 2 * has_prefix

@@ -1,4 +1,4 @@
-"""Which runtime makes code in a process, by the files it maps, and how it is made to tell names."""
+"""Find the runtime that generates code in a process, and how to make it write names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class Runtime(NamedTuple):
     """A runtime that compiles while it runs."""
 
     name: str
-    remedy: str  # what makes it write a perf map or jitdump; "{pid}" is the target
-    keeps_no_map: bool = False  # it writes down what there is when asked, and no more after that
+    remedy: str  # how to make it write a perf map or jitdump; "{pid}" is the target
+    keeps_no_map: bool = False  # it writes a map only on request, and does not extend it later
 
 
 _PYTHON = "start Python with -X perf (3.12 or newer) for the names of its functions"
-# By the file name of a mapped module; the first that fits.
+# Patterns of the file name of a mapped module; the first match is used.
 _RUNTIMES = [
     (
         re.compile(r"libjvm\.so"),
@@ -66,7 +66,7 @@ _RUNTIMES = [
         Runtime("PHP", "set opcache.jit_debug = 0x10 in php.ini"),
     ),
     (
-        # 3.12 and newer; code outside of files is then an extension module's.
+        # 3.12 and newer. Without perf support, generated code belongs to an extension module.
         re.compile(r"(libpython|python)3\.(1[2-9]|[2-9]\d)(\.so.*)?"),
         Runtime("Python", _PYTHON),
     ),
@@ -74,13 +74,13 @@ _RUNTIMES = [
 
 
 class RuntimeFinder:
-    """Finds the runtime among a target's modules, as they are announced."""
+    """Finds the runtime among a target's modules, as they are added."""
 
     def __init__(self) -> None:
         self._rank = len(_RUNTIMES)
 
     def see(self, module_name: str) -> None:
-        """Take the file name of a module."""
+        """Check the file name of a module."""
         for rank, (pattern, _) in enumerate(_RUNTIMES[: self._rank]):
             if pattern.fullmatch(module_name):
                 self._rank = rank
@@ -88,12 +88,12 @@ class RuntimeFinder:
 
     @property
     def runtime(self) -> Runtime | None:
-        """The runtime, None when none is known."""
+        """The runtime, None if none was found."""
         return _RUNTIMES[self._rank][1] if self._rank < len(_RUNTIMES) else None
 
 
 def precompiled_hint(module_name: str) -> str:
-    """What to do about a file of code that a runtime has compiled before; ``""`` for others."""
+    """Return a hint for a file of code that a runtime has precompiled; ``""`` for others."""
     if not module_name.endswith(".dll"):
         return ""
     return "; .NET's own: DOTNET_ReadyToRun=0 in its environment has it compile and name that, too"

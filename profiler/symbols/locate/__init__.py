@@ -1,1 +1,1 @@
-"""Where the files of a module and of its debug information are."""
+"""Find the files of a module, of its debug information and of its source text."""

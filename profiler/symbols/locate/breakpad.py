@@ -1,7 +1,7 @@
-"""Breakpad's text files of symbols: which build one is for.
+"""Open Breakpad's symbol files, which are text, and read their build-id.
 
-Functions, lines and inlined functions in them are read by the worker, as debug information is.
-Addresses in such a file count from the start of the loaded module.
+The worker reads functions, lines and inlined functions from them, as from debug information.
+Addresses in such a file are relative to the start of the loaded module.
 
 Source: breakpad, docs/symbol_files.md.
 """
@@ -20,7 +20,7 @@ _CODE_ID = re.compile(r"^INFO CODE_ID ([0-9A-Fa-f]+)", re.MULTILINE)
 
 
 class BreakpadFile(ObjectFile):
-    """Stands in for a debug file of the module ``own``.
+    """A Breakpad symbol file, in place of a debug file of the module ``own``.
 
     Raises:
         ObjectError: not a symbol file.
@@ -38,37 +38,37 @@ class BreakpadFile(ObjectFile):
         if code_id is not None:
             self.build_id = code_id[1].lower()
         elif module[1].upper() == breakpad_id(own.build_id):
-            self.build_id = own.build_id  # as much of it as the file tells
+            self.build_id = own.build_id  # the file has only its first 16 bytes
         self.machine = own.machine
         self.segments, self.sections = [], []
         self._base_addr = own.base_addr
 
     @property
     def base_addr(self) -> int:
-        """Where the module begins: addresses count from there."""
+        """The start of the module: addresses are relative to it."""
         return self._base_addr
 
     @property
     def has_symtab(self) -> bool:
-        """There are no tables, only lines of text."""
+        """False: there are no tables, only lines of text."""
         return False
 
     @property
     def debug_info_bytes(self) -> int:
-        """Its size."""
+        """Size of the file."""
         return self._size
 
     def section(self, name: str) -> Section | None:
-        """None."""
+        """Return None: there are no sections."""
         return None
 
 
 def open_breakpad(path: str, own: ObjectFile) -> Image:
-    """Opens a symbol file for the module ``own``; of which build it is, is not checked.
+    """Open a symbol file for the module ``own``. Does not check the build-id.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
-        ObjectError: it is no symbol file.
+        OSError: it cannot be opened, or is not a regular file.
+        ObjectError: it is not a symbol file.
     """
     file = OpenFile(path)
     try:

@@ -1,11 +1,11 @@
-"""Finds the files with debug information that go with a module's own file.
+"""Find the files with debug information that belong to a module's own file.
 
-Nothing is taken for its name: a debug file has the build-id of the file it belongs to, or, for
-files without one, the CRC that ``.gnu_debuglink`` gives; a file that dwz made has the build-id that
-its users name. What was found and is not the right one is told.
+A file name is no proof. A debug file must have the build-id of the file to which it belongs or, for
+files without one, the CRC in ``.gnu_debuglink``. A file that dwz made must have the build-id that
+its users name. Files that were found but are not the right ones are reported.
 
-Order: the user's folders; ``/usr/lib/debug/.build-id``; what ``.gnu_debuglink`` names, in the
-places that GDB looks in. The last two in the target's root, then in ours.
+Order: the user's folders; ``/usr/lib/debug/.build-id``; the file that ``.gnu_debuglink`` names, in
+the places where GDB looks. The last two first in the target's root, then in ours.
 
 Source: GDB manual, "Separate Debug Files".
 """
@@ -31,15 +31,15 @@ from .symbol_dirs import (
     debug_places,
 )
 
-# Root, path below it, and where that is, in words.
+# Root, path below it, and a description of that place.
 _Place = tuple[str, str, str]
 
 
 class DebugFiles:
-    """Looks for debug files.
+    """Finds debug files.
 
     Args:
-        roots: where absolute paths mean something, ``""`` for our own root.
+        roots: the roots of absolute paths, ``""`` for our own root.
         symbol_dirs: the user's folders.
     """
 
@@ -48,13 +48,15 @@ class DebugFiles:
         self._symbol_dirs = symbol_dirs
 
     def open_for(self, module: Module, own: ObjectFile, rejected: list[str]) -> Image | None:
-        """The debug file of ``own``, the module's own file.
+        """Open the debug file of ``own``, the module's own file.
 
         Args:
-            rejected: receives a line for each file that stands in its place and is not it.
+            module: the module.
+            own: its own file.
+            rejected: receives a line for each file that was found but is not the right one.
 
         Returns:
-            a file with a symbol table or DWARF; ``None`` when there is none.
+            a file with a symbol table or DWARF; ``None`` if there is none.
         """
         link = debug_link(own)
 
@@ -78,7 +80,7 @@ class DebugFiles:
         return found or self._open_breakpad(module, own, rejected)
 
     def _open_breakpad(self, module: Module, own: ObjectFile, rejected: list[str]) -> Image | None:
-        """Breakpad's symbols, for those who kept nothing else."""
+        """Open Breakpad's symbol file, for programs of which nothing else was kept."""
         name = os.path.basename(module.path)
         for directory in self._symbol_dirs if own.build_id else ():
             for path in breakpad_places(directory, name, own.build_id):
@@ -100,8 +102,9 @@ class DebugFiles:
         return _first(self._apple_places(module), reason_against, [], own.build_id)
 
     def open_apple(self, module: Module) -> Image | None:
-        """The file of a module that was recorded on an Apple system, or its dSYM alone, from beside
-        its path or from the user's folders.
+        """Open the file of a module that was recorded on an Apple system, or its dSYM alone.
+
+        It may be beside the module's path or in the user's folders.
         """
 
         def reason_against(image: Image) -> str:
@@ -110,7 +113,7 @@ class DebugFiles:
         return _first(self._apple_places(module), reason_against, [], module.build_id)
 
     def open_common(self, image: Image, rejected: list[str]) -> Image | None:
-        """The file in which dwz put what ``image`` has in common with others; see ``open_for``."""
+        """Open dwz's common file of ``image`` and other files; see ``open_for``."""
         link = alt_link(image.elf)
         if link is None:
             return None
@@ -135,7 +138,7 @@ class DebugFiles:
                     f"{folder}/{link}",
                     f"{folder}/.debug/{link}",
                     f"{DEBUG_DIR}{folder}/{link}",
-                    # Packaged when /lib was no link into /usr yet.
+                    # Packaged before /lib became a symbolic link to /usr/lib.
                     f"{DEBUG_DIR}{folder.removeprefix('/usr')}/{link}",
                 ):
                     yield root, path, "debug link"
@@ -164,7 +167,14 @@ def _first(
     rejected: list[str],
     build_id: str = "",
 ) -> Image | None:
-    """The first image that nothing is said against; ``build_id`` chooses the part of a fat file."""
+    """Open the first image without a reason against it.
+
+    Args:
+        places: where to look.
+        reason_against: returns why an image is not the right one, "" if it is.
+        rejected: receives a line for each image that is not the right one.
+        build_id: selects the part of a fat file.
+    """
     for root, path, origin in places:
         try:
             image = open_image(path, root, origin=origin, build_id=build_id)

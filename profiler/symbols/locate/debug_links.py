@@ -1,4 +1,4 @@
-"""What an object file says about the files that go with it.
+"""Read the links in an object file to the files that belong to it.
 
 Source: GDB manual, "Separate Debug Files"; DWARF 5, section 7.3.6 (``.debug_sup``); dwz(1).
 """
@@ -10,28 +10,28 @@ from typing import NamedTuple
 
 from ..object.object_file import ObjectFile
 
-_MAX_BYTES = 8192  # two paths of the longest kind
+_MAX_BYTES = 8192  # two paths of maximum length
 
 
 class DebugLink(NamedTuple):
-    """``.gnu_debuglink``: the file that holds the symbols taken out of this one."""
+    """``.gnu_debuglink``: the file with the symbols that were removed from this one."""
 
     name: str
     crc32: int  # of that whole file
 
 
 class AltLink(NamedTuple):
-    """The file that holds what several debug files have in common, made by dwz."""
+    """The link to dwz's common file, which holds the common parts of several debug files."""
 
-    name: str  # absolute, or relative to the folder of the file that says so
-    build_id: str  # of that file
+    name: str  # absolute, or relative to the folder of the file with the link
+    build_id: str  # of the common file
 
 
 def debug_link(elf: ObjectFile) -> DebugLink | None:
-    """The link to the separate debug file, if there is one.
+    """Return the link to the separate debug file, if there is one.
 
     Raises:
-        ObjectError: the section reaches beyond the file.
+        ObjectError: the section extends beyond the file.
     """
     data = _contents(elf, ".gnu_debuglink")
     name = data.split(b"\0", 1)[0]
@@ -41,10 +41,10 @@ def debug_link(elf: ObjectFile) -> DebugLink | None:
 
 
 def alt_link(elf: ObjectFile) -> AltLink | None:
-    """The link to the common file: ``.gnu_debugaltlink``, or DWARF 5's own, ``.debug_sup``.
+    """Return the link to the common file: ``.gnu_debugaltlink``, or DWARF 5's ``.debug_sup``.
 
     Raises:
-        ObjectError: a section reaches beyond the file.
+        ObjectError: a section extends beyond the file.
     """
     name, _, build_id = _contents(elf, ".gnu_debugaltlink").partition(b"\0")
     if name and build_id:
@@ -54,10 +54,10 @@ def alt_link(elf: ObjectFile) -> AltLink | None:
 
 
 def supplement_id(elf: ObjectFile) -> str:
-    """By what a common file is known: its build-id, or for DWARF 5 the checksum it bears.
+    """Return the id of a common file: its build-id, or for DWARF 5 its checksum.
 
     Raises:
-        ObjectError: a section reaches beyond the file.
+        ObjectError: a section extends beyond the file.
     """
     sup = _supplementary(elf)
     return elf.build_id or (sup.checksum if sup is not None and sup.is_supplement else "")
@@ -70,12 +70,12 @@ class _Supplementary(NamedTuple):
 
 
 def _supplementary(elf: ObjectFile) -> _Supplementary | None:
-    """``.debug_sup``: version 5, is_supplementary, name, length as LEB128, checksum."""
+    """Parse ``.debug_sup``: version 5, is_supplementary, name, length as LEB128, checksum."""
     data = _contents(elf, ".debug_sup")
     if len(data) < 5 or data[:2] != b"\x05\0":
         return None
     name, _, rest = data[3:].partition(b"\0")
-    # A length of one byte: nobody writes checksums of 128 bytes.
+    # We read one byte of the LEB128 length: no checksum has 128 bytes.
     return _Supplementary(data[2] == 1, _path(name), rest[1 : 1 + rest[0]].hex() if rest else "")
 
 

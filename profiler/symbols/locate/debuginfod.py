@@ -1,7 +1,7 @@
-"""Debug files from debuginfod servers, by build-id. Only asked when the user said so.
+"""Get debug files from debuginfod servers by build-id. Servers are asked only on request.
 
-What a server sends is believed to be the file that was asked for only if it says so itself, by its
-build-id, and is all there. A server that does not answer is not asked again.
+A downloaded file is accepted only if it is complete and has the requested build-id. A server that
+does not answer is not asked again.
 
 Source: debuginfod(8), "WEBAPI"; debuginfod-client-config(7).
 """
@@ -32,17 +32,17 @@ from .download import (
 )
 from .open_file import Image, open_image
 
-# Asks the servers of all large distributions. What is used when nothing else is said.
+# Forwards requests to the servers of all large distributions. Used if no server is configured.
 FEDERATION = "https://debuginfod.elfutils.org/"
 
 
 class Debuginfod:
-    """A client. Everything but ``cached`` waits for servers.
+    """A client of debuginfod servers. All methods but ``cached`` wait for servers.
 
     Args:
         servers: URLs, asked in this order.
         cache: the folder for downloads.
-        limits: what each server may cost.
+        limits: limits for each download.
     """
 
     def __init__(
@@ -55,25 +55,27 @@ class Debuginfod:
         self._is_clean = False
 
     def close(self) -> None:
-        """Breaks off what is being downloaded."""
+        """Cancel the current downloads."""
         self._downloader.close()
 
     def cached(self, build_id: str, kind: str = DEBUGINFO) -> Image | None:
-        """A file that was downloaded before, or by another program."""
+        """Open a file that was downloaded before, by us or by another program."""
         try:
             path = self._cache.find(build_id, kind)
             return _checked(path, build_id) if path else None
         except (NotOnServersError, OSError):
             return None
-        except ValueError:  # damaged, or another one
+        except ValueError:  # damaged, or not the requested file
             self._cache.forget(build_id, kind)
             return None
 
     def fetch(self, build_id: str, kind: str, problems: list[str]) -> Image | None:
-        """A file from the cache, or from the first server that has it.
+        """Open a file from the cache, or from the first server that has it.
 
         Args:
-            problems: receives a line for each server that has it not, or cannot be used.
+            build_id: of the file.
+            kind: DEBUGINFO or EXECUTABLE.
+            problems: receives a line for each server that does not have it, or cannot be used.
         """
         if not self._is_clean:
             self._is_clean = True
@@ -84,7 +86,7 @@ class Debuginfod:
         try:
             self._cache.find(build_id, kind)
         except NotOnServersError:
-            problems.append("debuginfod: no server had it lately")
+            problems.append("debuginfod: no server had it recently")
             return None
         return self._ask_servers(build_id, kind, problems)
 
@@ -93,7 +95,7 @@ class Debuginfod:
         for server in self._servers:
             name = urlsplit(server).netloc
             if server in self._silent:
-                problems.append(f"debuginfod: {name} was not asked again")
+                problems.append(f"debuginfod: {name} was not asked again: it did not answer before")
                 continue
             try:
                 return self._download(server, build_id, kind)
@@ -128,7 +130,7 @@ class Debuginfod:
 
 
 def client(urls: Sequence[str], environment: Mapping[str, str] = os.environ) -> Debuginfod:
-    """A client for these servers, configured as elfutils' own is by the environment."""
+    """Make a client for these servers, configured by the same environment as elfutils' client."""
 
     def number(name: str, default: float) -> float:
         value = environment.get(name, "")
@@ -145,7 +147,10 @@ def client(urls: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
 def known_servers(
     environment: Mapping[str, str] = os.environ, etc: str = "/etc/debuginfod"
 ) -> list[str]:
-    """The servers that this machine is set up for, by variable or (sudo hides it) by file."""
+    """Return the servers configured on this machine, by variable or by file.
+
+    sudo removes the variable, so the files are needed, too.
+    """
     text = environment.get("DEBUGINFOD_URLS", "")
     if not text.strip():
         try:
@@ -155,7 +160,7 @@ def known_servers(
             text = ""
     servers, is_usable = [], True
     for word in text.split():
-        if word.startswith("ima:"):  # signatures are not checked here: who demands them is left out
+        if word.startswith("ima:"):  # we cannot check signatures: skip servers that require them
             is_usable = word != "ima:enforcing"
         elif is_usable and is_server(word):
             servers.append(word)
@@ -163,16 +168,16 @@ def known_servers(
 
 
 def is_server(word: str) -> bool:
-    """True for a URL that can be asked."""
+    """Return True for a URL of a server (http or https)."""
     return urlsplit(word).scheme in ("http", "https") and bool(urlsplit(word).netloc)
 
 
 def _checked(path: str, build_id: str, via: str = "") -> Image:
-    """Opens a file that has to be the one asked for.
+    """Open a file, and check that it is the requested one.
 
     Raises:
         OSError: it cannot be read.
-        ObjectError: it is another one, or not all there.
+        ObjectError: it is another file, or truncated.
     """
     image = open_image(path, via=via, origin="debuginfod")
     try:

@@ -1,9 +1,9 @@
-"""Downloaded files, in the folder that elfutils' debuginfod client uses, by its rules.
+"""Keep downloaded files in the folder of elfutils' debuginfod client, by its rules.
 
-``BUILDID/debuginfo`` and ``BUILDID/executable``; an empty file says that no server had it, and is
-believed for as long as ``cache_miss_s`` says. New files are written beside and renamed, so that
-two processes never see half of one. Once a day what nobody has read for a week is removed; the
-files ``cache_clean_interval_s`` and ``max_unused_age_s`` say how long these are.
+The files are ``BUILDID/debuginfo`` and ``BUILDID/executable``. An empty file means that no server
+had it; that is valid for the time in ``cache_miss_s``. New files are written to a temporary name
+and renamed, so no process sees an incomplete one. Once a day, files that were not read for a week
+are deleted; the files ``cache_clean_interval_s`` and ``max_unused_age_s`` can change these times.
 
 Source: debuginfod-client-config(7).
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 DEBUGINFO, EXECUTABLE = "debuginfo", "executable"  # the kinds of files
-# What the control files say when they are not there.
+# Defaults of the control files.
 _CACHE_MISS_S = 600
 _CLEAN_INTERVAL_S = 86_400
 _MAX_UNUSED_AGE_S = 604_800
@@ -29,24 +29,24 @@ _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 
 
 class NotOnServersError(Exception):
-    """All servers were asked not long ago, and had no such file."""
+    """All servers were asked recently, and did not have the file."""
 
 
 class DebuginfodCache:
     """The folder of downloads.
 
     Args:
-        folder: made when something is stored.
+        folder: its path; created when a file is stored.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def find(self, build_id: str, kind: str) -> str:
-        """The path of a file, ``""`` if it is not there.
+        """Return the path of a file, ``""`` if it is not in the cache.
 
         Raises:
-            NotOnServersError: it need not be asked for again yet.
+            NotOnServersError: the servers did not have it recently; do not ask again yet.
         """
         path = self._path(build_id, kind)
         try:
@@ -61,7 +61,7 @@ class DebuginfodCache:
         return ""
 
     def store(self, build_id: str, kind: str, fill: Callable[[BinaryIO], None]) -> str:
-        """Keeps what ``fill`` writes; nothing, when it raises.
+        """Store the file that ``fill`` writes; nothing is stored if it raises.
 
         Returns:
             the path of the file.
@@ -84,19 +84,19 @@ class DebuginfodCache:
         return str(path)
 
     def store_missing(self, build_id: str, kind: str) -> None:
-        """Remembers that no server has a file."""
+        """Record that no server has a file."""
         path = self._path(build_id, kind)
         with contextlib.suppress(OSError):
             self._make(path.parent)
             path.touch()
 
     def forget(self, build_id: str, kind: str) -> None:
-        """Removes a file: it is damaged, or its absence is too long ago."""
+        """Delete a file that is damaged, or an expired record of a missing file."""
         with contextlib.suppress(OSError):
             self._path(build_id, kind).unlink()
 
     def clean(self) -> None:
-        """Removes what nobody has read for long, if it is time for that."""
+        """Delete files that were not read for a long time, once per interval."""
         mark = self.folder / "cache_clean_interval_s"
         try:
             if time.time() - mark.stat().st_mtime < self._seconds(mark.name, _CLEAN_INTERVAL_S):
@@ -104,7 +104,7 @@ class DebuginfodCache:
             os.utime(mark)
             oldest = time.time() - self._seconds("max_unused_age_s", _MAX_UNUSED_AGE_S)
             folders = [f for f in self.folder.iterdir() if _BUILD_ID.fullmatch(f.name)]
-        except OSError:  # nothing was ever stored, or it is not ours to clean
+        except OSError:  # the folder does not exist, or we may not change it
             return
         for folder in folders:
             with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ class DebuginfodCache:
                     status = path.lstat()
                     if _OURS.fullmatch(path.name) and max(status[7], status[8]) < oldest:
                         path.unlink()
-                folder.rmdir()  # fails where there is something left
+                folder.rmdir()  # fails if the folder is not empty
 
     def _path(self, build_id: str, kind: str) -> Path:
         assert _BUILD_ID.fullmatch(build_id), build_id
@@ -132,7 +132,7 @@ class DebuginfodCache:
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """The folder that debuginfod's own client takes."""
+    """Return the folder that debuginfod's own client uses."""
     if given := environment.get("DEBUGINFOD_CACHE_PATH"):
         return Path(given)
     home = Path(environment.get("HOME") or "/")

@@ -1,4 +1,4 @@
-"""One file from a web server, within limits that hold whatever the server does.
+"""Download one file from a web server, within limits on time and size.
 
 Source: RFC 9110; debuginfod(8), "WEBAPI" (``X-DEBUGINFOD-SIZE``).
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 _CHUNK_BYTES = 1 << 18
-# What urllib raises when a connection fails: URLError before the request is out, the others after.
+# Errors of a failed connection in urllib: URLError until the request is sent, the others later.
 _NETWORK_ERRORS = (
     urllib.error.URLError,
     http.client.HTTPException,
@@ -31,7 +31,7 @@ _NETWORK_ERRORS = (
 
 
 class DownloadError(Exception):
-    """The server did not send the file; the message says why, in one line."""
+    """The server did not send the file; the message gives the reason, in one line."""
 
 
 class NotFoundError(DownloadError):
@@ -39,26 +39,26 @@ class NotFoundError(DownloadError):
 
 
 class StalledError(DownloadError):
-    """The server cannot be reached, or is too slow to be of use."""
+    """The server cannot be reached, or is too slow."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server may cost."""
+    """Limits for a download."""
 
     connect_s: float = 10.0
     # A server that unpacks a package first needs some seconds before it answers.
     stall_s: float = 60.0
-    stall_bytes: int = 100 << 10  # that must come within each stall_s
+    stall_bytes: int = 100 << 10  # minimum to be received within each stall_s
     total_s: float = 900.0
     size_bytes: int = 4 << 30
 
 
 class Downloader:
-    """Downloads, from any thread, until it is closed.
+    """Downloads files, in any thread, until it is closed.
 
     Args:
-        limits: hold for each file.
+        limits: the limits for each file.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -67,16 +67,16 @@ class Downloader:
         self._watches: set[_Watch] = set()
 
     def close(self) -> None:
-        """Breaks off what is being downloaded; nothing is, from now on."""
+        """Cancel the current downloads, and refuse new ones."""
         self._closing = True
         for watch in tuple(self._watches):
             watch.shut_down()
 
     def download(self, url: str, file: BinaryIO) -> None:
-        """Writes what is at ``url`` to ``file``.
+        """Download ``url`` to ``file``.
 
         Raises:
-            DownloadError: see its kinds.
+            DownloadError: see its subclasses.
             OSError: the file cannot be written.
         """
         watch = _Watch(self._limits.stall_s)
@@ -92,13 +92,13 @@ class Downloader:
             kind = NotFoundError if error.code in (404, 410) else DownloadError
             raise kind(f"answered {error.code} {error.reason}") from error
         except _NETWORK_ERRORS as error:
-            raise self._told(error, watch) from error
+            raise self._our_error(error, watch) from error
         finally:
             self._watches.discard(watch)
             watch.close()
 
-    def _told(self, error: Exception, watch: _Watch) -> DownloadError:
-        """What went wrong in our words."""
+    def _our_error(self, error: Exception, watch: _Watch) -> DownloadError:
+        """Return our error for a network error."""
         limits = self._limits
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if self._closing:
@@ -109,7 +109,7 @@ class Downloader:
             return StalledError(f"was silent for {limits.stall_s:g} s")
         if not watch.is_connected:
             return StalledError(f"cannot be reached: {_line(reason)}")
-        return DownloadError(f"broke off: {_line(reason)}")
+        return DownloadError(f"did not send it, because the connection failed: {_line(reason)}")
 
     def _copy(self, response: http.client.HTTPResponse, file: BinaryIO) -> None:
         limits = self._limits
@@ -132,12 +132,13 @@ class Downloader:
                     raise StalledError(f"is too slow: {received} bytes in {now_s - begin_s:.0f} s")
                 window_s, window_bytes = now_s, received
         if expected is not None and received != expected:
-            raise DownloadError(f"broke off after {received} of {expected} bytes")
+            raise DownloadError(f"ended after {received} of {expected} bytes")
 
 
 class _Watch:
-    """Shuts a connection down when the answer does not begin in time: a server that sends its
-    headers byte by byte never runs into a socket's timeout.
+    """Shuts a connection down if the answer does not begin in time.
+
+    A server that sends its headers byte by byte never exceeds the timeout of a socket.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -153,23 +154,23 @@ class _Watch:
         return bool(self._sockets)
 
     def add(self, connection: socket.socket) -> None:
-        """Begins to wait. A duplicate is kept: TLS takes the original over."""
+        """Start the timer. We keep a duplicate, because TLS takes over the original socket."""
         if not self._sockets:
             self._timer.start()
         self._sockets.append(connection.dup())
 
     def answered(self) -> None:
-        """The answer begins."""
+        """Stop the timer: the answer has begun."""
         self._timer.cancel()
 
     def shut_down(self) -> None:
-        """Ends the connections; who reads from them is told that they broke off."""
+        """Shut the connections down; reads from them then fail."""
         for connection in tuple(self._sockets):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Lets go of the connections."""
+        """Close the connections."""
         self._timer.cancel()
         for connection in self._sockets:
             connection.close()
@@ -191,7 +192,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class _SecureConnection(http.client.HTTPSConnection, _Connection):
-    """The same below TLS: in the order of bases, TLS begins after ``_Connection.connect``."""
+    """A watched connection with TLS: by the order of bases, TLS begins after ``connect`` above."""
 
 
 class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -218,7 +219,10 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 
 def _open(url: str, watch: _Watch, connect_s: float) -> http.client.HTTPResponse:
-    """With http and https only: a server must not lead us to a file, whatever it redirects to."""
+    """Open a URL with http or https only, even after a redirection.
+
+    A server must not redirect us to a local file.
+    """
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

@@ -1,10 +1,10 @@
-"""Where the files of an image recorded on an Apple system may be on this machine.
+"""List the places where files of an image recorded on an Apple system may be on this machine.
 
-Apple's linker leaves DWARF in the object files; ``dsymutil`` gathers it in a bundle, a folder
-``X.dSYM`` with the file ``Contents/Resources/DWARF/X``. Whether a file is the right one is told by
-its UUID; here is only where to look:
+Apple's linker leaves DWARF in the object files. ``dsymutil`` collects it in a bundle: a folder
+``X.dSYM`` with the file ``Contents/Resources/DWARF/X``. The caller checks the UUID of each file. We
+look:
 
-- beside the image, and beside the application or framework that it is part of;
+- beside the image, and beside the application or framework to which it belongs;
 - in the user's folders: a bundle, a folder of bundles, an Xcode archive, a flat folder, or folders
   named by UUID: ``xx/yyyy…``, or ``XXXX/XXXX/XXXX/XXXX/XXXX/XXXXXXXXXXXX`` as Apple's own tools
   write it.
@@ -21,19 +21,19 @@ from collections.abc import Iterator, Sequence
 INSIDE = "Contents/Resources/DWARF"
 _UUID_DIGITS = 32
 _BUNDLES = (".app", ".framework", ".appex", ".xpc", ".bundle")
-MAX_LISTED = 4096  # of a folder that was given for its bundles; a home folder has more
+MAX_LISTED = 4096  # entries read of a user's folder, which may be large, such as a home folder
 
 
 def places(
     symbol_dirs: Sequence[str], roots: Sequence[str], module_path: str, build_id: str
 ) -> Iterator[tuple[str, str]]:
-    """Root and path of everything that may be the image or its debug file.
+    """Yield root and path of every file that may be the image or its debug file.
 
     Args:
         symbol_dirs: the user's folders.
-        roots: where the module's path may mean something, ``""`` for this machine.
-        module_path: as the system that ran it saw it.
-        build_id: its UUID; nothing is found without one, as nothing could be checked.
+        roots: the roots of the module's path, ``""`` for this machine.
+        module_path: the path on the system that ran the module.
+        build_id: its UUID; without one, no path is returned, because no file could be checked.
     """
     if len(build_id) != _UUID_DIGITS:
         return
@@ -51,7 +51,7 @@ def places(
 
 
 def dwarf_in(bundle: str) -> str:
-    """The first file with debug information in a dSYM bundle; ``""`` for what is none."""
+    """Return the first file with debug information in a dSYM bundle; ``""`` for other folders."""
     return next(_files(f"{bundle}/{INSIDE}"), "")
 
 
@@ -64,7 +64,7 @@ def _in_symbol_dir(directory: str, name: str, build_id: str) -> Iterator[str]:
         yield os.path.join(directory, path)
         yield os.path.join(directory, path, INSIDE, name)
     for path in (directory, f"{directory}/dSYMs"):
-        # A bundle whose name is not the file's, a folder of them, an Xcode archive.
+        # A bundle that is not named after the file, a folder of bundles, or an Xcode archive.
         yield from _files(f"{path}/{INSIDE}")
         for bundle in _listed(path):
             if bundle.endswith(".dSYM"):
@@ -85,6 +85,6 @@ def _listed(folder: str) -> list[str]:
                 names.append(entry.name)
                 if len(names) == MAX_LISTED:
                     break
-    except (OSError, ValueError):  # not there, or a NUL in the path
+    except (OSError, ValueError):  # no such folder, or a NUL in the path
         return []
     return sorted(names)

@@ -1,4 +1,4 @@
-"""What a process has mapped, as ``/proc/PID/maps`` says, and the bytes there.
+"""Read the mappings of a process from ``/proc/PID/maps``, and its memory.
 
 Source: proc(5), "/proc/pid/maps", "/proc/pid/map_files", "/proc/pid/mem".
 """
@@ -12,7 +12,7 @@ from ...model import Module
 
 
 def is_of(mapping: Mapping, module: Module) -> bool:
-    """True when this is what the module was announced for, and no later tenant."""
+    """Return True if the mapping is that of the module, not a later one at the same address."""
     return (
         mapping.is_executable
         and mapping.start <= module.start < mapping.end
@@ -21,19 +21,19 @@ def is_of(mapping: Mapping, module: Module) -> bool:
 
 
 class Mappings:
-    """The mappings of one process, read again when an address is not among them.
+    """The mappings of one process. They are read again if an address is not among them.
 
     Args:
-        proc: ``/proc/PID``, or ``None`` for no process: nothing is mapped then.
+        proc: ``/proc/PID``, or ``None`` for no process, which has no mappings.
     """
 
     def __init__(self, proc: str | None) -> None:
         self._proc = proc
         self._lines: list[Mapping] = []
-        self._executable: list[Mapping] = []  # one in ten or fewer
+        self._executable: list[Mapping] = []  # at most one in ten
 
     def of(self, module: Module) -> Mapping | None:
-        """The executable mapping that a module starts with."""
+        """Return the executable mapping that contains the start of a module."""
         for line in self._executable:
             if is_of(line, module):
                 return line
@@ -43,7 +43,7 @@ class Mappings:
         return next(at_start, None)
 
     def file_start(self, mapping: Mapping) -> int | None:
-        """The runtime_addr at which the first byte of a mapped file is mapped, next below."""
+        """Return the runtime_addr of a mapped file's first byte: the nearest below the mapping."""
         starts = [
             line.start
             for line in self._lines
@@ -55,7 +55,7 @@ class Mappings:
         return max(starts, default=None)
 
     def read(self) -> list[Mapping]:
-        """All that have a name, as they are now; none if they cannot be read."""
+        """Return all current mappings with a name; an empty list if they cannot be read."""
         if self._proc is None:
             return []
         try:
@@ -65,7 +65,7 @@ class Mappings:
 
 
 def read_memory(proc: str, runtime_addr: int, size: int) -> bytes:
-    """Up to ``size`` bytes of a process's memory; fewer where it ends, none without the right."""
+    """Return up to ``size`` bytes of a process's memory; none without the right to read it."""
     try:
         with open(f"{proc}/mem", "rb", buffering=0) as memory:
             return os.pread(memory.fileno(), size, runtime_addr)

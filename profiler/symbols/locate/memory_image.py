@@ -1,12 +1,12 @@
-"""An ELF file put together from the memory it was loaded to, when no file can be had.
+"""Rebuild an ELF file from the memory of a process, if its file cannot be opened.
 
-What is loaded of a file has no section headers; the dynamic segment says where the dynamic symbols
-are, and the program headers where code, notes and unwind tables are. That gives exported names,
-the build-id (and with it the debug file), and the starts of functions. The bytes are copied: the
-process may be gone when they are needed.
+The loaded part of a file has no section headers. The dynamic segment locates the dynamic symbols;
+the program headers locate code, notes and unwind tables. So we get exported names, the build-id
+(and with it the debug file), and function starts. We copy the bytes, because the process may have
+ended when they are needed.
 
-Source: System V ABI, "Dynamic Section"; gABI hash table; glibc elf/dl-lookup.c (GNU hash table,
-and ``d_ptr`` entries that the loader has replaced by addresses).
+Source: System V ABI, "Dynamic Section"; gABI hash table; glibc elf/dl-lookup.c (GNU hash table, and
+``d_ptr`` entries that the loader has replaced by addresses).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .mappings import Mappings, read_memory
 
 VDSO_PATH = "[vdso]"
 _MAX_VDSO_BYTES = 1 << 20  # two pages on x86-64
-# Chromium has 180 MB. What is larger than this is not worth the memory here for exported names.
+# Chromium has 180 MB. For a larger file, exported names are not worth the memory.
 MAX_COPY_BYTES = 256 << 20
 
-# Five times what the largest libraries export; a damaged hash table promises any number.
+# Five times the exports of the largest libraries. A damaged hash table may claim any number.
 _MAX_SYMBOLS = 1 << 20
 
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
@@ -44,7 +44,7 @@ _CODE, _DATA, _STRINGS = 1, 2, 4  # positions in the list of sections below
 
 
 def copy_vdso(module: Module, mappings: Mappings, proc: str | None) -> ElfFile:
-    """The vDSO is in no file: its pages are copied, from us when the target's are forbidden.
+    """Copy the pages of the vDSO, which is in no file; ours if we may not read the target's.
 
     Raises:
         ElfError: neither can be read, or ours is another one.
@@ -67,14 +67,15 @@ def copy_vdso(module: Module, mappings: Mappings, proc: str | None) -> ElfFile:
 
 
 def copy_module(module: Module, file_start: int, proc: str) -> ElfFile:
-    """A module's file as far as it is loaded.
+    """Copy the loaded part of a module's file.
 
     Args:
+        module: the module.
         file_start: runtime_addr of the file's first byte.
         proc: ``/proc/PID``.
 
     Raises:
-        ElfError: it cannot be read, is no ELF image, or too large.
+        ElfError: it cannot be read, is not an ELF image, or is too large.
     """
     head = _Loaded(bytearray(read_memory(proc, file_start, 4096)))
     size = max((s.offset + s.file_size for s in head.segments if s.kind == PT_LOAD), default=0)
@@ -90,7 +91,7 @@ def copy_module(module: Module, file_start: int, proc: str) -> ElfFile:
 
 
 class _Loaded(ElfFile):
-    """A loaded image; its sections are made up from what the program headers say."""
+    """A loaded image, with sections that are made from the program headers."""
 
     def __init__(self, data: bytearray, load_bias: int = 0) -> None:
         self._load_bias = load_bias
@@ -121,7 +122,7 @@ class _Loaded(ElfFile):
         return sections
 
     def _dynamic_symbols(self, is_code: Callable[[int], bool]) -> list[Section]:
-        """``.dynsym`` and ``.dynstr``. A symbol's section is told apart as code or data only."""
+        """Return ``.dynsym`` and ``.dynstr``. A symbol's section becomes code or data."""
         tags: dict[int, int] = {}
         for segment in self.segments:
             if segment.kind == PT_DYNAMIC:
@@ -148,7 +149,7 @@ class _Loaded(ElfFile):
         ]
 
     def _symbol_count(self, tags: dict[int, int]) -> int:
-        """No tag has it: the tables that symbols are found by do."""
+        """Return the number of dynamic symbols, from the hash tables: no tag contains it."""
         if table := self._offset(tags.get(_DT_HASH)):
             return int.from_bytes(self._bytes(table + 4, 4, "hash table"), "little")
         if not (table := self._offset(tags.get(_DT_GNU_HASH))):
@@ -170,7 +171,7 @@ class _Loaded(ElfFile):
         return last + 1
 
     def _offset(self, addr: int | None) -> int:
-        """File offset of an address in the dynamic segment, as linked or as relocated; 0: none."""
+        """Return the file offset of a linked or relocated address; 0 if it is not loaded."""
         if addr is None:
             return 0
         for candidate in (addr - self._load_bias, addr):

@@ -1,15 +1,14 @@
-"""Finds and opens the files that the target runs, and the debug files that go with them.
+"""Find and open the files that the target runs, and the debug files that belong to them.
 
-A file is taken only when it is the right one: one whose build-id equals the module's, or, for
-modules without a build-id, one whose bytes are those in memory. A program that was rebuilt or
-upgraded since it started leads to no names, never to wrong ones. Files are opened as soon as a
-module is known and held open, because the target may exit before its symbols are read; its root
-is held for the same reason.
+A file is used only if it is the right one: its build-id equals the module's or, for modules without
+a build-id, its bytes equal those in memory. A program that was rebuilt or upgraded since it started
+gets no names, but never wrong ones. Files are opened as soon as a module is known and stay open,
+because the target may exit before its symbols are read. Its root is kept open for the same reason.
 
 Order for the module's own file: ``/proc/PID/map_files`` (works for deleted and replaced files;
-needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), ``/proc/PID/exe`` (the same for the main program;
-needs no more than the right to trace), the path inside the target's root, the path as we see it,
-what a server sent, and last a copy of what is loaded in the target's memory.
+needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE); ``/proc/PID/exe`` (the same for the main program;
+needs only the right to trace); the path inside the target's root; the path on this machine; a file
+downloaded from a server; and last a copy of the loaded part in the target's memory.
 
 Source: proc(5).
 """
@@ -33,32 +32,32 @@ from .open_file import MEMORY, Image, debug_image, open_image
 from .packages import Packages
 
 if TYPE_CHECKING:
-    # Brings a web client, which takes 50 ms to import: only for who asks for it.
+    # Its web client takes 50 ms to import, so it is imported only if it is used.
     from .debuginfod import Debuginfod
 
-# Compared with the memory, where there is no build-id: twice as much at most.
+# Without a build-id, up to two pieces of this size are compared with the memory.
 _COMPARED_BYTES = 1 << 20
 _MAPPED = "mapped file"
 _REPLACED = "the file on disk is another one than the process runs; not used"
 
 
 class FilesError(Exception):
-    """The right file cannot be had; the message is one line for the user."""
+    """The right file cannot be opened; the message is one line for the user."""
 
 
 class TargetFiles:
-    """Files as one process sees them.
+    """The files of one process.
 
     Args:
         pid: the target, or ``None`` to take module paths as paths of this machine.
-        symbol_dirs: the user's folders with debug files; layouts: see ``symbol_dirs``.
-        debuginfod: has files that this machine has not. What was downloaded before is opened like
-            any other; only ``fetch`` asks the servers.
+        symbol_dirs: the user's folders with debug files; for their layouts see ``symbol_dirs``.
+        debuginfod: a source of files that this machine does not have. Files that were downloaded
+            before are opened like any other; only ``fetch`` asks the servers.
 
     Attributes:
-        roots: prefixes that give a path of the target's a meaning here, the likeliest first; they
-            hold in other processes of ours, too.
-        symbol_dirs: as given.
+        roots: prefixes that make a path of the target valid here, most likely first; also valid in
+            other processes of ours.
+        symbol_dirs: the argument.
         asks_servers: whether there are servers to ask.
     """
 
@@ -72,7 +71,7 @@ class TargetFiles:
         self._mappings = Mappings(self._proc)
         self._held: list[int] = []
         self._root = self._hold_root()
-        # Where a path may mean something: to the target, then to us.
+        # Roots of a module's path: the target's, then ours.
         self.roots = tuple(dict.fromkeys((self._root, "")))
         self.symbol_dirs = tuple(symbol_dirs)
         self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
@@ -82,12 +81,12 @@ class TargetFiles:
         self._rejected: dict[int, list[str]] = {}
 
     def close(self) -> None:
-        """Gives the target's root back; may be called again."""
+        """Close the target's root. Idempotent."""
         while self._held:
             os.close(self._held.pop())
 
     def is_main_executable(self, path: str) -> bool:
-        """True when ``path`` is the program that the target runs."""
+        """Return True if ``path`` is the program that the target runs."""
         try:
             program = os.readlink(f"{self._proc}/exe")
         except OSError:
@@ -95,14 +94,14 @@ class TargetFiles:
         return program.removesuffix(" (deleted)") == path
 
     def rejected(self, module: Module) -> list[str]:
-        """One line for each file that stands where the module's would, and is not it."""
+        """Return a line for each file that was found for the module but is not the right one."""
         return list(dict.fromkeys(self._rejected.get(module.module_id, ())))
 
     def open_module(self, module: Module) -> Image:
-        """Opens the file that a module was mapped from, or copies what is loaded of it.
+        """Open the file from which a module was mapped, or copy its loaded part.
 
         Raises:
-            FilesError: it is gone, forbidden, replaced by another one, or not an object file.
+            FilesError: it was deleted or replaced, may not be read, or is not an object file.
         """
         mapping = self._mappings.of(module)
         if module.path == VDSO_PATH:
@@ -138,7 +137,7 @@ class TargetFiles:
         raise FilesError(problem)
 
     def open_debug_file(self, module: Module, own: ObjectFile) -> Image | None:
-        """Opens the separate debug file of ``own``, the module's own file, if there is one.
+        """Open the separate debug file of ``own``, the module's own file, if there is one.
 
         Returns:
             a file with a symbol table or DWARF, checked by build-id, or by CRC if there is none.
@@ -147,15 +146,15 @@ class TargetFiles:
         return found or self._cached(own.build_id, DEBUGINFO)
 
     def open_alt_file(self, image: Image, module: Module | None = None) -> Image | None:
-        """Opens the file in which dwz put what several debug files have in common.
+        """Open dwz's common file, which holds the common parts of several debug files.
 
         Args:
             image: a file with DWARF: a module's own or its debug file.
-            module: the module that it is for, to keep what was rejected.
+            module: the module, to record rejected files.
 
         Returns:
-            the file that ``.gnu_debugaltlink`` or ``.debug_sup`` of ``image`` names, checked by
-            its build-id; ``None`` when it names none, or the right one was not found.
+            the file that ``.gnu_debugaltlink`` or ``.debug_sup`` of ``image`` names, checked by its
+            build-id; ``None`` if it names none, or the right one was not found.
         """
         rejected = [] if module is None else self._rejections(module)
         found = self._debug_files.open_common(image, rejected)
@@ -164,14 +163,15 @@ class TargetFiles:
         return found
 
     def remedy(self, module: Module) -> str:
-        """How the target's distribution brings a module's debug file; ``""`` if unknown."""
+        """Describe how to install a module's debug file from a package; ``""`` if unknown."""
         return self._packages.remedy(module.path, module.build_id)
 
     def can_fetch(self, module: Module, image: Image | None, debug: Image | None) -> bool:
-        """True when servers may have what a module still lacks.
+        """Return True if servers may have a file that a module still lacks.
 
         Args:
-            image, debug: its own file and its debug file, as far as they were found.
+            module: the module.
+            image, debug: its own file and its debug file, ``None`` if not found.
         """
         if self._debuginfod is None or not module.build_id:
             return False
@@ -179,10 +179,10 @@ class TargetFiles:
         return debug is None if with_dwarf is None else self._lacks_alt_file(with_dwarf)
 
     def fetch(self, module: Module, image: Image | None, debug: Image | None) -> None:
-        """Asks the servers for what a module lacks. Takes as long as they do.
+        """Ask the servers for the files that a module lacks. Blocks until they have answered.
 
-        What came is found by ``open_module``, ``open_debug_file`` and ``open_alt_file`` from now
-        on; what did not is among what is ``rejected``.
+        Afterwards ``open_module``, ``open_debug_file`` and ``open_alt_file`` find the downloaded
+        files, and ``rejected`` reports the others.
         """
         servers, problems = self._debuginfod, self._rejections(module)
         assert servers is not None
@@ -202,7 +202,7 @@ class TargetFiles:
                 ask(link.build_id, DEBUGINFO)
 
     def stop_fetching(self) -> None:
-        """Breaks off what ``fetch`` waits for; it does not begin again."""
+        """Cancel ``fetch``, for good."""
         if self._debuginfod is not None:
             self._debuginfod.close()
 
@@ -215,7 +215,7 @@ class TargetFiles:
         return found is None
 
     def _cached(self, build_id: str, kind: str) -> Image | None:
-        """What was downloaded before."""
+        """Open a file that was downloaded before."""
         if self._debuginfod is None or not build_id:
             return None
         return self._debuginfod.cached(build_id, kind)
@@ -224,7 +224,7 @@ class TargetFiles:
         return self._rejected.setdefault(module.module_id, [])
 
     def _hold_root(self) -> str:
-        """A path of the target's root that outlives it; ``""`` when it is ours, or forbidden."""
+        """Return a path of the target's root that outlives it; ``""`` if ours, or forbidden."""
         if self._proc is None:
             return ""
         try:
@@ -232,7 +232,8 @@ class TargetFiles:
                 os.stat(f"{self._proc}/root"), os.stat("/")
             ):
                 return ""
-            # Without the namespace, all but the root's own file system would go with the target.
+            # Keep the mount namespace open, too. Otherwise only the root's own file system would
+            # remain when the target ends.
             self._held.append(os.open(f"{self._proc}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
             self._held.append(os.open(f"{self._proc}/root", os.O_PATH | os.O_CLOEXEC))
         except OSError:
@@ -240,8 +241,10 @@ class TargetFiles:
         return f"/proc/{os.getpid()}/fd/{self._held[-1]}"
 
     def _places(self, module: Module, mapping: Mapping | None) -> Iterator[tuple[str, str, str]]:
-        """Root, a path that leads to the mapped file whatever its name (or ``""``), and what that
-        is, in words.
+        """Yield the places of a module's file.
+
+        Each has a root, a path that leads to the mapped file whatever its name (or ``""``), and a
+        description.
         """
         if self._proc is not None:
             if mapping is not None:
@@ -260,7 +263,7 @@ class TargetFiles:
         assert image.file is not None
         if module.build_id:
             return image.elf.build_id == module.build_id
-        # It has none, or it could not be read in the target.
+        # The module has no build-id, or the agent could not read it.
         if mapping is None or self._proc is None:
             return not image.elf.build_id
         if image.origin == _MAPPED and is_of(mapping, module):
@@ -268,15 +271,16 @@ class TargetFiles:
         return self._is_in_memory(image.elf, module, mapping)
 
     def _is_in_memory(self, own: ObjectFile, module: Module, mapping: Mapping) -> bool:
-        """True when what a file loads first (headers, dynamic symbols) and its code are what the
-        process has in its memory.
+        """Return True if a file's start and its code equal the bytes in the process's memory.
+
+        The start has the headers and the dynamic symbols.
         """
         assert self._proc is not None
         file_start = self._mappings.file_start(mapping)
         for runtime_addr in {file_start or module.start, module.start}:
             start = runtime_addr - module.load_bias
             rests = [s.vaddr + s.file_size - start for s in own.segments if s.vaddr <= start]
-            # A segment ends within a page, and what is behind it in memory may be anything.
+            # A segment ends within a page; the bytes after it in memory may have any value.
             size = min(min((rest for rest in rests if rest > 0), default=0), _COMPARED_BYTES)
             expected = own.at_addr(start, size)
             if not expected or expected != read_memory(self._proc, runtime_addr, size):
@@ -284,7 +288,10 @@ class TargetFiles:
         return True
 
     def _copy_module(self, module: Module, mapping: Mapping | None) -> Image | None:
-        """The last resort; ``None`` when it is of no use or forbidden."""
+        """Copy the loaded part of a module from memory, as a last resort.
+
+        Return ``None`` if it cannot be used, or may not be read.
+        """
         if self._proc is None or mapping is None:
             return None
         file_start = self._mappings.file_start(mapping)

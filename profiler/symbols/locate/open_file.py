@@ -1,8 +1,8 @@
-"""Files held open while their symbols are read, found by a path in the target's root or in ours.
+"""Keep files open while their symbols are read. Paths are relative to the target's root or to ours.
 
-A path is taken apart here and not by the kernel, because ``/proc/PID/root`` is only the start of
-it: an absolute link below would lead to our own root, and ``..`` out of the target's. What a path
-leads to is looked at before it is opened, so that no device and no FIFO is ever touched.
+We resolve paths ourselves and not in the kernel. With ``/proc/PID/root`` as the start of a path, an
+absolute link would lead into our own root, and ``..`` out of the target's. We check the type of a
+file before we open it, so no device and no FIFO is ever opened.
 
 Source: proc(5), "/proc/pid/root"; symlink(7); open(2), ``O_PATH``.
 """
@@ -21,21 +21,21 @@ from ..object.object_file import ObjectFile
 from ..object.open_object import open_object
 
 MEMORY = "memory"  # the origin of an image that was copied from the target
-_MAX_LINKS = 40  # as in the kernel's walk
-# A file's CRC is read in full; what is larger has a build-id, or is not worth the minutes.
+_MAX_LINKS = 40  # the kernel's limit, path_resolution(7)
+# To compute a CRC, we read the whole file. Most larger files have a build-id.
 MAX_CRC_BYTES = 1 << 30
 
 
 class OpenFile:
-    """A regular file held open for reading from any thread.
+    """A regular file, open for reading from any thread.
 
     Args:
-        path: as seen below ``root``.
+        path: the path below ``root``.
         root: ``""`` for ours, or ``/proc/PID/root``.
-        via: another path that leads to the same file (a link of ``/proc`` to a deleted one).
+        via: another path that leads to the same file (a link in ``/proc`` to a deleted one).
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: it cannot be opened, or is not a regular file.
     """
 
     def __init__(self, path: str, root: str = "", via: str = "") -> None:
@@ -55,21 +55,21 @@ class OpenFile:
         self.modified_ns = status.st_mtime_ns
 
     def fileno(self) -> int:
-        """The descriptor, to be passed on; it stays ours."""
+        """Return the descriptor, to be sent to another process. It stays open here."""
         return self._fd
 
     def folder(self) -> str:
-        """The folder that the file is in, links followed, below its root."""
+        """Return the folder of the file below its root, with links resolved."""
         path = self.path
-        with contextlib.suppress(OSError):  # deleted by now
+        with contextlib.suppress(OSError):  # the file was deleted
             path = resolve(path, self.root)[len(self.root) :]
         return os.path.dirname(path)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes at a file_offset.
+        """Return up to ``size`` bytes at a file_offset.
 
         Raises:
-            ElfError: the file cannot be read (any more).
+            ElfError: the file can no longer be read.
         """
         try:
             return os.pread(self._fd, size, offset)
@@ -77,7 +77,7 @@ class OpenFile:
             raise ElfError(f"cannot read {self.path}: {error}") from error
 
     def crc32(self) -> int:
-        """CRC-32 of the whole file, as ``.gnu_debuglink`` holds it.
+        """Return the CRC-32 of the whole file, as in ``.gnu_debuglink``.
 
         Raises:
             ElfError: it cannot be read, or is too large for that.
@@ -91,23 +91,21 @@ class OpenFile:
         return crc
 
     def close(self) -> None:
-        """Gives the descriptor back; may be called again."""
+        """Close the file. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 class Image(NamedTuple):
-    """An object file, what it is read from (``None``: bytes in memory), and where that was found,
-    in words.
-    """
+    """An object file, the open file (``None``: bytes in memory), and how it was found, in words."""
 
     elf: ObjectFile
     file: OpenFile | None
     origin: str = ""
 
     def close(self) -> None:
-        """Closes the file, if there is one."""
+        """Close the file, if there is one."""
         if self.file is not None:
             self.file.close()
 
@@ -121,10 +119,10 @@ def open_image(
     build_id: str = "",
     arch: str = "",
 ) -> Image:
-    """Opens an object file; for the arguments see ``OpenFile``, ``Image`` and ``open_object``.
+    """Open an object file; for the arguments see ``OpenFile``, ``Image`` and ``open_object``.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: it cannot be opened, or is not a regular file.
         ObjectError: it is not an object file that we can read.
     """
     file = OpenFile(path, root, via)
@@ -136,10 +134,10 @@ def open_image(
 
 
 def resolve(path: str, root: str = "") -> str:
-    """A path of ours to what ``path`` means to a process with that root.
+    """Return our path of the file that ``path`` names for a process with that root.
 
     Raises:
-        OSError: it does not exist, or its links go in circles.
+        OSError: it does not exist, or its links form a loop.
     """
     if not root:
         return os.path.realpath(path)
@@ -168,7 +166,7 @@ def resolve(path: str, root: str = "") -> str:
 
 
 def debug_image(image: Image | None, debug: Image | None) -> Image | None:
-    """The one with DWARF: the module's own file, or its separate debug file."""
+    """Return the image with DWARF: the module's own file, or its separate debug file."""
     for candidate in (image, debug):
         if candidate is not None and candidate.elf.debug_info_bytes:
             return candidate

@@ -1,7 +1,7 @@
-"""Which package brings the debug information that a file lacks.
+"""Find the package that provides the debug information that a file lacks.
 
-Read from the package manager's own files in the target's root, without running anything: dpkg's
-lists of files say which package a file is of; with rpm a debug file is asked for by its build-id.
+We read the package manager's own files in the target's root and run no command. dpkg's lists of
+files give the package of a file. With rpm, the user asks for a debug file by its build-id.
 
 Source: dpkg-query(1), ``/var/lib/dpkg/info``; os-release(5); Debian wiki, "AutomaticDebugPackages";
 Ubuntu documentation, "Debug symbol packages".
@@ -19,9 +19,9 @@ from .open_file import OpenFile, resolve
 from .symbol_dirs import DEBUG_DIR, by_build_id
 
 _DPKG_LISTS = "/var/lib/dpkg/info"
-# A desktop has 4 000 packages and 60 MB of lists. More is not a list of packages.
+# Maximum size of all lists. A desktop has 4 000 packages and 60 MB of lists.
 _MAX_LISTS_BYTES = 256 << 20
-# Packages whose debug files are not in NAME-dbgsym: they were made before there was such a thing.
+# Packages whose debug files are not in NAME-dbgsym; they are older than that convention.
 _DEBIAN_NAMES = (
     (re.compile(r"libc6|libc-bin"), "libc6-dbg"),
     (re.compile(r"(?:lib)?(python3\.\d+)(?:-minimal|-stdlib)?"), r"\1-dbg"),
@@ -33,24 +33,24 @@ class Packages:
     """The packages of a machine or container.
 
     Args:
-        root: of its file system; ``""`` for ours.
+        root: root of its file system; ``""`` for ours.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._lock = threading.Lock()
-        # All lists in one, and where each package's begins. Searching 11 MB takes 2 ms; a
-        # dictionary of its 200 000 paths would take 100 ms to make.
+        # All lists joined, and the position of each package's list. A search of 11 MB takes 2 ms; a
+        # dict of its 200 000 paths would take 100 ms to build.
         self._lists = b""
         self._starts: list[tuple[int, str]] = []
         self._is_read = False
 
     def remedy(self, path: str, build_id: str) -> str:
-        """How to get the debug file of ``path``, a file in that root; ``""`` if nothing is known.
+        """Describe how to install the debug file of ``path``, a file in that root.
 
         Returns:
             an instruction: "install libc6-dbg", "install redis-server-dbgsym (debug archive: deb
-            http://deb.debian.org/debian-debug bookworm-debug main)".
+            http://deb.debian.org/debian-debug bookworm-debug main)"; ``""`` if unknown.
         """
         release = self._release()
         words = {word for name in ("ID", "ID_LIKE") for word in release.get(name, "").split()}
@@ -68,18 +68,18 @@ class Packages:
         return ""
 
     def _release(self) -> dict[str, str]:
-        """The variables of os-release whose values are plain words."""
+        """Return the variables of os-release whose values are plain words."""
         text = _read("/etc/os-release", self._root, 1 << 16).decode("utf-8", "replace")
         return dict(re.findall(r"^(\w+)=[\"']?([\w .-]+)", text, re.MULTILINE))
 
     def _debian_owner(self, path: str) -> str:
-        """The package that brought a file, ``""`` for files of none."""
+        """Return the package of a file, ``""`` if it is in none."""
         if not self._is_read:
             self._is_read = True
             self._read_lists()
         with contextlib.suppress(OSError):
             path = resolve(path, self._root)[len(self._root) :]
-        short = path.removeprefix("/usr")  # lists have the paths of before /lib became a link
+        short = path.removeprefix("/usr")  # some lists are older than the link /lib -> usr/lib
         for name in (path, short, f"/usr{path}"):
             place = self._lists.find(b"\n%s\n" % os.fsencode(name))
             if place >= 0:
@@ -104,9 +104,9 @@ class Packages:
 
 
 def _debian_name(package: str, release: dict[str, str]) -> str:
-    """The debug package of a package; with the archive that has it, where it is not the main one.
+    """Return the debug package of a package, and its archive if that is not the main one.
 
-    Only NAME-dbgsym is in an archive of its own. Derived distributions have theirs: unknown here.
+    Only NAME-dbgsym is in a separate archive. Those of derived distributions are unknown to us.
     """
     for pattern, name in _DEBIAN_NAMES:
         if match := pattern.fullmatch(package):
@@ -123,7 +123,7 @@ def _debian_name(package: str, release: dict[str, str]) -> str:
 
 
 def _read(path: str, root: str, limit: int) -> bytes:
-    """A file's first bytes; none if it cannot be read."""
+    """Return the first bytes of a file; none if it cannot be read."""
     try:
         file = OpenFile(path, root)
     except (OSError, ValueError):

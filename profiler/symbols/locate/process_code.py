@@ -1,8 +1,8 @@
-"""What code a process has in its memory: the files it has mapped, and what it made itself.
+"""List the code in a process's memory: mapped files and generated code.
 
-Read from procfs once, so that all answers belong to one moment. A mapping without a file, or of
-shared memory that holds no object file, is taken for generated code: runtimes map what they make
-twice, writable at one place and executable at the other.
+We read procfs once, so all answers belong to one moment. A mapping without a file, or of shared
+memory without an object file, counts as generated code: runtimes map generated code twice, writable
+at one address and executable at the other.
 
 Source: proc(5), "/proc/pid/maps", "/proc/pid/map_files".
 """
@@ -18,29 +18,28 @@ from .memory_image import VDSO_PATH
 from .open_file import Image, open_image
 
 PAGE_BYTES = 4096
-# Memory that bears a name; a program run from a memfd is a file all the same.
+# Names of shared memory. A program that runs from a memfd also has such a name, but is a file.
 _SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
 
 
 class Range(NamedTuple):
-    """Memory of a process."""
+    """A range of a process's memory."""
 
     start: int  # runtime_addr
     end: int
-    load_bias: int  # runtime_addr - file_addr; 0 for code that is in no file
+    load_bias: int  # runtime_addr - file_addr; 0 for generated code
 
 
 class ProcessCode(NamedTuple):
     """All executable memory of a process."""
 
-    modules: list[
-        tuple[Module, list[Range]]
-    ]  # in the order of its memory; each at one or more places
+    # By address; a module has one or more ranges.
+    modules: list[tuple[Module, list[Range]]]
     generated: list[Range]
 
 
 def code_of(pid: int) -> ProcessCode:
-    """The files that a process has mapped executable, its vDSO, and the code it made.
+    """Return the files that a process has mapped executable, its vDSO, and its generated code.
 
     Raises:
         OSError: there is no such process, or its mappings may not be read.
@@ -74,7 +73,10 @@ def code_of(pid: int) -> ProcessCode:
 
 
 def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
-    """The mapped file, for its build-id; without rights only where its name still leads to it."""
+    """Open the mapped file, for its build-id.
+
+    Without the right to use map_files, this works only if the file's name still leads to it.
+    """
     with contextlib.suppress(OSError, ValueError):
         return open_image(mapping.shown_path, via=f"{proc}/map_files/{mapping.span}")
     with contextlib.suppress(OSError, ValueError):
@@ -87,7 +89,7 @@ def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
 
 def _file_addr(image: Image | None, file_offset: int) -> int:
     for segment in [] if image is None else image.elf.segments:
-        # Mappings begin at the page in which a segment begins.
+        # A mapping starts at the beginning of the page that contains the segment's start.
         start = segment.offset & -PAGE_BYTES
         if start <= file_offset < segment.offset + segment.file_size:
             return segment.vaddr - segment.offset + file_offset

@@ -1,7 +1,7 @@
-"""The text of a source file that debug information names, if it can be read here.
+"""Read a source file that debug information names, if it exists here.
 
-A program says which files it was made from, and a hostile one may say anything: only regular files
-are opened, by absolute path, up to a size; what is no text is not shown.
+A hostile program may name any file. So we open only regular files, by absolute path, up to a
+maximum size, and show only text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MAX_LINE_CHARS = 400
 
 
 class SourceText(NamedTuple):
-    """A source file's lines, and what there is to say about them."""
+    """A source file's lines, and a note about them."""
 
-    lines: list[str] | None  # None: not to be had
+    lines: list[str] | None  # None if the file cannot be read
     note: str = ""
 
 
@@ -27,9 +27,10 @@ def read_source(path: str, roots: Sequence[str], built_ns: int = 0) -> SourceTex
     """Read a source file.
 
     Args:
-        path: as the debug information names it.
-        roots: prefixes that may give it a meaning, the likeliest first; ``""`` for ours.
-        built_ns: when the program was built, to tell that the file was changed since; 0: unknown.
+        path: the path in the debug information.
+        roots: prefixes that make it valid here, most likely first; ``""`` for our root.
+        built_ns: time at which the program was built (Unix, nanoseconds), to detect a newer source
+            file; 0 if unknown.
     """
     if not path:
         return SourceText(None, "the source file is not known")
@@ -44,12 +45,12 @@ def read_source(path: str, roots: Sequence[str], built_ns: int = 0) -> SourceTex
             problems.append(f"no such file {where}")
         except OSError as error:
             problems.append(f"{(error.strerror or str(error)).lower()} ({where})")
-        except ValueError as error:  # ObjectError, a NUL in the path, or no text
+        except ValueError as error:  # ObjectError, a NUL in the path, or not text
             problems.append(f"{error} ({where})")
         else:
             note = ""
             if built_ns and modified_ns > built_ns:
-                note = "the file is newer than the program: lines may be off"
+                note = "the file is newer than the program: line numbers may be wrong"
             return SourceText(_lines(text), note)
     return SourceText(None, f"{path} cannot be shown: {'; '.join(problems)}")
 
@@ -59,10 +60,10 @@ def _read(path: str, root: str) -> tuple[bytes, int]:
     try:
         if file.size > MAX_SOURCE_BYTES:
             raise ObjectError(f"larger than {MAX_SOURCE_BYTES >> 20} MiB")
-        # Files of procfs say 0 and give endless text, or wait for some: not read.
+        # A file in procfs has size 0 and may return endless text or block, so it is not read.
         data = file.read(0, file.size) if file.size else b""
         if b"\0" in data:
-            raise ObjectError("no text")
+            raise ObjectError("not a text file")
         return data, file.modified_ns
     finally:
         file.close()

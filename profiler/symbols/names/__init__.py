@@ -1,1 +1,1 @@
-"""Names for people, and the table they are kept in."""
+"""Make names readable, and keep them in a table."""

@@ -1,15 +1,15 @@
-"""C++ names that the demangling library prints wrongly, or not at all.
+"""Repair C++ names that the demangling library prints wrongly, or cannot read.
 
 Found by comparison with c++filt and llvm-cxxfilt over the symbols of node and libstdc++. Four
-things mislead:
+things go wrong:
 
-- the first parameter of a constructor that is a template is taken for a return type and lost;
-- ``&`` and ``*`` of a nested type end up inside of it: ``A*::B&`` for ``A::B*&``;
-- the parameters of a lambda appear twice: ``{lambda(A(A, B), B)#1}``;
-- a function whose return type is an expression (``enable_if``) is not read at all.
+- The first parameter of a constructor template is taken for a return type and lost.
+- ``&`` and ``*`` of a nested type are printed inside of it: ``A*::B&`` for ``A::B*&``.
+- The parameters of a lambda appear twice: ``{lambda(A(A, B), B)#1}``.
+- A function whose return type is an expression (``enable_if``) cannot be read.
 
-The first and the last are solved by the place where the name ends in the symbol: what stands before
-is read by itself, with other types behind it.
+For the first and the last, we find the end of the name in the symbol. The library then reads that
+part by itself, with other types appended.
 
 Source: Itanium C++ ABI, 5.1.4 "Encoding" and 5.1.5.3 "Function types".
 """
@@ -21,27 +21,28 @@ from itertools import islice
 
 import multi_demangle
 
-MAX_SYMBOL = 4096  # longer ones are not tried: one try costs as much as the symbol is long
+MAX_SYMBOL = 4096  # no attempt for longer ones: the time of one attempt grows with the length
 MAX_TRIES = 64
 
 _SHORT = multi_demangle.DemangleOptions.name_only()
 _FULL = multi_demangle.DemangleOptions.complete()
 _TEMPLATE_CONSTRUCTOR = re.compile(r"C[1-5]I")
-# A pointer or reference in front of a nested name; not an operator's own sign.
+# A pointer or reference in front of a nested name, but not in the name of an operator.
 _MISPLACED = re.compile(r"(?<!operator)(?<=[\w>])((?: const)?[*&]+)((?:::\w+)+)(?![\w<])")
 _NO_TYPES = "vv"  # a return type and an empty list of parameters, both void
 _VOID = "v"
 _LAMBDA = "{lambda("
-# No parameter is a function: what follows in parentheses belongs to the lambda's own call.
+# A parameter is never a function type here, so the parenthesis starts the repeated parameters.
 _FIRST_PARAMETER = re.compile(r"((?!decltype\()[^(,]*[\w>}*&])\(")
 
 
 def repair(symbol: str, short: str, full: str) -> tuple[str, str]:
-    """The names of a C++ function, better where they can be.
+    """Return the short and the full name of a C++ function, repaired if necessary.
 
     Args:
-        symbol: mangled (Itanium), without the marks of clones.
-        short, full: what the library made of it; the symbol itself if nothing.
+        symbol: mangled (Itanium), without the suffixes of clones.
+        short: the library's short name; the symbol itself if it could not read it.
+        full: the library's full name, likewise.
     """
     if short == symbol:
         end = name_end(symbol)
@@ -74,7 +75,7 @@ def _straighten(name: str) -> str:
 
 
 def _closing(text: str, place: int) -> int:
-    """Where the parenthesis closes that was opened before ``place``; the end if nowhere."""
+    """Return the position of the closing parenthesis, with one open at ``place``; else the end."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1
@@ -84,9 +85,7 @@ def _closing(text: str, place: int) -> int:
 
 
 def name_end(symbol: str) -> int:
-    """Where the name of a template function or of a member ends in its symbol, and its types begin;
-    0 if that is not found.
-    """
+    """Return where the name of a template or member function ends in its symbol; 0 if unknown."""
     if len(symbol) > MAX_SYMBOL:
         return 0
     ends = [match.end() for match in islice(re.finditer("E", symbol), MAX_TRIES)]
@@ -103,7 +102,7 @@ def _read(symbol: str, options: multi_demangle.DemangleOptions) -> str:
 
 
 def _is_constructor(short: str) -> bool:
-    """True for ``a::B<c>::B<d>``."""
+    """Return True for a name like ``a::B<c>::B<d>``."""
     parts = [""]
     depth = 0
     for char in short:

@@ -1,8 +1,9 @@
-"""Names of the C functions that Cython makes: ``__pyx_pw_3pkg_3mod_1run`` is ``pkg.mod.run``.
+"""Name C functions that Cython generated: ``__pyx_pw_3pkg_3mod_1run`` is ``pkg.mod.run``.
 
-Cython joins the names of package, module and class, each after its length, and the function's own
-name. ``f``: a C function. ``pw``: what Python calls, the own name after a number that makes it
-unique. ``pf``: what that calls, the own name after such a number or, the first time, without one.
+Cython joins the names of package, module and class, each preceded by its length, and the function's
+own name. The prefix tells the kind. ``f`` is a C function. ``pw`` is the wrapper that Python calls;
+its own name follows a number that makes it unique. ``pf`` is the function that the wrapper calls;
+its own name follows such a number except the first time.
 
 A number that may be either is taken for a length: ``__pyx_pf_1m_4send_data`` is ``m.send.data``.
 
@@ -16,11 +17,11 @@ import re
 PREFIX = "__pyx_"
 _SYMBOL = re.compile(r"__pyx_(pw|pf|f)_(?=\d)(\w+)")
 _NUMBER = re.compile(r"\d+", re.ASCII)
-_DIGITS = 4  # no length has more; Python refuses to read thousands
+_DIGITS = 4  # no length has more; int() raises for thousands of digits
 
 
 def cython_name(symbol: str) -> str:
-    """The function's name with its module and class, dots between; ``""`` for other symbols."""
+    """Return the name with module and class, joined by dots; ``""`` for other symbols."""
     match = _SYMBOL.fullmatch(symbol)
     if match is None:
         return ""
@@ -39,7 +40,7 @@ def cython_name(symbol: str) -> str:
     if number is not None and kind != "f":
         own = text[number.end() :]
     elif kind == "pw" and len(parts) > 1:
-        # The own name has a number here: what was taken for the last length is that.
+        # The own name follows a number here, so what was taken for the last length is that number.
         parts.pop()
         own = text[last:]
     elif kind == "pw":

@@ -1,12 +1,12 @@
-"""Mangled symbols to names for people: C++ (Itanium), Rust (legacy and v0), D, Swift, Cython.
+"""Convert mangled symbols to readable names: C++ (Itanium), Rust (legacy and v0), D, Swift, Cython.
 
-Two forms: the short one for boxes has no parameters, return type, trailing qualifiers or Rust
-hash; the full one has all but the hash. What the library cannot read stays as it is; plain C
-names are never touched (it would also try the schemes of the nineties, which see meaning in any
-double underscore).
+There are two forms. The short one is for boxes: without parameters, return type, trailing
+qualifiers or Rust hash. The full one lacks only the hash. A symbol that the library cannot read
+stays as it is. Plain C names are not passed to the library: it would also try the mangling schemes
+of the 1990s, which match names with a double underscore.
 
-Compilers split and clone functions and mark the pieces in the symbol (``main.cold``,
-``f.constprop.0``). The marks are dropped, so that the pieces are one function again.
+Compilers split and clone functions and add suffixes to their symbols (``main.cold``,
+``f.constprop.0``). We remove the suffixes, so the pieces are one function again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLONE = re.compile(
 )
 # LLVM numbers private functions of one name; in C and Go such names are the program's own.
 _NUMBERED = re.compile(r"(_[RZ][^.]*|_ZN.*E)(?:\.\d+)+")
-# What is left then is code of its own: a version for one processor, a loop run by many threads.
+# A suffix that remains means separate code: a version for one processor, an OpenMP loop body.
 _OTHER_CODE = " [clone ."
 _VERSION = re.compile(r"(?<=.)@{1,3}[\w.]+$")  # memcpy@@GLIBC_2.14
 _EMPTY_PACK = re.compile(r", ?(?:const)?&*(?=[>)])|(?<=\() ?const&(?=\))")
@@ -41,11 +41,13 @@ _FULL = multi_demangle.DemangleOptions.complete()
 
 
 def strip_clone(symbol: str) -> str:
-    """The symbol without symbol version, the marks of cloned and split functions, and the prefix
-    of glibc's internal aliases (``__GI___read``).
+    """Return the symbol without symbol version, clone suffixes, and the prefix ``__GI_``.
+
+    The suffixes mark cloned and split functions. glibc's internal aliases have the prefix
+    (``__GI___read``).
     """
     bare = symbol.removeprefix("__GI_")
-    if "@" in bare:  # looking is a tenth of what an expression costs
+    if "@" in bare:  # ten times as fast as the regular expression
         bare = _VERSION.sub("", bare)
     if "." in bare:
         bare = _CLONE.sub("", bare)
@@ -55,22 +57,22 @@ def strip_clone(symbol: str) -> str:
 
 
 def demangle(symbol: str) -> tuple[str, str]:
-    """Names for a symbol.
+    """Return the readable names of a symbol.
 
     Args:
-        symbol: as found in a symbol table or in DWARF, possibly not mangled at all.
+        symbol: from a symbol table or from DWARF, possibly not mangled at all.
 
     Returns:
-        (short name, full name); the full name is ``""`` when it says no more than the short one.
+        (short name, full name); the full name is ``""`` if it equals the short one.
     """
     return demangle_many([symbol])[symbol]
 
 
 def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Names for many symbols, most of the time without the GIL: 15 µs each.
+    """Return the readable names of many symbols; mostly without the GIL, 15 µs each.
 
     Returns:
-        symbol → what :func:`demangle` gives for it.
+        symbol → the result of :func:`demangle`.
     """
     names = {symbol: (strip_clone(symbol), "") for symbol in symbols}
     mangled = {bare for bare, _ in names.values() if _MANGLED.match(bare)}
@@ -84,7 +86,7 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
                 names[symbol] = readable[bare]
     for symbol, (short, full) in names.items():
         if short.startswith(cython_names.PREFIX) and (name := cython_names.cython_name(short)):
-            # The full name keeps the wrapper and what it wraps apart.
+            # A wrapper and its function have the same short name; their full names differ.
             names[symbol] = name, full or short
     return names
 
@@ -105,11 +107,11 @@ def _readable(symbol: str, short: str, full: str) -> tuple[str, str]:
 
 
 def _tidy(name: str) -> str:
-    """Repairs what the library prints badly: empty packs ``<bool, >``, ``(unsigned long)64``,
-    thunks.
+    """Repair frequent errors: empty packs ``<bool, >``, ``(unsigned long)64``, thunks.
 
-    Compared with c++filt over node's 67 942 C++ symbols these are the frequent differences that
-    mislead; the others are spelling (``> >`` for ``>>``, ``std::string`` for its expansion).
+    In a comparison with c++filt over node's 67 942 C++ symbols, these are the frequent differences
+    that mislead. The others are matters of spelling (``> >`` for ``>>``, ``std::string`` for its
+    expansion).
     """
     if name.startswith("{") and (thunk := _THUNK.fullmatch(name)):
         name = f"{thunk[1]} [thunk]"

@@ -1,4 +1,4 @@
-"""What any source of lines and inlined functions gives: chains of source frames."""
+"""Define inline chains of source frames, the result of every source of lines."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# Stands for the function of code that has lines and that no function of the debug information
-# claims.
+# The symbol of code that has lines but belongs to no function of the debug information.
 UNCLAIMED = "?"
 
 
 class LinesError(Exception):
-    """Lines and inlined functions cannot be had; the message is one line for the user."""
+    """Lines and inlined functions cannot be read; the message is one line for the user."""
 
 
 class SourceFrame(NamedTuple):
-    """One function of an inline chain and the place in it."""
+    """One function of an inline chain, and the file and line in it."""
 
-    symbol: str  # mangled where DWARF has a linkage name
-    file: str  # "" if not known
-    line: int  # 0 if not known
+    symbol: str  # mangled if DWARF has a linkage name
+    file: str  # "" if unknown
+    line: int  # 0 if unknown
 
 
-# Outermost function first; empty where nothing is known.
+# Outermost function first; empty if nothing is known.
 Chain = tuple[SourceFrame, ...]
 
 Indexes = NDArray[np.int64]
@@ -37,15 +36,15 @@ class Chains:
     """The chains at many addresses in columns, each distinct one once.
 
     The frames of chain ``c``, outermost first, are rows ``first[c] : first[c] + count[c]`` of
-    ``symbol``, ``file`` and ``line``; there is always one row, so that any index may be tried.
+    ``symbol``, ``file`` and ``line``. These have at least one row, so indexing row 0 never fails.
     """
 
-    of: Indexes  # per address: its chain, -1 where nothing is known
+    of: Indexes  # per address: its chain, -1 if nothing is known
     first: Indexes
     count: Indexes
-    symbol: Indexes  # per row: index in ``symbols``
-    file: Indexes  # per row: index in ``files``
-    line: Indexes  # per row: 0 if not known, below 2^31
+    symbol: Indexes  # per row: index into ``symbols``
+    file: Indexes  # per row: index into ``files``
+    line: Indexes  # per row: 0 if unknown, below 2^31
     symbols: Sequence[str]
     files: Sequence[str]
 
@@ -54,16 +53,16 @@ class LineSource(Protocol):
     """Debug information of one file, ready for look-ups. Used by one thread at a time."""
 
     def chains(self, file_addrs: Sequence[int]) -> Chains:
-        """The chain at each address."""
+        """Return the chain at each address, in columns."""
         ...
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Chain]:
-        """The same as objects, for who has few. Equal chains may be one object."""
+        """Return the chains as objects, for few addresses. Equal chains may be one object."""
         ...
 
 
 def pack_chains(chains: Sequence[Chain]) -> Chains:
-    """Columns for the chains of some addresses."""
+    """Convert the chains of some addresses to columns."""
     distinct: dict[Chain, int] = {}
     of = [distinct.setdefault(chain, len(distinct)) for chain in chains]
     symbols: dict[str, int] = {"": 0}
@@ -87,7 +86,7 @@ def pack_chains(chains: Sequence[Chain]) -> Chains:
 
 
 def unpack_chains(packed: Chains) -> list[Chain]:
-    """The chains of all addresses as objects."""
+    """Return the chains of all addresses as objects."""
     rows = list(
         zip(packed.symbol.tolist(), packed.file.tolist(), packed.line.tolist(), strict=True)
     )

@@ -1,4 +1,4 @@
-"""The frames of many addresses in columns: how they go from a resolver into the table of names."""
+"""Define the frames of many addresses in columns, for the way from a resolver to the table."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from .inline_chains import Indexes
 
 @dataclass(frozen=True)
 class PackedFrames:
-    """Of address ``a``, outermost first, rows ``first[a] : first[a] + count[a]`` of the columns
-    ``function``, ``line`` and ``file`` (indexes in ``functions`` and ``files``); at least one.
-    Addresses share rows.
+    """The frames of many addresses, in columns.
+
+    The frames of address ``a``, outermost first, are rows ``first[a] : first[a] + count[a]`` of the
+    columns ``function``, ``line`` and ``file`` (indexes into ``functions`` and ``files``); at least
+    one. Addresses share rows.
     """
 
     first: Indexes
     count: Indexes
     function: Indexes
-    line: Indexes  # 0 if not known, below 2^31
-    file: Indexes  # of the line; 0 for the function's own
+    line: Indexes  # 0 if unknown, below 2^31
+    file: Indexes  # the line's file; 0 for the function's own file
     functions: Sequence[Function]
     files: Sequence[str]  # the first is ""
 
     def unpack(self) -> list[tuple[Frame, ...]]:
-        """The frames of each address; the same tuple wherever the rows are the same."""
+        """Return the frames of each address; addresses with the same rows share one tuple."""
         functions, lines, files = self.function.tolist(), self.line.tolist(), self.file.tolist()
         known: dict[tuple[int, int], tuple[Frame, ...]] = {}
         answers = []

@@ -1,15 +1,14 @@
-"""The table of names: address id → the functions there. Filled in the background, read while it
-fills.
+"""Keep the table of names: address id → its functions. Filled in the background and read meanwhile.
 
-Functions get dense ids in the order they turn up and keep them for good, so an id stays valid in
-every tree built later. The frames of all addresses lie in one pool; an address points at its first
-frame and says how many there are. An address whose names are not known yet resolves to one stand-in
-function, for example ``libfoo.so+0x1234``.
+Functions get dense ids in the order in which they first occur, and keep them. So an id stays valid
+in every tree built later. The frames of all addresses are in one pool; an address has the index of
+its first frame and their number. An address without names so far has one stand-in function, for
+example ``libfoo.so+0x1234``.
 
-So do pairs of addresses, caller and callee, for functions that left no frame between them. Of some
-addresses it is known that a thread which is met there runs in the kernel, and in which system call.
+Pairs of addresses, caller and callee, have frames in the pool, too: functions that left no frame
+between them. The table also knows addresses at which a thread is in a system call.
 
-All methods may be called from any thread.
+Any thread may call any method.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import numpy as np
 from ...model import Frame, FrameKind, Function, RawFrame
 from .packed_frames import PackedFrames
 
-JIT_MODULE = "[jit]"  # in place of a file name, for code outside any file
+JIT_MODULE = "[jit]"  # module name of code outside any file
 
 
 @dataclass(frozen=True)
@@ -36,22 +35,22 @@ class FramePool:
     The frames of address ``a`` are ``functions[first[a] : first[a] + count[a]]``, outermost first,
     and the same range of ``lines`` and ``line_files``. Every address has at least one.
 
-    Pairs of addresses with frames between them are ``lost_pairs``, ``caller << 32 | callee``, in
-    order; ``lost_first`` and ``lost_count`` are to each pair what ``first`` and ``count`` are to an
-    address.
+    ``lost_pairs`` are the pairs of addresses with frames between them, ``caller << 32 | callee``,
+    in order. ``lost_first`` and ``lost_count`` locate the frames of each pair, as ``first`` and
+    ``count`` do for an address.
     """
 
     first: array[int]
     count: array[int]
     functions: array[int]
     lines: array[int]
-    line_files: array[int]  # a number of ``SymbolTable.line_files``, 0 for the function's own file
+    line_files: array[int]  # index into ``SymbolTable.line_files``, 0 for the function's own file
     lost_pairs: array[int]
     lost_first: array[int]
     lost_count: array[int]
 
     def lost(self, caller: int, callee: int) -> slice:
-        """Where the frames between two addresses are in the pool; mostly nowhere."""
+        """Return the range of the frames between two addresses in the pool; mostly empty."""
         pair = caller << 32 | callee
         index = bisect_left(self.lost_pairs, pair)
         if index == len(self.lost_pairs) or self.lost_pairs[index] != pair:
@@ -60,8 +59,9 @@ class FramePool:
 
 
 def unnamed_function(frame: RawFrame, module_name: str) -> Function:
-    """The stand-in for code without a name: ``libfoo.so+0x1234``, or ``[jit]`` outside any file,
-    where an address says nothing to anybody: one function has hundreds.
+    """Return the stand-in for code without a name: ``libfoo.so+0x1234`` or ``[jit]``.
+
+    The stand-in for JIT code has no address: one function would have hundreds of them.
     """
     if frame.module_id == 0:
         return Function(JIT_MODULE, JIT_MODULE, kind=FrameKind.UNKNOWN)
@@ -74,7 +74,7 @@ def _nowhere(address_id: int) -> tuple[RawFrame, str]:
 
 
 class SymbolTable:
-    """See the module docstring.
+    """The table of names; see the module docstring.
 
     Args:
         locate: address id → (raw frame, name of its module), for stand-ins; called while the table
@@ -92,16 +92,15 @@ class SymbolTable:
         self._lock = threading.Lock()
         self._functions: list[Function] = []
         self._ids: dict[Function, int] = {}
-        # id() of a function → its id here, and itself to keep it alive: hashing takes ten times as
-        # long, and a resolver hands out the same objects again and again.
+        # id() of a function → its id here, and the function, to keep it alive. Hashing the function
+        # takes ten times as long, and a resolver returns the same objects many times.
         self._by_object: dict[int, tuple[int, Function]] = {}
         self._pool_functions = array("i")
         self._pool_lines = array("i")
         self._pool_files = array("i")
         self._line_files = [""]
         self._line_file_ids = {"": 0}
-        # Per address: position in the pool, number of frames, and whether these are names or a
-        # stand-in.
+        # Per address: position in the pool, number of frames, and 1 if they are not a stand-in.
         self._first = array("i")
         self._count = array("i")
         self._named = bytearray()
@@ -112,45 +111,43 @@ class SymbolTable:
 
     @property
     def functions(self) -> Sequence[Function]:
-        """All functions by id. Grows at its end and never changes otherwise."""
+        """All functions by id. It only grows at its end."""
         return self._functions
 
     @property
     def line_files(self) -> Sequence[str]:
-        """The source files of lines that are in another file than their function, by number; the
-        first is "". Grows like ``functions``.
-        """
+        """Source files of lines outside their function's file, by number; the first is ""."""
         return self._line_files
 
     @property
     def revision(self) -> int:
-        """Grows whenever an address gets names."""
+        """A number that grows whenever an address gets names."""
         return self._revision
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        """Hold the lock, count a change, tell of it."""
+        """Hold the lock for a change, count the change, and report it."""
         with self._lock:
             yield
             self._revision += 1
         self._on_change()
 
     def function_id(self, function: Function) -> int:
-        """The id of ``function``, a new one when it was not seen before."""
+        """Return the id of ``function``; a new function gets a new id."""
         with self._lock:
             return self._function_id(function)
 
     def set(self, address_id: int, frames: Sequence[Frame]) -> None:
-        """Give an address its names; see :meth:`set_many`."""
+        """Set the names of an address; see :meth:`set_many`."""
         self.set_many([address_id], [frames])
 
     def set_many(self, address_ids: Sequence[int], frames: Sequence[Sequence[Frame]]) -> None:
-        """Give addresses their names.
+        """Set the names of addresses.
 
         Args:
-            address_ids: as given out by ``Profile.news``.
-            frames: for each, outermost first, at least one; what follows the first was inlined
-                into the one before. Addresses with the same object share their entry.
+            address_ids: address ids from ``Profile.news``.
+            frames: the frames of each address, outermost first, at least one; each was inlined into
+                the one before it. Addresses with the same object share their entry.
         """
         if not all(frames):
             raise ValueError("an address needs at least one frame")
@@ -168,11 +165,11 @@ class SymbolTable:
                 self._named[address_id] = 1
 
     def set_lost(self, between: Iterable[tuple[int, int, Sequence[Frame]]]) -> None:
-        """Tell of functions that left no frame.
+        """Add functions that left no frame.
 
         Args:
-            between: ids of the caller's and of the callee's address, and the frames that belong
-                between them, outermost first.
+            between: ids of the caller's and of the callee's address, and the frames between them,
+                outermost first.
         """
         with self._change():
             stored: dict[int, int] = {}
@@ -185,21 +182,21 @@ class SymbolTable:
                 self._lost[pair] = stored[id(frames)], len(frames)
 
     def set_kernel(self, calls: Iterable[tuple[int, int]]) -> None:
-        """Tell at which addresses a thread runs in the kernel.
+        """Add addresses at which a thread is in a system call.
 
         Args:
-            calls: address ids and numbers of system calls.
+            calls: address ids and system call numbers.
         """
         with self._change():
             self._kernel.update(calls)
 
     def kernel(self) -> dict[int, int]:
-        """Addresses at which a thread runs in the kernel → system call; a copy."""
+        """Return the system call number of each address that is in a system call; a copy."""
         with self._lock:
             return dict(self._kernel)
 
     def set_packed(self, address_ids: Sequence[int], packed: PackedFrames) -> None:
-        """Give addresses their names, which come in columns."""
+        """Set the names of addresses, given in columns."""
         if not address_ids:
             return
         with self._change():
@@ -210,32 +207,30 @@ class SymbolTable:
             self._pool_functions.frombytes(ids[packed.function].tobytes())
             self._pool_lines.frombytes(packed.line.astype(np.int32).tobytes())
             self._pool_files.frombytes(files[packed.file].tobytes())
-            # Views, which end here: an array does not grow while it is looked at.
+            # An array cannot grow while a view of it exists; these views are dropped at once.
             where = np.array(address_ids, np.int64)
             np.frombuffer(self._first, np.int32)[where] = packed.first + place
             np.frombuffer(self._count, np.int32)[where] = packed.count
             np.frombuffer(self._named, np.uint8)[where] = 1
 
     def named(self, address_id: int) -> bool:
-        """True when :meth:`set` was called for this address."""
+        """Return True if the names of this address were set."""
         with self._lock:
             return address_id < len(self._named) and self._named[address_id] == 1
 
     def frames(self, address_id: int) -> list[Frame]:
-        """The frames of one address, outermost first; a stand-in when it has no names yet."""
+        """Return the frames of an address, outermost first; a stand-in if it has no names yet."""
         with self._lock:
             self._stand_in(range(address_id, address_id + 1))
             return self._frames(self._first[address_id], self._count[address_id])
 
     def lost(self, caller: int, callee: int) -> list[Frame]:
-        """The frames between two addresses, outermost first; mostly none."""
+        """Return the frames between two addresses, outermost first; mostly none."""
         with self._lock:
             return self._frames(*self._lost.get(caller << 32 | callee, (0, 0)))
 
     def pool(self, n_addresses: int) -> FramePool:
-        """The frames of addresses 0 … ``n_addresses`` - 1, as copies that later changes do not
-        touch.
-        """
+        """Return the frames of addresses 0 … ``n_addresses`` - 1; a copy."""
         with self._lock:
             self._reach(n_addresses)
             if self._count.count(0):
@@ -253,11 +248,11 @@ class SymbolTable:
             )
 
     def by_name(self) -> array[int]:
-        """All function ids, ordered by name, then module, file and id; a copy."""
+        """Return all function ids, ordered by name, then module, file and id; a copy."""
         with self._lock:
             functions = self._functions
             if len(self._by_name) < len(functions):
-                # The old ones are in order already, which sort() makes use of.
+                # The old ids are already sorted, which makes sort() fast.
                 self._by_name += range(len(self._by_name), len(functions))
                 self._by_name.sort(
                     key=lambda i: (functions[i].name, functions[i].module, functions[i].file, i)
@@ -271,8 +266,8 @@ class SymbolTable:
         return function_id
 
     def _store(self, frames: Sequence[Frame]) -> int:
-        # What an address pointed at before stays in the pool unused: one entry per stand-in at the
-        # most, as an address gets its names once or twice.
+        # Frames that an address had before stay in the pool unused. They are few: an address gets
+        # names once or twice.
         place = len(self._pool_functions)
         for frame in frames:
             self._pool_functions.append(self._id_of(frame.function))
@@ -303,7 +298,7 @@ class SymbolTable:
         return known[0]
 
     def _reach(self, n_addresses: int) -> None:
-        """Give all addresses below ``n_addresses`` an entry, empty where there is none yet."""
+        """Extend the columns to ``n_addresses``; new entries are empty."""
         more = n_addresses - len(self._count)
         if more > 0:
             zeros = array("i", bytes(more * self._first.itemsize))
@@ -312,7 +307,7 @@ class SymbolTable:
             self._named += bytes(more)
 
     def _stand_in(self, address_ids: range) -> None:
-        """Give each of these addresses that has no frames a stand-in."""
+        """Give a stand-in to each of these addresses that has no frames."""
         self._reach(address_ids.stop)
         for address_id in address_ids:
             if not self._count[address_id]:

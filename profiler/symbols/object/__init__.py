@@ -1,1 +1,1 @@
-"""Object files: ELF, Mach-O, the table of Go, what a loaded image tells."""
+"""Read object files: ELF, Mach-O, Go's function table, and the contents of a loaded image."""

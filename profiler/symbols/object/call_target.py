@@ -1,25 +1,25 @@
-"""Where a call instruction leads to, by its bytes (x86-64).
+"""Find the target of a call instruction from its bytes (x86-64).
 
 Source: Intel SDM, CALL.
 """
 
 from __future__ import annotations
 
-CALL_BYTES = 6  # of code before a return address, as many as the longest of these calls has
+CALL_BYTES = 6  # bytes of code before a return address: the length of the longest of these calls
 
 UNKNOWN_GOAL = -1
 
 
 def call_goal(code: bytes, return_addr: int) -> int | None:
-    """The address that the call before a return address leads to.
+    """Return the target address of the call before a return address.
 
     Args:
         code: the ``CALL_BYTES`` before the return address.
         return_addr: its file_addr.
 
     Returns:
-        ``UNKNOWN_GOAL`` for a call through a fixed place in memory, which the linker fills in;
-        ``None`` for one through a register or a computed place: it may lead anywhere.
+        ``UNKNOWN_GOAL`` for a call through a fixed memory location, which the linker fills in;
+        ``None`` for a call through a register or a computed location, which may lead anywhere.
     """
     if len(code) != CALL_BYTES:
         return None

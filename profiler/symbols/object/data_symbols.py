@@ -1,4 +1,4 @@
-"""Names of variables, for instructions that read or write them by address.
+"""Find the names of variables that instructions read or write by address.
 
 Source: System V ABI, "Symbol Table".
 """
@@ -17,10 +17,10 @@ _STT_OBJECT = 1
 
 
 class DataSymbols:
-    """The variables of one ELF file; of any other file, none.
+    """The variables of an ELF file; of other files, none.
 
     Raises:
-        ObjectError: a table is damaged, or cannot be read any more.
+        ObjectError: a table is damaged, or can no longer be read.
     """
 
     def __init__(self, file: ObjectFile) -> None:
@@ -40,9 +40,9 @@ class DataSymbols:
         self._rows = rows[np.argsort(rows["value"], kind="stable")]
 
     def name(self, file_addr: int) -> str:
-        """``table+0x8``; ``""`` where no variable is known."""
+        """Return the variable at an address, ``table+0x8``; ``""`` if there is none."""
         rows = self._rows
-        if not 0 <= file_addr < 1 << 64:  # the vDSO's data lie below it
+        if not 0 <= file_addr < 1 << 64:  # negative for the vDSO's data, which precede the vDSO
             return ""
         at = int(np.searchsorted(rows["value"], np.uint64(file_addr), side="right")) - 1
         if at < 0:

@@ -1,7 +1,7 @@
-"""Machine code → instructions as text, in the syntax of ``objdump`` and ``perf annotate`` (AT&T on
-x86), with names for what they call, jump to and read relative to the program counter.
+"""Disassemble machine code, in the syntax of ``objdump`` and ``perf annotate`` (AT&T on x86).
 
-Bytes that are no instruction are passed over one by one and shown as such.
+Targets of calls, jumps and accesses relative to the program counter get names. Bytes that are not
+an instruction are skipped one by one and shown as such.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...linux.elf_headers import EM_386, EM_AARCH64, EM_X86_64
 
 if TYPE_CHECKING:
-    # Loads a library of 5 MB: only for who looks at code.
+    # It loads a library of 5 MB, so it is imported only when code is shown.
     import capstone
 
-# What an instruction goes to: a lone address. Calls through registers and memory begin with "*".
+# A direct target is a plain address. The operands of calls through registers or memory begin
+# with "*".
 _X86_TARGET = re.compile(r"(?:call|jmp|j[a-z]+|loop[a-z]*|xbegin)[a-z]*")
 _X86_ADDRESS = re.compile(r"(?:0x)?([0-9a-f]+)")
 _X86_RELATIVE = re.compile(r"(-?)(0x[0-9a-f]+|\d+)?\(%rip\)")
@@ -31,7 +32,7 @@ class Instruction(NamedTuple):
     addr: int  # file_addr
     data: bytes
     text: str
-    target: str  # what it calls or refers to: "memcpy@plt", "main+0x1c"; "" if nothing is known
+    target: str  # the name that it calls or refers to: "memcpy@plt", "main+0x1c"; "" if unknown
 
 
 class UnknownMachine(ValueError):
@@ -44,16 +45,17 @@ def disassemble(
     machine: int,
     names_of: Callable[[Sequence[int]], Sequence[str]] | None = None,
 ) -> list[Instruction]:
-    """Take machine code apart.
+    """Disassemble machine code; return its instructions.
 
     Args:
         code: the bytes.
-        addr: file_addr of the first.
+        addr: file_addr of the first byte.
         machine: the processor as ELF's ``e_machine``.
-        names_of: file_addrs → their names, ``""`` for one that has none; asked once for all.
+        names_of: returns the names of file_addrs, ``""`` for one without a name; called once for
+            all.
 
     Raises:
-        UnknownMachine: we do not know that processor's instructions.
+        UnknownMachine: there is no disassembler for this processor.
     """
     decoder = _decoder(machine)
     is_arm = machine == EM_AARCH64
@@ -91,7 +93,7 @@ def _decoder(machine: int) -> capstone.Cs:
 
 
 def _x86_goal(after: int, mnemonic: str, operands: str) -> int | None:
-    """What an instruction refers to; ``after``: address of the next one."""
+    """Return the address to which an instruction refers; ``after`` is that of the next one."""
     if _X86_TARGET.fullmatch(mnemonic):
         address = _X86_ADDRESS.fullmatch(operands)
         if address:

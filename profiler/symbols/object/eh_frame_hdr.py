@@ -1,5 +1,4 @@
-"""Where functions begin and end according to the unwind tables: all that a stripped file still
-tells.
+"""Find the start and end of functions in the unwind tables, the only source in a stripped file.
 
 Source: LSB core, ".eh_frame" and ".eh_frame_hdr".
 """
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from .object_file import ObjectFile
 
 _FDE_BYTES = 16  # length, CIE pointer, pc_begin, pc_range
-# More functions than these at once: their part of .eh_frame is read in one piece, up to a size.
+# For more functions than this, their part of .eh_frame is read at once, if it is not too large.
 _SINGLE_READS = 50
 _MAX_SPAN_BYTES = 64 << 20
 _MAX_ADDR = 1 << 61
@@ -23,11 +22,11 @@ _Indexes = NDArray[np.int64]
 
 
 class FdeTable:
-    """The binary search table of ``.eh_frame_hdr``, encoded as every linker writes it.
+    """The binary search table of ``.eh_frame_hdr``, in the encoding that every linker uses.
 
     Args:
-        elf: the file, for the entries that the table points at.
-        header_addr: file_addr that its offsets count from.
+        elf: the file, to read the FDEs to which the table points.
+        header_addr: file_addr to which its offsets are relative.
         entries: pairs of i32: start of a function, its FDE.
     """
 
@@ -38,10 +37,10 @@ class FdeTable:
         self._fdes = offsets[:, 1].astype(np.int64) + header_addr
 
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
-        """Start and end (file_addr) of the function that covers each address.
+        """Return start and end (file_addr) of the function that covers each address.
 
         Raises:
-            ObjectError: the file cannot be read any more.
+            ObjectError: the file can no longer be read.
         """
         if not len(self._starts):
             return [None] * len(file_addrs)
@@ -50,7 +49,8 @@ class FdeTable:
         begun, position = np.unique(np.maximum(rows, 0), return_inverse=True)
         fdes = self._read(self._fdes[begun])
         starts = self._starts[begun]
-        # pcrel|sdata4 unless pc_begin disagrees with the table. A size of 0 covers nothing.
+        # We assume DW_EH_PE_pcrel|sdata4. If pc_begin disagrees with the table, that is wrong, and
+        # size 0 makes the function cover no address.
         agrees = self._fdes[begun] + 8 + fdes[:, 2].astype(np.int64) == starts
         ends = starts + np.where(agrees, fdes[:, 3].astype(np.int64) & 0xFFFFFFFF, 0)
         covered = (rows >= 0) & (addrs >= starts[position]) & (addrs < ends[position])
@@ -62,7 +62,7 @@ class FdeTable:
         ]
 
     def _read(self, addrs: _Indexes) -> NDArray[np.int32]:
-        """The first words of the FDEs at these addresses; zeros for one outside of the file."""
+        """Return the first words of the FDEs at these addresses; zeros outside of the file."""
         low, high = int(addrs.min()), int(addrs.max()) + _FDE_BYTES
         if len(addrs) > _SINGLE_READS and high - low <= _MAX_SPAN_BYTES:
             data = self._elf.at_addr(low, high - low)

@@ -1,10 +1,11 @@
-"""Finds Go's function table in a program, and what it counts from.
+"""Find Go's function table in a program, and the base addresses of its offsets.
 
-The table is a section of its own, or lies among other data where gcc linked the program
-(``-buildmode=pie``), or anywhere when a program has no section headers. The start of the code
-stands in the table's header up to Go 1.25, and for all versions in the runtime's ``moduledata``, a
-structure whose first word points to the table. The base of the trees of inlined calls stands there,
-too, at a place that changes with Go's versions: each candidate is tried on the table itself.
+The table is a section of its own, or part of a data section if gcc linked the program
+(``-buildmode=pie``), or anywhere in a program without section headers. Up to Go 1.25, the header of
+the table has the start of the code. In all versions, the runtime's ``moduledata`` has it, a
+structure whose first word points to the table. The base of the trees of inlined calls is also in
+``moduledata``, at a position that depends on Go's version. We try each candidate on the table
+itself.
 
 Source: go/src/runtime/symtab.go (``moduledata``, ``pcHeader``); cmd/link/internal/ld/symtab.go.
 """
@@ -34,15 +35,15 @@ _HEADS = tuple(
 _SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")  # the last two: linked by gcc
 # Words of moduledata: the table, its names, the first function, start of the code.
 _TABLE, _NAMES, _FIRST, _TEXT = 0, 1, 20, 22
-_WORDS = 56  # as far as the base of trees is to be expected; it is word 38, 40 or 43 to date
+_WORDS = 56  # words that are read; so far, the base of trees is word 38, 40 or 43
 _MAX_TRIED = 64
 
 
 def find_go_table(elf: ObjectFile) -> GoTable | None:
-    """The Go function table of a program; ``None`` for programs in other languages.
+    """Return the Go function table of a program; ``None`` for programs in other languages.
 
     Raises:
-        ObjectError: the file was truncated meanwhile.
+        ObjectError: the file has been truncated.
     """
     has_sections = any(section.name for section in elf.sections)
     names = (".go.buildinfo", ".gopclntab")
@@ -53,14 +54,14 @@ def find_go_table(elf: ObjectFile) -> GoTable | None:
         try:
             table = _open(image, addr)
         except (struct.error, IndexError):
-            continue  # the magic number is in other data too
+            continue  # the magic number also occurs in other data
         if table is not None:
             return table
     return None
 
 
 def _places(elf: ObjectFile, image: LoadedImage) -> Iterator[int]:
-    """Addresses with the magic number of a table."""
+    """Yield addresses with the magic number of a table."""
     sections = [elf.section(name) for name in _SECTIONS]
     spans = [(s.addr, s.addr + s.size) for s in sections if s and s.kind != SHT_NOBITS and s.addr]
     for start, end in spans or [(0, 1 << 64)]:
@@ -79,8 +80,8 @@ def _open(image: LoadedImage, addr: int) -> GoTable | None:
         if not text_addr:
             return None
         table = GoTable(image, addr, text_addr)
-        # The base comes after the ends of code and data, which are further words that point into
-        # the program; those that are equal, or have been tried, are not tried again.
+        # The ends of code and data come before the base, and also point into the program. So try
+        # all words from the start of the code on, each distinct value once.
         for base in dict.fromkeys(module[_TEXT:]):
             if base and image.read_some(base, 1) and table.find_trees(base):
                 break
@@ -88,7 +89,7 @@ def _open(image: LoadedImage, addr: int) -> GoTable | None:
 
 
 def _moduledata(image: LoadedImage, table_addr: int) -> list[int]:
-    """The words of the runtime's ``moduledata``, ``[]`` if it is not found."""
+    """Return the words of the runtime's ``moduledata``, ``[]`` if it is not found."""
     names, functions = (
         table_addr + offset for offset in struct.unpack("<Q24xQ", image.read(table_addr + 32, 40))
     )

@@ -1,10 +1,9 @@
-"""The frames of a Go program from Go's own table, and short forms of the names Go gives to
-functions.
+"""Find the frames of a Go program in Go's own table, and shorten Go's function names.
 
 ``github.com/x/yaml%2ev3.(*Decoder[...]).Decode.func1`` is ``yaml.v3.(*Decoder[...]).Decode.func1``:
-the path of the package goes, and what a package path may not hold is no longer escaped. Type
-arguments are written as ``[...]``, as Go's own tracebacks do. Closures, method values (``-fm``) and
-the parts of ``init`` keep the names Go gave them.
+we remove the path of the package, and decode the characters that Go escapes in it. Type arguments
+are written as ``[...]``, as in Go's own tracebacks. Closures, method values (``-fm``) and the parts
+of ``init`` keep Go's names.
 
 Source: go/src/cmd/internal/objabi/path.go; go/src/cmd/link/internal/ld/pcln.go.
 """
@@ -20,14 +19,16 @@ from .object_file import ObjectFile
 from .symtab import Symbol
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
-_MAJOR_VERSION = re.compile(r"/v[1-9][0-9]*(?=\.[^/]*$)")  # a module's, at the end of the path
-# Functions the compiler makes for a type: the name is the type, with paths and brackets inside.
+_MAJOR_VERSION = re.compile(r"/v[1-9][0-9]*(?=\.[^/]*$)")  # of a module, at the end of the path
+# Functions that the compiler makes for a type. The name has the type, with paths and brackets.
 _OF_A_TYPE = ("type:", "type..", "go:", "go.")
 
 
 class GoNames:
-    """Go's own table as a source of names. It goes before all others: it is at hand at once, has
-    all lines and inlined functions, and names them as Go's tools do.
+    """Go's own table as a source of names.
+
+    It has priority over all others: it is available at once, has all lines and inlined functions,
+    and uses the names of Go's tools.
 
     Args:
         table: the table.
@@ -35,7 +36,7 @@ class GoNames:
         inlines: whether inlined functions become frames.
 
     Attributes:
-        lacks_inlines: True when the inlined functions could not be found.
+        lacks_inlines: True if the inlined functions could not be found.
     """
 
     def __init__(self, table: GoTable, module: str, *, inlines: bool) -> None:
@@ -46,15 +47,15 @@ class GoNames:
         self._functions: dict[Function, Function] = {}
 
     def frames(self, file_addr: int, symbol: Symbol | None) -> tuple[Frame, ...]:
-        """The frames at ``file_addr``, outermost first; empty where there is no Go code.
+        """Return the frames at ``file_addr``, outermost first; empty if it is not Go code.
 
         Args:
-            file_addr: the place.
-            symbol: what the symbol table has there.
+            file_addr: the address.
+            symbol: the symbol at that address in the symbol table.
         """
         found = self._table.lookup(file_addr)
         if found is None or (symbol is not None and symbol.start > found.start):
-            return ()  # C code that was linked in: the table does not tell where Go code ends
+            return ()  # linked C code: the table does not show where Go code ends
         # The symbol table spells out the type arguments that Go's table has as [...].
         name, file, line = found.chain[0]
         if symbol is not None and symbol.start == found.start and "[" in symbol.name:
@@ -69,7 +70,7 @@ class GoNames:
         return tuple(frames)
 
     def span(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end of the Go function that covers ``file_addr``."""
+        """Return start and end of the Go function that covers ``file_addr``."""
         return self._table.span(file_addr)
 
     def _function(self, full_name: str, file: str, kind: FrameKind) -> Function:
@@ -80,17 +81,17 @@ class GoNames:
 
 
 def go_names(file: ObjectFile, module: str, *, inlines: bool) -> GoNames | None:
-    """The names of a Go program; ``None`` for programs in other languages.
+    """Return the names of a Go program; ``None`` for programs in other languages.
 
     Raises:
-        ObjectError: the file was truncated meanwhile.
+        ObjectError: the file has been truncated.
     """
     table = find_go_table(file)
     return None if table is None else GoNames(table, module, inlines=inlines)
 
 
 def short_go_name(name: str) -> str:
-    """The name without the path of its package and without type arguments."""
+    """Return the name without the path of its package and without type arguments."""
     if name.startswith(_OF_A_TYPE):
         return name
     head, bracket, arguments = name.partition("[")
@@ -102,7 +103,7 @@ def short_go_name(name: str) -> str:
 
 
 def _without_arguments(text: str) -> str:
-    """``[go.shape.int,[]string]).F`` → ``[...]).F``."""
+    """Replace type arguments: ``[go.shape.int,[]string]).F`` → ``[...]).F``."""
     kept, depth = [], 0
     for char in text:
         if char == "[":

@@ -1,12 +1,11 @@
-"""Names, lines and inlined functions of Go programs from the table that Go's own runtime uses, the
-"pclntab".
+"""Read names, lines and inlined functions of Go programs from the runtime's own table, the pclntab.
 
-Go programs keep it when they are stripped. Per function it has a record, and runs of values over
-its code: the number of the source file, the line, and the index into the function's tree of inlined
-calls. The trees lie elsewhere: addresses of theirs are in the records up to Go 1.17, offsets from a
-base since then, which :mod:`flametap.symbols.object.go_find` looks for.
+Stripped Go programs keep this table. For each function it has a record, and runs of values for
+ranges of its code: the number of the source file, the line, and the index into the function's tree
+of inlined calls. The trees are elsewhere. Up to Go 1.17 the records have their addresses, later
+versions offsets from a base that :mod:`flametap.symbols.object.go_find` finds.
 
-The formats of Go 1.2, 1.16, 1.18 and 1.20 (used to date) are read; inlined functions since 1.12.
+We read the formats of Go 1.2, 1.16, 1.18 and 1.20 (still current); inlined functions since 1.12.
 
 Source: go/src/debug/gosym/pclntab.go; go/src/runtime/symtab.go, symtabinl.go and runtime2.go
 (``_func``); go/src/runtime/funcdata.h, of each of these versions.
@@ -30,17 +29,17 @@ _NONE = 0xFFFFFFFF
 _FEW_TREES, _MANY_TREES = 8, 48  # of inlined calls; the runtime alone has hundreds
 _CALL_1_12 = struct.Struct("<hBxiiii")  # parent, id, file, line, name, place of the call
 _CALL_1_20 = struct.Struct("<Bxxxiii")  # id, name, place of the call, first line
-# Where the index into the tree, and the tree, stand in a record: from 1.13, 1.12, then from 1.16.
+# Positions in a record of the index into the tree, and of the tree: since 1.13, 1.12; since 1.16.
 _PLACES_1_2 = ((2, 4), (1, 2))
 _PLACES_1_16 = ((2, 3),)
 
 
 class GoFrame(NamedTuple):
-    """A function of an inline chain and the place in it."""
+    """A function of an inline chain, and the file and line in it."""
 
     name: str
-    file: str  # "" if not known
-    line: int  # 0 if not known
+    file: str  # "" if unknown
+    line: int  # 0 if unknown
 
 
 class GoFunction(NamedTuple):
@@ -52,7 +51,7 @@ class GoFunction(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """What the table has on one function. Places are file_addrs."""
+    """The table's record of one function. Addresses are file_addrs."""
 
     at: int
     start: int
@@ -66,13 +65,13 @@ class _Record(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Values over a function's code: ``values[i]`` up to offset ``ends[i]``."""
+    """Values for ranges of a function's code: ``values[i]`` up to offset ``ends[i]``."""
 
     ends: array[int]
     values: array[int]
 
     def at(self, offset: int) -> int:
-        """The value at an offset from the function's start, -1 where there is none."""
+        """Return the value at an offset from the function's start, -1 if there is none."""
         index = bisect_right(self.ends, offset)
         return self.values[index] if index < len(self.values) else -1
 
@@ -83,11 +82,11 @@ class GoTable:
     Args:
         image: the program.
         addr: file_addr of the table.
-        text_addr: file_addr that functions are counted from; of no meaning before Go 1.18.
+        text_addr: file_addr to which function addresses are relative; unused before Go 1.18.
 
     Attributes:
         first: file_addr of the first function.
-        end: one past the last.
+        end: end of the last function.
 
     Raises:
         struct.error, IndexError: there is no table here, or it is damaged.
@@ -122,8 +121,8 @@ class GoTable:
         self._read_functions(functions, count, text_addr)
         self._record_bytes = {MAGIC_1_16: 44, MAGIC_1_20: 44}.get(self.magic, 40)
         self._kept_runs: dict[tuple[int, int], _Runs] = {}
-        # Where inlined calls are found: which runs hold the index, which pointer the tree, and what
-        # that pointer counts from. None: not to be had.
+        # How to find inlined calls: the number of the runs with the index, the number of the
+        # pointer to the tree, and the base of that pointer. None: they cannot be found.
         self._tree_place: tuple[int, int] | None = None
         self._tree_base = 0
 
@@ -145,14 +144,14 @@ class GoTable:
 
     @property
     def has_inlines(self) -> bool:
-        """Whether inlined functions are known."""
+        """True if inlined functions can be found."""
         return self._tree_place is not None
 
     def find_trees(self, base: int = 0) -> bool:
-        """Looks whether inlined calls are found with this base, and keeps it if so.
+        """Try a base for the trees of inlined calls; keep it and return True if it is right.
 
-        A wrong base would give wrong names, so what it leads to must look right for every function
-        that is tried: tens of them, spread over the program.
+        A wrong base would give wrong names. So the trees must look valid for every function that is
+        tried: tens of them, spread over the program.
         """
         for place in _PLACES_1_2 if self.magic == MAGIC_1_2 else _PLACES_1_16:
             if self._trees_are_right(place, base):
@@ -161,12 +160,14 @@ class GoTable:
         return False
 
     def name(self, index: int) -> str:
-        """The name of a function by its number."""
+        """Return the name of a function by its number."""
         return self._image.string(self._names + self._record(index).name)
 
     def lookup(self, file_addr: int) -> GoFunction | None:
-        """The functions at ``file_addr``; ``None`` outside of Go code, in the space between
-        functions, and where the table is damaged.
+        """Return the functions at ``file_addr``.
+
+        Return ``None`` outside of Go code, in the padding between functions, and if the table is
+        damaged.
         """
         if not self.first <= file_addr < self.end:
             return None
@@ -181,7 +182,7 @@ class GoTable:
             return None
 
     def span(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end of the function that covers ``file_addr``, padding included."""
+        """Return start and end of the function that covers ``file_addr``, with its padding."""
         if not self.first <= file_addr < self.end:
             return None
         index = bisect_right(self._starts, file_addr) - 1
@@ -200,7 +201,7 @@ class GoTable:
         return _Record(at, start, end - start, name, files, lines, unit, value_count, data[-1])
 
     def _chain(self, record: _Record, offset: int) -> tuple[GoFrame, ...]:
-        """The functions at an offset into a function, outermost first."""
+        """Return the functions at an offset into a function, outermost first."""
         file, line = self._file_at(record, offset), self._line_at(record, offset)
         chain: list[GoFrame] = []
         place = self._tree_place
@@ -226,7 +227,7 @@ class GoTable:
         return tuple(reversed(chain))
 
     def _tree(self, record: _Record, place: tuple[int, int], base: int) -> int:
-        """Address of a function's tree of inlined calls, 0 if it has none."""
+        """Return the address of a function's tree of inlined calls, 0 if it has none."""
         index, number = place
         if index >= record.value_count or number >= record.data_count:
             return 0
@@ -251,7 +252,7 @@ class GoTable:
         return tried >= _FEW_TREES
 
     def _tree_is_right(self, record: _Record, place: tuple[int, int], base: int) -> bool | None:
-        """Whether a function's tree looks like one; None when it has none."""
+        """Return whether a function's tree looks valid; None if it has none."""
         tree = self._tree(record, place, base)
         if not tree:
             return None
@@ -272,7 +273,11 @@ class GoTable:
         return max(runs.values, default=-1) >= 0
 
     def _name(self, offset: int) -> str:
-        """The name of an inlined function. Raises IndexError unless a name begins there."""
+        """Return the name of an inlined function.
+
+        Raises:
+            IndexError: no name begins at this offset.
+        """
         at = self._names + offset
         if offset < 0 or (self._image.read(at - 1, 1) != b"\0" and at != self._names):
             raise IndexError("not the start of a name")
@@ -294,7 +299,7 @@ class GoTable:
         return "" if place == _NONE else self._image.string(self._files + place)
 
     def _runs_of(self, record: _Record, number: int) -> _Runs | None:
-        """Runs other than those of files and lines."""
+        """Return runs by their number: other runs than those of files and lines."""
         if number >= record.value_count:
             return None
         at = record.at + self._record_bytes + number * 4
@@ -302,7 +307,7 @@ class GoTable:
         return self._runs(record, place) if place else None
 
     def _runs(self, record: _Record, place: int) -> _Runs:
-        # Functions share runs.
+        # Several functions may share runs.
         runs = self._kept_runs.get((place, record.size))
         if runs is None:
             if len(self._kept_runs) >= _MAX_KEPT_RUNS:
@@ -312,7 +317,7 @@ class GoTable:
         return runs
 
     def _decode(self, place: int, size: int) -> _Runs:
-        """Runs from pairs of numbers, by how much the value changes and for how much code."""
+        """Decode runs from pairs of numbers: the change of the value, and the length of code."""
         ends, values = array("q"), array("q")
         if place == 0:
             return _Runs(ends, values)
@@ -333,7 +338,7 @@ class GoTable:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A base-128 number of at most five bytes and the position after it."""
+    """Return a base-128 number of at most five bytes, and the position after it."""
     byte = data[position]
     position += 1
     if byte < 0x80:

@@ -1,12 +1,12 @@
-"""System calls by the code at a leaf's address: which one a thread is in that was met there.
+"""Find the system call in which a thread is, from the code at its leaf's address.
 
-A thread that is met while it runs in the kernel is seen with the address behind its ``syscall``
-instruction, or with that of the instruction if the kernel is about to begin the call again. What it
-runs is the kernel's. The number of the call stands in the instruction before, as a rule; where it
-was put into the register earlier, the thread is just in the kernel.
+A thread in the kernel is seen with the address after its ``syscall`` instruction, or with that of
+the instruction itself if the kernel is about to restart the call. The code that it runs is the
+kernel's. Usually the instruction before sets the number of the call. If the register was set
+earlier, we only know that the thread is in the kernel.
 
-Bytes can look like the instruction and be the end of a longer one. They are believed if the number
-stands before them, or the test for an error behind them.
+The bytes of ``syscall`` may also be the end of a longer instruction. We accept them only if the
+number precedes them, or the test for an error follows.
 
 Source: Intel SDM, SYSCALL; glibc, sysdeps/unix/sysv/linux/x86_64/sysdep.h.
 """
@@ -18,7 +18,7 @@ import re
 from ...linux.arch_x86_64 import SYSCALL
 from ...linux.syscalls import KERNEL
 
-BEFORE_BYTES, CODE_BYTES = 7, 15  # what is needed: before the address, and in all
+BEFORE_BYTES, CODE_BYTES = 7, 15  # bytes of code needed: before the address, and in total
 _MAX_NUMBER = 1 << 12
 
 _NUMBER_BEFORE = re.compile(rb"(?:\xb8(.{4})|\x31\xc0)\Z", re.DOTALL)  # mov $n,%eax; xor %eax,%eax
@@ -26,10 +26,12 @@ _TEST_FOR_ERROR = re.compile(rb"\x48?\x3d[\0\x01]\xf0\xff\xff")  # cmp $-4095,%r
 
 
 def call_number(code: bytes) -> int | None:
-    """The system call that a thread is in, ``KERNEL`` if it is not known which, ``None`` if none.
+    """Return the number of the system call in which a thread is.
+
+    Return ``KERNEL`` if the number is unknown, ``None`` if the thread is in no system call.
 
     Args:
-        code: ``CODE_BYTES`` from ``BEFORE_BYTES`` before the thread's address on.
+        code: ``CODE_BYTES`` of code, starting ``BEFORE_BYTES`` before the thread's address.
     """
     if len(code) != CODE_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""Mach-O files: one image, or a fat file with one for each kind of processor.
+"""Open Mach-O files: one image, or a fat file with one image for each kind of processor.
 
 Source: <mach-o/fat.h>.
 """
@@ -15,7 +15,7 @@ from .object_file import Read
 
 FAT_MAGIC = b"\xca\xfe\xba\xbe"
 FAT_MAGIC_64 = b"\xca\xfe\xba\xbf"
-MAX_SLICES = 32  # a Java class file has the magic of a fat one, and 45 or more here
+MAX_SLICES = 32  # a Java class file has the same magic, and its version, 45 or more, in this field
 
 _FAT_ARCH = struct.Struct(">IIIII")
 _FAT_ARCH_64 = struct.Struct(">IIQQII")
@@ -26,7 +26,7 @@ class MachOFile(MachOImage):
 
     @cached_property
     def has_symtab(self) -> bool:
-        """True when private functions have their names, too."""
+        """True if private functions also have names."""
         private, public = count_functions(self)
         starts = self.fde_table()
         return private > 0 or public >= len(starts.starts if starts else ()) > 0
@@ -40,7 +40,7 @@ class Slice(NamedTuple):
 
 
 def fat_slices(read: Read, size: int) -> list[Slice]:
-    """The images of a fat file, in its order; empty for a file that is none.
+    """Return the images of a fat file, in its order; empty for other files.
 
     Raises:
         MachOError: its headers point outside of it.
@@ -64,7 +64,7 @@ def fat_slices(read: Read, size: int) -> list[Slice]:
 
 
 def open_slice(read: Read, part: Slice) -> MachOFile:
-    """One image of a fat file.
+    """Open one image of a fat file.
 
     Raises:
         MachOError: see MachOFile.

@@ -1,12 +1,11 @@
-"""The parts of a Mach-O image that lead to names: UUID, segments, sections, function starts, and
-where its symbol tables are.
+"""Read the structure of a Mach-O image: UUID, segments, sections, function starts, symbol tables.
 
-Reads 64-bit little-endian Mach-O (all of macOS since 2012 and iOS since 2017) through a read
-function, as ``elf`` does: nothing before it is asked for, every size checked against the file, and
-a bad file raises ``MachOError`` and nothing else. DWARF is left to ``symbolic``.
+We read 64-bit little-endian Mach-O (all of macOS since 2012 and iOS since 2017) through a read
+function, as ``elf`` does. Parts are read only when they are needed, and every size is checked
+against the file. A bad file raises ``MachOError`` and nothing else. ``symbolic`` reads the DWARF.
 
-Sections also answer to their ELF names (``.debug_info`` finds ``__debug_info``), so that what reads
-DWARF or Go's tables need not know the format.
+Sections can also be found by their ELF names (``.debug_info`` finds ``__debug_info``), so code that
+reads DWARF or Go's tables need not know the format.
 
 Source: <mach-o/loader.h>, <mach/machine.h>.
 """
@@ -28,7 +27,7 @@ MAGIC_BIG_ENDIAN = b"\xfe\xed\xfa\xcf"
 
 MH_OBJECT, MH_DSYM = 1, 10
 S_SYMBOL_STUBS = 8
-# Sections that take no room in the file: zero-filled, very large zero-filled, thread-local.
+# Types of sections without contents in the file: zero-filled, very large zero-filled, thread-local.
 _ZERO_FILLED = (1, 0xC, 0x12)
 _S_ATTR_INSTRUCTIONS = 0x80000400  # only instructions, or some
 
@@ -47,7 +46,7 @@ _ARCHES = {
 _MACHINES = {0x01000007: EM_X86_64, 0x0100000C: EM_AARCH64}
 
 MAX_FUNCTIONS = 1 << 24
-MAX_ADDR = 1 << 61  # far above any address of a process, and low enough to add to
+MAX_ADDR = 1 << 61  # far above any address of a process, and low enough that sums cannot overflow
 
 _HEADER = struct.Struct("<4sIIIIIII")
 _COMMAND = struct.Struct("<II")
@@ -56,18 +55,18 @@ _SECTION = struct.Struct("<16s16sQQIIIIIIII")
 
 
 class MachOError(ObjectError):
-    """Not a Mach-O file that we can read; the message says why."""
+    """Not a Mach-O file that we can read; the message gives the reason."""
 
 
 class Place(NamedTuple):
-    """A run of bytes in the file."""
+    """A range of bytes in the file."""
 
     offset: int
     size: int
 
 
 class StubSection(NamedTuple):
-    """A section of stubs: the n-th calls the n-th symbol from ``first_index`` on."""
+    """A section of stubs: the n-th stub calls the n-th symbol from ``first_index`` on."""
 
     section: Section
     first_index: int  # in the indirect symbol table
@@ -75,13 +74,14 @@ class StubSection(NamedTuple):
 
 
 class MachOImage(ObjectFile):
-    """One Mach-O image (a slice, if the file is fat), without what its symbols tell.
+    """One Mach-O image (a slice, if the file is fat), without its symbols.
 
     Attributes:
         arch: "x86_64", "arm64", "arm64e" …
         file_type: ``MH_*``; MH_DSYM for the file in a dSYM bundle.
         code_sections: numbers (from 1) of the sections that hold instructions.
-        symbols, strings, indirect, exports: where these tables are, ``None`` if they are not.
+        symbols, strings, indirect, exports: positions of these tables, ``None`` if they do not
+            exist.
         stubs: see StubSection.
 
     Raises:
@@ -121,19 +121,19 @@ class MachOImage(ObjectFile):
 
     @property
     def base_addr(self) -> int:
-        """The address of ``__TEXT``, where the header is: symcache addresses count from here."""
+        """The address of ``__TEXT``, where the header is: symcache addresses are relative to it."""
         if self._text_addr is not None:
             return self._text_addr
         return min((segment.vaddr for segment in self.segments), default=0)
 
     @property
     def debug_info_bytes(self) -> int:
-        """Size of ``__debug_info`` as stored; 0 when there is none."""
+        """Size of ``__debug_info`` in the file; 0 if there is none."""
         section = self.section(".debug_info") or self.section(".zdebug_info")
         return 0 if section is None or section.kind == SHT_NOBITS else section.size
 
     def section(self, name: str) -> Section | None:
-        """The first section of that name, in Mach-O's way or in ELF's."""
+        """Return the first section of that name, a Mach-O or an ELF name."""
         if name.startswith("."):
             name = f"__{name[1:].replace('.', '_')}"[:16]
         return self._by_name.get(name)
@@ -153,7 +153,7 @@ class MachOImage(ObjectFile):
         return b""
 
     def fde_table(self) -> FunctionTable | None:
-        """The function starts, which strip leaves in place."""
+        """Return the function starts, which strip does not remove."""
         return self._function_table
 
     @cached_property
@@ -177,7 +177,7 @@ class MachOImage(ObjectFile):
         return FunctionTable(starts, sorted(ends)) if starts else None
 
     def read_exactly(self, place: Place, what: str) -> bytes:
-        """All bytes of a place.
+        """Return all bytes of a range.
 
         Raises:
             MachOError: the file ends before.
@@ -221,7 +221,7 @@ class MachOImage(ObjectFile):
     def _read_segment(self, command: bytes) -> None:
         (_, _, name, vaddr, _, offset, file_size, _, _, count, _) = _SEGMENT.unpack_from(command)
         name = name.rstrip(b"\0")
-        file_size = min(file_size, self._size - offset)  # a size that is damaged is searched, too
+        file_size = min(file_size, self._size - offset)  # the size may be damaged
         if file_size > 0:
             self.segments.append(Segment(1, offset, vaddr, file_size))
         if name == b"__TEXT":
@@ -231,7 +231,7 @@ class MachOImage(ObjectFile):
                 _SECTION.unpack_from(command, _SEGMENT.size + i * _SECTION.size)
             )
             kind = flags & 0xFF
-            # The file in a dSYM bundle repeats the headers of sections that it does not hold.
+            # The file in a dSYM bundle also has headers of sections that it does not contain.
             is_empty = kind in _ZERO_FILLED or section_offset == 0
             section = Section(
                 section_name.rstrip(b"\0").decode("utf-8", "replace"),
@@ -250,8 +250,7 @@ class MachOImage(ObjectFile):
 
 
 class FunctionTable:
-    """Function starts: sorted file_addrs; a function reaches to the next, or to the end of its
-    section.
+    """Function starts, sorted. A function ends at the next start, or at its section's end.
 
     Args:
         starts: file_addrs.
@@ -263,7 +262,7 @@ class FunctionTable:
         self._sections = sections
 
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
-        """Start and end (file_addr) of the function that covers each address."""
+        """Return start and end (file_addr) of the function that covers each address."""
         return [self._function_at(file_addr) for file_addr in file_addrs]
 
     def _function_at(self, file_addr: int) -> tuple[int, int] | None:
@@ -279,12 +278,12 @@ class FunctionTable:
 
 
 def arch_name(cpu: int, subtype: int) -> str:
-    """The usual name of a processor."""
+    """Return the usual name of a processor."""
     return _ARCHES.get((cpu, subtype & 0xFFFFFF), f"cpu {cpu:#x}")
 
 
 def _uleb_numbers(data: bytes) -> list[int]:
-    """Unsigned LEB128 numbers, one after the other.
+    """Decode a sequence of unsigned LEB128 numbers.
 
     Source: DWARF 5, 7.6.
     """

@@ -1,11 +1,12 @@
-"""Names in a Mach-O file: its symbol table, its exports and its stubs.
+"""Read names from a Mach-O file: its symbol table, its exports and its stubs.
 
-Symbols have no sizes. A symbol reaches to the next function start, so that in a file stripped of
-its private symbols an exported function does not answer for the private ones after it. Without
-function starts it reaches to the next symbol, unless the file was stripped: then nothing tells.
+Symbols have no sizes. A symbol extends to the next function start. So in a file stripped of its
+private symbols, an exported function does not cover the private functions after it. Without
+function starts, a symbol extends to the next symbol, unless the file was stripped: then its end is
+unknown.
 
-The one underscore that every C symbol carries on Apple systems is taken off; Objective-C's
-``-[Class method:]`` has none.
+We remove the underscore that every C symbol has on Apple systems; Objective-C's ``-[Class
+method:]`` has none.
 
 Source: <mach-o/nlist.h>; dyld, MachOTrie (the format of the exports trie).
 """
@@ -24,10 +25,10 @@ _SYMBOL = np.dtype(
     [("name", "<u4"), ("kind", "u1"), ("section", "u1"), ("description", "<u2"), ("value", "<u8")]
 )
 _N_STAB, _N_TYPE, _N_SECT, _N_EXT = 0xE0, 0x0E, 0x0E, 0x01
-_N_OSO = 0x66  # names an object file that holds the debug information
+_N_OSO = 0x66  # the name of an object file with debug information
 _EXPORT_REEXPORT = 0x08
-# Marks that an assembler sets inside a function. No C name starts like this: all have their
-# underscore; Go's names have none, but a package's name and a dot.
+# Labels that an assembler sets inside a function. No C name starts like this, because all start
+# with an underscore. Go's names do not; they start with a package name and a dot.
 _LABELS = (b".L", b"ltmp", b"Ltmp", b"LBB", b"Lloh", b"L_", b"l_")
 MAX_NAME_BYTES = 1 << 16
 
@@ -38,13 +39,13 @@ class FunctionSymbols(NamedTuple):
     starts: NDArray[np.int64]  # file_addr
     sizes: NDArray[np.int64]  # 0: up to the next symbol
     ends: NDArray[np.int64]  # of their sections
-    ranks: NDArray[np.uint8]  # of two names for one address the lower is preferred
-    names: NDArray[np.int64]  # offset in the strings
-    strings: bytes  # each ended by a zero byte
+    ranks: NDArray[np.uint8]  # of two names for one address, the lower rank is preferred
+    names: NDArray[np.int64]  # offsets into the strings
+    strings: bytes  # terminated by zero bytes
 
 
 def function_symbols(file: MachOImage) -> FunctionSymbols:
-    """The names of functions, in no order.
+    """Return the names of functions, in no order.
 
     Raises:
         MachOError: a table is damaged.
@@ -96,7 +97,7 @@ def _has_private_symbols(file: MachOImage) -> bool:
 
 
 def _code_ranges(file: MachOImage) -> dict[int, tuple[int, int]]:
-    """Number of each section with code → where it starts and ends."""
+    """Return start and end of each section with code, by its number."""
     return {
         number: (section.addr, min(section.addr + section.size, MAX_ADDR))
         for number, section in enumerate(file.sections, 1)
@@ -107,7 +108,7 @@ def _code_ranges(file: MachOImage) -> dict[int, tuple[int, int]]:
 def _code_symbols(
     file: MachOImage,
 ) -> tuple[bytes, NDArray[np.uint8], NDArray[Any], NDArray[np.int64]]:
-    """The strings twice, the symbols that lie in sections with code, and the sections' ends."""
+    """Return the strings as bytes and array, the symbols for code, and their sections' ends."""
     string_bytes = _strings(file)
     strings = np.frombuffer(string_bytes, np.uint8)
     symbols = _symbols(file)
@@ -127,7 +128,7 @@ def _code_symbols(
 def _labels(
     string_bytes: bytes, names: NDArray[np.uint32], first: NDArray[np.uint8]
 ) -> NDArray[np.bool_]:
-    """Which of the names are marks inside functions."""
+    """Return which of the names are labels inside functions."""
     is_label = np.zeros(len(names), bool)
     for index in np.nonzero(np.isin(first, np.frombuffer(b".lL", np.uint8)))[0].tolist():
         is_label[index] = string_bytes.startswith(_LABELS, int(names[index]))
@@ -135,8 +136,7 @@ def _labels(
 
 
 def count_functions(file: MachOImage) -> tuple[int, int]:
-    """How many private and how many exported functions the symbol table names; labels do not
-    count.
+    """Return the numbers of private and of exported functions in the symbol table, without labels.
 
     Raises:
         MachOError: a table is damaged.
@@ -148,7 +148,7 @@ def count_functions(file: MachOImage) -> tuple[int, int]:
 
 
 def has_debug_map(file: MachOImage) -> bool:
-    """True when the debug information was left in the object files that the linker read.
+    """Return True if the debug information is in the object files that the linker read.
 
     Raises:
         MachOError: the symbol table is damaged.
@@ -157,7 +157,7 @@ def has_debug_map(file: MachOImage) -> bool:
 
 
 class StubNames:
-    """Names of the stubs through which a file calls the functions of others.
+    """Names of the stubs through which a file calls functions of other files.
 
     Raises:
         MachOError: a table is damaged.
@@ -174,18 +174,18 @@ class StubNames:
             self._indirect = file.read_exactly(file.indirect, "indirect symbols")
 
     def slot(self, file_addr: int) -> str | None:
-        """Slots that stubs jump through are not read here."""
+        """Return None: we do not read the slots through which stubs jump."""
         return None
 
     def lookup(self, file_addr: int) -> str | None:
-        """The symbol that the stub at ``file_addr`` calls; ``None`` outside of stubs."""
+        """Return the symbol that the stub at ``file_addr`` calls; ``None`` outside of stubs."""
         for section, first_index, stub_size in self._file.stubs:
             if section.addr <= file_addr < section.addr + section.size:
                 place = (first_index + (file_addr - section.addr) // stub_size) * 4
                 if place + 4 > len(self._indirect):
                     return None
                 (index,) = struct.unpack_from("<I", self._indirect, place)
-                # Also not what is marked as of this file alone, by the two highest bits.
+                # This also excludes local symbols, which have the two highest bits set.
                 if index >= len(self._symbols):
                     return None
                 return _name(self._strings, int(self._symbols["name"][index])) or None
@@ -209,7 +209,7 @@ def _name(strings: bytes, offset: int) -> str:
 
 
 def _exports(file: MachOImage) -> list[tuple[bytes, int]]:
-    """Exported names and their file_addrs, from the trie that the loader uses."""
+    """Return exported names and their file_addrs, from the trie that the loader uses."""
     if file.exports is None or not file.exports.size:
         return []
     trie = file.read_exactly(file.exports, "exports")
@@ -241,7 +241,7 @@ def _exports(file: MachOImage) -> list[tuple[bytes, int]]:
 
 
 def _uleb(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned LEB128 number and the position after it."""
+    """Return an unsigned LEB128 number and the position after it."""
     value = shift = 0
     while True:
         byte = data[position]

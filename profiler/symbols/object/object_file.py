@@ -1,10 +1,10 @@
-"""What the rest of the package sees of an object file, whatever its format.
+"""Define the interface of object files, whatever their format.
 
-ELF and Mach-O agree on what matters to names: sections with addresses, segments, an id that says
-which build a file is of, function starts that survive stripping. A format's own file reads its
-headers and fills these in; what a format does not have stays as it is here.
+ELF and Mach-O have in common what is needed for names: sections with addresses, segments, an id of
+the build, and function starts that survive stripping. The module of a format reads its headers and
+sets these attributes. What a format lacks keeps the default here.
 
-Address words: a file_addr is an address as linked (ELF's vaddr, Mach-O's vmaddr).
+A file_addr is an address as linked (ELF's vaddr, Mach-O's vmaddr).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ Read = Callable[[int, int], bytes]
 
 
 class ObjectError(ValueError):
-    """Not an object file that we can read; the message says why, in one line."""
+    """Not an object file that we can read; the message gives the reason, in one line."""
 
 
 class Section(NamedTuple):
     """A section header; ``addr`` is a file_addr, 0 for sections that are not loaded.
 
-    ``kind``, ``flags`` and ``link`` are ELF's ``sh_type``, ``sh_flags`` and ``sh_link``; for Mach-O
-    ``kind`` is 1 (or ELF's SHT_NOBITS for a section without contents), ``flags`` are its own.
+    ``kind``, ``flags`` and ``link`` are ELF's ``sh_type``, ``sh_flags`` and ``sh_link``. For
+    Mach-O, ``kind`` is 1 (or ELF's SHT_NOBITS for a section without contents), and ``flags`` are
+    its own.
     """
 
     name: str
@@ -48,14 +49,18 @@ class Segment:
 
 
 class FunctionStarts(Protocol):
-    """Where functions begin and end: all that a stripped file still tells."""
+    """Start and end of functions: the only information that a stripped file still has."""
 
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
-        """Start and end (file_addr) of the function that covers each address."""
+        """Return start and end (file_addr) of the function that covers each address."""
 
 
 class ObjectFile:
-    """One object file: read through ``read``, ``size`` bytes long.
+    """One object file.
+
+    Args:
+        read: reads bytes of the file.
+        size: size of the file in bytes.
 
     Attributes:
         build_id: lower-case hex: ELF's GNU build-id, Mach-O's UUID; ``""`` if it has none.
@@ -75,39 +80,39 @@ class ObjectFile:
 
     @property
     def base_addr(self) -> int:
-        """The lowest loaded file_addr: symcache addresses count from here."""
+        """The lowest loaded file_addr: symcache addresses are relative to it."""
         raise NotImplementedError
 
     @property
     def has_symtab(self) -> bool:
-        """True when the full symbol table was not stripped."""
+        """True if the full symbol table was not stripped."""
         raise NotImplementedError
 
     @property
     def debug_info_bytes(self) -> int:
-        """Size of DWARF's ``.debug_info`` as stored; 0 when there is none."""
+        """Size of DWARF's ``.debug_info`` in the file; 0 if there is none."""
         raise NotImplementedError
 
     def section(self, name: str) -> Section | None:
-        """The first section of that name."""
+        """Return the first section of that name."""
         raise NotImplementedError
 
     def data(self, section: Section) -> bytes:
-        """The section's bytes as stored (``b""`` for one without contents).
+        """Return the section's bytes in the file (``b""`` for one without contents).
 
         Raises:
-            ObjectError: it reaches beyond the end of the file.
+            ObjectError: it extends beyond the end of the file.
         """
         raise NotImplementedError
 
     def at_addr(self, file_addr: int, size: int) -> bytes:
-        """``size`` loaded bytes at a file_addr, ``b""`` when they are not in the file."""
+        """Return ``size`` loaded bytes at a file_addr, ``b""`` if they are not in the file."""
         raise NotImplementedError
 
     def mini_debug_info(self) -> ObjectFile | None:
-        """A compressed object file inside this one, with more symbols."""
+        """Return a compressed object file inside this one that has more symbols."""
         return None
 
     def fde_table(self) -> FunctionStarts | None:
-        """The function starts, if there are any."""
+        """Return the function starts, if there are any."""
         return None

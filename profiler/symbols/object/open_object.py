@@ -1,4 +1,4 @@
-"""Opens an object file of whatever format: ELF, Mach-O, or the right part of a fat Mach-O file."""
+"""Open an object file of any format: ELF, Mach-O, or the right part of a fat Mach-O file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .macho import FAT_MAGIC, FAT_MAGIC_64, MachOFile, fat_slices, open_slice
 from .macho_image import MAGIC, MAGIC_32, MAGIC_BIG_ENDIAN, MachOError
 from .object_file import ObjectError, ObjectFile, Read
 
-# What is not an object file, but easily taken for one.
+# Other kinds of files that users may name, by their first bytes.
 _OTHERS = (
     (b"MZ", "a Windows program"),
     (b"!<arch>\n", "an archive of object files"),
@@ -24,15 +24,15 @@ _OTHERS = (
 
 
 def open_object(read: Read, size: int, build_id: str = "", arch: str = "") -> ObjectFile:
-    """Opens an object file.
+    """Open an object file.
 
     Args:
         read, size: see ObjectFile.
-        build_id: which part of a fat file is wanted, by UUID; any if ``""`` or none has it.
-        arch: the same by processor, as ``arches`` names it.
+        build_id: UUID of the part of a fat file; any part if ``""`` or no part has it.
+        arch: the processor of the part, a name from ``arches``.
 
     Raises:
-        ObjectError: no object file, a damaged one, or one without that processor.
+        ObjectError: not an object file, a damaged one, or one without that processor.
     """
     magic = read(0, 8)
     if magic[:4] == elf_headers.MAGIC:
@@ -52,7 +52,7 @@ def open_object(read: Read, size: int, build_id: str = "", arch: str = "") -> Ob
 
 
 def arches(read: Read, size: int) -> list[tuple[str, str]]:
-    """The processors of a fat file, each with its UUID; empty for any other file."""
+    """Return the processors of a fat file, each with its UUID; empty for any other file."""
     return [(part.arch, part.build_id) for part in _open_parts(read, size)]
 
 
@@ -61,7 +61,7 @@ def _open_parts(read: Read, size: int) -> list[MachOFile]:
     for part in fat_slices(read, size):
         try:
             parts.append(open_slice(read, part))
-        except MachOError as error:  # a 32-bit one, say, beside those that can be read
+        except MachOError as error:  # for example a 32-bit part beside others that we can read
             problem = error
     if problem is not None and not parts:
         raise problem

@@ -1,4 +1,4 @@
-"""Names of the stubs through which a module calls functions of others.
+"""Find the names of the stubs through which a module calls functions of other modules.
 
 Source: x86-64 psABI, "Procedure Linkage Table".
 """
@@ -47,15 +47,17 @@ class PltNames:
         self._code: dict[int, bytes] = {}
 
     def lookup(self, file_addr: int) -> str | None:
-        """The symbol that the stub at ``file_addr`` calls; ``None`` outside of stubs and for their
-        common header."""
+        """Return the symbol that the stub at ``file_addr`` calls.
+
+        Return ``None`` outside of stubs and for their common header.
+        """
         for section in self._sections:
             if section.addr <= file_addr < section.addr + section.size:
                 return self._stub_name(section, file_addr)
         return None
 
     def slot(self, file_addr: int) -> str | None:
-        """The symbol whose address the slot of the global offset table at ``file_addr`` holds."""
+        """Return the symbol whose address is in the GOT slot at ``file_addr``."""
         return self._slot_names().get(file_addr) if self._sections else None
 
     def _stub_name(self, section: Section, file_addr: int) -> str | None:
@@ -79,7 +81,7 @@ class PltNames:
         return None
 
     def _slot_names(self) -> dict[int, str]:
-        """file_addr of a GOT slot → function that it holds the address of."""
+        """Return for each GOT slot (file_addr) the function whose address it holds."""
         if self._slots is None:
             self._slots = {}
             for section in self._elf.sections:
@@ -99,7 +101,7 @@ class PltNames:
         data = self._elf.data(section)
         rows = np.frombuffer(data, "<u8", len(data) // _RELA_BYTES * 3).reshape(-1, 3)
         kinds = rows[:, 1] & 0xFFFFFFFF
-        # Of a million relocations a few thousand fill slots with functions.
+        # A few thousand of a million relocations are for slots of functions.
         rows = rows[np.isin(kinds, (_JUMP_SLOT, _GLOB_DAT, _IRELATIVE))]
         names: dict[int, str] = {}
         for slot, info, addend in rows.tolist():

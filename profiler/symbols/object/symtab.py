@@ -1,9 +1,9 @@
-"""Symbol tables of one module as an index: file_addr → symbol.
+"""Index the symbol tables of one module: file_addr → symbol.
 
-Sizes are respected. A symbol answers for the addresses inside its ``st_size``; one without a size
-(assembly) only in a full symbol table, up to the next symbol and never beyond its section. In a
-file stripped to ``.dynsym`` the space after an exported function belongs to private ones, so
-there a symbol without a size answers for nothing.
+Sizes are respected. A symbol covers the addresses within its ``st_size``. A symbol without a size
+(assembly) covers the code up to the next symbol, but never beyond its section, and only in a full
+symbol table. In a file stripped to ``.dynsym``, the space after an exported function belongs to
+private functions, so there a symbol without a size covers nothing.
 
 Tables are read and searched with numpy: node has 150 000 symbols, and first names wait for them.
 
@@ -37,8 +37,8 @@ ELF_SYMBOL = np.dtype(
         ("size", "<u8"),
     ]
 )
-# Of two names for one address the one of lower rank is preferred; ``name`` is an offset in the
-# string table, ``end`` the end of the section.
+# Of two names for one address, the one with the lower rank is preferred. ``name`` is an offset in
+# the string table, ``end`` the end of the section.
 ROWS = np.dtype(
     [
         ("start", "i8"),
@@ -53,18 +53,18 @@ _STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
 _SHN_UNDEF, _SHN_LORESERVE = 0, 0xFF00
 # Far above any address of a process, and low enough that a start and a size can be added.
 _MAX_ADDR = 1 << 61
-MAX_TABLE_BYTES = 256 << 20  # ten million symbols; chromium with all of its has two
-_STEPS_BACK = 16  # symbols that nest deeper than this are looked for one address at a time
-_MAX_ALIASES = 64  # names for one start that are compared
+MAX_TABLE_BYTES = 256 << 20  # ten million symbols; an unstripped chromium has two million
+_STEPS_BACK = 16  # with deeper nesting, symbols are searched one address at a time
+_MAX_ALIASES = 64  # names of one start that are compared
 _MAX_SEARCHED_BYTES = 1 << 26  # some hundredths of a second
 _COLD = re.compile(r"\.cold(?:\.\d+)?$")  # GCC; clang
-_MAX_NAME_BYTES = 1 << 15  # the longest that a C++ program of this world had was 9 KB
+_MAX_NAME_BYTES = 1 << 15  # the longest name that we have found in a C++ program has 9 KB
 
 
 class Symbol(NamedTuple):
     """A name and the file_addr where it starts."""
 
-    name: str  # mangled, clone marks and version removed
+    name: str  # mangled, without clone suffixes and version
     start: int
 
 
@@ -72,7 +72,7 @@ class SymbolIndex:
     """Function symbols of a module, from tables of one or more files with the same addresses.
 
     Args:
-        tables: (file, section name) pairs; sections that do not exist are passed over.
+        tables: (file, section name) pairs; sections that do not exist are skipped.
 
     Raises:
         ElfError: a table is damaged.
@@ -100,14 +100,14 @@ class SymbolIndex:
         rows = np.concatenate(parts)
         rows = rows[np.lexsort((rows["size"], rows["start"]))]
         self._rows = rows
-        # Copies: a column of packed rows is searched three times slower.
+        # Contiguous copies: a search in a column of packed rows takes three times as long.
         self._starts = np.ascontiguousarray(rows["start"])
         self._ends = self._starts + rows["size"]
-        # Highest end of this and all earlier symbols: says when looking further back is of no use.
+        # Highest end of this and all earlier symbols: shows when to stop searching backwards.
         self._reach = np.maximum.accumulate(self._ends) if len(rows) else self._ends
-        # By rows: the first and the last of those that a symbol was chosen from.
+        # By the first and the last of the rows from which a symbol was chosen.
         self._symbols: dict[tuple[int, int], Symbol] = {}
-        # Of parts that were split off as unlikely: the full name of what they were split off from.
+        # Symbols of split-off unlikely parts → the full name of the function to which they belong.
         self._bodies: dict[Symbol, str] = {}
         self._searched_bytes = 0
 
@@ -115,24 +115,26 @@ class SymbolIndex:
         return len(self._rows)
 
     def lookup(self, file_addr: int) -> Symbol | None:
-        """The symbol that covers ``file_addr``; the innermost if they nest."""
+        """Return the symbol that covers ``file_addr``; the innermost if they nest."""
         return self.lookup_many([file_addr])[0]
 
     def lookup_many(self, file_addrs: Sequence[int]) -> list[Symbol | None]:
-        """The symbol at each address; the same object wherever it is the same symbol."""
+        """Return the symbol at each address; equal symbols are one object."""
         numbers, symbols = self.find(file_addrs)
         return [symbols[number] if number >= 0 else None for number in numbers.tolist()]
 
     def find(self, file_addrs: Sequence[int]) -> tuple[Indexes, list[Symbol]]:
-        """The distinct symbols at some addresses, and for each address its own among them; -1 where
-        there is none.
+        """Return the distinct symbols at some addresses, after a column of indexes into them.
+
+        The index of an address without a symbol is -1.
         """
         if not len(self._rows):
             return np.full(len(file_addrs), -1, np.int64), []
         addrs = np.array([a if 0 <= a < _MAX_ADDR else -1 for a in file_addrs], np.int64)
         found = self._covering(addrs)
         known = found >= 0
-        # Of several symbols that start there, those that reach the address: a run up to the found.
+        # Several symbols may have the same start. Those that reach the address are the rows from
+        # ``first`` to ``found``.
         first = np.searchsorted(self._starts, self._starts[found], side="left")
         for i in np.nonzero(known & (self._ends[first] != self._ends[found]))[0].tolist():
             low, high = int(first[i]), int(found[i])
@@ -148,13 +150,14 @@ class SymbolIndex:
         return number, [self._symbols[key] for key in keys]
 
     def span(self, file_addr: int) -> tuple[int, int] | None:
-        """Start and end of the symbol that covers ``file_addr``; one without a size ends where the
-        next begins, or its section does.
+        """Return start and end of the symbol that covers ``file_addr``.
+
+        A symbol without a size ends at the next symbol, or at the end of its section.
         """
         return self.spans([file_addr])[0]
 
     def spans(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
-        """The same for many addresses."""
+        """Return start and end of the symbol at each address; see :meth:`span`."""
         if not len(self._rows):
             return [None] * len(file_addrs)
         addrs = np.array([a if 0 <= a < _MAX_ADDR else -1 for a in file_addrs], np.int64)
@@ -163,9 +166,9 @@ class SymbolIndex:
         return [spans[at] for at in where.tolist()]
 
     def starts_of(self, symbol: str) -> list[int]:
-        """Where the symbols of a name begin, clones and split-off parts (``.cold``) included."""
+        """Return the starts of all symbols of a name, with clones and split-off parts."""
         starts: set[int] = set()
-        # The end of a longer name may serve as a name, too.
+        # A name may share its bytes with the end of a longer one, so it may start anywhere.
         wanted = re.compile(re.escape(symbol.encode()) + rb"[\0.@]")
         for number, strings in enumerate(self._strings):
             places = np.fromiter((match.start() for match in wanted.finditer(strings)), np.int64)
@@ -176,8 +179,9 @@ class SymbolIndex:
         return sorted(starts)
 
     def bodies_of(self, symbol: Symbol) -> list[int]:
-        """Where the functions begin that a part may have been split off from; none for other
-        symbols, and none after long searching.
+        """Return the starts of the functions from which a part may have been split off.
+
+        Return none for other symbols, and none once the searches have taken too long.
         """
         body = self._bodies.get(symbol)
         if body is None or self._searched_bytes > _MAX_SEARCHED_BYTES:
@@ -187,7 +191,7 @@ class SymbolIndex:
         for number, strings in enumerate(self._strings):
             self._searched_bytes += len(strings)
             place = -1
-            for _ in range(_MAX_ALIASES):  # the end of a longer name may serve as a name, too
+            for _ in range(_MAX_ALIASES):  # a name may also be the end of a longer one
                 place = strings.find(wanted, place + 1)
                 if place < 0:
                     break
@@ -203,9 +207,7 @@ class SymbolIndex:
         return start, min(end, int(self._starts[later])) if later < len(self._starts) else end
 
     def _make_symbols(self, keys: list[tuple[int, int]]) -> None:
-        """Makes the symbols of runs of rows: the best of their names, ``read``, not
-        ``__GI___read``.
-        """
+        """Make the symbols of runs of rows with their best names: ``read``, not ``__GI___read``."""
         columns = self._rows[["rank", "table", "name"]]
         lasts = [last for _, last in keys]
         starts = self._starts[lasts].tolist()
@@ -228,7 +230,7 @@ class SymbolIndex:
                 self._bodies[symbol] = full[: cold.start()]
 
     def _covering(self, addrs: Indexes) -> Indexes:
-        """Row of the symbol at each address, -1 where there is none."""
+        """Return the row of the symbol at each address, -1 if there is none."""
         starts, ends, reach = self._starts, self._ends, self._reach
         last = np.searchsorted(starts, addrs, side="right").astype(np.int64) - 1
         found = np.full(len(addrs), -1, np.int64)
@@ -242,21 +244,21 @@ class SymbolIndex:
             left, rows = left[~covers], rows[~covers] - 1
         for i, row in zip(left.tolist(), rows.tolist(), strict=True):
             covering = np.nonzero(ends[: row + 1] > addrs[i])[0]
-            found[i] = covering[-1]  # there is one: the highest end is above
+            found[i] = covering[-1]  # it exists: the highest end is above the address
         sizeless = (found < 0) & (last >= 0)
         sizeless &= (self._rows["size"][last] == 0) & (addrs < self._rows["end"][last])
         return np.where(sizeless, last, found)
 
 
 def string_at(strings: bytes, offset: int) -> str:
-    """A name in a string table; cut where it is longer than any."""
+    """Return a name in a string table, cut to _MAX_NAME_BYTES."""
     end = strings.find(b"\0", offset, offset + _MAX_NAME_BYTES)
     end = end if end >= 0 else offset + _MAX_NAME_BYTES
     return strings[offset:end].decode("utf-8", "replace")
 
 
 def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[NDArray[Any], bytes]:
-    """The functions of one ELF symbol table, in no order, and its string table."""
+    """Return the functions of one ELF symbol table, in no order, and its string table."""
     if section.link >= len(elf.sections):
         raise ElfError(f"{section.name} has no string table")
     if section.size > MAX_TABLE_BYTES:
@@ -278,7 +280,7 @@ def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[N
         wanted &= all_symbols["size"] > 0
     symbols = all_symbols[wanted]
     initial = strings[symbols["name"]]
-    # "$x" and ".L12" mark places in the code, not functions.
+    # "$x" and ".L12" are labels in the code, not functions.
     is_mark = (symbols["info"] & 15 == _STT_NOTYPE) & (
         (initial == ord("$")) | (initial == ord("."))
     )

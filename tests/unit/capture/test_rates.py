@@ -38,7 +38,7 @@ def test_note_where_the_tick_is_too_slow_for_the_rate() -> None:
 
 def test_note_where_samples_are_missing_for_no_reason_of_the_kernels() -> None:
     assert rates(500, 10).notes(100.0, 0, 0, tick_hz=250) == [
-        "50 samples a second of CPU time instead of 100: each stands for more"
+        "50 samples a second of CPU time instead of 100: each sample counts for more time"
     ]
 
 
@@ -57,7 +57,7 @@ def test_budget_lowers_looks_first_and_the_note_says_both() -> None:
     looks = rates(rate_mhz_now=12_000).notes(100.0, 10_000, 2)
     assert looks == [
         f"looks at sleeping threads lowered from 100 to 12 Hz {CAUSE}; "
-        "running threads are sampled as often as was asked"
+        "running threads are sampled at the full rate"
     ]
     both = rates(rate_mhz_now=12_000, cpu_rate_mhz_now=48_000).notes(100.0, 10_000, 2)
     assert both == [

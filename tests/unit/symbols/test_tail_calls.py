@@ -170,7 +170,7 @@ def table(**changed: list[int]) -> bytes:
     """
     arrays = {
         "entries": [0x1000, 0x1010, 0x1020, 0x1030],
-        "is_told": [1, 1, 1, 1],
+        "is_complete": [1, 1, 1, 1],
         "range_starts": [0x1000, 0x1010, 0x1020, 0x1030],
         "range_ends": [0x1010, 0x1020, 0x1030, 0x1040],
         "range_functions": [0, 1, 2, 3],
@@ -182,7 +182,7 @@ def table(**changed: list[int]) -> bytes:
         "goal_first": [0, 1, 2, 3, 4, 5, 6],
         "goal_members": [UNKNOWN, 0, 1, 2, 3, ELSEWHERE],
     } | changed
-    kinds = {"is_told": "B", "goal_members": "i"} | dict.fromkeys(
+    kinds = {"is_complete": "B", "goal_members": "i"} | dict.fromkeys(
         ("entries", "range_starts", "range_ends", "return_addrs", "tail_addrs"), "Q"
     )
     return pack(**{name: array(kinds.get(name, "I"), arrays[name]) for name in arrays})
@@ -210,8 +210,8 @@ def test_the_rule() -> None:
     # A second way; a jump through a pointer; calls that may not all be told; a call by a pointer.
     assert way(table(**more, tail_goals=[2, 3, 3])) == []
     assert way(table(**more, tail_goals=[2, 0, 3])) == []
-    assert way(table(is_told=[1, 0, 1, 1])) == []
-    assert way(table(is_told=[1, 1, 0, 1])) == [(0x1000, 0x1005), (0x1010, 0x1015)]
+    assert way(table(is_complete=[1, 0, 1, 1])) == []
+    assert way(table(is_complete=[1, 1, 0, 1])) == [(0x1000, 0x1005), (0x1010, 0x1015)]
     assert way(table(call_goals=[0])) == []
     assert way(table(call_goals=[5])) == []
 

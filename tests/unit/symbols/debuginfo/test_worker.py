@@ -215,7 +215,7 @@ def test_no_process_to_be_had_is_a_note(
     program: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(LinesError, match="no process to read debug information in"):
+    with pytest.raises(LinesError, match="reads debug information cannot be started"):
         build(worker, program)
 
 

@@ -208,8 +208,8 @@ def test_records_larger_than_a_chunk(path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"\x7fELF" + bytes(100), "it is no jitdump"),
-        (header(version=2), "its version 2 is not known"),
+        (b"\x7fELF" + bytes(100), "it is not a jitdump"),
+        (header(version=2), "its version 2 is unknown"),
         (header() + load(BASE, 16, "f") + struct.pack("<IIQ", 0, 3, 0), "3 bytes"),
         (header() + load(BASE, 16, "f") + struct.pack("<IIQ", 0, 1 << 31, 0), "2147483648 bytes"),
         (header() + load(BASE, 16, "f") + struct.pack("<IIQ", 0, 16, 0), "too short"),

@@ -210,7 +210,7 @@ def test_what_is_wrong_with_a_map_is_said_once(make: Make, perf_map: Path) -> No
     assert worker.wait_idle(WAIT_S)
     worker.submit([(1, BASE + 1)])
     assert worker.wait_idle(WAIT_S)
-    assert source(worker).note == f"2 lines of /tmp/perf-{OWN_PID}.map make no sense"
+    assert source(worker).note == f"2 lines of /tmp/perf-{OWN_PID}.map are invalid"
 
 
 def test_map_that_is_not_used_is_said(make: Make, perf_map: Path) -> None:

@@ -107,7 +107,7 @@ def test_missing_file_is_remembered_for_a_while(
     assert "does not have it" in problems[0]
     assert (cache / build_id / "debuginfo").stat().st_size == 0
     server.answers[build_id, "debuginfo"] = contents
-    assert ask([server.url], cache, build_id) == (False, ["debuginfod: no server had it lately"])
+    assert ask([server.url], cache, build_id) == (False, ["debuginfod: no server had it recently"])
     (cache / "cache_miss_s").write_text("0")
     assert ask([server.url], cache, build_id) == (True, [])
 
@@ -167,13 +167,13 @@ BAD: dict[str, tuple[Callable[[Request], None] | None, str]] = {
     "drips its body": (body_in_drops, "is too slow"),
     "sends without end": (endless, "more than 1048576 bytes"),
     "promises too much": (lambda r: r.send_file(b"", 1 << 40), "over the limit"),
-    "breaks off": (lambda r: r.send_file(b"\x7fELF" * 9, 99), "broke off after 36 of 99 bytes"),
+    "breaks off": (lambda r: r.send_file(b"\x7fELF" * 9, 99), "ended after 36 of 99 bytes"),
     "sends garbage": (lambda r: r.send_file(b"<html>" * 99), "not an ELF"),
     "sends nothing": (lambda r: r.send_file(b""), "not used"),
     "is out of order": (lambda r: r.send_error(503, "later"), "answered 503 later"),
     "leads to a file": (redirect_to_file, "answered 302"),
     "leads in circles": (redirect_forever, "answered 302"),
-    "closes at once": (lambda r: r.connection.close(), "broke off"),
+    "closes at once": (lambda r: r.connection.close(), "the connection failed"),
     "another build": (None, "its build-id is"),
     "cuts silently": (None, "truncated in .debug_info"),
 }

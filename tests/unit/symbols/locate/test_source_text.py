@@ -52,7 +52,7 @@ def test_huge_binary_and_relative_ones_are_refused(
 ) -> None:
     path = tmp_path / "a.c"
     path.write_bytes(b"text\0more")
-    assert "no text" in read_source(str(path), [""]).note
+    assert "not a text file" in read_source(str(path), [""]).note
     path.write_bytes(b"")
     os.truncate(path, 1 << 40)
     assert "larger than 16 MiB" in read_source(str(path), [""]).note
