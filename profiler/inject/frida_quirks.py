@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import functools
 import mmap
 import os
 import struct
@@ -82,9 +81,8 @@ def _no_folder(path: bytes, mode: int) -> int:
 _mkdir = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, use_errno=True)(_no_folder)
 
 
-@functools.cache
 def refuse_folders(library: str) -> bool:
-    """Has mkdir(2) fail in Frida's library. Done once a process.
+    """Has mkdir(2) fail in Frida's library. Done again it changes nothing.
 
     Args:
         library: path of the loaded ``_frida`` extension module.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import functools
 from collections.abc import Callable
 
 from ..linux import plt_hook
@@ -62,9 +61,8 @@ _REPLACEMENTS = {
 }
 
 
-@functools.cache
 def install(library: str) -> bool:
-    """Has Frida's library call our functions from now on. Done once a process.
+    """Has Frida's library call our functions from now on. Done again it changes nothing.
 
     Args:
         library: path of the loaded ``_frida`` extension module.
