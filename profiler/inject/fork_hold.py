@@ -57,133 +57,184 @@ class _Kept:
     number: int = 0  # the signal that it is to be given when it goes on; 0 is nothing
 
 
-_asked: set[int] = set()
-_kept: dict[int, _Kept] = {}
+class ForkHold:
+    """What is kept of one process during one attach.
 
+    Its threads are traced by a thread of its own (``tracer``). What says so below is called there.
 
-def ask(pid: int) -> None:
-    """Has the main thread kept when Frida lets go of it, and others that fork stopped before."""
-    _asked.add(pid)
-
-
-def keeps(tid: int, number: int) -> bool:
-    """Keeps a thread that was to be let go with a signal, or 0; False if nobody has asked for it.
-
-    Only on the thread that traces.
+    Args:
+        pid: the process.
     """
-    if tid not in _asked:
-        return False
-    _asked.discard(tid)
-    keep(tid, number)
-    return True
 
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._is_asked = False
+        self._kept: dict[int, _Kept] = {}
+        self.tracer = Tracer(self.expire, LOOK_INTERVAL_S)
 
-def keep(tid: int, number: int) -> None:
-    """Keeps a main thread that we trace, and that stands still, to let it go with a signal, or 0.
+    def ask(self) -> None:
+        """Keep the main thread when Frida lets go of it, and stop others that fork before."""
+        self._is_asked = True
 
-    Only on the thread that traces.
-    """
-    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number=number)
+    def keeps(self, tid: int, number: int) -> bool:
+        """Keep a thread that was to be let go with a signal, or 0; False if nobody has asked for
+        it. Only on the thread that traces.
+        """
+        if tid != self.pid or not self._is_asked:
+            return False
+        self._is_asked = False
+        self.keep(tid, number)
+        return True
 
+    def keep(self, tid: int, number: int) -> None:
+        """Keep a thread that we trace, and that stands still, to let it go with a signal, or 0.
 
-def stop(pid: int) -> None:
-    """Stops the threads that fork and keeps them. Nothing happens where that cannot be had."""
-    with contextlib.suppress(OSError):
-        tracer.run(lambda: _stop(pid, [pid, *_others(pid)]))
+        Only on the thread that traces.
+        """
+        self._kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number=number)
 
+    def stop(self) -> None:
+        """Stop the threads that fork and keep them. Nothing happens where that cannot be had."""
+        with contextlib.suppress(OSError):
+            self.tracer.run(lambda: self._stop([self.pid, *_others(self.pid)]))
 
-def stop_others(pid: int) -> None:
-    """The same without the main thread, if ``ask`` was called. Only on the thread that traces."""
-    if pid in _asked:
-        _stop(pid, _others(pid))
+    def stop_others(self, tid: int) -> None:
+        """The same without the main thread, if that is ``tid`` and ``ask`` was called. Only on the
+        thread that traces.
+        """
+        if tid == self.pid and self._is_asked:
+            self._stop(_others(tid))
 
+    def let_go(self) -> None:
+        """Have what is kept go on, and forget that it was to be."""
+        self._is_asked = False
+        if any(kept.pid == self.pid for kept in list(self._kept.values())):
+            self.tracer.run(
+                lambda: self.release(self.pid) + self.release_others(self.pid, STOP_LIMIT_S)
+            )
 
-def let_go(pid: int) -> None:
-    """Has what is kept of a process go on, and forgets that it was to be."""
-    _asked.discard(pid)
-    if any(kept.pid == pid for kept in list(_kept.values())):
-        tracer.run(lambda: release(pid) + release_others(pid, STOP_LIMIT_S))
+    def is_held(self) -> bool:
+        """True while the main thread is kept."""
+        return self.pid in self._kept
 
+    def let_all_go(self) -> None:
+        """``let_go``, also of threads that were not kept for their forks."""
+        self.let_go()
+        if self._kept:
+            self.tracer.run(self.release_all)
 
-def is_held(pid: int) -> bool:
-    """True while the main thread is kept."""
-    return pid in _kept
+    def release_all(self) -> int:
+        """The same, on the thread that traces. Returns 0 if nothing is kept any longer."""
+        return sum(self.release(tid) for tid in list(self._kept))
 
-
-def let_all_go() -> None:
-    """The same for all that we keep."""
-    for pid in {*_asked, *(kept.pid for kept in list(_kept.values()))}:
-        let_go(pid)
-
-
-def release(tid: int, limit_s: float = STOP_LIMIT_S) -> int:
-    """``let_go`` of one thread, on the one that traces. Returns 0 if we trace it no longer."""
-    if tid not in _kept:
-        return 0
-    for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
-        if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, _kept[tid].number) == 0 or _has_ended(
-            tid
-        ):
-            del _kept[tid]
+    def release(self, tid: int, limit_s: float = STOP_LIMIT_S) -> int:
+        """``let_go`` of one thread, on the one that traces. Returns 0 if we trace it no longer."""
+        if tid not in self._kept:
             return 0
-        time.sleep(STOP_LOOK_INTERVAL_S)  # it has not stopped yet
-    return 1
+        for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
+            number = self._kept[tid].number
+            if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, number) == 0 or self._has_ended(tid):
+                del self._kept[tid]
+                return 0
+            time.sleep(STOP_LOOK_INTERVAL_S)  # it has not stopped yet
+        return 1
 
+    def release_others(self, pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
+        """The same for all but the main one: somebody may wait for a lock that one of them has."""
+        others = [tid for tid, kept in self._kept.items() if kept.pid == pid != tid]
+        return sum(self.release(tid, limit_s) for tid in others)
 
-def release_others(pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
-    """The same for all but the main one; somebody may wait for a lock that one of them holds."""
-    others = [tid for tid, kept in _kept.items() if kept.pid == pid != tid]
-    return sum(release(tid, limit_s) for tid in others)
+    def bring_out(self, pid: int, number: int, options: int) -> int | None:
+        """``fork_exit.finish`` for the main thread, which may need a lock that another one has."""
+        given = fork_exit.finish(pid, number, options)
+        if any(kept.pid == pid != tid for tid, kept in self._kept.items()) and fork_exit.is_in_fork(
+            pid
+        ):
+            self.release_others(pid, STOP_LIMIT_S)
+            given = fork_exit.finish(pid, given or 0, options)
+        return given
 
+    def expire(self) -> bool:
+        """End what has lasted long enough. Return True while anything is left that will.
 
-def bring_out(pid: int, number: int, options: int) -> int | None:
-    """``midfork.finish`` for the main thread, which may need a lock that another one holds."""
-    given = fork_exit.finish(pid, number, options)
-    if any(kept.pid == pid != tid for tid, kept in _kept.items()) and fork_exit.is_in_fork(pid):
-        release_others(pid, STOP_LIMIT_S)
-        given = fork_exit.finish(pid, given or 0, options)
-    return given
+        Only on the thread that traces, wherever that waits: one that dies while it is kept holds up
+        the end of its process.
+        """
+        now_s = time.monotonic()
+        for tid, kept in list(self._kept.items()):
+            if now_s > kept.until_s or _is_dead(tid):
+                # A frozen one cannot be let go: others have to be.
+                self.release(tid, STOP_LOOK_INTERVAL_S)
+        return bool(self._kept)
 
+    def look(self, tid: int, read: Callable[[], object]) -> None:
+        """Stop a thread for a moment and have ``read`` called while it stands still.
 
-def expire() -> bool:
-    """Ends what has lasted long enough; returns whether anything is left that will. Only on the
-    thread that traces, wherever that waits: one that dies while it is kept holds up the end of its
-    process.
-    """
-    now_s = time.monotonic()
-    for tid, kept in list(_kept.items()):
-        if now_s > kept.until_s or _is_dead(tid):
-            release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
-    return bool(_kept)
+        Nothing is read from a thread that does not stop in time (it goes on as soon as it has), or
+        that is about to take a signal.
+        """
+        with contextlib.suppress(OSError):
+            self.tracer.run(lambda: self._look(tid, read))
 
-
-def look(pid: int, tid: int, read: Callable[[], object]) -> None:
-    """Stop a thread for a moment and have ``read`` called while it stands still.
-
-    Nothing is read from a thread that does not stop in time (it goes on as soon as it has), or that
-    is about to take a signal.
-    """
-    with contextlib.suppress(OSError):
-        tracer.run(lambda: _look(pid, tid, read))
-
-
-def _look(pid: int, tid: int, read: Callable[[], object]) -> int:
-    if tid in _kept or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+    def _look(self, tid: int, read: Callable[[], object]) -> int:
+        if tid in self._kept or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+            return 0
+        self._kept[tid] = _Kept(self.pid, time.monotonic(), is_brief=True)
+        ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+        try:
+            for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
+                if self._has_stopped(tid):
+                    # Before a signal of its own it has to be let go as it is: a fault's handler is
+                    # told where the fault was only if nothing comes in between.
+                    if tid in self._kept and not self._kept[tid].number:
+                        read()
+                    break
+                time.sleep(BRIEF_INTERVAL_S)
+        finally:
+            self.release(tid, STOP_LOOK_INTERVAL_S)  # or ``expire`` does it
         return 0
-    _kept[tid] = _Kept(pid, time.monotonic(), is_brief=True)
-    ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
-    try:
-        for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
-            if _has_stopped(tid):
-                # Before a signal of its own it has to be let go as it is: a fault's handler is told
-                # where the fault was only if nothing comes in between.
-                if tid in _kept and not _kept[tid].number:
-                    read()
+
+    def _stop(self, tids: Iterable[int]) -> int:
+        coming = []
+        for tid in tids:
+            if tid not in self._kept and not ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+                self._kept[tid] = _Kept(self.pid, time.monotonic() + LIMIT_S)
+                ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+                coming.append(tid)
+        stopped: list[int] = []
+        for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):
+            stopped += [tid for tid in coming if self._has_stopped(tid)]
+            coming = [tid for tid in coming if tid not in stopped]
+            if not coming:
                 break
-            time.sleep(BRIEF_INTERVAL_S)
-    finally:
-        release(tid, STOP_LOOK_INTERVAL_S)  # or ``expire`` does it
-    return 0
+            time.sleep(STOP_LOOK_INTERVAL_S)
+        # One may have to leave fork before another one can.
+        for tid in stopped * min(2, len(stopped)):
+            self._kept[tid].number = fork_exit.finish(tid, self._kept[tid].number) or 0
+        pid = self.pid
+        if pid in stopped and len(stopped) > 1:
+            self._kept[pid].number = self.bring_out(pid, self._kept[pid].number, 0) or 0
+        for tid in stopped:
+            eintr_restart.prepare(tid)
+        return 0
+
+    def _has_stopped(self, tid: int) -> bool:
+        """Take note of the signal that it may have stopped with. True also when it has ended."""
+        status = ctypes.c_int()
+        found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
+        if found != tid or not os.WIFSTOPPED(status.value):
+            return bool(found)
+        kept = self._kept[tid]
+        kept.number = ptrace.signal_of(status.value) or kept.number
+        eintr_restart.prepare(tid, has_just_begun=kept.is_brief)
+        return True
+
+    def _has_ended(self, tid: int) -> bool:
+        """Tell whether nothing is there to let go; a thread that has only just stopped is."""
+        self._has_stopped(tid)
+        with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
+            return b"\nTracerPid:\t%d\n" % threading.get_native_id() not in file.read()
+        return True
 
 
 def _others(pid: int) -> set[int]:
@@ -218,54 +269,8 @@ def _had_children(pid: int) -> bool:
     return False
 
 
-def _stop(pid: int, tids: Iterable[int]) -> int:
-    coming = []
-    for tid in tids:
-        if tid not in _kept and ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None) == 0:
-            _kept[tid] = _Kept(pid, time.monotonic() + LIMIT_S)
-            ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
-            coming.append(tid)
-    stopped: list[int] = []
-    for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):
-        stopped += [tid for tid in coming if _has_stopped(tid)]
-        coming = [tid for tid in coming if tid not in stopped]
-        if not coming:
-            break
-        time.sleep(STOP_LOOK_INTERVAL_S)
-    # One may have to leave fork before another one can.
-    for tid in stopped * min(2, len(stopped)):
-        _kept[tid].number = fork_exit.finish(tid, _kept[tid].number) or 0
-    if pid in stopped and len(stopped) > 1:
-        _kept[pid].number = bring_out(pid, _kept[pid].number, 0) or 0
-    for tid in stopped:
-        eintr_restart.prepare(tid)
-    return 0
-
-
-def _has_stopped(tid: int) -> bool:
-    """Takes note of the signal that it may have stopped with. True also when it has ended."""
-    status = ctypes.c_int()
-    found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
-    if found != tid or not os.WIFSTOPPED(status.value):
-        return bool(found)
-    _kept[tid].number = ptrace.signal_of(status.value) or _kept[tid].number
-    eintr_restart.prepare(tid, has_just_begun=_kept[tid].is_brief)
-    return True
-
-
-def _has_ended(tid: int) -> bool:
-    """Whether there is nothing to let go; a thread that has only just stopped is not that."""
-    _has_stopped(tid)
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
-        return b"\nTracerPid:\t%d\n" % threading.get_native_id() not in file.read()
-    return True
-
-
 def _is_dead(tid: int) -> bool:
     """A dead one is seen by its parent only when we have let go of it."""
     with contextlib.suppress(OSError):
         return procfs.read_task_state(tid, tid) in "ZX"
     return True
-
-
-tracer = Tracer(expire, LOOK_INTERVAL_S)

@@ -36,26 +36,27 @@ PT_LOAD, PF_R = 1, 4
 _HEADER = struct.Struct("<32xQ14xHH")
 _SEGMENT = struct.Struct("<IIQ16xQ")
 
-_silenced: set[tuple[int, int]] = set()  # (device, inode) of files that have been looked at
 
-
-def silence() -> None:
+def silence(silenced: set[tuple[int, int]]) -> None:
     """Silences each copy of the agent that this process holds. Where the string is not there, as
     it may be with another version of Frida, nothing happens.
+
+    Args:
+        silenced: (device, inode) of files that have been looked at; those found now are added.
     """
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(
             OSError, ValueError, struct.error
         ):  # it has been closed; no memory to map it
             if os.readlink(f"/proc/self/fd/{name}").startswith(AGENT_FILE):
-                _silence(int(name))
+                _silence(int(name), silenced)
 
 
-def _silence(descriptor: int) -> None:
+def _silence(descriptor: int, silenced: set[tuple[int, int]]) -> None:
     file = os.fstat(descriptor)
-    if (file.st_dev, file.st_ino) in _silenced:
+    if (file.st_dev, file.st_ino) in silenced:
         return
-    _silenced.add((file.st_dev, file.st_ino))
+    silenced.add((file.st_dev, file.st_ino))
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as agent:
         found = (agent.find(LOG_FORMAT, start, end) for start, end in _constants(agent))
         at = next((each for each in found if each >= 0), -1)
