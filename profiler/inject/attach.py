@@ -1,5 +1,5 @@
 """One attach to one process: what is known of the target, traced and kept of it, from its begin to
-its end.
+its end. How it goes on is in ``attach_state``.
 
 It begins before Frida's first call and outlives Frida's session: Frida comes back to the target
 after it has said good-bye, to unmap its loader. So an attach ends when another one begins in our
@@ -19,7 +19,10 @@ from collections.abc import Callable
 
 from ..linux.execs import Program
 from . import ptrace_hook
+from .attach_events import MustEnd
+from .attach_state import Progress
 from .fork_hold import ForkHold
+from .frida_loader import Loaders
 from .ptrace_proxy import PtraceProxy
 
 
@@ -30,7 +33,9 @@ class Attach:
         pid: the process.
 
     Attributes:
+        progress: the state that it is in.
         hold: keeps its forking threads where they do no harm.
+        loaders: what it has run for Frida, and the memory of that.
         proxy: makes what Frida does by ptrace(2) harmless.
     """
 
@@ -38,8 +43,10 @@ class Attach:
         self._pid = pid
         self._program: Program | None = None
         self._errors: list[Exception] = []
-        self.hold = ForkHold(pid)
-        self.proxy = PtraceProxy(pid, self.hold, self.is_replaced)
+        self.progress = Progress(pid)
+        self.hold = ForkHold(self.progress)
+        self.loaders = Loaders(pid, self.is_replaced)
+        self.proxy = PtraceProxy(self.progress, self.hold, self.loaders)
 
     def begin(self) -> None:
         """Note which program the process runs, and take Frida's calls from now on.
@@ -53,7 +60,7 @@ class Attach:
 
     def hurry(self) -> None:
         """Give back at once the thread that runs a function for Frida, and let go what is kept."""
-        self.proxy.end_calls()
+        self.progress.apply(MustEnd())
         self.hold.let_all_go()
 
     def end(self) -> None:
@@ -62,7 +69,7 @@ class Attach:
         Returns at once; the thread that traces ends when that is done.
         """
         ptrace_hook.leave(self)
-        self.proxy.end_calls()
+        self.progress.apply(MustEnd())
         self.hold.tracer.end(self._give_up)
 
     def _give_up(self) -> int:
@@ -75,7 +82,7 @@ class Attach:
 
     def is_calling(self) -> bool:
         """True while some thread runs a function for Frida: to end now is to kill it."""
-        return self.proxy.is_calling()
+        return self.progress.state.is_calling()
 
     def take_error(self) -> Exception | None:
         """The first error of ours since this was last asked: Frida's own words say nothing."""

@@ -10,7 +10,7 @@ meantime, with the registers and the signal mask they came with: whatever become
 then lets them go on as if nothing had been (ptrace(2)).
 
 - ``ask`` before an attach: the others are stopped when Frida stops the main thread
-  (``stop_others``), and when it lets go of that, it is kept (``keeps``).
+  (``stop_others``), and when it lets go of that, it is kept (``attach_state``).
 - ``stop`` before the agent leaves.
 - ``let_go`` in both cases; without it they go on after ``LIMIT_S``.
 
@@ -24,13 +24,14 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
 from ..linux import eintr_restart, procfs, ptrace
 from ..linux.ptrace_thread import Tracer
 from ..linux.tasks import system_call, tasks
 from . import fork_exit
+from .attach_events import Asked, HeldGoes, HeldStands, LetGo, Release, Seized, Tick
+from .attach_state import Held, Progress
 
 # How long the threads are kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
 # overloaded machine either takes a second.
@@ -49,49 +50,34 @@ WATCH_INTERVAL_S = 0.001
 FORKS = frozenset((56, 57, 435))  # clone, fork, clone3; <asm/unistd_64.h>
 
 
-@dataclass
-class _Kept:
-    pid: int
-    until_s: float  # monotonic clock
-    is_brief: bool = False  # it computed just before: a wait it is stopped in has just begun
-    number: int = 0  # the signal that it is to be given when it goes on; 0 is nothing
-
-
 class ForkHold:
     """What is kept of one process during one attach.
 
     Its threads are traced by a thread of its own (``tracer``). What says so below is called there.
 
     Args:
+        progress: of that attach.
+
+    Attributes:
         pid: the process.
     """
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._is_asked = False
-        self._kept: dict[int, _Kept] = {}
+    def __init__(self, progress: Progress) -> None:
+        self.pid = progress.state.pid
+        self._progress = progress
         self.tracer = Tracer(self.expire, LOOK_INTERVAL_S)
+
+    def until_s(self) -> float:
+        """When a thread goes on at the latest that is held from now on (monotonic clock)."""
+        return time.monotonic() + LIMIT_S
+
+    @property
+    def _held(self) -> Mapping[int, Held]:
+        return self._progress.state.held
 
     def ask(self) -> None:
         """Keep the main thread when Frida lets go of it, and stop others that fork before."""
-        self._is_asked = True
-
-    def keeps(self, tid: int, number: int) -> bool:
-        """Keep a thread that was to be let go with a signal, or 0; False if nobody has asked for
-        it. Only on the thread that traces.
-        """
-        if tid != self.pid or not self._is_asked:
-            return False
-        self._is_asked = False
-        self.keep(tid, number)
-        return True
-
-    def keep(self, tid: int, number: int) -> None:
-        """Keep a thread that we trace, and that stands still, to let it go with a signal, or 0.
-
-        Only on the thread that traces.
-        """
-        self._kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number=number)
+        self._progress.apply(Asked())
 
     def stop(self) -> None:
         """Stop the threads that fork and keep them. Nothing happens where that cannot be had."""
@@ -102,52 +88,53 @@ class ForkHold:
         """The same without the main thread, if that is ``tid`` and ``ask`` was called. Only on the
         thread that traces.
         """
-        if tid == self.pid and self._is_asked:
+        if tid == self.pid and self._progress.state.is_asked:
             self._stop(_others(tid))
 
     def let_go(self) -> None:
         """Have what is kept go on, and forget that it was to be."""
-        self._is_asked = False
-        if any(kept.pid == self.pid for kept in list(self._kept.values())):
-            self.tracer.run(
-                lambda: self.release(self.pid) + self.release_others(self.pid, STOP_LIMIT_S)
-            )
+        if self._progress.apply(LetGo()):
+            self.tracer.run(self._let_go)
+
+    def _let_go(self) -> int:
+        # Asked again: while another call was carried out more may have come.
+        actions = self._progress.apply(LetGo())
+        return sum(self.release(each.tid) for each in actions if isinstance(each, Release))
 
     def is_held(self) -> bool:
         """True while the main thread is kept."""
-        return self.pid in self._kept
+        return self.pid in self._held
 
     def let_all_go(self) -> None:
         """``let_go``, also of threads that were not kept for their forks."""
         self.let_go()
-        if self._kept:
+        if self._held:
             self.tracer.run(self.release_all)
 
     def release_all(self) -> int:
         """The same, on the thread that traces. Returns 0 if nothing is kept any longer."""
-        return sum(self.release(tid) for tid in list(self._kept))
+        return sum(self.release(tid) for tid in list(self._held))
 
     def release(self, tid: int, limit_s: float = STOP_LIMIT_S) -> int:
         """``let_go`` of one thread, on the one that traces. Returns 0 if we trace it no longer."""
-        if tid not in self._kept:
+        if tid not in self._held:
             return 0
         for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
-            number = self._kept[tid].number
+            number = self._held[tid].number
             if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, number) == 0 or self._has_ended(tid):
-                del self._kept[tid]
+                self._progress.apply(HeldGoes(tid))
                 return 0
             time.sleep(STOP_LOOK_INTERVAL_S)  # it has not stopped yet
         return 1
 
     def release_others(self, pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
         """The same for all but the main one: somebody may wait for a lock that one of them has."""
-        others = [tid for tid, kept in self._kept.items() if kept.pid == pid != tid]
-        return sum(self.release(tid, limit_s) for tid in others)
+        return sum(self.release(tid, limit_s) for tid in self._progress.state.others(pid))
 
     def bring_out(self, pid: int, number: int, options: int) -> int | None:
         """``fork_exit.finish`` for the main thread, which may need a lock that another one has."""
         given = fork_exit.finish(pid, number, options)
-        if any(kept.pid == pid != tid for tid, kept in self._kept.items()) and fork_exit.is_in_fork(
+        if any(kept.pid == pid != tid for tid, kept in self._held.items()) and fork_exit.is_in_fork(
             pid
         ):
             self.release_others(pid, STOP_LIMIT_S)
@@ -161,11 +148,12 @@ class ForkHold:
         the end of its process.
         """
         now_s = time.monotonic()
-        for tid, kept in list(self._kept.items()):
-            if now_s > kept.until_s or _is_dead(tid):
+        dead = frozenset(tid for tid in self._held if _is_dead(tid))
+        for action in self._progress.apply(Tick(now_s, dead)):
+            if isinstance(action, Release):
                 # A frozen one cannot be let go: others have to be.
-                self.release(tid, STOP_LOOK_INTERVAL_S)
-        return bool(self._kept)
+                self.release(action.tid, STOP_LOOK_INTERVAL_S)
+        return bool(self._held)
 
     def look(self, tid: int, read: Callable[[], object]) -> None:
         """Stop a thread for a moment and have ``read`` called while it stands still.
@@ -177,16 +165,16 @@ class ForkHold:
             self.tracer.run(lambda: self._look(tid, read))
 
     def _look(self, tid: int, read: Callable[[], object]) -> int:
-        if tid in self._kept or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+        if tid in self._held or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
             return 0
-        self._kept[tid] = _Kept(self.pid, time.monotonic(), is_brief=True)
+        self._progress.apply(Seized(tid, time.monotonic(), is_brief=True))
         ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
         try:
             for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
                 if self._has_stopped(tid):
                     # Before a signal of its own it has to be let go as it is: a fault's handler is
                     # told where the fault was only if nothing comes in between.
-                    if tid in self._kept and not self._kept[tid].number:
+                    if tid in self._held and not self._held[tid].number:
                         read()
                     break
                 time.sleep(BRIEF_INTERVAL_S)
@@ -197,8 +185,8 @@ class ForkHold:
     def _stop(self, tids: Iterable[int]) -> int:
         coming = []
         for tid in tids:
-            if tid not in self._kept and not ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
-                self._kept[tid] = _Kept(self.pid, time.monotonic() + LIMIT_S)
+            if tid not in self._held and not ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+                self._progress.apply(Seized(tid, self.until_s()))
                 ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
                 coming.append(tid)
         stopped: list[int] = []
@@ -210,10 +198,12 @@ class ForkHold:
             time.sleep(STOP_LOOK_INTERVAL_S)
         # One may have to leave fork before another one can.
         for tid in stopped * min(2, len(stopped)):
-            self._kept[tid].number = fork_exit.finish(tid, self._kept[tid].number) or 0
+            number = fork_exit.finish(tid, self._held[tid].number) or 0
+            self._progress.apply(HeldStands(tid, number))
         pid = self.pid
         if pid in stopped and len(stopped) > 1:
-            self._kept[pid].number = self.bring_out(pid, self._kept[pid].number, 0) or 0
+            number = self.bring_out(pid, self._held[pid].number, 0) or 0
+            self._progress.apply(HeldStands(pid, number))
         for tid in stopped:
             eintr_restart.prepare(tid)
         return 0
@@ -224,9 +214,10 @@ class ForkHold:
         found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
         if found != tid or not os.WIFSTOPPED(status.value):
             return bool(found)
-        kept = self._kept[tid]
-        kept.number = ptrace.signal_of(status.value) or kept.number
-        eintr_restart.prepare(tid, has_just_begun=kept.is_brief)
+        held = self._held[tid]
+        number = ptrace.signal_of(status.value) or held.number
+        self._progress.apply(HeldStands(tid, number))
+        eintr_restart.prepare(tid, has_just_begun=held.is_brief)
         return True
 
     def _has_ended(self, tid: int) -> bool:

@@ -17,6 +17,7 @@ that is a number of that namespace, so Frida came at once, was refused, and 72 K
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -95,6 +96,57 @@ class Loader:
         if self.start not in loaders(self.pid) or self.threads_inside():
             return False
         return remote_munmap.unmap(self.pid, self.start, LOADER_BYTES)
+
+
+class Loaders:
+    """The functions of Frida's that one process has run, and what may become of their memory.
+
+    Args:
+        pid: the process.
+        is_replaced: tells whether it has become another program.
+    """
+
+    def __init__(self, pid: int, is_replaced: Callable[[], bool]) -> None:
+        self._pid = pid
+        self._is_replaced = is_replaced
+        self._known: dict[tuple[int, int], Loader] = {}  # by thread and runtime_addr
+        self._unmapped: set[tuple[int, int]] = set()  # of these by us
+
+    def add(self, tid: int, start: int, born: frozenset[int]) -> Loader:
+        """Note that a thread has run the function at ``start``, and which threads have begun."""
+        loader = Loader(tid, start, born)
+        self._known[tid, start] = loader
+        self._unmapped.discard((tid, start))
+        return loader
+
+    def may_call(self, tid: int, start: int, size_bytes: int) -> bool:
+        """Tell whether Frida may have a thread call a function with these arguments.
+
+        Whoever passes the address of code that has run here wants to unmap that.
+        """
+        loader = self._known.get((tid, start))
+        return not (
+            (tid == self._pid and self._is_replaced())
+            or (tid, start) in self._unmapped
+            or (loader is not None and bool(loader.threads_inside(size_bytes)))
+        )
+
+    def wait_until_left(self, tid: int) -> None:
+        """Waits until nothing is in the memory of what a thread has run, for a while."""
+        for loader in self._of(tid):
+            loader.wait_until_left()
+
+    def unmap(self) -> None:
+        """Has the process unmap what Frida's loader ran in, where that is still there and no thread
+        is in it any more. Frida may not do so afterwards: something else may be there.
+        """
+        for loader in self._of(self._pid):
+            with contextlib.suppress(OSError):  # who is in it cannot be told now
+                if not self._is_replaced() and loader.born and loader.unmap():
+                    self._unmapped.add((self._pid, loader.start))
+
+    def _of(self, tid: int) -> list[Loader]:
+        return [loader for (of, _), loader in list(self._known.items()) if of == tid]
 
 
 def _is_inside(pid: int, tid: int, start: int, end: int) -> bool:

@@ -393,6 +393,6 @@ class Session:
                 return
             loader_looks = loader_looks + 1 if self._presence.is_loader_left() else 0
             if loader_looks >= LOADER_LEFT_S / POLL_S:
-                self.attached.proxy.unmap_loader()
+                self.attached.loaders.unmap()
                 loader_looks = 0
             time.sleep(POLL_S)

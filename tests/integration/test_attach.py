@@ -23,6 +23,7 @@ import pytest
 import receipt
 from flametap.errors import FlametapError
 from flametap.inject import (
+    attach_state,
     client,
     fork_stack,
     frida_loader,
@@ -33,9 +34,9 @@ from flametap.inject import (
 )
 from flametap.inject import frida_session as session_module
 from flametap.inject.attach import Attach
+from flametap.inject.frida_loader import Loaders
 from flametap.inject.frida_session import Session
 from flametap.inject.ptrace_proxy import PtraceProxy
-from flametap.inject.tracee import Tracee
 from flametap.linux import plt_hook, procfs
 from flametap.linux.ptrace import PTRACE_CONT
 from recording import record
@@ -72,8 +73,7 @@ def under_way() -> Attach:
 
 def is_calling(tid: int) -> bool:
     """True while a thread runs a function for Frida."""
-    tracee = under_way().proxy._tracees.get(tid)
-    return tracee is not None and tracee.is_calling
+    return under_way().progress.state.is_calling(tid)
 
 
 def assert_unharmed(
@@ -115,7 +115,7 @@ def test_call_that_never_returns_is_taken_back(
 ) -> None:
     target = start(*command.split())
     before = receipt.take(target.pid)
-    monkeypatch.setattr(ptrace_proxy, "CALL_LIMIT_S", -1.0)
+    monkeypatch.setattr(attach_state, "CALL_LIMIT_S", -1.0)
     waitpid = ptrace_proxy._waitpid
     looks: list[int] = []
 
@@ -222,13 +222,11 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
     wait = PtraceProxy._wait_for_stop
     waits: list[int] = []
 
-    def fail(
-        self: PtraceProxy, tid: int, tracee: Tracee, status: ctypes.c_int, options: int
-    ) -> int:
+    def fail(self: PtraceProxy, tid: int, status: ctypes.c_int, options: int) -> int:
         waits.append(tid)
         if tid == target.pid and waits.count(tid) == nth:
             raise OSError(errno.EMFILE, "no descriptor left")
-        return wait(self, tid, tracee, status, options)
+        return wait(self, tid, status, options)
 
     monkeypatch.setattr(PtraceProxy, "_wait_for_stop", fail)
     session = Session(target.pid)
@@ -285,7 +283,7 @@ def test_main_thread_amid_malloc_is_brought_out_of_it(
 ) -> None:
     target = start("arena")
     given_back: list[int] = []
-    monkeypatch.setattr(PtraceProxy, "_give_back", lambda self, tid, _: given_back.append(tid))
+    monkeypatch.setattr(PtraceProxy, "_give_back", lambda self, tid: given_back.append(tid))
     for _ in range(5):
         record(target.pid, 0.1)
     assert given_back == []
@@ -300,16 +298,16 @@ def test_memory_that_frida_has_given_up_is_unmapped(
 
     refused: list[tuple[int, int]] = []
 
-    def refuse(self: PtraceProxy, tid: int, start: int, size_bytes: int) -> bool:
-        loader = self._loaders.get((tid, start))
+    def refuse(self: Loaders, tid: int, start: int, size_bytes: int) -> bool:
+        loader = self._known.get((tid, start))
         is_loaders = loader is not None and bool(loader.born)
         refused.extend([(tid, start)] * is_loaders)
         return not is_loaders
 
-    monkeypatch.setattr(PtraceProxy, "_may_call", refuse)
+    monkeypatch.setattr(Loaders, "may_call", refuse)
     record(target.pid, 0.2)
     assert len(set(refused)) == 1
-    assert under_way().proxy._unmapped == set(refused)
+    assert under_way().loaders._unmapped == set(refused)
     assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
     for line in target.finish():
         assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
