@@ -126,6 +126,12 @@ def test_thread_goes_on_without_a_call_where_frida_has_set_none() -> None:
     assert advance(state, Requested(PID, Request.GO_ON)) == (state, (Do.PASS,))
 
 
+def test_call_that_is_taken_back_by_its_own_registers_is_none() -> None:
+    state, actions = advance(in_phase(Phase.READY), OwnRegisters(PID))
+    assert actions == (Do.END_CALL,)
+    assert advance(state, Requested(PID, Request.GO_ON)) == (state, (Do.PASS,))
+
+
 def test_call_that_may_not_be_is_refused() -> None:
     # Another program, or memory that is gone or in use: the facts come with the event.
     state, actions = advance(in_phase(Phase.STANDING), CallRegisters(PID, FUNCTION, False))
