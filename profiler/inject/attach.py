@@ -73,7 +73,9 @@ class Attach:
         self.hold.tracer.end(self._give_up)
 
     def _give_up(self) -> int:
-        self.proxy.abandon_all()
+        for tid in list(self.progress.state.threads):
+            with contextlib.suppress(Exception):  # the others have to be let go all the same
+                self.proxy.abandon(tid)
         return self.hold.release_all()
 
     def is_replaced(self) -> bool:

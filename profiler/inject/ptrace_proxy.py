@@ -381,11 +381,6 @@ class PtraceProxy:
                 case Do.GIVE_BACK:
                     self._give_back(tid)
 
-    def abandon_all(self) -> None:
-        """``abandon`` every thread that Frida has."""
-        for tid in list(self._tracees):
-            self.abandon(tid)
-
 
 def _refuse() -> int:
     ctypes.set_errno(errno.ESRCH)  # the one error that Frida takes as it is

@@ -227,6 +227,29 @@ def test_error_of_ours_puts_the_thread_back(
     kernel.attach.hold.tracer.end(lambda: 0)
 
 
+def test_end_of_an_attach_gives_back_what_frida_has(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go: list[tuple[int, int]] = []
+
+    def ptrace(request: int, tid: int, where: int | None, data: int | None) -> int:
+        let_go.append((request, tid))
+        return 0
+
+    monkeypatch.setattr(linux_ptrace, "ptrace", ptrace)
+    monkeypatch.setattr(linux_ptrace, "next_stop", lambda tid, limit_s, interval_s: None)
+    kernel.stop()
+    tracer = kernel.attach.hold.tracer
+    tracer.run(lambda: 0)
+    kernel.attach.end()
+    assert tracer._thread is not None
+    tracer._thread.join(10)
+    assert not tracer._thread.is_alive()
+    assert kernel.did == ["save", "put_back"]
+    assert let_go == [(PTRACE_DETACH, PID)]
+    assert not kernel.attach.progress.state.held
+
+
 def test_thread_beside_one_that_leaves_others_alone_is_not_stopped(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
