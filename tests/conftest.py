@@ -189,7 +189,7 @@ def no_leaks() -> Iterator[None]:
             thread
             for thread in threading.enumerate()
             if thread not in threads
-            and thread.name != "tracer"  # linux/ptrace_thread.py: one, to stay
+            and thread.name != "tracer"  # linux/ptrace_thread.py: stays until the next attach
         ]
         if not left and not running:
             return

@@ -10,7 +10,7 @@ meantime, with the registers and the signal mask they came with: whatever become
 then lets them go on as if nothing had been (ptrace(2)).
 
 - ``ask`` before an attach: the others are stopped when Frida stops the main thread
-  (``stop_others``), and when it lets go of that, it is kept (``keeps``).
+  (``stop_others``), and when it lets go of that, it is kept (``attach_state``).
 - ``stop`` before the agent leaves.
 - ``let_go`` in both cases; without it they go on after ``LIMIT_S``.
 
@@ -24,14 +24,15 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
 from ..linux import eintr_restart, procfs, ptrace
 from ..linux.ptrace_thread import Tracer
 from ..linux.syscalls import syscall_numbers
 from ..linux.tasks import system_call, tasks
 from . import fork_exit
+from .attach_events import Asked, HeldGoes, HeldStands, LetGo, Release, Seized, Tick
+from .attach_state import Held, Progress
 
 # How long the threads are kept at the most. To load the agent takes 0.05 s, to leave 0.01 s; on an
 # overloaded machine either takes a second.
@@ -50,141 +51,182 @@ WATCH_INTERVAL_S = 0.001
 FORKS = frozenset(syscall_numbers("clone", "fork", "clone3"))
 
 
-@dataclass
-class _Kept:
-    pid: int
-    until_s: float  # monotonic clock
-    is_brief: bool = False  # it computed just before: a wait it is stopped in has just begun
-    number: int = 0  # the signal that it is to be given when it goes on; 0 is nothing
+class ForkHold:
+    """What is kept of one process during one attach.
 
+    Its threads are traced by a thread of its own (``tracer``). What says so below is called there.
 
-_asked: set[int] = set()
-_kept: dict[int, _Kept] = {}
+    Args:
+        progress: of that attach.
 
-
-def ask(pid: int) -> None:
-    """Has the main thread kept when Frida lets go of it, and others that fork stopped before."""
-    _asked.add(pid)
-
-
-def keeps(tid: int, number: int) -> bool:
-    """Keeps a thread that was to be let go with a signal, or 0; False if nobody has asked for it.
-
-    Only on the thread that traces.
+    Attributes:
+        pid: the process.
     """
-    if tid not in _asked:
-        return False
-    _asked.discard(tid)
-    keep(tid, number)
-    return True
 
+    def __init__(self, progress: Progress) -> None:
+        self.pid = progress.state.pid
+        self._progress = progress
+        self.tracer = Tracer(self.expire, LOOK_INTERVAL_S)
 
-def keep(tid: int, number: int) -> None:
-    """Keeps a main thread that we trace, and that stands still, to let it go with a signal, or 0.
+    def until_s(self) -> float:
+        """When a thread goes on at the latest that is held from now on (monotonic clock)."""
+        return time.monotonic() + LIMIT_S
 
-    Only on the thread that traces.
-    """
-    _kept[tid] = _Kept(tid, time.monotonic() + LIMIT_S, number=number)
+    @property
+    def _held(self) -> Mapping[int, Held]:
+        return self._progress.state.held
 
+    def ask(self) -> None:
+        """Keep the main thread when Frida lets go of it, and stop others that fork before."""
+        self._progress.apply(Asked())
 
-def stop(pid: int) -> None:
-    """Stops the threads that fork and keeps them. Nothing happens where that cannot be had."""
-    with contextlib.suppress(OSError):
-        tracer.run(lambda: _stop(pid, [pid, *_others(pid)]))
+    def stop(self) -> None:
+        """Stop the threads that fork and keep them. Nothing happens where that cannot be had."""
+        with contextlib.suppress(OSError):
+            self.tracer.run(lambda: self._stop([self.pid, *_others(self.pid)]))
 
+    def stop_others(self, tid: int) -> None:
+        """The same without the main thread, if that is ``tid`` and ``ask`` was called. Only on the
+        thread that traces.
+        """
+        if tid == self.pid and self._progress.state.is_asked:
+            self._stop(_others(tid))
 
-def stop_others(pid: int) -> None:
-    """The same without the main thread, if ``ask`` was called. Only on the thread that traces."""
-    if pid in _asked:
-        _stop(pid, _others(pid))
+    def let_go(self) -> None:
+        """Have what is kept go on, and forget that it was to be."""
+        if self._progress.apply(LetGo()):
+            self.tracer.run(self._let_go)
 
+    def _let_go(self) -> int:
+        # Asked again: while another call was carried out more may have come.
+        actions = self._progress.apply(LetGo())
+        return sum(self.release(each.tid) for each in actions if isinstance(each, Release))
 
-def let_go(pid: int) -> None:
-    """Has what is kept of a process go on, and forgets that it was to be."""
-    _asked.discard(pid)
-    if any(kept.pid == pid for kept in list(_kept.values())):
-        tracer.run(lambda: release(pid) + release_others(pid, STOP_LIMIT_S))
+    def is_held(self) -> bool:
+        """True while the main thread is kept."""
+        return self.pid in self._held
 
+    def let_all_go(self) -> None:
+        """``let_go``, also of threads that were not kept for their forks."""
+        self.let_go()
+        if self._held:
+            self.tracer.run(self.release_all)
 
-def is_held(pid: int) -> bool:
-    """True while the main thread is kept."""
-    return pid in _kept
+    def release_all(self) -> int:
+        """The same, on the thread that traces. Returns 0 if nothing is kept any longer."""
+        return sum(self.release(tid) for tid in list(self._held))
 
-
-def let_all_go() -> None:
-    """The same for all that we keep."""
-    for pid in {*_asked, *(kept.pid for kept in list(_kept.values()))}:
-        let_go(pid)
-
-
-def release(tid: int, limit_s: float = STOP_LIMIT_S) -> int:
-    """``let_go`` of one thread, on the one that traces. Returns 0 if we trace it no longer."""
-    if tid not in _kept:
-        return 0
-    for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
-        if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, _kept[tid].number) == 0 or _has_ended(
-            tid
-        ):
-            del _kept[tid]
+    def release(self, tid: int, limit_s: float = STOP_LIMIT_S) -> int:
+        """``let_go`` of one thread, on the one that traces. Returns 0 if we trace it no longer."""
+        if tid not in self._held:
             return 0
-        time.sleep(STOP_LOOK_INTERVAL_S)  # it has not stopped yet
-    return 1
+        for _ in range(round(limit_s / STOP_LOOK_INTERVAL_S)):
+            number = self._held[tid].number
+            if ptrace.ptrace(ptrace.PTRACE_DETACH, tid, None, number) == 0 or self._has_ended(tid):
+                self._progress.apply(HeldGoes(tid))
+                return 0
+            time.sleep(STOP_LOOK_INTERVAL_S)  # it has not stopped yet
+        return 1
 
+    def release_others(self, pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
+        """The same for all but the main one: somebody may wait for a lock that one of them has."""
+        return sum(self.release(tid, limit_s) for tid in self._progress.state.others(pid))
 
-def release_others(pid: int, limit_s: float = STOP_LOOK_INTERVAL_S) -> int:
-    """The same for all but the main one; somebody may wait for a lock that one of them holds."""
-    others = [tid for tid, kept in _kept.items() if kept.pid == pid != tid]
-    return sum(release(tid, limit_s) for tid in others)
+    def bring_out(self, pid: int, number: int, options: int) -> int | None:
+        """``fork_exit.finish`` for the main thread, which may need a lock that another one has."""
+        given = fork_exit.finish(pid, number, options)
+        if any(kept.pid == pid != tid for tid, kept in self._held.items()) and fork_exit.is_in_fork(
+            pid
+        ):
+            self.release_others(pid, STOP_LIMIT_S)
+            given = fork_exit.finish(pid, given or 0, options)
+        return given
 
+    def expire(self) -> bool:
+        """End what has lasted long enough. Return True while anything is left that will.
 
-def bring_out(pid: int, number: int, options: int) -> int | None:
-    """``midfork.finish`` for the main thread, which may need a lock that another one holds."""
-    given = fork_exit.finish(pid, number, options)
-    if any(kept.pid == pid != tid for tid, kept in _kept.items()) and fork_exit.is_in_fork(pid):
-        release_others(pid, STOP_LIMIT_S)
-        given = fork_exit.finish(pid, given or 0, options)
-    return given
+        Only on the thread that traces, wherever that waits: one that dies while it is kept holds up
+        the end of its process.
+        """
+        now_s = time.monotonic()
+        dead = frozenset(tid for tid in self._held if _is_dead(tid))
+        for action in self._progress.apply(Tick(now_s, dead)):
+            if isinstance(action, Release):
+                # A frozen one cannot be let go: others have to be.
+                self.release(action.tid, STOP_LOOK_INTERVAL_S)
+        return bool(self._held)
 
+    def look(self, tid: int, read: Callable[[], object]) -> None:
+        """Stop a thread for a moment and have ``read`` called while it stands still.
 
-def expire() -> bool:
-    """Ends what has lasted long enough; returns whether anything is left that will. Only on the
-    thread that traces, wherever that waits: one that dies while it is kept holds up the end of its
-    process.
-    """
-    now_s = time.monotonic()
-    for tid, kept in list(_kept.items()):
-        if now_s > kept.until_s or _is_dead(tid):
-            release(tid, STOP_LOOK_INTERVAL_S)  # a frozen one cannot be let go: others have to be
-    return bool(_kept)
+        Nothing is read from a thread that does not stop in time (it goes on as soon as it has), or
+        that is about to take a signal.
+        """
+        with contextlib.suppress(OSError):
+            self.tracer.run(lambda: self._look(tid, read))
 
-
-def look(pid: int, tid: int, read: Callable[[], object]) -> None:
-    """Stop a thread for a moment and have ``read`` called while it stands still.
-
-    Nothing is read from a thread that does not stop in time (it goes on as soon as it has), or that
-    is about to take a signal.
-    """
-    with contextlib.suppress(OSError):
-        tracer.run(lambda: _look(pid, tid, read))
-
-
-def _look(pid: int, tid: int, read: Callable[[], object]) -> int:
-    if tid in _kept or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+    def _look(self, tid: int, read: Callable[[], object]) -> int:
+        if tid in self._held or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+            return 0
+        self._progress.apply(Seized(tid, time.monotonic(), is_brief=True))
+        ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+        try:
+            for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
+                if self._has_stopped(tid):
+                    # Before a signal of its own it has to be let go as it is: a fault's handler is
+                    # told where the fault was only if nothing comes in between.
+                    if tid in self._held and not self._held[tid].number:
+                        read()
+                    break
+                time.sleep(BRIEF_INTERVAL_S)
+        finally:
+            self.release(tid, STOP_LOOK_INTERVAL_S)  # or ``expire`` does it
         return 0
-    _kept[tid] = _Kept(pid, time.monotonic(), is_brief=True)
-    ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
-    try:
-        for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
-            if _has_stopped(tid):
-                # Before a signal of its own it has to be let go as it is: a fault's handler is told
-                # where the fault was only if nothing comes in between.
-                if tid in _kept and not _kept[tid].number:
-                    read()
+
+    def _stop(self, tids: Iterable[int]) -> int:
+        coming = []
+        for tid in tids:
+            if tid not in self._held and not ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+                self._progress.apply(Seized(tid, self.until_s()))
+                ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
+                coming.append(tid)
+        stopped: list[int] = []
+        for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):
+            stopped += [tid for tid in coming if self._has_stopped(tid)]
+            coming = [tid for tid in coming if tid not in stopped]
+            if not coming:
                 break
-            time.sleep(BRIEF_INTERVAL_S)
-    finally:
-        release(tid, STOP_LOOK_INTERVAL_S)  # or ``expire`` does it
-    return 0
+            time.sleep(STOP_LOOK_INTERVAL_S)
+        # One may have to leave fork before another one can.
+        for tid in stopped * min(2, len(stopped)):
+            number = fork_exit.finish(tid, self._held[tid].number) or 0
+            self._progress.apply(HeldStands(tid, number))
+        pid = self.pid
+        if pid in stopped and len(stopped) > 1:
+            number = self.bring_out(pid, self._held[pid].number, 0) or 0
+            self._progress.apply(HeldStands(pid, number))
+        for tid in stopped:
+            eintr_restart.prepare(tid)
+        return 0
+
+    def _has_stopped(self, tid: int) -> bool:
+        """Take note of the signal that it may have stopped with. True also when it has ended."""
+        status = ctypes.c_int()
+        found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
+        if found != tid or not os.WIFSTOPPED(status.value):
+            return bool(found)
+        held = self._held[tid]
+        number = ptrace.signal_of(status.value) or held.number
+        self._progress.apply(HeldStands(tid, number))
+        eintr_restart.prepare(tid, has_just_begun=held.is_brief)
+        return True
+
+    def _has_ended(self, tid: int) -> bool:
+        """Tell whether nothing is there to let go; a thread that has only just stopped is."""
+        self._has_stopped(tid)
+        with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
+            return b"\nTracerPid:\t%d\n" % threading.get_native_id() not in file.read()
+        return True
 
 
 def _others(pid: int) -> set[int]:
@@ -219,54 +261,8 @@ def _had_children(pid: int) -> bool:
     return False
 
 
-def _stop(pid: int, tids: Iterable[int]) -> int:
-    coming = []
-    for tid in tids:
-        if tid not in _kept and ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None) == 0:
-            _kept[tid] = _Kept(pid, time.monotonic() + LIMIT_S)
-            ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
-            coming.append(tid)
-    stopped: list[int] = []
-    for _ in range(round(STOP_LIMIT_S / STOP_LOOK_INTERVAL_S)):
-        stopped += [tid for tid in coming if _has_stopped(tid)]
-        coming = [tid for tid in coming if tid not in stopped]
-        if not coming:
-            break
-        time.sleep(STOP_LOOK_INTERVAL_S)
-    # One may have to leave fork before another one can.
-    for tid in stopped * min(2, len(stopped)):
-        _kept[tid].number = fork_exit.finish(tid, _kept[tid].number) or 0
-    if pid in stopped and len(stopped) > 1:
-        _kept[pid].number = bring_out(pid, _kept[pid].number, 0) or 0
-    for tid in stopped:
-        eintr_restart.prepare(tid)
-    return 0
-
-
-def _has_stopped(tid: int) -> bool:
-    """Takes note of the signal that it may have stopped with. True also when it has ended."""
-    status = ctypes.c_int()
-    found = ptrace.waitpid(tid, ctypes.addressof(status), os.WNOHANG | ptrace.WALL)
-    if found != tid or not os.WIFSTOPPED(status.value):
-        return bool(found)
-    _kept[tid].number = ptrace.signal_of(status.value) or _kept[tid].number
-    eintr_restart.prepare(tid, has_just_begun=_kept[tid].is_brief)
-    return True
-
-
-def _has_ended(tid: int) -> bool:
-    """Whether there is nothing to let go; a thread that has only just stopped is not that."""
-    _has_stopped(tid)
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
-        return b"\nTracerPid:\t%d\n" % threading.get_native_id() not in file.read()
-    return True
-
-
 def _is_dead(tid: int) -> bool:
     """A dead one is seen by its parent only when we have let go of it."""
     with contextlib.suppress(OSError):
         return procfs.read_task_state(tid, tid) in "ZX"
     return True
-
-
-tracer = Tracer(expire, LOOK_INTERVAL_S)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import functools
 import mmap
 import os
 from collections.abc import Iterator
@@ -29,25 +28,26 @@ AGENT_FILE = "/memfd:frida-agent"
 # As the C compiler lays it down: nothing may share its end.
 LOG_FORMAT = b"\0[%s %s] %s\n\0"
 
-_silenced: set[tuple[int, int]] = set()  # (device, inode) of files that have been looked at
 
-
-def silence() -> None:
+def silence(silenced: set[tuple[int, int]]) -> None:
     """Silences each copy of the agent that this process holds. Where the string is not there, as
     it may be with another version of Frida, nothing happens.
+
+    Args:
+        silenced: (device, inode) of files that have been looked at; those found now are added.
     """
     for name in os.listdir("/proc/self/fd"):
         # It has been closed; no memory to map it; no ELF file.
         with contextlib.suppress(OSError, ValueError):
             if os.readlink(f"/proc/self/fd/{name}").startswith(AGENT_FILE):
-                _silence(int(name))
+                _silence(int(name), silenced)
 
 
-def _silence(descriptor: int) -> None:
+def _silence(descriptor: int, silenced: set[tuple[int, int]]) -> None:
     file = os.fstat(descriptor)
-    if (file.st_dev, file.st_ino) in _silenced:
+    if (file.st_dev, file.st_ino) in silenced:
         return
-    _silenced.add((file.st_dev, file.st_ino))
+    silenced.add((file.st_dev, file.st_ino))
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as agent:
         found = (agent.find(LOG_FORMAT, start, end) for start, end in _constants(agent))
         at = next((each for each in found if each >= 0), -1)
@@ -76,9 +76,8 @@ def _no_folder(path: bytes, mode: int) -> int:
 _mkdir = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, use_errno=True)(_no_folder)
 
 
-@functools.cache
 def refuse_folders(library: str) -> bool:
-    """Has mkdir(2) fail in Frida's library. Done once a process.
+    """Has mkdir(2) fail in Frida's library. Done again it changes nothing.
 
     Args:
         library: path of the loaded ``_frida`` extension module.

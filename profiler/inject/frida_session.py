@@ -21,7 +21,7 @@ import frida
 from flametap import agent
 
 from ..errors import AttachFailedError, CannotAttachError
-from ..linux import execs, seccomp_filters, unix_sockets
+from ..linux import seccomp_filters, unix_sockets
 from . import (
     connection_keeper,
     file_lender,
@@ -29,9 +29,9 @@ from . import (
     frida_quirks,
     perf_clock,
     ptrace_hook,
-    ptrace_proxy,
     stack_probe,
 )
+from .attach import Attach
 from .frida_errors import END_REASONS, could_not_prepare, explain, has_ended
 from .frida_footprint import Presence, is_traced
 from .stall_watch import Handshake, Standstill
@@ -73,14 +73,18 @@ LOST_MESSAGE = (
     frida.InvalidOperationError,
 )
 
+_Claim = Callable[[], bool]
+
 
 @atexit.register
 def _shut_down() -> None:
-    """End Frida while Python still runs: its threads call ``ptrace_proxy``, and crash without it.
+    """End Frida while Python still runs: its threads call ``ptrace_hook``, and crash without it.
 
     A target that is stopped (SIGSTOP) keeps Frida from ending; then we go without it.
     """
-    ptrace_proxy.end()
+    attach = ptrace_hook.under_way()
+    if attach is not None:
+        attach.hurry()
     closing = threading.Thread(target=frida.shutdown, daemon=True)
     with contextlib.suppress(RuntimeError):
         closing.start()
@@ -97,6 +101,8 @@ class Session:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.attached = Attach(pid)
+        self._hold = self.attached.hold
         self.end_reason = ""
         self.ended = threading.Event()
         self._ring_descriptor = -1
@@ -126,28 +132,28 @@ class Session:
         ptrace_hook.install(frida._frida.__file__)
         frida_quirks.refuse_folders(frida._frida.__file__)
         self._wait_until_untraced()
-        execs.expect(self.pid)
+        self.attached.begin()
         if seccomp_filters.allow_timers(self.pid):
             self._clocks = CPU_TIMERS | (LENT_CLOCKS if perf_clock.is_permitted() else 0)
         for repeats_left in range(REPEATS, -1, -1):
             self._handshake = Handshake(self.pid)
             self._filtered = seccomp_filters.whose(self.pid)
-            fork_hold.ask(self.pid)
+            self._hold.ask()
             try:
                 self._session = self._inject()
                 self._session.on("detached", self._on_detached)
                 load = functools.partial(self._load, rate_hz)
-                ring = bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless, self._is_at_work)
-                fork_hold.let_go(self.pid)
+                ring: int = self._bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless)
+                self._hold.let_go()
                 return ring
             except BaseException as error:
-                fork_hold.let_go(self.pid)
+                self._hold.let_go()
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
                 may_repeat = self._may_repeat(error) and self._presence.has_left()
                 is_over = not repeats_left or self._is_given_up.is_set()
-                if is_over or not may_repeat or execs.is_replaced(self.pid):
+                if is_over or not may_repeat or self.attached.is_replaced():
                     raise explain(error, self.pid) from error
             self.ended.clear()
             self.end_reason = ""
@@ -174,11 +180,14 @@ class Session:
             return False
         is_stuck = self._handshake.is_stuck()
         if self._handshake.idle_looks >= HELD_IDLE_LOOKS:
-            fork_hold.let_go(self.pid)
+            self._hold.let_go()
         return is_stuck
 
     def _is_at_work(self) -> bool:
         return self._handshake is not None and self._handshake.is_at_work()
+
+    def _bounded(self, call: Callable[[], Any], limit_s: float, what: str, is_over: _Claim) -> Any:
+        return bounded(self.attached, call, limit_s, what, is_over, self._is_at_work)
 
     def _inject(self) -> Any:
         """Have Frida inject its agent; returns Frida's session."""
@@ -189,9 +198,9 @@ class Session:
                 return frida.get_local_device().attach(self.pid, **ATTACH_OPTIONS)
 
         try:
-            return bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless, self._is_at_work)
+            return self._bounded(attach, ATTACH_TIMEOUT_S, "attach", self._is_hopeless)
         except BaseException:
-            fork_hold.let_go(self.pid)
+            self._hold.let_go()
             try:
                 self._leave_standing()
             finally:
@@ -205,11 +214,10 @@ class Session:
             AttachFailedError: the agent could not install its signal handler or start its thread.
         """
         try:
-            stacks = [found.as_packet() for found in stack_probe.find(self.pid, self._scratch_addr)]
+            found = stack_probe.find(self._hold, self._scratch_addr)
+            stacks = [each.as_packet() for each in found]
             start = functools.partial(self._script.exports_sync.start, stacks)
-            error = bounded(
-                start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts, self._is_at_work
-            )
+            error = self._bounded(start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts)
         except Exception as failure:
             raise explain(failure, self.pid) from failure
         if error:
@@ -219,9 +227,8 @@ class Session:
         """Stop sampling for a while, or go on. Nothing happens when the session has ended."""
         if not self.ended.is_set() and self._script is not None:
             with contextlib.suppress(Exception):
-                bounded(
-                    lambda: self._script.exports_sync.set_paused(paused), CALL_TIMEOUT_S, "pause"
-                )
+                pause = functools.partial(self._script.exports_sync.set_paused, paused)
+                bounded(self.attached, pause, CALL_TIMEOUT_S, "pause")
 
     def stop(self) -> str:
         """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is
@@ -231,9 +238,7 @@ class Session:
             return ""
         try:
             stop = self._script.exports_sync.stop
-            unanswered = bounded(
-                stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts, self._is_at_work
-            )
+            unanswered = self._bounded(stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts)
         except Exception:
             if self.ended.wait(1.0):
                 return ""
@@ -261,20 +266,20 @@ class Session:
         standstill = Standstill(self.pid)
 
         def is_hopeless() -> bool:
-            return self._is_stuck() or (not fork_hold.is_held(self.pid) and standstill.lasts())
+            return self._is_stuck() or (not self._hold.is_held() and standstill.lasts())
 
         if script is not None and not was_ended:
             if not Standstill(self.pid, patience=1).lasts():
-                fork_hold.stop(self.pid)
+                self._hold.stop()
             with contextlib.suppress(Exception):
-                bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless, self._is_at_work)
+                self._bounded(script.unload, UNLOAD_TIMEOUT_S, "unload", is_hopeless)
         if session is not None:
             with contextlib.suppress(Exception):
                 session.off("detached", self._on_detached)
             if self._handshake is not None:
                 self._handshake.hang_up_on_agent()
             with contextlib.suppress(Exception):
-                bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless, self._is_at_work)
+                self._bounded(session.detach, UNLOAD_TIMEOUT_S, "detach", is_hopeless)
         self._wait_until_unloaded(is_hopeless)
         if self._handshake is not None:
             if session is not None:
@@ -283,6 +288,7 @@ class Session:
                 self._handshake.hang_up()
                 self._wait_until_left(standstill.lasts, STUBBORN_TIMEOUT_S)
             self._handshake = None
+            self.attached.loaders.reset_turns()
         self.ended.set()
 
     def _leave_standing(self) -> None:
@@ -365,12 +371,12 @@ class Session:
         """
         for look in range(round(2 * fork_hold.LIMIT_S / HELD_POLL_S)):
             is_time_to_ask = look % round(LOOK_INTERVAL_S / HELD_POLL_S) == 0
-            if not fork_hold.is_held(self.pid) or not self._presence.has_agent():
+            if not self._hold.is_held() or not self._presence.has_agent():
                 break
             if is_time_to_ask and is_hopeless():
                 break
             time.sleep(HELD_POLL_S)
-        fork_hold.let_go(self.pid)
+        self._hold.let_go()
 
     def _wait_until_left(
         self, is_hopeless: Callable[[], bool], timeout_s: float = LEAVE_TIMEOUT_S
@@ -388,6 +394,6 @@ class Session:
                 return
             loader_looks = loader_looks + 1 if self._presence.is_loader_left() else 0
             if loader_looks >= LOADER_LEFT_S / POLL_S:
-                ptrace_proxy.unmap_loader(self.pid)
+                self.attached.loaders.unmap()
                 loader_looks = 0
             time.sleep(POLL_S)

@@ -1,52 +1,71 @@
-"""Has Frida call our ptrace(2) and waitpid(2) (``ptrace_proxy``) instead of those of libc, on the
-one thread that traces (``fork_hold.tracer``).
+"""Has Frida call ptrace(2) and waitpid(2) of ours instead of those of libc.
 
-``ctypes`` takes the GIL for that, which the caller of an attach has released. When one of ours
-raises, Frida is told that the call has failed, and the thread of the target goes on as it came.
+Frida's library calls C functions that know nothing of an attach. So this module holds the one that
+is under way: the only thing in ``inject`` that outlives a call and belongs to no object. ``enter``
+sets it when an attach begins, ``leave`` clears it when that attach ends. Without one, Frida calls
+libc itself.
+
+``ctypes`` takes the GIL for these functions, which the caller of an attach has released.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
-import functools
-from collections.abc import Callable
+from typing import Protocol
 
 from ..linux import plt_hook, ptrace
-from . import fork_hold, ptrace_proxy
 
-_raised: list[Exception] = []
+
+class Tracing(Protocol):
+    """An attach, as far as Frida's calls and the end of our process concern it."""
+
+    def ptrace(self, request: int, tid: int, where: int | None, data: int | None) -> int:
+        """ptrace(2), for Frida; a failure is in ``ctypes.get_errno()``."""
+
+    def waitpid(self, pid: int, status: int | None, options: int) -> int:
+        """waitpid(2), for Frida; a failure is in ``ctypes.get_errno()``."""
+
+    def hurry(self) -> None:
+        """Give back at once whatever runs for Frida, and let go what is kept."""
+
+    def end(self) -> None:
+        """Give the target back, whatever Frida has in mind with it."""
+
+
+_under_way: Tracing | None = None
+
+
+def under_way() -> Tracing | None:
+    """The attach that Frida's calls belong to, None before the first one."""
+    return _under_way
+
+
+def enter(attach: Tracing) -> Tracing | None:
+    """Have Frida's calls go to an attach from now on; return the one that they went to before."""
+    global _under_way
+    former, _under_way = _under_way, attach
+    return former
+
+
+def leave(attach: Tracing) -> None:
+    """Have no more of Frida's calls go to an attach."""
+    global _under_way
+    if _under_way is attach:
+        _under_way = None
 
 
 def _ptrace(request: int, tid: int, where: int | None, data: int | None) -> int:
-    return _run(tid, lambda: ptrace_proxy.ptrace_for_frida(request, tid, where, data))
+    attach = _under_way
+    if attach is None:
+        return int(ptrace.ptrace(request, tid, where, data))
+    return attach.ptrace(request, tid, where, data)
 
 
 def _waitpid(pid: int, status: int | None, options: int) -> int:
-    return _run(pid, lambda: ptrace_proxy.waitpid_for_frida(pid, status, options))
-
-
-def _run(tid: int, call: Callable[[], int]) -> int:
-    try:
-        return fork_hold.tracer.run(lambda: _try(tid, call))
-    except Exception as error:  # no thread to be had
-        return _fail(error)
-
-
-def _try(tid: int, call: Callable[[], int]) -> int:
-    try:
-        return call()
-    except Exception as error:
-        with contextlib.suppress(Exception):
-            ptrace_proxy.abandon(tid)
-        return _fail(error)
-
-
-def _fail(error: Exception) -> int:
-    _raised.append(error)
-    ctypes.set_errno(errno.ESRCH)
-    return -1
+    attach = _under_way
+    if attach is None:
+        return int(ptrace.waitpid(pid, status, options))
+    return attach.waitpid(pid, status, options)
 
 
 # Frida calls them for as long as the process lives.
@@ -56,9 +75,8 @@ _REPLACEMENTS = {
 }
 
 
-@functools.cache
 def install(library: str) -> bool:
-    """Has Frida's library call our functions from now on. Done once a process.
+    """Has Frida's library call our functions from now on. Done again it changes nothing.
 
     Args:
         library: path of the loaded ``_frida`` extension module.
@@ -70,13 +88,6 @@ def install(library: str) -> bool:
     return all(
         [plt_hook.redirect(library, name, function) for name, function in _REPLACEMENTS.items()]
     )
-
-
-def raised() -> Exception | None:
-    """The first error of ours since this was last asked: Frida's own words for it say nothing."""
-    errors = _raised[:]
-    _raised.clear()
-    return errors[0] if errors else None
 
 
 def release() -> None:

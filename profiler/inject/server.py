@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 from ..errors import AttachFailedError, CannotAttachError, FlametapError
-from ..linux import execs, procfs
+from ..linux import procfs
 from .frida_errors import END_REASONS
 from .frida_session import Session
 from .rpc import MAX_PACKET_BYTES, decode, encode
@@ -136,7 +136,7 @@ def _tell_end(link: socket.socket, session: Session) -> None:
     while not session.end_reason and time.monotonic() < deadline:
         time.sleep(REASON_TIMEOUT_S / 10)
     reason = session.end_reason
-    if not reason and execs.is_replaced(session.pid):  # Frida's word may be later still
+    if not reason and session.attached.is_replaced():  # Frida's word may be later still
         reason = END_REASONS["process-replaced"]
     with contextlib.suppress(OSError):
         link.send(encode({"ended": reason}))

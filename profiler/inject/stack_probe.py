@@ -23,7 +23,7 @@ from ..linux import ptrace, remote_syscall
 from ..linux.arch_x86_64 import REGISTERS_BYTES, RSP
 from ..linux.syscalls import syscall_number
 from ..linux.tasks import tasks
-from . import fork_hold
+from .fork_hold import ForkHold
 
 # A thread that spends a quarter of its time on other stacks is found out 999 times of 1 000.
 ROUNDS = 24
@@ -54,13 +54,14 @@ class Stacks:
         return asdict(self)
 
 
-def find(pid: int, scratch_addr: int) -> list[Stacks]:
+def find(hold: ForkHold, scratch_addr: int) -> list[Stacks]:
     """Look at the threads that compute.
 
     Args:
-        pid: the process.
+        hold: has a thread of the process stopped for a moment.
         scratch_addr: runtime_addr of ``STACK_T.size`` bytes in it that nobody uses meanwhile.
     """
+    pid = hold.pid
     found: dict[int, Stacks] = {}
     computing = dict(sorted(_computing(pid).items())[:THREADS_MAX])
     instruction = remote_syscall.find_syscall(pid) if computing else 0
@@ -75,7 +76,7 @@ def find(pid: int, scratch_addr: int) -> list[Stacks]:
                 continue
             stacks = found.setdefault(tid, Stacks(_own_tid(tid, status), []))
             look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
-            fork_hold.look(pid, tid, look)
+            hold.look(tid, look)
             computing[tid] = _waits(_status(pid, tid))  # the stop counts as one
         if computing:
             time.sleep(ROUND_INTERVAL_S)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..errors import AttachFailedError
-from . import ptrace_hook, ptrace_proxy
+from .attach import Attach
 
 LOOK_INTERVAL_S = 0.1
 # What counts of the time in which Frida's threads in the target run, or wait for a CPU: where a
@@ -22,6 +22,7 @@ class NoAnswerError(AttachFailedError):
 
 
 def bounded(
+    attach: Attach,
     call: Callable[[], _Result],
     timeout_s: float,
     what: str,
@@ -36,6 +37,7 @@ def bounded(
     and less while others than its own threads are at work in it.
 
     Args:
+        attach: the one that ``call`` belongs to.
         call: what to run.
         timeout_s: how long it may take.
         what: a word for the error.
@@ -44,9 +46,9 @@ def bounded(
 
     Raises:
         NoAnswerError: no answer in time.
-        Exception: whatever ``call`` raised; the error of ours (``ptrace_hook``) behind either.
+        Exception: whatever ``call`` raised; the error of ours (``attach``) behind either.
     """
-    ptrace_hook.raised()  # drop an older error
+    attach.take_error()  # drop an older error
     outcome: list[_Result] = []
     failure: list[BaseException] = []
     done = threading.Event()
@@ -62,13 +64,13 @@ def bounded(
     threading.Thread(target=run, daemon=True, name="flametap-frida").start()
     waited_s = 0.0
     while not done.wait(LOOK_INTERVAL_S):
-        if not ptrace_proxy.is_calling():
+        if not attach.is_calling():
             waited_s += LOOK_INTERVAL_S * (WORKING_SHARE if is_at_work() else 1)
         if waited_s > timeout_s or is_hopeless():
-            raise ptrace_hook.raised() or NoAnswerError(
+            raise attach.take_error() or NoAnswerError(
                 f"the target did not answer within {max(waited_s, 1):.0f} s ({what})",
                 "look whether it is stopped or out of memory: flametap doctor PID",
             )
     if failure:
-        raise ptrace_hook.raised() or failure[0]
+        raise attach.take_error() or failure[0]
     return outcome[0]

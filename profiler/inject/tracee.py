@@ -1,4 +1,5 @@
 """A thread of a target while Frida traces it: what it came with, and what Frida is told instead.
+How far Frida has got with it is in ``attach_state``.
 
 Only on the thread that traces.
 """
@@ -6,6 +7,7 @@ Only on the thread that traces.
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass, field
 
 from ..linux import eintr_restart, ptrace
@@ -21,6 +23,7 @@ from ..linux.ptrace import (
     XSTATE_BYTES_MAX,
 )
 from . import bootstrap_code, fault_signals, shown_stack
+from .attach_events import Stop
 from .bootstrap_code import CodeSwap
 from .frida_loader import Loader
 
@@ -34,22 +37,16 @@ class Tracee:
     """A thread while Frida traces it."""
 
     tid: int
-    is_seized: bool = True  # or attached to, with a signal
-    options: int = 0
     registers: ptrace.Bytes | None = None  # as it came: general …
     vector_registers: ptrace.Bytes | None = None  # … and all others
     mask: int | None = None  # the signals it blocks: bit n - 1 is signal n
     ignored: fault_signals.Ignored | None = None
     pending: fault_signals.Pending | None = None
     shown: bytes = b""  # its general registers as Frida knows them
-    called: int = 0  # runtime_addr of the function that it is to call
     has_called: bool = False
-    is_calling: bool = False
     is_alone: bool | None = None  # do the other threads go on meanwhile? None: nobody has asked
     code_swap: CodeSwap | None = None
     loader: Loader | None = None  # what the last call has started
-    is_released: bool = False  # by us: Frida believes that it has it
-    is_over: bool = False  # it stands as it came, until Frida is done with the rest
     tasks_before: frozenset[int] = field(default_factory=frozenset)  # of its process
 
     def save(self) -> None:
@@ -72,6 +69,18 @@ class Tracee:
         if registers is not None:
             registers[RSP] = shown_stack.shown(registers[RSP])
             self.shown = self.shown or bytes(registers)
+
+    def stop(self, status: int, is_calling: bool) -> Stop:
+        """What a status of waitpid(2) means, 0 for none; takes a signal that others have sent while
+        the thread runs a function. It gets that one afterwards.
+        """
+        if not os.WIFSTOPPED(status):
+            return Stop.ENDED
+        if is_calling and ptrace.is_stop_of_process(status):
+            return Stop.BY_PROCESS
+        if is_calling and self.pending and self.pending.take(ptrace.signal_of(status)):
+            return Stop.BY_OTHERS
+        return Stop.STOPPED
 
     def place(self, request: int, where: int) -> int | None:
         """Where a word is that Frida wants to read or write, runtime_addr; None for nowhere.
@@ -129,7 +138,6 @@ class Tracee:
         if not self.set_own():
             return False
         self.restore()
-        self.is_calling, self.is_over = False, True
         return True
 
 

@@ -4,20 +4,25 @@ was learnt of the old program holds no longer. proc(5), ``auxv``.
 
 from __future__ import annotations
 
-_images: dict[int, bytes] = {}  # pid → its auxiliary vector
 
+class Program:
+    """The program that a process runs now.
 
-def expect(pid: int) -> None:
-    """Notes which program a process runs now."""
-    _images[pid] = _image(pid)
+    Args:
+        pid: the process.
+    """
 
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._image = _image(pid)
 
-def is_replaced(pid: int) -> bool:
-    """Whether a process has ended or become another program since ``expect``."""
-    return pid in _images and _images[pid] != _image(pid)
+    def is_replaced(self) -> bool:
+        """Tell whether the process has since ended or become another program."""
+        return self._image != _image(self._pid)
 
 
 def _image(pid: int) -> bytes:
+    """The auxiliary vector of a process; nothing when it has gone."""
     try:
         with open(f"/proc/{pid}/auxv", "rb") as file:
             return file.read()

@@ -50,7 +50,7 @@ _originals: dict[int, int] = {}  # address of a slot → what it held
 
 
 def redirect(library: str, name: bytes, function: object) -> bool:
-    """Has the library call ``function`` instead of ``name``.
+    """Has the library call ``function`` instead of ``name``. Done again it changes nothing.
 
     Args:
         library: path of a library that is loaded.
@@ -70,7 +70,7 @@ def redirect(library: str, name: bytes, function: object) -> bool:
         return False
     address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
     assert address is not None
-    _originals[slot] = ctypes.c_uint64.from_address(slot).value
+    _originals.setdefault(slot, ctypes.c_uint64.from_address(slot).value)
     ctypes.c_uint64.from_address(slot).value = address
     return True
 

@@ -23,6 +23,7 @@ import pytest
 import receipt
 from flametap.errors import FlametapError
 from flametap.inject import (
+    attach_state,
     client,
     fork_stack,
     frida_loader,
@@ -32,11 +33,13 @@ from flametap.inject import (
     stall_watch,
 )
 from flametap.inject import frida_session as session_module
+from flametap.inject.attach import Attach
+from flametap.inject.frida_loader import Loaders
 from flametap.inject.frida_session import Session
-from flametap.inject.tracee import Tracee
+from flametap.inject.ptrace_proxy import PtraceProxy
 from flametap.linux import plt_hook, procfs
 from flametap.linux.ptrace import PTRACE_CONT
-from recording import capturing, record
+from recording import record
 from running import Start, Target
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -61,6 +64,18 @@ def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "spawn", spawn)
 
 
+def under_way() -> Attach:
+    """The attach that Frida's calls belong to."""
+    attach = ptrace_hook.under_way()
+    assert isinstance(attach, Attach)
+    return attach
+
+
+def is_calling(tid: int) -> bool:
+    """True while a thread runs a function for Frida."""
+    return under_way().progress.state.is_calling(tid)
+
+
 def assert_unharmed(
     target: Target, before: receipt.Receipt, *, attaches: int = 1, was_killed: bool = False
 ) -> None:
@@ -83,8 +98,7 @@ def test_call_that_takes_longer_than_frida_waits(
     waitpid = ptrace_proxy._waitpid
 
     def answer_late(pid: int, status: int, options: int) -> int:
-        tracee = ptrace_proxy._tracees.get(pid)
-        if slow[0] and tracee is not None and tracee.is_calling:
+        if slow[0] and is_calling(pid):
             slow[0] = False
             time.sleep(SLOW_S)
         return int(waitpid(pid, status, options))
@@ -101,7 +115,7 @@ def test_call_that_never_returns_is_taken_back(
 ) -> None:
     target = start(*command.split())
     before = receipt.take(target.pid)
-    monkeypatch.setattr(ptrace_proxy, "CALL_LIMIT_S", -1.0)
+    monkeypatch.setattr(attach_state, "CALL_LIMIT_S", -1.0)
     waitpid = ptrace_proxy._waitpid
     looks: list[int] = []
 
@@ -132,7 +146,7 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
     calls: list[int] = []
 
     def stop_before(request: int, tid: int, where: int | None, data: int | None) -> int:
-        if request == PTRACE_CONT and tid == target.pid and ptrace_proxy._tracees[tid].is_calling:
+        if request == PTRACE_CONT and tid == target.pid and is_calling(tid):
             calls.append(tid)
             if len(calls) == nth:
                 os.kill(tid, signal.SIGSTOP)
@@ -205,16 +219,16 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
     target = start("parked", "short")
     code = code_of(target.pid)
     monkeypatch.setattr(session_module, "STUBBORN_TIMEOUT_S", 1.0)
-    wait = ptrace_proxy._wait_for_stop
+    wait = PtraceProxy._wait_for_stop
     waits: list[int] = []
 
-    def fail(tid: int, tracee: Tracee, status: ctypes.c_int, options: int) -> int:
+    def fail(self: PtraceProxy, tid: int, status: ctypes.c_int, options: int) -> int:
         waits.append(tid)
         if tid == target.pid and waits.count(tid) == nth:
             raise OSError(errno.EMFILE, "no descriptor left")
-        return wait(tid, tracee, status, options)
+        return wait(self, tid, status, options)
 
-    monkeypatch.setattr(ptrace_proxy, "_wait_for_stop", fail)
+    monkeypatch.setattr(PtraceProxy, "_wait_for_stop", fail)
     session = Session(target.pid)
     with pytest.raises(FlametapError, match="no descriptor left"):
         session.attach(100)
@@ -269,7 +283,7 @@ def test_main_thread_amid_malloc_is_brought_out_of_it(
 ) -> None:
     target = start("arena")
     given_back: list[int] = []
-    monkeypatch.setattr(ptrace_proxy, "_give_back", lambda tid, _: given_back.append(tid))
+    monkeypatch.setattr(PtraceProxy, "_give_back", lambda self, tid: given_back.append(tid))
     for _ in range(5):
         record(target.pid, 0.1)
     assert given_back == []
@@ -282,14 +296,18 @@ def test_memory_that_frida_has_given_up_is_unmapped(
     target = start("parked", "short")
     before = receipt.take(target.pid)
 
-    class Refused(set[tuple[int, int]]):
-        def __contains__(self, key: object) -> bool:
-            assert isinstance(key, tuple)
-            return key in ptrace_proxy._loaders and bool(ptrace_proxy._loaders[key].born)
+    refused: list[tuple[int, int]] = []
 
-    monkeypatch.setattr(ptrace_proxy, "_unmapped", refused := Refused())
+    def refuse(self: Loaders, tid: int, start: int, size_bytes: int) -> bool:
+        loader = self._known.get((tid, start))
+        is_loaders = loader is not None and bool(loader.born)
+        refused.extend([(tid, start)] * is_loaders)
+        return not is_loaders
+
+    monkeypatch.setattr(Loaders, "may_call", refuse)
     record(target.pid, 0.2)
-    assert len(refused) == 1
+    assert len(set(refused)) == 1
+    assert under_way().loaders._unmapped == set(refused)
     assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
     for line in target.finish():
         assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
@@ -365,30 +383,3 @@ def test_lost_message_is_noticed_and_the_attach_repeated(
     lose(nth)
     record(target.pid, 0.2)
     assert_unharmed(target, before, attaches=2)
-
-
-def loader_hook(pid: int) -> bytes:
-    """First byte of the function that the dynamic loader calls for debuggers (r_brk, <link.h>)."""
-
-    def loader_base(of: int | str) -> int:
-        return min(
-            int(line.partition("-")[0], 16)
-            for line in Path(f"/proc/{of}/maps").read_text().splitlines()
-            if "ld-linux" in line
-        )
-
-    ours = ctypes.c_uint64.in_dll(ctypes.CDLL(None), "_r_debug")
-    brk = ctypes.c_uint64.from_address(ctypes.addressof(ours) + 16).value
-    with open(f"/proc/{pid}/mem", "rb") as memory:
-        memory.seek(brk - loader_base("self") + loader_base(pid))
-        return memory.read(1)
-
-
-def test_loader_calls_nothing_of_fridas_while_sampling(start: Start) -> None:
-    """Threads that load libraries would run Frida's code, also while it leaves."""
-    target = start("parked", "short")
-    before = receipt.take(target.pid)
-    for _ in range(3):
-        with capturing(target.pid):
-            assert loader_hook(target.pid) != b"\xe9"
-    assert_unharmed(target, before, attaches=3)

@@ -10,7 +10,7 @@ import pytest
 
 import receipt
 from books import Book, read_books
-from flametap.inject import fork_hold
+from flametap.inject.attach import Attach
 from recording import record
 from running import Start, wait_until
 
@@ -71,10 +71,11 @@ def test_signal_of_its_own_ends_the_wait_of_a_held_thread(start: Start) -> None:
     target = start("endless", "signalled")
     waiting = Path(f"/proc/{target.pid}/syscall")
     wait_until(lambda: waiting.read_text().startswith("232 "), "epoll_wait")
-    fork_hold.stop(target.pid)
+    attach = Attach(target.pid)
+    attach.hold.stop()
     try:
-        assert fork_hold.is_held(target.pid)
+        assert attach.hold.is_held()
         os.kill(target.pid, signal.SIGUSR1)
     finally:
-        fork_hold.let_go(target.pid)
+        attach.end()
     assert target.finish() == ["signalled returns=1 eintr=1"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from flametap.inject import fork_hold
+from flametap.inject.attach import Attach
 from flametap.model import Clock
 from recording import capturing, doubts, record, stacks
 from running import Start, wait_until
@@ -94,13 +95,15 @@ def test_exec_ends_the_session_and_keeps_what_was_sampled(
 
 def test_a_held_main_thread_is_not_in_fork(start: Start) -> None:
     target = start("atfork")
+    attach = Attach(target.pid)
     for _ in range(10):
-        fork_hold.stop(target.pid)
+        attach.hold.stop()
         try:
             target.say("where is the main thread?", fork_hold.LIMIT_S / 2)
-            assert fork_hold.is_held(target.pid)
+            assert attach.hold.is_held()
         finally:
-            fork_hold.let_go(target.pid)
+            attach.hold.let_go()
+    attach.end()
     assert target.finish() == ["outside"] * 10
 
 

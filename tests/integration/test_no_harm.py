@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ import pytest
 import cli
 import kernel
 import receipt
-from recording import record
+from recording import capturing, record
 from running import Start, Target, wait_until
 from stacks import read_folded
 from targetbuild import Builder
@@ -185,3 +186,32 @@ def test_exec_ends_the_recording_and_the_new_program_runs(
     assert read_folded(out).total > 0
     wait_until(lambda: target.lines == ["ready ", "ready "], "the new program")
     assert target.finish()[-1].startswith("cycles ")
+
+
+def loader_hook(pid: int) -> bytes:
+    """First byte of the function that the dynamic loader calls for debuggers (r_brk, <link.h>)."""
+
+    def loader_base(of: int | str) -> int:
+        return min(
+            int(line.partition("-")[0], 16)
+            for line in Path(f"/proc/{of}/maps").read_text().splitlines()
+            if "ld-linux" in line
+        )
+
+    ours = ctypes.c_uint64.in_dll(ctypes.CDLL(None), "_r_debug")
+    brk = ctypes.c_uint64.from_address(ctypes.addressof(ours) + 16).value
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(brk - loader_base("self") + loader_base(pid))
+        return memory.read(1)
+
+
+def test_loader_calls_nothing_of_fridas_while_sampling(start: Start) -> None:
+    """Threads that load libraries would run Frida's code, also while it leaves."""
+    target = start("parked", "short")
+    before = receipt.take(target.pid)
+    for _ in range(3):
+        with capturing(target.pid):
+            assert loader_hook(target.pid) != b"\xe9"
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=10, attaches=3) == []
+    for line in target.finish():
+        assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line

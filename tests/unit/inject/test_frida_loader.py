@@ -1,4 +1,5 @@
-"""How long the main thread of a target stands still while Frida's loader does its work."""
+"""How long the main thread of a target stands still while Frida's loader does its work, and when
+the loader's memory may go."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from flametap.inject import frida_loader
-from flametap.inject.frida_loader import SYS_FUTEX, SYS_RECVMSG, Loader
+from flametap.inject.frida_footprint import LOADER_BYTES
+from flametap.inject.frida_loader import SYS_FUTEX, SYS_RECVMSG, Loader, Loaders
 from flametap.linux.tasks import Call
 
 RUNNING = -1
@@ -83,3 +85,49 @@ def test_main_thread_does_not_stand_still_for_a_starved_loader(
 
 def test_main_thread_is_let_go_when_we_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(monkeypatch, then((99, [RUNNING])), ends_after=7) == (7, 7)
+
+
+# --- what Frida may have a thread call with the address of code that has run there
+
+PID, START = 7, 0x7F00_0000_1000
+
+
+@pytest.mark.parametrize(
+    ("tid", "start", "inside", "is_replaced", "expected"),
+    [
+        (PID, START, [], False, True),
+        (PID, START, [8], False, False),
+        (PID, START, [], True, False),
+        (9, START, [8], True, True),  # of another thread nothing is known
+        (PID, 0, [8], False, True),
+    ],
+    ids=["empty", "in use", "another program", "another thread", "another place"],
+)
+def test_memory_is_unmapped_when_nobody_is_in_it_and_the_program_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+    tid: int,
+    start: int,
+    inside: list[int],
+    is_replaced: bool,
+    expected: bool,
+) -> None:
+    loaders = Loaders(PID, lambda: is_replaced)
+    loaders.add(PID, START, frozenset((8,)))
+    monkeypatch.setattr(Loader, "threads_inside", lambda self, size_bytes: inside)
+    assert loaders.may_call(tid, start, LOADER_BYTES) is expected
+
+
+def test_memory_that_we_have_unmapped_is_not_unmapped_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaders = Loaders(PID, lambda: False)
+    loaders.add(PID, START, frozenset((8,)))
+    loaders.add(PID, START + LOADER_BYTES, frozenset())  # has started nothing: none of ours
+    monkeypatch.setattr(Loader, "unmap", lambda self: True)
+    monkeypatch.setattr(Loader, "threads_inside", lambda self, size_bytes: [])
+    loaders.unmap()
+    assert not loaders.may_call(PID, START, LOADER_BYTES)
+    assert loaders.may_call(PID, START + LOADER_BYTES, LOADER_BYTES)
+    # Another function may come to lie there.
+    loaders.add(PID, START, frozenset((8,)))
+    assert loaders.may_call(PID, START, LOADER_BYTES)

@@ -12,16 +12,16 @@ from typing import cast
 from flametap.inject import server
 from flametap.inject.frida_session import Session
 from flametap.inject.rpc import MAX_PACKET_BYTES, decode
-from flametap.linux import execs
+from flametap.linux.execs import Program
 
 DEADLINE_S = 10.0
 
 
-def told_reason(pid: int) -> object:
+def told_reason(program: Program) -> object:
     """What it tells of a session that has ended, and whose reason Frida has not given yet."""
     ended = threading.Event()
     ended.set()
-    session = cast(Session, SimpleNamespace(pid=pid, ended=ended, end_reason=""))
+    session = cast(Session, SimpleNamespace(attached=program, ended=ended, end_reason=""))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         server._tell_end(theirs, session)
@@ -34,12 +34,12 @@ def test_exec_is_told_also_when_fridas_word_for_it_comes_late() -> None:
         assert target.stdin is not None
         assert target.stdout is not None
         assert target.stdout.readline() == b"ready\n"
-        execs.expect(target.pid)
-        assert told_reason(target.pid) == ""
+        program = Program(target.pid)
+        assert told_reason(program) == ""
         target.stdin.write(b"go\n")
         target.stdin.flush()
         deadline = time.monotonic() + DEADLINE_S
-        while not execs.is_replaced(target.pid) and time.monotonic() < deadline:
+        while not program.is_replaced() and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert told_reason(target.pid) == "the target replaced itself by another program (exec)"
+        assert told_reason(program) == "the target replaced itself by another program (exec)"
         target.stdin.close()

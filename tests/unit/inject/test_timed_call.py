@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from flametap.inject import timed_call
+from flametap.inject.attach import Attach
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, *, at_work: bool) -> int:
@@ -20,7 +21,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, *, at_work: bool) -> int:
         return False
 
     with pytest.raises(timed_call.NoAnswerError):
-        timed_call.bounded(ended.wait, 0.02, "test", is_hopeless, lambda: at_work)
+        timed_call.bounded(Attach(0), ended.wait, 0.02, "test", is_hopeless, lambda: at_work)
     ended.set()
     return len(seen)
 
