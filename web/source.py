@@ -14,31 +14,38 @@ class ProfileSource(Protocol):
 
     def status(self) -> Status:
         """State, counters, verdicts, symbols; cheap enough for several calls a second."""
+        ...
 
     def threads(self) -> list[ThreadInfo]:
         """All threads of the target that have any weight, exited ones included."""
+        ...
 
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
         """The call tree as of now; None means all threads."""
+        ...
 
     def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
         """What part of the profile each module holds, and how much of that has names."""
+        ...
 
     def lines(
         self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedSource:
         """What each line of a function weighs, with its text."""
+        ...
 
     def instructions(
         self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedCode:
         """What each instruction of a function weighs."""
+        ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision is newer than the given one; return the current one.
 
         Returns at the timeout as well; a timeout of 0 only asks.
         """
+        ...
 
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or go on."""

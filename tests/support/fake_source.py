@@ -296,16 +296,14 @@ class FakeSource:
         kept[0] = True
         place = np.cumsum(kept) - 1
         parent = np.where(self._parent < 0, -1, place[self._parent])[kept]
-        columns = (self._function, self_ns, total_ns, self._line, self._line_file, self._depth)
-        function_, self_, total, line, line_file, depth = (column[kept] for column in columns)
         return CallTree(
             parent.astype(np.int32),
-            function_.astype(np.int32),
-            self_,
-            total,
-            line.astype(np.int32),
-            line_file,
-            depth.astype(np.int32),
+            self._function[kept],
+            self_ns[kept],
+            total_ns[kept],
+            self._line[kept].astype(np.int32),
+            self._line_file[kept],
+            self._depth[kept],
             self._functions,
             ["", TAKEN_IN],
         )

@@ -110,7 +110,9 @@ def live(
                 from flametap.web.server import serve
 
                 # Before the attach, so that a port in use costs the target nothing.
-                server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
+                token = secrets.token_urlsafe(TOKEN_BYTES)
+                # pyright reads a file here and below build/types, and takes that for two.
+                server = serve(capture, host, port, token)  # pyright: ignore[reportArgumentType]
                 try:
                     start.start(capture, interrupts, progress, verification)
                     progress.clear()

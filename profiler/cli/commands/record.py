@@ -192,11 +192,12 @@ def _told_apart(
         raise UsageError(f"'{words[1]}' stands before --", "put the command's words behind it")
     if not words:
         return None, ()
-    if len(words) == 1 and (words[0].isdigit() or is_name(words[0])):
-        return words[0], ()
-    if words[0].isdigit():
+    first, *rest = words
+    if not rest and (first.isdigit() or is_name(first)):
+        return first, ()
+    if first.isdigit():
         raise UsageError(
-            f"'{words[1]}' stands behind process {words[0]}", "name one process, or a command"
+            f"'{rest[0]}' stands behind process {first}", "name one process, or a command"
         )
     return None, words
 

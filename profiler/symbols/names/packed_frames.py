@@ -26,7 +26,9 @@ class PackedFrames:
 
     def unpack(self) -> list[tuple[Frame, ...]]:
         """The frames of each address; the same tuple wherever the rows are the same."""
-        functions, lines, files = self.function.tolist(), self.line.tolist(), self.file.tolist()
+        functions: list[int] = self.function.tolist()
+        lines: list[int] = self.line.tolist()
+        files: list[int] = self.file.tolist()
         known: dict[tuple[int, int], tuple[Frame, ...]] = {}
         answers = []
         for first, count in zip(self.first.tolist(), self.count.tolist(), strict=True):
