@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
@@ -20,6 +21,13 @@ class ProfileSource(Protocol):
         """All threads of the target that have any weight, exited ones included."""
         ...
 
+    @property
+    def functions(self) -> Sequence[Function]:
+        """The functions of all trees. An index in it is a function's id and stays valid for good:
+        it grows at its end and never changes otherwise.
+        """
+        ...
+
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
         """The call tree as of now; None means all threads."""
         ...
@@ -29,15 +37,15 @@ class ProfileSource(Protocol):
         ...
 
     def lines(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedSource:
-        """What each line of a function weighs, with its text."""
+        """What each line of a function weighs, with its text; by its index in ``functions``."""
         ...
 
     def instructions(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedCode:
-        """What each instruction of a function weighs."""
+        """What each instruction of a function weighs; by its index in ``functions``."""
         ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:

@@ -109,11 +109,18 @@ class CodeView:
     # -- lines
 
     def lines(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedSource:
-        """What each line of a function weighs, with the text around it if it can be read."""
+        """What each line of a function weighs, with the text around it if it can be read.
+
+        Args:
+            function_id: the table's id of it.
+            clock: what weights count.
+            thread_ids: only these threads; all when None.
+        """
         weights = node_weights(self._profile, self._table, clock, thread_ids)
-        function, function_id = self._now(function, weights)
+        function_id = self._now(function_id, weights)
+        function = self._table.functions[function_id]
         found = line_weights(self._table, weights, [function_id])
         notes = [] if len(found.line) else [NOT_THERE]
         files = [function.file, *self._table.line_files[1:]]
@@ -151,14 +158,15 @@ class CodeView:
     # -- instructions
 
     def instructions(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedCode:
-        """What each instruction of a function weighs.
+        """What each instruction of a function weighs; arguments as for ``lines``.
 
         For a function that was inlined: those of its instructions in each function it is in.
         """
         weights = node_weights(self._profile, self._table, clock, thread_ids)
-        function, function_id = self._now(function, weights)
+        function_id = self._now(function_id, weights)
+        function = self._table.functions[function_id]
         if function.kind is FrameKind.TAIL_CALL:
             notes = ["it left no frame, so nothing tells where in it the stacks went through"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
@@ -246,21 +254,20 @@ class CodeView:
 
     # -- both
 
-    def _now(self, function: Function, weights: NodeWeights) -> tuple[Function, int]:
-        """A function as it is called now, and its id: one that was shown before its debug
-        information was read has got a file since.
+    def _now(self, function_id: int, weights: NodeWeights) -> int:
+        """The id under which a function is now: one that was shown before its debug information
+        was read has got a file since, and thereby another id.
         """
-        function_id = self._table.function_id(function)
+        function = self._table.functions[function_id]
         if function.file or len(line_weights(self._table, weights, [function_id]).line):
-            return function, function_id
+            return function_id
         same = [
             (line_weights(self._table, weights, [number]).function_total_ns, number)
             for number, other in enumerate(list(self._table.functions))
             if (other.name, other.module, other.kind)
             == (function.name, function.module, function.kind)
         ]
-        _, number = max(same)
-        return self._table.functions[number], number
+        return max(same)[1]
 
 
 def _decode(

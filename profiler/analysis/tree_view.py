@@ -137,8 +137,8 @@ def _sum_of_elder_siblings(index: TreeIndex, values: npt.NDArray[np.integer]) ->
     return before
 
 
-def resolve_path(index: TreeIndex, path: Sequence[Function]) -> list[int]:
-    """The nodes along a path of functions, from the root (always there) to the longest match.
+def resolve_path(index: TreeIndex, path: Sequence[int]) -> list[int]:
+    """The nodes along a path of function ids, from the root (always there) to the longest match.
 
     A tree that was built anew has other node numbers, and names that became known meanwhile have
     changed some functions; the longest prefix that still exists is the best that can be kept.
@@ -146,7 +146,7 @@ def resolve_path(index: TreeIndex, path: Sequence[Function]) -> list[int]:
     nodes = [0]
     for function in path:
         for child in index.children(nodes[-1]):
-            if index.tree.functions[index.tree.function[child]] == function:
+            if index.tree.function[child] == function:
                 nodes.append(child)
                 break
         else:
