@@ -12,8 +12,8 @@ import click
 from .. import start
 from ..attach_options import How
 from ..options import (
-    by,
-    parse_duration_s,
+    duration_option,
+    output_options,
     pid_arguments,
     sampling_options,
     talk_options,
@@ -33,34 +33,16 @@ TOKEN_BYTES = 16
 
 @click.command(short_help="Sample a process and show the live page (the default).")
 @pid_arguments
-@click.option(
-    "-d",
-    "--duration",
-    metavar="TIME",
-    callback=by(parse_duration_s),
-    help="Sample for so long: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.",
-)
+@duration_option("Sample for so long: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.")
 @click.option(
     "--exit",
     "ends",
     is_flag=True,
     help="End when the sampling ends (--duration, or the process exits), and close the page.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Also write a file when the sampling ends, as `flametap record -o` does.",
-)
-@click.option(
-    "-f",
-    "--format",
-    "formats",
-    multiple=True,
-    metavar="FORMAT",
-    help="Format of the file of -o: folded or speedscope. Without it, the file's name decides.",
+@output_options(
+    "Also write a file when the sampling ends, as `flametap record -o` does.",
+    "Format of the file of -o: folded or speedscope. Without it, the file's name decides.",
 )
 @click.option(
     "--host",

@@ -19,7 +19,8 @@ from .. import start
 from ..attach_options import How
 from ..options import (
     by,
-    parse_duration_s,
+    duration_option,
+    output_options,
     parse_pid,
     parse_regex,
     sampling_options,
@@ -60,29 +61,11 @@ class WithProgram(click.Command):
 @click.option(
     "-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process id, as an option."
 )
-@click.option(
-    "-d",
-    "--duration",
-    metavar="TIME",
-    callback=by(parse_duration_s),
-    help="Record for so long: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="The file to write; may be given several times. - is stdout; %p in the name is the "
+@duration_option("Record for so long: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.")
+@output_options(
+    "The file to write; may be given several times. - is stdout; %p in the name is the "
     f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
-)
-@click.option(
-    "-f",
-    "--format",
-    "formats",
-    multiple=True,
-    metavar="FORMAT",
-    help="Format of the file: folded or speedscope. Without it, the file's name decides.",
+    "Format of the file: folded or speedscope. Without it, the file's name decides.",
 )
 @click.option(
     "--clock",
