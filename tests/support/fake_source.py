@@ -30,6 +30,8 @@ from flametap.analysis.module_shares import ModuleShare
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 from flametap.wire import abi
 
+TOKEN = "secret-token"  # of servers under test
+
 # function: module, source file, what it calls (the first most often). A name ending in "*" is
 # inlined, in "?" has no symbol.
 GRAPH = {

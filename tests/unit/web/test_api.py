@@ -8,25 +8,10 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, FakeSource
+from fake_source import TAKEN_IN, TOKEN, FakeSource
 from flametap.model import Clock, Function
-from flametap.web.app import create_app
 from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
-
-TOKEN = "secret-token"
-
-
-@pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(400)
-    source.advance(5.0)
-    return source
-
-
-@pytest.fixture
-def client(source: FakeSource) -> FlaskClient:
-    return create_app(source, TOKEN).test_client()
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
