@@ -27,7 +27,12 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "flametap needs Python 3.10 or newer: make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no venv module: apt install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(LAY_NAMES)
 	@touch $@
+
+# The folders get their import names through a tree of links, which type checkers and editors read.
+NAMES := build/types/flametap
+LAY_NAMES = rm -rf build/types && mkdir -p $(NAMES) && ln -s $(addprefix ../../../,$(wildcard profiler/*) web agent) $(NAMES)/
 
 # --- look -------------------------------------------------------------------------------------------------------------
 
@@ -60,13 +65,13 @@ lint: $(STAMP) ## ruff; node's syntax check of the page's scripts
 		for file in $$(find web/static tests -name '*.js' -o -name '*.mjs'); do node --check $$file || exit 1; done; \
 	else echo "no node: the page's scripts were not checked"; fi
 
-# The folders get their import names through a tree of links; made anew each time, so that it is never stale.
+# The links are made anew each time, so that they are never stale.
 .PHONY: types
-types: $(STAMP) ## mypy: strict on the package, lenient on tests
-	@rm -rf build/types && mkdir -p build/types/flametap
-	@ln -s $(addprefix ../../../,$(wildcard profiler/*) web agent) build/types/flametap/
+types: $(STAMP) ## mypy: strict on the package, lenient on tests; pyright, as editors do
+	@$(LAY_NAMES)
 	$(BIN)/mypy
 	$(BIN)/mypy tests bench
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
 
 .PHONY: test
 test: $(STAMP) ## all tests; a part of them: make test ARGS="tests/unit -k layers"

@@ -121,7 +121,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     config.option.loadscopereorder = False
     scheduling = LoadScopeScheduling(config, log)
     # The way to units of one's own that pytest-xdist's documentation shows, by a subclass there.
-    scheduling._split_scope = parallel.unit_of_work
+    scheduling._split_scope = lambda nodeid: parallel.unit_of_work(nodeid)
     return scheduling
 
 

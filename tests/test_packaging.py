@@ -1,4 +1,4 @@
-"""The list of packages, the tree and a built wheel tell the same story.
+"""The list of packages, the tree, a built sdist and a wheel from it tell the same story.
 
 A sub-package or data file that is missing from pyproject.toml works in an editable install and is
 absent from the wheel: the likeliest way to ship a release that does not start.
@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ FOLDERS = {"profiler": "flametap", "web": "flametap/web", "agent": "flametap/age
 LEFT_OUT = re.compile(
     r"(^|/)README\.md$|^web/screenshot[\w-]*\.png$|(^|/)__pycache__/|\.egg-info(/|$)"
 )
+SDIST_ONLY = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
+SDIST_MADE = re.compile(r"^PKG-INFO$|^setup\.cfg$|^[\w-]+\.egg-info/")  # by setuptools
 
 
 def shipped_files() -> dict[str, str]:
@@ -43,20 +46,30 @@ def listed_packages() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    """A wheel built from a copy of the tree: building in place would leave build/ and egg-info
-    behind."""
-    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with an sdist, and with a wheel that was built from it, as `make build` does.
+
+    Built from a copy of the tree: building in place would leave build/ and egg-info behind.
+    """
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("built")
+    for name in (*SDIST_ONLY, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"):
         shutil.copy(ROOT / name, tree)
     for folder in FOLDERS:
         unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / folder, tree / folder, ignore=unwanted)
-    command = [sys.executable, "-I", "-m", "build", "--wheel", "--no-isolation"]
+    (tree / "tests").mkdir()
+    for path in (ROOT / "tests").glob("*.py"):
+        shutil.copy(path, tree / "tests")
+    command = [sys.executable, "-I", "-m", "build", "--no-isolation"]
     command += ["--outdir", str(out), str(tree)]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (path,) = out.glob("*.whl")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Iterator[zipfile.ZipFile]:
+    (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         yield archive
 
@@ -77,6 +90,14 @@ def test_every_package_has_an_init() -> None:
         name for name in listed_packages() if f"{name.replace('.', '/')}/__init__.py" not in shipped
     ]
     assert not missing
+
+
+def test_sdist_holds_exactly_the_tree(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        held = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    held = {name for name in held if not SDIST_MADE.search(name)}
+    assert held == {*SDIST_ONLY, *shipped_files().values()}
 
 
 def test_wheel_holds_exactly_the_tree(wheel: zipfile.ZipFile) -> None:

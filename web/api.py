@@ -29,9 +29,9 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.model import Clock, Function, Status
+from flametap.model import Clock, Status
 
-from .encode import FunctionIds, ViewQuery, encode_view
+from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .source import ProfileSource
 from .trees import TreeCache
@@ -50,7 +50,6 @@ class Service:
 
     source: ProfileSource
     closing: threading.Event = field(default_factory=threading.Event)
-    ids: FunctionIds = field(default_factory=FunctionIds)
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
@@ -84,7 +83,7 @@ def blueprint(service: Service) -> Blueprint:
     def view() -> Response:
         query = parse_view_query(request.args.to_dict())
         revision, index = service.trees.get(query.clock, query.thread_ids, query.revision)
-        return json_response(encode_view(index, query, revision, service.ids))
+        return json_response(encode_view(index, query, revision))
 
     @api.get("/symbols")
     def symbols() -> Response:
@@ -94,13 +93,13 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/lines")
     def lines() -> Response:
         args = request.args.to_dict()
-        function = parse_function(args, service.ids)
+        function = parse_function(args, len(service.source.functions))
         return json_response(encode_lines(service.source.lines(function, *parse_weights(args))))
 
     @api.get("/instructions")
     def instructions() -> Response:
         args = request.args.to_dict()
-        function = parse_function(args, service.ids)
+        function = parse_function(args, len(service.source.functions))
         found = service.source.instructions(function, *parse_weights(args))
         return json_response(encode_instructions(found))
 
@@ -185,20 +184,23 @@ def parse_weights(args: dict[str, str]) -> tuple[Clock, frozenset[int] | None]:
     return clock, frozenset(threads) if threads else None
 
 
-def parse_function(args: dict[str, str], ids: FunctionIds) -> Function:
-    """Parse the function of a request.
+def parse_function(args: dict[str, str], count: int) -> int:
+    """Parse the id of the function of a request.
+
+    Args:
+        args: of the request.
+        count: how many functions there are.
 
     Raises:
         BadRequest: not one number.
-        NotFound: no view has contained a function with this id.
+        NotFound: no function has this id.
     """
     numbers = _numbers(args, "function", ",")
     if len(numbers) != 1:
         abort(400, "function must be the id of a function")
-    functions = ids.functions(numbers)
-    if not functions:
-        abort(404, "no view has contained a function with this id")
-    return functions[0]
+    if not 0 <= numbers[0] < count:
+        abort(404, "there is no such function")
+    return numbers[0]
 
 
 def _numbers(args: dict[str, str], name: str, separator: str) -> tuple[int, ...]:

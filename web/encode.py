@@ -15,8 +15,8 @@ The answer to a view request (weights and positions in nanoseconds of the reques
         line_file           index into line_files below: the file of the line if it is not the
                             function's file; else 0
         function            index into functions below, -1 for the root and runs of narrow boxes
-    functions       columns: id (constant while the server runs) name module file kind full_name
-                    matches (0 or 1, only with a search)
+    functions       columns: id (the tree's index of it, constant while the server runs) name
+                    module file kind full_name matches (0 or 1, only with a search)
     line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
@@ -25,8 +25,7 @@ The answer to a view request (weights and positions in nanoseconds of the reques
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,77 +62,44 @@ class ViewQuery:
     table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
 
 
-class FunctionIds:
-    """Numbers functions from 0. The numbers are the same for all trees while the server runs."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ids: dict[Function, int] = {}
-        self._functions: list[Function] = []
-
-    def id_of(self, function: Function) -> int:
-        """Return a function's number, assigning one to a new function."""
-        known = self._ids.get(function)
-        if known is not None:
-            return known
-        with self._lock:
-            number = self._ids.setdefault(function, len(self._functions))
-            if number == len(self._functions):
-                self._functions.append(function)
-            return number
-
-    def functions(self, numbers: Iterable[int]) -> list[Function]:
-        """Return the functions of these numbers, up to the first number that is not assigned."""
-        found = []
-        for number in numbers:
-            if not 0 <= number < len(self._functions):
-                break
-            found.append(self._functions[number])
-        return found
-
-
-def encode_view(
-    index: TreeIndex, query: ViewQuery, revision: int, ids: FunctionIds
-) -> dict[str, Any]:
+def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, Any]:
     """Return the answer to a view request, for orjson (with numpy columns)."""
     tree = index.tree
-    path = resolve_path(index, ids.functions(query.zoom))
+    path = resolve_path(index, query.zoom)
     zoom = path[-1]
     boxes = visible_boxes(index, zoom, query.width_px, query.last_row)
-    search, matching = _encode_search(index, zoom, query.search, ids)
+    search, matching = _encode_search(index, zoom, query.search)
     return {
         "revision": revision,
         "total_ns": int(tree.total_ns[0]),
         "zoom": {
-            "path": _path_ids(index, zoom, ids),
+            "path": _path_ids(index, zoom),
             "box": boxes.zoom_box,
             "asked": len(query.zoom),
         },
         "deepest_row": boxes.deepest_row,
         "last_row": query.last_row,
-        **_encode_boxes(boxes, tree, matching, ids),
+        **_encode_boxes(boxes, tree, matching),
         "search": search,
-        "table": _encode_table(index, zoom, query.table, matching, ids) if query.table else None,
+        "table": _encode_table(index, zoom, query.table, matching) if query.table else None,
     }
 
 
-def _path_ids(index: TreeIndex, node: int, ids: FunctionIds) -> list[int]:
-    tree = index.tree
-    return [ids.id_of(tree.functions[tree.function[at]]) for at in ancestors(tree, node)[1:]]
+def _path_ids(index: TreeIndex, node: int) -> list[int]:
+    path: list[int] = index.tree.function[ancestors(index.tree, node)[1:]].tolist()
+    return path
 
 
 def _encode_boxes(
     boxes: Boxes,
     tree: CallTree,
     matching: Sequence[bool] | None,
-    ids: FunctionIds,
 ) -> dict[str, Any]:
-    functions = tree.functions
     local: dict[int, int] = {-1: -1}
     column = [local.setdefault(function, len(local) - 1) for function in boxes.function.tolist()]
     del local[-1]
-    columns = _function_columns([functions[function] for function in local], ids)
-    columns["full_name"] = [functions[function].full_name for function in local]
+    columns = _function_columns(tree, list(local))
+    columns["full_name"] = [tree.functions[function].full_name for function in local]
     if matching is not None:
         columns["matches"] = [int(matching[function]) for function in local]
     files: dict[int, int] = {0: 0}
@@ -155,9 +121,10 @@ def _encode_boxes(
     }
 
 
-def _function_columns(functions: Sequence[Function], ids: FunctionIds) -> dict[str, Any]:
+def _function_columns(tree: CallTree, ids: list[int]) -> dict[str, Any]:
+    functions = [tree.functions[function] for function in ids]
     return {
-        "id": [ids.id_of(function) for function in functions],
+        "id": ids,
         "name": [function.name for function in functions],
         "module": [function.module for function in functions],
         "file": [function.file for function in functions],
@@ -165,9 +132,7 @@ def _function_columns(functions: Sequence[Function], ids: FunctionIds) -> dict[s
     }
 
 
-def _encode_search(
-    index: TreeIndex, zoom: int, text: str, ids: FunctionIds
-) -> tuple[dict[str, Any] | None, Any]:
+def _encode_search(index: TreeIndex, zoom: int, text: str) -> tuple[dict[str, Any] | None, Any]:
     """Return the ``search`` of the answer, and for each function of the tree whether it matches."""
     if not text:
         return None, None
@@ -182,18 +147,14 @@ def _encode_search(
     answer["total_ns"] = found.total_ns
     answer["count"] = len(found.nodes)
     answer["top"] = [
-        {"path": _path_ids(index, node, ids), "total_ns": int(index.tree.total_ns[node])}
-        for node in top
+        {"path": _path_ids(index, node), "total_ns": int(index.tree.total_ns[node])} for node in top
     ]
     return answer, matching
 
 
-def _encode_table(
-    index: TreeIndex, zoom: int, order: str, matching: Any, ids: FunctionIds
-) -> dict[str, Any]:
+def _encode_table(index: TreeIndex, zoom: int, order: str, matching: Any) -> dict[str, Any]:
     top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=order == "self", matching=matching)
-    functions = [index.tree.functions[function] for function in top.function.tolist()]
-    rows = _function_columns(functions, ids)
+    rows = _function_columns(index.tree, top.function.tolist())
     rows["self_ns"] = top.self_ns
     rows["total_ns"] = top.total_ns
     return {"rows": rows, "function_count": top.function_count}

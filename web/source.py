@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
@@ -14,31 +15,47 @@ class ProfileSource(Protocol):
 
     def status(self) -> Status:
         """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
+        ...
 
     def threads(self) -> list[ThreadInfo]:
         """Return all threads of the target that have any weight, exited ones included."""
+        ...
+
+    @property
+    def functions(self) -> Sequence[Function]:
+        """Return the functions of all trees. The index of a function is its id and never changes:
+        the sequence only grows at its end.
+        """
+        ...
 
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
         """Return the current call tree; None means all threads."""
+        ...
 
     def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
         """Return each module's share of the profile, and how much of it has names."""
+        ...
 
     def lines(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedSource:
-        """Return the weight of each line of a function, with its text."""
+        """Return the weight of each line of a function, with its text; by its index in
+        ``functions``.
+        """
+        ...
 
     def instructions(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedCode:
-        """Return the weight of each instruction of a function."""
+        """Return the weight of each instruction of a function; by its index in ``functions``."""
+        ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Wait for a revision newer than the given one, at most ``timeout_s``.
 
         Return the current revision. A timeout of 0 does not wait.
         """
+        ...
 
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""

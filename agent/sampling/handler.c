@@ -151,7 +151,8 @@ static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 
     store_release_u32(&slot->is_taking, 0);
 }
 
-/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait. Context: signal. */
+/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait. No timer is set again,
+ * where a seccomp filter would show: so it is asked for one. Context: signal. */
 static void handle_clock_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
 {
     i32 nr;

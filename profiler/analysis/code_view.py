@@ -110,11 +110,18 @@ class CodeView:
     # -- lines
 
     def lines(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedSource:
-        """Return the weight of each line of a function, with the source text if it is readable."""
+        """Return the weight of each line of a function, with the source text if it is readable.
+
+        Args:
+            function_id: the table's id of it.
+            clock: what weights count.
+            thread_ids: only these threads; all when None.
+        """
         weights = node_weights(self._profile, self._table, clock, thread_ids)
-        function, function_id = self._now(function, weights)
+        function_id = self._now(function_id, weights)
+        function = self._table.functions[function_id]
         found = line_weights(self._table, weights, [function_id])
         notes = [] if len(found.line) else [NOT_THERE]
         files = [function.file, *self._table.line_files[1:]]
@@ -152,14 +159,15 @@ class CodeView:
     # -- instructions
 
     def instructions(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedCode:
-        """Return the weight of each instruction of a function.
+        """Return the weight of each instruction of a function; arguments as for ``lines``.
 
         For an inlined function, return its instructions in every function that contains it.
         """
         weights = node_weights(self._profile, self._table, clock, thread_ids)
-        function, function_id = self._now(function, weights)
+        function_id = self._now(function_id, weights)
+        function = self._table.functions[function_id]
         if function.kind is FrameKind.TAIL_CALL:
             notes = ["it left no frame, so the addresses in it are unknown"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
@@ -251,22 +259,22 @@ class CodeView:
 
     # -- both
 
-    def _now(self, function: Function, weights: NodeWeights) -> tuple[Function, int]:
-        """Return the function under its current name, and its id.
+    def _now(self, function_id: int, weights: NodeWeights) -> int:
+        """Return the current id of a function.
 
-        A function that was shown before its debug information was read has a file by now.
+        A function that was shown before its debug information was read has a file by now, and
+        thereby another id.
         """
-        function_id = self._table.function_id(function)
+        function = self._table.functions[function_id]
         if function.file or len(line_weights(self._table, weights, [function_id]).line):
-            return function, function_id
+            return function_id
         same = [
             (line_weights(self._table, weights, [number]).function_total_ns, number)
             for number, other in enumerate(list(self._table.functions))
             if (other.name, other.module, other.kind)
             == (function.name, function.module, function.kind)
         ]
-        _, number = max(same)
-        return self._table.functions[number], number
+        return max(same)[1]
 
 
 def _decode(

@@ -32,8 +32,10 @@ def source_lines(
     """
     by_file: dict[str, _Weights] = {}
     columns = (found.line_file, found.line, found.self_ns, found.total_ns)
-    for file, line, self_ns, total_ns in zip(*(c.tolist() for c in columns), strict=True):
-        by_file.setdefault(files[file], {})[line] = self_ns, total_ns
+    weighed: list[tuple[int, int, int, int]]
+    weighed = list(zip(*(column.tolist() for column in columns), strict=True))
+    for in_file, line, self_ns, total_ns in weighed:
+        by_file.setdefault(files[in_file], {})[line] = self_ns, total_ns
     rows: list[SourceLine] = []
     notes: list[str] = []
     for number, (file, weights) in enumerate(by_file.items()):

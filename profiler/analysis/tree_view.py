@@ -140,8 +140,8 @@ def _sum_of_elder_siblings(index: TreeIndex, values: npt.NDArray[np.integer]) ->
     return before
 
 
-def resolve_path(index: TreeIndex, path: Sequence[Function]) -> list[int]:
-    """Return the nodes along a path of functions: the root, then as far as the path exists.
+def resolve_path(index: TreeIndex, path: Sequence[int]) -> list[int]:
+    """Return the nodes along a path of function ids: the root, then as far as the path exists.
 
     A newer tree has other node numbers, and new names may have changed some functions. The longest
     prefix that still exists is the best match.
@@ -149,7 +149,7 @@ def resolve_path(index: TreeIndex, path: Sequence[Function]) -> list[int]:
     nodes = [0]
     for function in path:
         for child in index.children(nodes[-1]):
-            if index.tree.functions[index.tree.function[child]] == function:
+            if index.tree.function[child] == function:
                 nodes.append(child)
                 break
         else:

@@ -234,6 +234,11 @@ class Capture:
         """See ``ProfileSource.threads``."""
         return self.profile.thread_infos()
 
+    @property
+    def functions(self) -> Sequence[Function]:
+        """See ``ProfileSource.functions``."""
+        return self.table.functions
+
     def tree(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> CallTree:
         """See ``ProfileSource.tree``."""
         return build(self.profile, self.table, clock, thread_ids)
@@ -243,16 +248,16 @@ class Capture:
         return self._code.symbols(clock, thread_ids)
 
     def lines(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedSource:
         """See ``ProfileSource.lines``."""
-        return self._code.lines(function, clock, thread_ids)
+        return self._code.lines(function_id, clock, thread_ids)
 
     def instructions(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None = None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
     ) -> AnnotatedCode:
         """See ``ProfileSource.instructions``."""
-        return self._code.instructions(function, clock, thread_ids)
+        return self._code.instructions(function_id, clock, thread_ids)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision differs from ``revision`` or time is up; return it."""

@@ -162,6 +162,24 @@ def pid_arguments(command: _Command) -> _Command:
     return click.argument("pid", metavar="PID|NAME", required=False)(command)
 
 
+def duration_option(help_text: str) -> Callable[[_Command], _Command]:
+    """``-d TIME``, a ``duration`` in seconds, None without it."""
+    return click.option(
+        "-d", "--duration", metavar="TIME", callback=by(parse_duration_s), help=help_text
+    )
+
+
+def output_options(output_help: str, format_help: str) -> Callable[[_Command], _Command]:
+    """``-o FILE`` and ``-f FORMAT``, each any number of times: ``outputs`` and ``formats``."""
+    output = click.option(
+        "-o", "--output", "outputs", multiple=True, metavar="FILE", help=output_help
+    )
+    form = click.option(
+        "-f", "--format", "formats", multiple=True, metavar="FORMAT", help=format_help
+    )
+    return lambda command: output(form(command))
+
+
 symbol_dir_option = click.option(
     "--symbol-dir",
     "symbol_dirs",

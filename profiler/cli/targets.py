@@ -58,13 +58,14 @@ def find_processes(name: str, proc: str = procfs.PROC, own_pid: int | None = Non
         proc: the mount point of procfs.
         own_pid: process to leave out with all its descendants; None for this one.
     """
-    names, parents = {}, {}
+    names, parents, users = {}, {}, {}
     for pid in procfs.list_pids(proc):
         try:
             status = procfs.read_status(pid, proc)
             parents[pid] = status.parent
             if status.state not in "ZX" and not procfs.is_kernel_thread(pid, proc):
                 names[pid] = {status.name, *_program_names(pid, proc)}
+                users[pid] = status.uids[0]
         except OSError:
             continue  # it has exited
     own_pid = os.getpid() if own_pid is None else own_pid
@@ -72,7 +73,8 @@ def find_processes(name: str, proc: str = procfs.PROC, own_pid: int | None = Non
     exact = [pid for pid in others if name in names[pid]]
     lower = name.lower()
     found = exact or [pid for pid in others if any(lower in each.lower() for each in names[pid])]
-    return Matches([named for pid in found if (named := _named(pid, proc))], bool(exact))
+    processes = [_named(pid, users[pid], proc) for pid in found]
+    return Matches([named for named in processes if named], bool(exact))
 
 
 def find_target(
@@ -160,9 +162,8 @@ def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
     return False
 
 
-def _named(pid: int, proc: str) -> Named | None:
+def _named(pid: int, uid: int, proc: str) -> Named | None:
     try:
-        uid = procfs.read_status(pid, proc).uids[0]
         return Named(pid, permissions.user_name(uid), procfs.read_command(pid, proc))
     except OSError:
         return None

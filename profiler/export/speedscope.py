@@ -183,10 +183,9 @@ def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
     """
     tree = build(request.profile, request.table, request.clock, request.thread_ids)
     columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return {
-        function: (tree.line_files[file], line) for _, function, line, file in sorted(rows) if line
-    }
+    rows: list[tuple[int, int, int, int]]
+    rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    return {function: (tree.line_files[file], line) for _, function, line, file in rows if line}
 
 
 def _text(text: str) -> str:

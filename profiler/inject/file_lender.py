@@ -63,6 +63,7 @@ def _serve(pid: int, link: socket.socket) -> None:
     is_elsewhere = _is_in_namespace(pid)
     with link, contextlib.suppress(OSError):
         while len(request := link.recv(REQUEST.size)) == REQUEST.size:
+            own_tid: int
             own_tid, signo, armed_addr = REQUEST.unpack(request)
             if is_elsewhere and own_tid not in numbers:
                 numbers = _numbers(pid)

@@ -15,6 +15,7 @@ from ..errors import (
     PermissionRefusedError,
 )
 from ..linux import procfs
+from .timed_call import NoAnswerError
 
 END_REASONS = {
     "process-terminated": "the target ended",
@@ -22,6 +23,35 @@ END_REASONS = {
     "connection-terminated": "the connection to the target was lost",
     "device-lost": "the device was lost",
 }
+REPEATS = 3  # of an attach that failed by chance: where threads end all the time, one in fifty does
+# Of one for which Frida has waited 10 s: where 30 busy threads share a CPU, the next may succeed.
+LATE_REPEATS = 2
+# What an attach ends with when a message was lost between Frida's two halves.
+LOST_MESSAGE = (
+    NoAnswerError,
+    frida.TransportError,
+    frida.ProcessNotRespondingError,
+    frida.InvalidOperationError,
+)
+
+
+def repeats(error: Exception, pid: int) -> int:
+    """How many times an attach that ended so is tried again: 0 where that would not help.
+
+    Frida takes the end of a thread, just as it looks at the threads, for that of the process.
+    """
+    if isinstance(error, frida.ProcessNotFoundError):
+        return 0 if has_ended(pid) else REPEATS
+    if _is_late(error):
+        return LATE_REPEATS
+    return REPEATS if isinstance(error, LOST_MESSAGE) else 0
+
+
+def _is_late(error: Exception) -> bool:
+    """True for an attach that Frida gave up after 10 s, as on a CPU with many busy threads."""
+    # "Unexpectedly timed out trying to sync up with agent"; Frida has two classes for time-outs.
+    is_timeout = isinstance(error, frida.ProcessNotRespondingError) and "timed out" in str(error)
+    return is_timeout or isinstance(error, frida.TimedOutError)
 
 
 def explain(error: Exception, pid: int) -> FlametapError:
@@ -46,6 +76,12 @@ def explain(error: Exception, pid: int) -> FlametapError:
         return CannotAttachError(
             f"process {pid} cannot be attached to: {reason}",
             "flametap doctor PID lists what stands in the way",
+        )
+    if _is_late(error):
+        return AttachFailedError(
+            f"process {pid} was too slow to be attached to: {reason}",
+            "the target goes on; try again when its CPU is less busy, or let it use more CPUs "
+            "(taskset -ap)",
         )
     return AttachFailedError(
         f"attaching to process {pid} failed: {reason}",

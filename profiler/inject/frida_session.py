@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import itertools
 import os
 import threading
 import time
@@ -32,10 +33,10 @@ from . import (
     stack_probe,
 )
 from .attach import Attach
-from .frida_errors import END_REASONS, could_not_prepare, explain, has_ended
+from .frida_errors import END_REASONS, could_not_prepare, explain, repeats
 from .frida_footprint import Presence, is_traced
 from .stall_watch import Handshake, Standstill
-from .timed_call import LOOK_INTERVAL_S, NoAnswerError, bounded
+from .timed_call import LOOK_INTERVAL_S, bounded
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
 ATTACH_OPTIONS = {
@@ -48,7 +49,6 @@ ATTACH_OPTIONS = {
 ATTACH_TIMEOUT_S = 12.0
 # Compiling the agent and reading the maps takes 20-50 ms; the rest is for a starved machine.
 CALL_TIMEOUT_S = 10.0
-REPEATS = 3  # of an attach that failed by chance: where threads end all the time, one in fifty does
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 5.0
@@ -65,13 +65,6 @@ HELD_POLL_S = 0.002
 # holds. Fewer do so by chance on a busy machine, and children made then may hang.
 HELD_IDLE_LOOKS = 5
 CPU_TIMERS, LENT_CLOCKS = 1, 2
-# What an attach ends with when a message was lost between Frida's two halves: it is tried again.
-LOST_MESSAGE = (
-    NoAnswerError,
-    frida.TransportError,
-    frida.ProcessNotRespondingError,
-    frida.InvalidOperationError,
-)
 
 _Claim = Callable[[], bool]
 
@@ -135,7 +128,7 @@ class Session:
         self.attached.begin()
         if seccomp_filters.allow_timers(self.pid):
             self._clocks = CPU_TIMERS | (LENT_CLOCKS if perf_clock.is_permitted() else 0)
-        for repeats_left in range(REPEATS, -1, -1):
+        for attempt in itertools.count():
             self._handshake = Handshake(self.pid)
             self._filtered = seccomp_filters.whose(self.pid)
             self._hold.ask()
@@ -151,21 +144,13 @@ class Session:
                 self.detach()
                 if not isinstance(error, Exception):
                     raise
-                may_repeat = self._may_repeat(error) and self._presence.has_left()
-                is_over = not repeats_left or self._is_given_up.is_set()
+                may_repeat = attempt < repeats(error, self.pid) and self._presence.has_left()
+                is_over = self._is_given_up.is_set()
                 if is_over or not may_repeat or self.attached.is_replaced():
                     raise explain(error, self.pid) from error
             self.ended.clear()
             self.end_reason = ""
         raise AssertionError("unreachable")
-
-    def _may_repeat(self, error: Exception) -> bool:
-        """Tell whether an attach that ended so may well succeed when it is tried again.
-
-        Frida takes the end of a thread, just as it looks at the threads, for that of the process.
-        """
-        is_thread = isinstance(error, frida.ProcessNotFoundError) and not has_ended(self.pid)
-        return is_thread or isinstance(error, LOST_MESSAGE)
 
     def give_up(self) -> None:
         """Ends an attach that is under way; afterwards nothing happens."""

@@ -79,10 +79,7 @@ def list_pids(proc: str = PROC) -> list[int]:
 
 def read_status(pid: int, proc: str = PROC) -> ProcessStatus:
     """Parses ``/proc/PID/status``."""
-    lines: dict[str, str] = {}
-    for line in _read(f"{proc}/{pid}/status").splitlines():
-        key, _, value = line.partition(":")
-        lines[key] = value.strip()
+    lines = _read_fields(f"{proc}/{pid}/status")
     uids = [int(field) for field in lines["Uid"].split()]
     gids = [int(field) for field in lines["Gid"].split()]
     return ProcessStatus(
@@ -152,9 +149,7 @@ def read_start_s(pid: int, proc: str = PROC) -> float:
 
 def read_task_seccomp(pid: int, tid: int, proc: str = PROC) -> tuple[int, int]:
     """(mode, number of filters) of a thread; before Linux 5.9 the number is given as 1."""
-    lines = dict(
-        line.partition(":")[::2] for line in _read(f"{proc}/{pid}/task/{tid}/status").splitlines()
-    )
+    lines = _read_fields(f"{proc}/{pid}/task/{tid}/status")
     mode = int(lines.get("Seccomp", "0"))
     return mode, int(lines.get("Seccomp_filters", "1")) if mode == SECCOMP_FILTER else 0
 
@@ -313,6 +308,12 @@ def is_frozen(pid: int, proc: str = PROC) -> bool:
         except OSError:
             pass
     return False
+
+
+def _read_fields(path: str) -> dict[str, str]:
+    """Parse a file of lines ``key: value``."""
+    lines = (line.partition(":") for line in _read(path).splitlines())
+    return {key: value.strip() for key, _, value in lines}
 
 
 def _read(path: str) -> str:

@@ -139,7 +139,7 @@ def _files_at(starts: list[int], lines: LineSource) -> list[str]:
     """Return the source file of the outermost function at each address; "" if unknown."""
     chains = lines.chains(starts)
     row = np.where(chains.of >= 0, chains.first[chains.of] if len(chains.first) else 0, 0)
-    numbers = np.where(chains.of >= 0, chains.file[row], -1).tolist()
+    numbers: list[int] = np.where(chains.of >= 0, chains.file[row], -1).tolist()
     return [chains.files[number] if number >= 0 else "" for number in numbers]
 
 

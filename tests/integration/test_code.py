@@ -9,7 +9,7 @@ import pytest
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource
 from flametap.capture.live import Capture
-from flametap.model import Clock, FrameKind, Function
+from flametap.model import Clock, FrameKind
 from recording import SYMBOLS_S, capturing
 from running import Start
 
@@ -22,13 +22,13 @@ def line_of(mark: str) -> int:
     return next(at for at, line in enumerate(lines, 1) if f"/* {mark} */" in line)
 
 
-def own_weights(capture: Capture) -> Counter[Function]:
-    """Function → weight of the stacks that end in it, from the call tree."""
+def own_weights(capture: Capture) -> Counter[int]:
+    """Id of a function → weight of the stacks that end in it, from the call tree."""
     tree = capture.tree(Clock.CPU)
-    found: Counter[Function] = Counter()
+    found: Counter[int] = Counter()
     for function, self_ns in zip(tree.function.tolist(), tree.self_ns.tolist(), strict=True):
         if function >= 0:
-            found[tree.functions[function]] += self_ns
+            found[function] += self_ns
     return found
 
 
@@ -51,7 +51,7 @@ def test_lines_and_instructions_of_a_known_program(start: Start, seconds: float)
         assert capture.finish_symbols(SYMBOLS_S)
         whole_ns = capture.profile.total_ns(Clock.CPU)
         own = own_weights(capture)
-        by_name = {each.name: each for each in own}
+        by_name = {capture.functions[each].name: each for each in own}
 
         uneven = capture.lines(by_name["uneven"], Clock.CPU)
         check_sums(uneven, whole_ns)
@@ -67,7 +67,7 @@ def test_lines_and_instructions_of_a_known_program(start: Start, seconds: float)
         # What is inlined there is no weight of the line's own, and all of its total.
         twist = capture.lines(by_name["twist"], Clock.CPU)
         check_sums(twist, whole_ns)
-        assert by_name["twist"].kind is FrameKind.INLINED
+        assert capture.functions[by_name["twist"]].kind is FrameKind.INLINED
         assert twist.self_ns == own[by_name["twist"]]
         assert [line for line, share in shares(twist).items() if share > 0.5] == [line_of("TWIST")]
         assert by_line[call].self_ns == 0
@@ -125,7 +125,9 @@ def test_code_outside_of_any_file_is_said_to_be(start: Start, seconds: float) ->
         assert not capture.wait(seconds)
         capture.stop()
         assert capture.finish_symbols(SYMBOLS_S)
-        generated = next(each for each in own_weights(capture) if each.module == "[jit]")
+        generated = next(
+            each for each in own_weights(capture) if capture.functions[each].module == "[jit]"
+        )
         code = capture.instructions(generated, Clock.CPU)
         assert code.rows == []
         assert "in no file" in code.notes[0]

@@ -30,6 +30,8 @@ from flametap.analysis.module_shares import ModuleShare
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 from flametap.wire import abi
 
+TOKEN = "secret-token"  # of servers under test
+
 # function: module, source file, what it calls (the first most often). A name ending in "*" is
 # inlined, in "?" has no symbol.
 GRAPH = {
@@ -164,7 +166,7 @@ class FakeSource:
         self.revision = 0
         self.state = "recording"
         self.tree_calls = 0
-        self._functions: list[Function] = []
+        self.functions: list[Function] = []
         self._ids: dict[Function, int] = {}
         # The trie: per node its parent, function, weights per second by (thread, is parked), birth.
         self._parents, self._names = [-1], [-1]
@@ -198,9 +200,9 @@ class FakeSource:
                 heapq.heappush(heap, (part, node, call, depth + 1, thread))
 
     def _child(self, parent: int, what: Function) -> int:
-        number = self._ids.setdefault(what, len(self._functions))
-        if number == len(self._functions):
-            self._functions.append(what)
+        number = self._ids.setdefault(what, len(self.functions))
+        if number == len(self.functions):
+            self.functions.append(what)
         node = self._children.setdefault((parent, number), len(self._parents))
         if node == len(self._parents):
             self._parents.append(parent)
@@ -218,7 +220,7 @@ class FakeSource:
                 child
                 for node in level
                 for child in sorted(
-                    below.get(node, []), key=lambda each: self._functions[self._names[each]].name
+                    below.get(node, []), key=lambda each: self.functions[self._names[each]].name
                 )
             ]
             order += level
@@ -240,7 +242,7 @@ class FakeSource:
         self._leaf_birth_s = stops.exponential(0.8, len(rates)) * (stops.random(len(rates)) < 0.5)
         self._leaf_wave = stops.random(len(rates)) * 6.28
         self._line = 10 + (self._function * 37 + self._depth) % 900
-        takes_in = [each.file.endswith(TAKES_IN) for each in self._functions]
+        takes_in = [each.file.endswith(TAKES_IN) for each in self.functions]
         self._line_file = np.array(takes_in, np.int32)[np.maximum(self._function, 0)]
 
     def advance(self, seconds: float) -> None:
@@ -296,17 +298,15 @@ class FakeSource:
         kept[0] = True
         place = np.cumsum(kept) - 1
         parent = np.where(self._parent < 0, -1, place[self._parent])[kept]
-        columns = (self._function, self_ns, total_ns, self._line, self._line_file, self._depth)
-        function_, self_, total, line, line_file, depth = (column[kept] for column in columns)
         return CallTree(
             parent.astype(np.int32),
-            function_.astype(np.int32),
-            self_,
-            total,
-            line.astype(np.int32),
-            line_file,
-            depth.astype(np.int32),
-            self._functions,
+            self._function[kept],
+            self_ns[kept],
+            total_ns[kept],
+            self._line[kept].astype(np.int32),
+            self._line_file[kept],
+            self._depth[kept],
+            self.functions,
             ["", TAKEN_IN],
         )
 
@@ -417,19 +417,20 @@ class FakeSource:
         return SymbolReport(whole, whole - sum(own[row.source.module] for row in rows), rows)
 
     def _weight_of(
-        self, function_: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> tuple[int, int, int]:
         """Of a function: self and total (recursion left out of account); and of everything."""
         tree = self.tree(clock, thread_ids)
-        mine = tree.function == self._ids.get(function_, -2)
+        mine = tree.function == function_id
         total = min(int(tree.total_ns[mine].sum()), int(tree.total_ns[0]))
         return int(tree.self_ns[mine].sum()), total, int(tree.total_ns[0])
 
     def lines(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedSource:
-        own, total, whole = self._weight_of(function, clock, thread_ids)
-        if not function.file:
+        own, total, whole = self._weight_of(function_id, clock, thread_ids)
+        shown = self.functions[function_id]
+        if not shown.file:
             return AnnotatedSource("", own, total, whole, [], ["no lines are known"])
         shares = {0: own // 50, 120: own // 5, 124: own // 2, 131: 0, self.last_line: own // 100}
         shares[125] = own - sum(shares.values())
@@ -438,20 +439,21 @@ class FakeSource:
             self_ns = shares.get(line, 0)
             text = f"    {'  ' * (line % 4)}item[{line}] = price[{line}] * amount; // <b>{line}</b>"
             calls = total - own if line == 131 else 0
-            is_taken_in = function.file.endswith(TAKES_IN) and line >= 120
-            file = TAKEN_IN if is_taken_in else function.file
+            is_taken_in = shown.file.endswith(TAKES_IN) and line >= 120
+            file = TAKEN_IN if is_taken_in else shown.file
             rows.append(SourceLine(file, line, self_ns, self_ns + calls, text if line else None))
-        return AnnotatedSource(function.file, own, total, whole, rows, [])
+        return AnnotatedSource(shown.file, own, total, whole, rows, [])
 
     last_line = 900  # of the made-up source files
 
     def instructions(
-        self, function: Function, clock: Clock, thread_ids: frozenset[int] | None
+        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
     ) -> AnnotatedCode:
-        own, total, whole = self._weight_of(function, clock, thread_ids)
-        if function.kind is FrameKind.UNKNOWN:
+        own, total, whole = self._weight_of(function_id, clock, thread_ids)
+        shown = self.functions[function_id]
+        if shown.kind is FrameKind.UNKNOWN:
             notes = ["the machine code cannot be read: its file is not there"]
-            return AnnotatedCode(function.module, own, total, whole, [], notes)
+            return AnnotatedCode(shown.module, own, total, whole, [], notes)
         rows = []
         for at in range(self.instruction_count):
             self_ns = own // 2 if at in (7, 40) else 0
@@ -466,12 +468,12 @@ class FakeSource:
                     "malloc@plt" if at % 3 == 2 else "",
                     self_ns,
                     self_ns + calls,
-                    function.file,
+                    shown.file,
                     100 + at // 4,
                     inlined,
                 )
             )
-        return AnnotatedCode(function.module, own, total, whole, rows, [])
+        return AnnotatedCode(shown.module, own, total, whole, rows, [])
 
     instruction_count = 90
 

@@ -6,6 +6,7 @@
  * returns a number that is checked. `switch` changes stacks by hand as boost.context does: six registers and the stack
  * pointer, no system call. The report counts coroutines and wrong results.
  */
+#include "switch_stack.h"
 #include "target.h"
 
 #include <sys/mman.h>
@@ -32,14 +33,6 @@ static struct coroutine coroutines[ALIVE];
 static struct coroutine *current;
 static ucontext_t scheduler_context;
 static void *scheduler_sp;
-
-/* void switch_stack(void **save, void *to) */
-void switch_stack(void **save, void *to);
-__asm__(".text\n.globl switch_stack\n.type switch_stack,@function\nswitch_stack:\n"
-        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-        "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
-        "ret\n.size switch_stack,.-switch_stack\n");
 
 static void yield(void)
 {

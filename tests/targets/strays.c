@@ -12,6 +12,7 @@
  *
  * The report counts wrong results, and bytes of the patterns that have changed.
  */
+#include "switch_stack.h"
 #include "target.h"
 
 #include <signal.h>
@@ -36,14 +37,6 @@ static volatile int stop;
 static int is_at_home;
 static size_t below_bytes = BELOW_BYTES;
 static unsigned wrong, spoilt, rounds;
-
-/* void switch_stack(void **save, void *to): six registers and the stack pointer, as boost.context does. */
-void switch_stack(void **save, void *to);
-__asm__(".text\n.globl switch_stack\n.type switch_stack,@function\nswitch_stack:\n"
-        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-        "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
-        "ret\n.size switch_stack,.-switch_stack\n");
 
 NOINLINE static unsigned compute(unsigned seed, int depth)
 {

@@ -12,8 +12,8 @@ import click
 from .. import start
 from ..attach_options import AttachOptions
 from ..options import (
-    by,
-    parse_duration_s,
+    duration_option,
+    output_options,
     pid_arguments,
     sampling_options,
     verbosity_options,
@@ -32,34 +32,16 @@ TOKEN_BYTES = 16  # 128 bits cannot be guessed
 
 @click.command(short_help="Sample a process and show the live page (the default).")
 @pid_arguments
-@click.option(
-    "-d",
-    "--duration",
-    metavar="TIME",
-    callback=by(parse_duration_s),
-    help="How long to sample: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.",
-)
+@duration_option("How long to sample: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.")
 @click.option(
     "--exit",
     "ends",
     is_flag=True,
     help="Exit when the sampling ends (--duration, or the process exits), and close the page.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Also write a file when the sampling ends, as `flametap record -o` does.",
-)
-@click.option(
-    "-f",
-    "--format",
-    "formats",
-    multiple=True,
-    metavar="FORMAT",
-    help="Format of the file of -o: folded or speedscope. Without it, the file's name decides.",
+@output_options(
+    "Also write a file when the sampling ends, as `flametap record -o` does.",
+    "Format of the file of -o: folded or speedscope. Without it, the file's name decides.",
 )
 @click.option(
     "--host",
@@ -109,7 +91,9 @@ def live(
                 from flametap.web.server import serve
 
                 # Before the attach: a port in use is an error without an attach.
-                server = serve(capture, host, port, secrets.token_urlsafe(TOKEN_BYTES))
+                token = secrets.token_urlsafe(TOKEN_BYTES)
+                # pyright reads a file here and below build/types, and takes that for two.
+                server = serve(capture, host, port, token)  # pyright: ignore[reportArgumentType]
                 try:
                     start.start(capture, interrupts, progress, verification)
                     progress.clear()

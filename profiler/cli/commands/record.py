@@ -19,7 +19,8 @@ from .. import start
 from ..attach_options import AttachOptions
 from ..options import (
     by,
-    parse_duration_s,
+    duration_option,
+    output_options,
     parse_pid,
     parse_regex,
     sampling_options,
@@ -60,29 +61,11 @@ class WithProgram(click.Command):
 @click.option(
     "-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process id, as an option."
 )
-@click.option(
-    "-d",
-    "--duration",
-    metavar="TIME",
-    callback=by(parse_duration_s),
-    help="How long to record: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="The file to write; may be given several times. - is stdout; %p in the name is the "
+@duration_option("How long to record: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.")
+@output_options(
+    "The file to write; may be given several times. - is stdout; %p in the name is the "
     f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
-)
-@click.option(
-    "-f",
-    "--format",
-    "formats",
-    multiple=True,
-    metavar="FORMAT",
-    help="Format of the file: folded or speedscope. Without it, the file's name decides.",
+    "Format of the file: folded or speedscope. Without it, the file's name decides.",
 )
 @click.option(
     "--clock",
@@ -195,12 +178,11 @@ def _split_words(
         raise UsageError(f"'{words[1]}' stands before --", "put the command's words after it")
     if not words:
         return None, ()
-    if len(words) == 1 and (words[0].isdigit() or is_name(words[0])):
-        return words[0], ()
-    if words[0].isdigit():
-        raise UsageError(
-            f"'{words[1]}' follows process {words[0]}", "name one process, or a command"
-        )
+    first, *rest = words
+    if not rest and (first.isdigit() or is_name(first)):
+        return first, ()
+    if first.isdigit():
+        raise UsageError(f"'{rest[0]}' follows process {first}", "name one process, or a command")
     return None, words
 
 

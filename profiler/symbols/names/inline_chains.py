@@ -87,7 +87,7 @@ def pack_chains(chains: Sequence[Chain]) -> Chains:
 
 def unpack_chains(packed: Chains) -> list[Chain]:
     """Return the chains of all addresses as objects."""
-    rows = list(
+    rows: list[tuple[int, int, int]] = list(
         zip(packed.symbol.tolist(), packed.file.tolist(), packed.line.tolist(), strict=True)
     )
     chains = [

@@ -28,7 +28,9 @@ class PackedFrames:
 
     def unpack(self) -> list[tuple[Frame, ...]]:
         """Return the frames of each address; addresses with the same rows share one tuple."""
-        functions, lines, files = self.function.tolist(), self.line.tolist(), self.file.tolist()
+        functions: list[int] = self.function.tolist()
+        lines: list[int] = self.line.tolist()
+        files: list[int] = self.file.tolist()
         known: dict[tuple[int, int], tuple[Frame, ...]] = {}
         answers = []
         for first, count in zip(self.first.tolist(), self.count.tolist(), strict=True):

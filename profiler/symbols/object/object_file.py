@@ -53,6 +53,7 @@ class FunctionStarts(Protocol):
 
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
         """Return start and end (file_addr) of the function that covers each address."""
+        ...
 
 
 class ObjectFile:

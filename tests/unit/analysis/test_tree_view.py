@@ -151,10 +151,12 @@ def test_tree_without_weight_is_one_box(self_ns: list[int]) -> None:
 
 def test_path_resolves_to_its_longest_prefix() -> None:
     index = TreeIndex(SMALL)
-    main, a, b = (Function(name, "app") for name in ("main", "a", "b"))
+    names = [function.name for function in SMALL.functions]
+    main, a, b = (names.index(name) for name in ("main", "a", "b"))
     assert resolve_path(index, [main, a, a, b]) == [0, 1, 3, 5, 6]
     assert resolve_path(index, [main, b, a]) == [0, 1, 4]
-    assert resolve_path(index, [Function("main", "elsewhere")]) == [0]
+    assert resolve_path(index, [len(names), main]) == [0]
+    assert resolve_path(index, [-1]) == [0]
 
 
 def test_search_counts_each_nanosecond_once_however_deep_the_recursion() -> None:

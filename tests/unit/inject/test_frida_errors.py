@@ -10,7 +10,8 @@ import frida
 import pytest
 
 from flametap.errors import AttachFailedError, NoSuchProcessError, PermissionRefusedError
-from flametap.inject.frida_errors import could_not_prepare, explain
+from flametap.inject.frida_errors import LATE_REPEATS, REPEATS, could_not_prepare, explain, repeats
+from flametap.inject.timed_call import NoAnswerError
 from flametap.linux import procfs
 from running import wait_until
 
@@ -53,6 +54,47 @@ def test_target_of_which_a_thread_was_not_found_is_there() -> None:
 def test_target_that_goes_on_is_said_to() -> None:
     error = explain(frida.TransportError("lost"), os.getpid())
     assert "goes on" in error.hint
+
+
+SYNC_TIMEOUT = "unexpectedly timed out trying to sync up with agent"
+LATE = [
+    frida.TimedOutError("timed out"),
+    frida.TimedOutError(SYNC_TIMEOUT),
+    frida.ProcessNotRespondingError(SYNC_TIMEOUT),
+]
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_target_without_cpu_time_is_tried_once_more_and_then_explained(late: Exception) -> None:
+    assert repeats(late, os.getpid()) == LATE_REPEATS == 2
+    error = explain(late, os.getpid())
+    assert isinstance(error, AttachFailedError)
+    assert "too slow" in error.message
+    assert "goes on" in error.hint
+    assert "CPU" in error.hint
+    assert "\n" not in error.message + error.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (frida.TransportError("lost"), REPEATS),
+        (frida.ProcessNotRespondingError("refused"), REPEATS),
+        (frida.ProcessNotFoundError("a thread has ended"), REPEATS),
+        (NoAnswerError("no answer"), REPEATS),
+        (frida.PermissionDeniedError("no"), 0),
+        (frida.NotSupportedError("odd"), 0),
+        (AttachFailedError("no ring"), 0),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(error: Exception, expected: int) -> None:
+    assert repeats(error, os.getpid()) == expected
+
+
+def test_target_that_is_gone_is_not_tried_again() -> None:
+    with subprocess.Popen(["true"]) as target:
+        pass
+    assert repeats(frida.ProcessNotFoundError("?"), target.pid) == 0
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def read(content: bytes) -> Program | None:
 def test_dynamic_program_names_its_loader() -> None:
     program = read(executable(GLIBC_LOADER, notes=GLIBC_NOTE))
     assert program == Program(64, 62, GLIBC_LOADER, is_go=False, has_glibc_note=True)
+    assert program is not None
     assert not program.is_musl
 
 

@@ -13,7 +13,7 @@ from flametap.safety.snapshot_diff import STARTING, Blame, differences
 
 LIBC = Mapping(0x1000, 0x5000, "r-xp", 0x1000, "/nowhere/libc.so.6")
 MAIN = Mapping(0x10000, 0x20000, "r-xp", 0, "/nowhere/main")
-NO_SIGNALS = dict.fromkeys(SIGNAL_FIELDS, 0)
+NO_SIGNALS: dict[str, int] = dict.fromkeys(SIGNAL_FIELDS, 0)
 BEFORE = Receipt(
     pid=0,
     threads={10: "main"},

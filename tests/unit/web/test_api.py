@@ -8,26 +8,10 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, FakeSource
+from fake_source import TAKEN_IN, TOKEN, FakeSource
 from flametap.model import Clock, Function
-from flametap.web.app import create_app
-from flametap.web.encode import FunctionIds
 from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
-
-TOKEN = "secret-token"
-
-
-@pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(400)
-    source.advance(5.0)
-    return source
-
-
-@pytest.fixture
-def client(source: FakeSource) -> FlaskClient:
-    return create_app(source, TOKEN).test_client()
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -222,13 +206,10 @@ def test_events_end_when_nothing_can_change_any_more(
     assert events[2].startswith("event: end")
 
 
-def test_function_ids_are_dense_and_stay() -> None:
-    ids = FunctionIds()
-    a, b = Function("a", "m"), Function("b", "m")
-    assert [ids.id_of(each) for each in (a, b, a, Function("a", "m"))] == [0, 1, 0, 0]
-    assert ids.functions([1, 0]) == [b, a]
-    assert ids.functions([0, 2, 1]) == [a]
-    assert ids.functions([-1]) == []
+def test_function_ids_are_those_of_the_source(client: FlaskClient, source: FakeSource) -> None:
+    for query in ({}, {"clock": "wall"}, {"threads": "2"}):
+        functions = view(client, **query)["functions"]
+        assert functions["name"] == [source.functions[at].name for at in functions["id"]]
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, FakeSource
+from fake_source import TAKEN_IN, TOKEN, FakeSource
 from flametap.model import Clock
-from flametap.web.app import create_app
-
-TOKEN = "secret-token"
-
-
-@pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(400)
-    source.advance(5.0)
-    return source
-
-
-@pytest.fixture
-def client(source: FakeSource) -> FlaskClient:
-    return create_app(source, TOKEN).test_client()
 
 
 def ask(client: FlaskClient, what: str, status: int = 200, **query: object) -> dict[str, Any]:

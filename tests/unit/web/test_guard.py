@@ -7,11 +7,9 @@ import re
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import FakeSource
+from fake_source import TOKEN, FakeSource
 from flametap.web.app import create_app
 from flametap.web.guard import is_trusted_host, new_token
-
-TOKEN = "secret-token"
 
 
 @pytest.fixture(scope="module")

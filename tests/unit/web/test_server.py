@@ -14,13 +14,11 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from fake_source import FakeSource
+from fake_source import TOKEN, FakeSource
 from flametap.errors import OutputError
 from flametap.model import Status
 from flametap.web import api
 from flametap.web.server import Server, serve
-
-TOKEN = "secret-token"
 
 
 @pytest.fixture

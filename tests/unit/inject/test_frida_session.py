@@ -1,0 +1,72 @@
+"""How often an attach is tried, with Frida's part of it played."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import frida
+import pytest
+
+from flametap.errors import AttachFailedError
+from flametap.inject import fork_hold, frida_quirks, ptrace_hook
+from flametap.inject.frida_footprint import Presence
+from flametap.inject.frida_session import Session
+from flametap.linux import execs
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session with a sleeping process to which nothing is done."""
+    for module, name in (
+        (ptrace_hook, "install"),
+        (frida_quirks, "refuse_folders"),
+        (execs, "expect"),
+        (fork_hold, "ask"),
+        (fork_hold, "let_go"),
+        (Session, "detach"),
+    ):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    monkeypatch.setattr(execs, "is_replaced", lambda _: False)
+    with subprocess.Popen(["sleep", "60"]) as target:
+        yield Session(target.pid)
+        target.kill()
+
+
+def failing(session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[int]:
+    """Have each try fail; the tries come into the list."""
+    tries: list[int] = []
+
+    def inject() -> None:
+        tries.append(session.pid)
+        raise error
+
+    monkeypatch.setattr(session, "_inject", inject)
+    return tries
+
+
+@pytest.mark.parametrize(
+    ("error", "count"),
+    [
+        (frida.TimedOutError("timed out trying to sync up with agent"), 2),
+        (frida.TransportError("lost"), 4),
+        (frida.NotSupportedError("odd"), 1),
+    ],
+)
+def test_attach_is_tried_as_often_as_its_error_says(
+    session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception, count: int
+) -> None:
+    tries = failing(session, monkeypatch, error)
+    with pytest.raises(Exception, match=str(session.pid)):
+        session.attach(100.0)
+    assert len(tries) == count
+
+
+def test_attach_of_which_something_is_left_is_not_tried_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = failing(session, monkeypatch, frida.TimedOutError("timed out"))
+    monkeypatch.setattr(Presence, "has_left", lambda _: False)
+    with pytest.raises(AttachFailedError, match="too slow"):
+        session.attach(100.0)
+    assert len(tries) == 1
