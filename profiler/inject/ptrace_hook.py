@@ -21,15 +21,19 @@ class Tracing(Protocol):
 
     def ptrace(self, request: int, tid: int, where: int | None, data: int | None) -> int:
         """ptrace(2), for Frida; a failure is in ``ctypes.get_errno()``."""
+        ...
 
     def waitpid(self, pid: int, status: int | None, options: int) -> int:
         """waitpid(2), for Frida; a failure is in ``ctypes.get_errno()``."""
+        ...
 
     def hurry(self) -> None:
         """Give back at once whatever runs for Frida, and let go what is kept."""
+        ...
 
     def end(self) -> None:
         """Give the target back, whatever Frida has in mind with it."""
+        ...
 
 
 _under_way: Tracing | None = None

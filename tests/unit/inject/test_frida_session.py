@@ -9,10 +9,11 @@ import frida
 import pytest
 
 from flametap.errors import AttachFailedError
-from flametap.inject import fork_hold, frida_quirks, ptrace_hook
+from flametap.inject import frida_quirks, ptrace_hook
+from flametap.inject.attach import Attach
+from flametap.inject.fork_hold import ForkHold
 from flametap.inject.frida_footprint import Presence
 from flametap.inject.frida_session import Session
-from flametap.linux import execs
 
 
 @pytest.fixture
@@ -21,13 +22,13 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     for module, name in (
         (ptrace_hook, "install"),
         (frida_quirks, "refuse_folders"),
-        (execs, "expect"),
-        (fork_hold, "ask"),
-        (fork_hold, "let_go"),
+        (Attach, "begin"),
+        (ForkHold, "ask"),
+        (ForkHold, "let_go"),
         (Session, "detach"),
     ):
         monkeypatch.setattr(module, name, lambda *_: None)
-    monkeypatch.setattr(execs, "is_replaced", lambda _: False)
+    monkeypatch.setattr(Attach, "is_replaced", lambda _: False)
     with subprocess.Popen(["sleep", "60"]) as target:
         yield Session(target.pid)
         target.kill()
@@ -48,7 +49,7 @@ def failing(session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception)
 @pytest.mark.parametrize(
     ("error", "count"),
     [
-        (frida.TimedOutError("timed out trying to sync up with agent"), 2),
+        (frida.TimedOutError("timed out trying to sync up with agent"), 3),
         (frida.TransportError("lost"), 4),
         (frida.NotSupportedError("odd"), 1),
     ],
