@@ -10,6 +10,7 @@ import pytest
 from flametap.capture.live import Capture
 from flametap.model import Clock
 from kernel import CpuLog, cpu_with_ended_ns
+from nightly import nightly
 from recording import capturing, doubts, record, stacks
 from running import Start, Target, wait_until
 
@@ -45,7 +46,7 @@ def _agrees(cpu_ns: int, used_ns: tuple[int, int], slack_ns: int = TICKS_NS) -> 
     return low_ns <= cpu_ns <= most_ns + max(0.02 * most_ns, slack_ns)
 
 
-@pytest.mark.parametrize("rate_hz", [100, 1000])
+@pytest.mark.parametrize("rate_hz", [100, *nightly(1000)])
 def test_cpu_weight_is_what_the_kernel_counted(
     start: Start, seconds: float, rate_hz: float
 ) -> None:
@@ -59,6 +60,7 @@ def test_cpu_weight_is_what_the_kernel_counted(
     target.finish()
 
 
+@pytest.mark.nightly
 def test_work_in_bursts_is_put_where_it_was_done(start: Start, seconds: float) -> None:
     target = start("bursts")
     capture, _ = _record(target, max(seconds, 2.0), 1000)
