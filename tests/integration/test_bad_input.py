@@ -270,7 +270,7 @@ def test_two_profilers_at_once(start: Start, tmp_path: Path) -> None:
 def test_no_command_after_the_dashes(tmp_path: Path) -> None:
     missing = tmp_path / "no-such-program"
     result = cli.run("record", "-o", tmp_path / "o.folded", "--", missing)
-    assert result.exit_code in (USAGE, 127, CANNOT_ATTACH, NO_SUCH_PROCESS), result.stderr
+    assert result.exit_code == USAGE, result.stderr
     assert "no-such-program" in result.stderr
     assert "Traceback" not in result.stderr
 

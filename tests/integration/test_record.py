@@ -229,7 +229,7 @@ def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path)
 
 def test_functions_that_left_no_frame(start: Start, seconds: float) -> None:
     target = start("tailcalls", variant="debug")
-    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
+    capture = record(target.pid, seconds, cpu_s=2 * ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     seen = stacks(capture)
     # A quarter of the time each: by the only way, by one of two, perhaps by a pointer, called.
