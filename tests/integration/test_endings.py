@@ -62,6 +62,7 @@ def test_end_is_told_and_the_recording_saved(
     assert (error in result.stderr) == (exit_code == 7), result.stderr
 
 
+@pytest.mark.nightly  # from outside nobody can tell when the attach to it is over
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGSEGV, 7), (signal.SIGTERM, 6)])
 def test_end_of_one_that_used_no_cpu(
     start: Start, tmp_path: Path, number: signal.Signals, exit_code: int
