@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.flametap-dev
 # Arguments for pytest: make test ARGS="-k layers -x"
 ARGS ?=
-# All tests run two at a time, but for those that need a quiet machine: tests/support/parallel.py.
+# Tests run two at a time, but for those that need a quiet machine: tests/support/parallel.py.
 TWO := -n 2
 
 .DEFAULT_GOAL := help
@@ -74,8 +74,12 @@ types: $(STAMP) ## mypy: strict on the package, lenient on tests; pyright, as ed
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
 
 .PHONY: test
-test: $(STAMP) ## all tests; a part of them: make test ARGS="tests/unit -k layers"
+test: $(STAMP) ## the tests for each change; a part of them: make test ARGS="tests/unit -k layers"
 	$(BIN)/pytest $(or $(ARGS),$(TWO))
+
+.PHONY: test-all
+test-all: $(STAMP) ## these and the long ones, for each night and before a release
+	FLAMETAP_TEST_CYCLES=$${FLAMETAP_TEST_CYCLES:-8} $(BIN)/pytest -m "" $(or $(ARGS),$(TWO))
 
 .PHONY: test-unit test-c test-attach test-page
 test-unit: ; @$(MAKE) test ARGS="tests/unit $(TWO) $(ARGS)" ## without targets or browser, in seconds

@@ -1,4 +1,4 @@
-"""Programs of the agent's C tests, built once per session."""
+"""Programs of the agent's C tests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def cfi_driver(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def cfi_driver(require_capability: Callable[[str], str]) -> Path:
     """``cfi_driver.c`` over the call frame part of the agent, with sanitizers."""
     require_capability("sanitizers")
-    return build_driver(HERE / "cfi_driver.c", CFI_SOURCES, tmp_path_factory.mktemp("cfi"))
+    return build_driver(HERE / "cfi_driver.c", CFI_SOURCES)

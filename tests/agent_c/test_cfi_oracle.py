@@ -184,7 +184,7 @@ def lookup(compiled: Compiled, starts: list[int], addr: int) -> Rule:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in BINARIES],
+    [pytest.param(name, marks=pytest.mark.nightly if name in LARGE else ()) for name in BINARIES],
 )
 def test_rows_agree_with_readelf(name: str, cfi_driver: Path, tmp_path: Path) -> None:
     """Every row of readelf is ours, between its address and the next one's nothing else of ours."""

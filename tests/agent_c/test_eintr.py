@@ -26,19 +26,37 @@ ENDED_BY_SIGNALS = {"pause", "sigsuspend"}
 
 
 @pytest.fixture(scope="module")
-def program(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def program(require_capability: Callable[[str], str]) -> Path:
     """The driver, built once."""
     require_capability("gcc")
-    return build_driver(DRIVER, C_SOURCES, tmp_path_factory.mktemp("eintr"), FLAGS)
+    return build_driver(DRIVER, C_SOURCES, FLAGS)
 
 
-def _run(program: Path, mode: str) -> dict[str, Book]:
-    command = [str(program), str(MILLISECONDS), str(MEAN_GAP_US), mode]
-    ran = subprocess.run(command, capture_output=True, timeout=60, check=False, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return read_books(ran.stdout.splitlines())
+def _run(
+    program: Path, mode: str, is_enough: Callable[[dict[str, Book]], object]
+) -> dict[str, Book]:
+    """Run the driver, again and longer where the machine left it too little time."""
+    for factor in (1, 4, 16):
+        command = [str(program), str(factor * MILLISECONDS), str(MEAN_GAP_US), mode]
+        ran = subprocess.run(command, capture_output=True, timeout=120, check=False, text=True)
+        assert ran.returncode == 0, ran.stderr
+        books = read_books(ran.stdout.splitlines())
+        if is_enough(books):
+            break
+    return books
+
+
+def _each_was_met(books: dict[str, Book]) -> bool:
+    """Whether a signal of ours came in each kind of wait."""
+    return all(
+        book["unrepairable" if name in ENDED_BY_SIGNALS else "met"] > 0
+        and (book["repaired"] > 0 or name in RESTARTED_BY_KERNEL | ENDED_BY_SIGNALS)
+        for name, book in books.items()
+    )
+
+
+def _sum(books: dict[str, Book], key: str) -> int:
+    return sum(book[key] for name, book in books.items() if name not in ENDED_BY_SIGNALS)
 
 
 def _check_repairs(books: dict[str, Book]) -> None:
@@ -53,13 +71,13 @@ def _check_repairs(books: dict[str, Book]) -> None:
 
 
 def test_every_wait_goes_on_as_if_nothing_had_been(program: Path) -> None:
-    books = _run(program, "quiet")
+    books = _run(program, "quiet", _each_was_met)
     assert len(books) > 45
     _check_repairs(books)
 
 
 def test_signals_that_could_not_be_queued_do_no_harm_either(program: Path) -> None:
-    books = _run(program, "bare")
+    books = _run(program, "bare", lambda books: _each_was_met(books) and _sum(books, "bare"))
     _check_repairs(books)
     assert sum(book["bare"] for book in books.values()) > 0
 
@@ -67,13 +85,16 @@ def test_signals_that_could_not_be_queued_do_no_harm_either(program: Path) -> No
 def test_the_targets_own_eintrs_reach_it(program: Path) -> None:
     """Signals go to threads that wait and to threads in handlers alike, which the sampler's never
     do: where a handler that blocks ours returns just then, its EINTR is lost, now and then."""
-    books = _run(program, "signals")
-    waits = [book for name, book in books.items() if name not in ENDED_BY_SIGNALS]
-    assert sum(book["eintr"] for book in waits) == 0, books
-    own = sum(book["own"] for book in waits)
+    books = _run(
+        program,
+        "signals",
+        lambda books: _sum(books, "own") > 100 and _sum(books, "repaired") > 100,
+    )
+    assert _sum(books, "eintr") == 0, books
+    own = _sum(books, "own")
     assert own > 100
-    assert sum(book["lost"] for book in waits) <= 0.05 * own, books
-    assert sum(book["repaired"] for book in waits) > 100
+    assert _sum(books, "lost") <= 0.05 * own, books
+    assert _sum(books, "repaired") > 100
 
 
 def test_time_already_waited_is_taken_off(program: Path) -> None:
@@ -92,7 +113,11 @@ def test_time_already_waited_is_taken_off(program: Path) -> None:
 def test_a_signal_that_the_target_ignores_wakes_nobody(program: Path) -> None:
     """Were it blocked in our handler, the kernel would wake a bystander to take it: one SIGCHLD in
     fifty."""
-    facts = _run(program, "ignored")["ignored"]
+    facts = _run(
+        program,
+        "ignored",
+        lambda books: books["ignored"]["handled"] > 100 and books["ignored"]["sent"] > 1000,
+    )["ignored"]
     assert facts["handled"] > 100
     assert facts["sent"] > 1000
     assert facts["eintr"] <= 0.001 * facts["sent"], facts

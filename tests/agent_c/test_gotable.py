@@ -82,12 +82,10 @@ def program(require_capability: Callable[[str], str]) -> GoProgram:
 
 
 @pytest.fixture(scope="module")
-def driver(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def driver(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
     flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread")
-    return build_driver(DRIVER, C_SOURCES, tmp_path_factory.mktemp("gotable"), flags)
+    return build_driver(DRIVER, C_SOURCES, flags)
 
 
 def stack_moves(program: GoProgram) -> list[tuple[int, str, int]]:

@@ -25,12 +25,10 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def inflate_driver(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def inflate_driver(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
     names = ("platform/atomics.h", "unwind/inflate.c")
-    return build_driver(DRIVER, names, tmp_path_factory.mktemp("inflate"))
+    return build_driver(DRIVER, names)
 
 
 @pytest.mark.parametrize("level", [0, 1, 9])

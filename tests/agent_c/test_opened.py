@@ -19,15 +19,17 @@ MILLISECONDS = int(float(os.environ.get("FLAMETAP_TEST_SECONDS", "1.5")) * 1000)
 
 
 def test_no_wait_goes_on_after_a_signal_that_its_mask_let_in(
-    require_capability: Callable[[str], str], tmp_path: Path
+    require_capability: Callable[[str], str],
 ) -> None:
     require_capability("gcc")
-    program = build_driver(DRIVER, C_SOURCES, tmp_path, ("-O2", "-g", "-pthread"))
-    ran = subprocess.run(
-        [program, str(MILLISECONDS)], capture_output=True, timeout=60, check=False, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
-    facts = read_books(ran.stdout.splitlines())["opened"]
+    program = build_driver(DRIVER, C_SOURCES, ("-O2", "-g", "-pthread"))
+    for factor in (1, 4, 16):  # longer where the machine left it too little time
+        command = [str(program), str(factor * MILLISECONDS)]
+        ran = subprocess.run(command, capture_output=True, timeout=120, check=False, text=True)
+        assert ran.returncode == 0, ran.stderr
+        facts = read_books(ran.stdout.splitlines())["opened"]
+        if min(facts["own"], facts["sent"]) > 100:
+            break
     assert facts["own"] > 100, facts
     assert facts["sent"] > 100, facts
     assert facts["lost"] == 0, facts

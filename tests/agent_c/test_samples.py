@@ -14,8 +14,8 @@ SAMPLES = 200_000
 
 
 @pytest.mark.needs("sanitizers")
-def test_samples_come_out_whole_and_in_order(tmp_path: Path) -> None:
-    program = build_driver(DRIVER, C_SOURCES, tmp_path, SANITIZERS)
+def test_samples_come_out_whole_and_in_order() -> None:
+    program = build_driver(DRIVER, C_SOURCES, SANITIZERS)
     put_in, came_out, lost, wrong, turns = (int(n) for n in run_driver(program).split())
     assert wrong == 0
     assert put_in == came_out

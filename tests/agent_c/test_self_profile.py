@@ -22,12 +22,9 @@ NO_RECOVERY = ("-fno-sanitize-recover=all",)
 
 
 @pytest.fixture(scope="module")
-def program(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def program(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
-    folder = tmp_path_factory.mktemp("self")
-    return build_driver(DRIVER, C_SOURCES, folder, (*FLAGS, *NO_RECOVERY))
+    return build_driver(DRIVER, C_SOURCES, (*FLAGS, *NO_RECOVERY))
 
 
 @pytest.fixture(scope="module")

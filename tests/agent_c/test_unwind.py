@@ -18,11 +18,9 @@ FLAGS = (*SANITIZERS, "-pthread")
 
 
 @pytest.fixture(scope="module")
-def unwind_cases(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def unwind_cases(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
-    return build_driver(DRIVER, C_SOURCES, tmp_path_factory.mktemp("unwind"), FLAGS)
+    return build_driver(DRIVER, C_SOURCES, FLAGS)
 
 
 def test_every_case_is_listed(unwind_cases: Path) -> None:

@@ -21,10 +21,10 @@ LOOKS_PER_S = 50_000  # idle.c
 
 @pytest.fixture(scope="module")
 def cases(
-    require_capability: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+    require_capability: Callable[[str], str],
 ) -> dict[str, list[int]]:
     require_capability("sanitizers")
-    program = build_driver(DRIVER, C_SOURCES, tmp_path_factory.mktemp("upkeep"))
+    program = build_driver(DRIVER, C_SOURCES)
     lines = run_driver(program).decode().splitlines()
     return {name: [int(n) for n in rest] for name, *rest in (line.split() for line in lines)}
 

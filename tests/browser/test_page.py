@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
 from page_probe import at, click_box, painted_share, zoom_names
+from running import wait_until
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -57,8 +58,7 @@ def test_search_says_how_much_matches_and_highlights_it(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("malloc")
     expect(page.locator("#search-result")).to_have_text(re.compile(r"^[\d.]+ % in \d+ match(es)?$"))
-    page.wait_for_timeout(100)
-    assert painted_share(page, only_matches=True) > 0
+    wait_until(lambda: painted_share(page, only_matches=True) > 0, "matches to be painted", 20)
     expect(page).to_have_url(re.compile("q=malloc"))
     page.keyboard.press("Escape")
     expect(page.locator("#search-result")).to_be_empty()
@@ -76,14 +76,15 @@ def test_n_goes_from_match_to_match_and_zooms_to_narrow_ones(page: Page) -> None
     page.locator("#search").fill("re:^_int_malloc$")
     expect(page.locator("#search-result")).to_contain_text("match")
     page.locator("#search").blur()
-    seen = set()
+    seen: list[str] = []
     for _ in range(4):
         page.keyboard.press("n")
-        page.wait_for_timeout(350)
-        path = page.evaluate("flametap.graph.selectedPath.join('.')")
-        assert page.evaluate("flametap.graph.selected()") is not None
-        seen.add(path)
-    assert len(seen) == 4
+        page.wait_for_function(
+            """(seen) => flametap.graph.selected() !== null && !flametap.graph.animation
+               && !seen.includes(flametap.graph.selectedPath.join('.'))""",
+            arg=seen,
+        )
+        seen.append(page.evaluate("flametap.graph.selectedPath.join('.')"))
     expect(page.locator("#search-result")).to_contain_text("4 of")
     page.keyboard.press("Shift+N")
     expect(page.locator("#search-result")).to_contain_text("3 of")
@@ -126,7 +127,7 @@ def test_icicle_turns_the_graph_over(page: Page) -> None:
     flame = [at(page, name)["y"] for name in ("_start", "main")]
     assert flame[0] > flame[1]
     page.keyboard.press("i")
-    page.wait_for_timeout(100)
+    page.wait_for_function("() => flametap.getState().layout === 'icicle'")
     icicle = [at(page, name)["y"] for name in ("_start", "main")]
     assert icicle[0] < icicle[1]
 
@@ -203,7 +204,6 @@ def test_url_holds_the_view(open_page: Callable[..., Page]) -> None:
     page.keyboard.press("2")
     page.keyboard.press("i")
     page.wait_for_function("() => flametap.getState().layout === 'icicle'")
-    page.wait_for_timeout(100)
     click_box(page, "start_thread")
     page.wait_for_function("() => flametap.views.current.zoom.path.length === 1")
     page.locator("#search").fill("alloc")

@@ -39,6 +39,7 @@ from flametap.inject.frida_session import Session
 from flametap.inject.ptrace_proxy import PtraceProxy
 from flametap.linux import plt_hook, procfs
 from flametap.linux.ptrace import PTRACE_CONT
+from nightly import nightly
 from recording import record
 from running import Start, Target
 
@@ -46,6 +47,7 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 # Longer than the 5 s after which Frida gives a call up.
 SLOW_S = 5.5
+ATTACHES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 # What a target says in the end whose calls have all returned as they should.
 RETURNED = r"\w+ returns=\d\d+ eintr=0|corrupt 0"
 
@@ -88,6 +90,7 @@ def assert_unharmed(
         assert re.fullmatch(RETURNED, line), line
 
 
+@pytest.mark.nightly  # it waits for Frida to give up
 @pytest.mark.parametrize("command", ["vectors", "parked short"])
 def test_call_that_takes_longer_than_frida_waits(
     start: Start, monkeypatch: pytest.MonkeyPatch, command: str
@@ -109,6 +112,7 @@ def test_call_that_takes_longer_than_frida_waits(
     assert_unharmed(target, before)
 
 
+@pytest.mark.nightly  # it waits for Frida to give up
 @pytest.mark.parametrize("command", ["vectors", "parked short"])
 def test_call_that_never_returns_is_taken_back(
     start: Start, monkeypatch: pytest.MonkeyPatch, command: str
@@ -135,7 +139,7 @@ def test_call_that_never_returns_is_taken_back(
     assert_unharmed(target, before, attaches=2, was_killed=True)
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("nth", [2, *nightly(1, 3)])
 def test_stop_that_comes_while_a_function_runs_leaves_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
@@ -192,7 +196,7 @@ def has_code(pid: int, code: dict[tuple[int, int], bytes]) -> bool:
         )
 
 
-@pytest.mark.parametrize("command", ["parked short", "vectors"])
+@pytest.mark.parametrize("command", ["parked short", *nightly("vectors")])
 def test_target_with_another_c_library(own_libc: None, start: Start, command: str) -> None:
     target = start(*command.split())
     before, code = receipt.take(target.pid), code_of(target.pid)
@@ -212,7 +216,7 @@ def test_handler_for_traps_stays_in_a_target_with_another_c_library(
     assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("nth", [2, *nightly(1, 3, 4)])
 def test_error_of_ours_is_told_and_the_target_goes_on(
     own_libc: None, start: Start, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
@@ -241,6 +245,7 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
         assert re.fullmatch(RETURNED, line), line
 
 
+@pytest.mark.nightly  # it waits for Frida to give up
 def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,7 +289,7 @@ def test_main_thread_amid_malloc_is_brought_out_of_it(
     target = start("arena")
     given_back: list[int] = []
     monkeypatch.setattr(PtraceProxy, "_give_back", lambda self, tid: given_back.append(tid))
-    for _ in range(5):
+    for _ in range(ATTACHES):
         record(target.pid, 0.1)
     assert given_back == []
     assert target.finish()[0].startswith("rounds ")
@@ -373,7 +378,7 @@ def lose() -> Iterator[Callable[[int], None]]:
     plt_hook.restore(frida._frida.__file__, b"recvmsg")
 
 
-@pytest.mark.parametrize("nth", [4, 8, 10])
+@pytest.mark.parametrize("nth", [8, *nightly(4, 10)])
 def test_lost_message_is_noticed_and_the_attach_repeated(
     start: Start, lose: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:

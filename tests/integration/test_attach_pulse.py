@@ -14,7 +14,7 @@ from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
-ATTACHES = 5
+ATTACHES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 
 
 def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> None:

@@ -19,6 +19,7 @@ import pytest
 import cli
 import kernel
 import receipt
+from nightly import nightly
 from running import Start, Target, wait_until
 
 NO_SUCH_PROCESS, NO_PERMISSION, CANNOT_ATTACH, USAGE, OUTPUT = 3, 4, 5, 2, 1
@@ -157,6 +158,7 @@ def test_flametap_itself() -> None:
     result.assert_refused(CANNOT_ATTACH, "flametap itself")
 
 
+@pytest.mark.nightly  # how far the attach is then depends on the moment
 @pytest.mark.needs("gcc", "attach")
 @pytest.mark.parametrize("delay_ms", [0, 30, 100, 250])
 def test_target_that_exits_during_the_attach(start: Start, tmp_path: Path, delay_ms: int) -> None:
@@ -171,7 +173,7 @@ def test_target_that_exits_during_the_attach(start: Start, tmp_path: Path, delay
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize("rate", ["0", "-1", "1000000000", "many"])
+@pytest.mark.parametrize("rate", ["0", "1000000000", *nightly("-1", "many")])
 def test_rate_out_of_range(start: Start, rate: str) -> None:
     target = start("sleeper")
     result = cli.run("record", "-p", target.pid, f"--rate={rate}", "-o", "-", "-f", "folded")
@@ -194,7 +196,9 @@ def unwritable(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize("case", ["no folder", "a folder", "below a file", "no such file system"])
+@pytest.mark.parametrize(
+    "case", ["no folder", "a folder", *nightly("below a file", "no such file system")]
+)
 def test_unwritable_output_is_found_before_the_attach(
     start: Start, unwritable: dict[str, Path], case: str
 ) -> None:
@@ -226,6 +230,7 @@ def test_port_in_use(start: Start) -> None:
     assert target.finish() == ["done"]
 
 
+@pytest.mark.nightly  # how far it is then depends on the moment
 @pytest.mark.needs("gcc", "attach")
 @pytest.mark.parametrize("delay_ms", [0, 50, 100, 200, 300, 400, 600, 900])
 def test_ctrl_c_at_any_moment(start: Start, tmp_path: Path, delay_ms: int) -> None:
@@ -243,6 +248,7 @@ def test_ctrl_c_at_any_moment(start: Start, tmp_path: Path, delay_ms: int) -> No
     target.finish()
 
 
+@pytest.mark.nightly  # how far the first is then depends on the moment
 @pytest.mark.needs("gcc", "attach")
 def test_two_profilers_at_once(start: Start, tmp_path: Path) -> None:
     target = start("ratio")
@@ -264,7 +270,7 @@ def test_two_profilers_at_once(start: Start, tmp_path: Path) -> None:
 def test_no_command_after_the_dashes(tmp_path: Path) -> None:
     missing = tmp_path / "no-such-program"
     result = cli.run("record", "-o", tmp_path / "o.folded", "--", missing)
-    assert result.exit_code in (USAGE, 127, CANNOT_ATTACH, NO_SUCH_PROCESS), result.stderr
+    assert result.exit_code == USAGE, result.stderr
     assert "no-such-program" in result.stderr
     assert "Traceback" not in result.stderr
 

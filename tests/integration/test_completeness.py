@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flametap.model import Verdict
-from recording import doubts, record
+from recording import TAIL_NS, doubts, record
 from workloads import LOADED
 
 pytestmark = pytest.mark.needs("attach")
@@ -18,14 +18,20 @@ BAR = 0.995
 BARS = {"ffmpeg": 0.90}
 # Those that test_real_targets.py does not look at; all: FLAMETAP_TEST_SECONDS=5.
 SHORT = ("postgres", "openssl ecdsap256", "ffmpeg", "sqlite3", "caddy")
+TELLING = ("postgres", "caddy")
 NAMES = LOADED if float(os.environ.get("FLAMETAP_TEST_SECONDS", "0")) >= 5 else SHORT
-# CPU time between a thread's last sample and the end of the recording has no stack: some
-# milliseconds a thread, much of what a short recording holds on a machine that is busy otherwise.
-TAIL_NS = 20e6
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.needs(*LOADED[name].needs)) for name in NAMES]
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.needs(*LOADED[name].needs)]
+            + [pytest.mark.nightly] * (name not in TELLING),
+        )
+        for name in NAMES
+    ],
 )
 def test_stacks_reach_their_roots(name: str, tmp_path: Path, seconds: float) -> None:
     with LOADED[name].start(tmp_path) as pid:

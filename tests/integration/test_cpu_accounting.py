@@ -10,6 +10,7 @@ import pytest
 from flametap.capture.live import Capture
 from flametap.model import Clock
 from kernel import CpuLog, cpu_with_ended_ns
+from nightly import nightly
 from recording import capturing, doubts, record, stacks
 from running import Start, Target, wait_until
 
@@ -45,7 +46,7 @@ def _agrees(cpu_ns: int, used_ns: tuple[int, int], slack_ns: int = TICKS_NS) -> 
     return low_ns <= cpu_ns <= most_ns + max(0.02 * most_ns, slack_ns)
 
 
-@pytest.mark.parametrize("rate_hz", [100, 1000])
+@pytest.mark.parametrize("rate_hz", [100, *nightly(1000)])
 def test_cpu_weight_is_what_the_kernel_counted(
     start: Start, seconds: float, rate_hz: float
 ) -> None:
@@ -59,6 +60,7 @@ def test_cpu_weight_is_what_the_kernel_counted(
     target.finish()
 
 
+@pytest.mark.nightly
 def test_work_in_bursts_is_put_where_it_was_done(start: Start, seconds: float) -> None:
     target = start("bursts")
     capture, _ = _record(target, max(seconds, 2.0), 1000)
@@ -128,14 +130,17 @@ while True:
 
 
 def test_threads_too_short_lived_to_be_met_are_not_lost(
-    adopt: Callable[[Target], Target], seconds: float
+    adopt: Callable[[Target], Target],
 ) -> None:
     target = adopt(Target([sys.executable, "-c", SHORT_LIVED]))
     with capturing(target.pid, rate_hz=100) as capture:
         before_ns = cpu_with_ended_ns(target.pid)
-        capture.wait(seconds)
-        used_ns = cpu_with_ended_ns(target.pid) - before_ns
+        # So much that what is used before and behind the two looks weighs little, however long we
+        # wait for our turn.
+        wait_until(lambda: cpu_with_ended_ns(target.pid) > before_ns + 1e9, "1 s of CPU time", 60)
+        least_ns = cpu_with_ended_ns(target.pid) - before_ns
         capture.stop()
+        most_ns = cpu_with_ended_ns(target.pid) - before_ns
     # The process's clock counts our own threads, too.
     counted_ns = capture.profile.total_ns(Clock.CPU) + capture.status().counters["sampler_cpu_ns"]
-    assert counted_ns == pytest.approx(used_ns, rel=0.1), doubts(capture)
+    assert 0.9 * least_ns <= counted_ns <= 1.1 * most_ns, (least_ns, most_ns, doubts(capture))

@@ -17,6 +17,7 @@ import pytest
 import cli
 import kernel
 import receipt
+from nightly import nightly
 from recording import capturing
 from running import Start, Target, wait_until
 
@@ -101,7 +102,7 @@ def test_host_stopped_for_a_moment_goes_on(start: Start, tmp_path: Path) -> None
     _finish_parked(target)
 
 
-@pytest.mark.parametrize("command", ["ratio", "parked long", "sleeper"])
+@pytest.mark.parametrize("command", ["ratio", *nightly("parked long", "sleeper")])
 def test_killed_host_leaves_a_busy_and_a_waiting_target_alone(
     start: Start, tmp_path: Path, command: str
 ) -> None:
@@ -114,7 +115,7 @@ def test_killed_host_leaves_a_busy_and_a_waiting_target_alone(
     target.finish()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, *nightly(signal.SIGSTOP)])
 def test_host_that_ends_before_sampling_begins(start: Start, number: signal.Signals) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
@@ -147,7 +148,7 @@ def test_stopped_target_does_not_take_its_host_for_dead(start: Start) -> None:
     target.finish()
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.005, 0.02])
+@pytest.mark.parametrize("delay_s", [0.0, *nightly(0.005, 0.02)])
 def test_host_killed_while_the_target_is_traced(
     start: Start, tmp_path: Path, delay_s: float
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 import cli
 import kernel
 import receipt
+from nightly import nightly
 from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -77,7 +78,7 @@ def _busiest(pid: int) -> int:
 
 
 # At the gate; past it, on the way in; well inside.
-@pytest.mark.parametrize("steps", [0, 6, 60])
+@pytest.mark.parametrize("steps", [60, *nightly(0, 6)])
 def test_code_stays_while_a_thread_may_be_in_it(start: Start, tmp_path: Path, steps: int) -> None:
     target = start("replace")
     before = receipt.take_at_rest(target.pid)

@@ -50,9 +50,14 @@ OURS = {
 THEIRS = ("demo", "python", "node", "java", "redis")
 
 
+# One that computes, one that waits, one whose threads wait for a CPU, one whose threads come and
+# go, and a runtime.
+TELLING = ("ratio", "waits", "turns", "brief", "python")
+
+
 def _program(name: str) -> object:
-    needs = [pytest.mark.needs(name)] if name in ("node", "java", "redis") else []
-    return pytest.param(name, marks=needs)
+    marks = [pytest.mark.needs(name)] if name in ("node", "java", "redis") else []
+    return pytest.param(name, marks=[*marks, *[pytest.mark.nightly] * (name not in TELLING)])
 
 
 @contextmanager

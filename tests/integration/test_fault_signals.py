@@ -10,6 +10,7 @@ import pytest
 
 import cli
 import receipt
+from nightly import nightly
 from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -32,7 +33,7 @@ def check(start: Start, seconds: float, how: str, *names: str) -> None:
     assert target.finish() == [f"rounds some missed 0 lost 0 pending {kept}"]
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", nightly(*FAULTS))
 def test_blocked_signal_keeps_its_handler(start: Start, seconds: float, name: str) -> None:
     check(start, seconds, "block", name)
 
@@ -41,7 +42,7 @@ def test_all_of_them_blocked(start: Start, seconds: float) -> None:
     check(start, seconds, "block", *FAULTS)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ["SIGSEGV", *nightly(*FAULTS[1:])])
 def test_ignored_signal_stays_ignored(start: Start, seconds: float, name: str) -> None:
     check(start, seconds, "ignore", name)
 

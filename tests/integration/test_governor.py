@@ -27,6 +27,7 @@ def _cost_ns(counters: dict[str, int]) -> int:
     return counters["handler_ns_total"] + counters["sampler_cpu_ns"]
 
 
+@pytest.mark.nightly  # long, until it has settled; each of its steps: agent_c/test_upkeep.py
 def test_rate_is_lowered_until_the_cost_fits(start: Start) -> None:
     target = start("ratio")
     before = receipt.take(target.pid)

@@ -19,6 +19,7 @@ import cli
 import receipt
 from flametap.capture.live import Capture
 from flametap.model import Clock, Frame, SymbolSource
+from nightly import nightly
 from recording import capturing, complete_share, stacks
 from running import Target, wait_until
 from targetbuild import SOURCES, Builder
@@ -99,7 +100,7 @@ def frames_named(capture: Capture, name: str) -> list[Frame]:
 
 
 @pytest.mark.needs("node")
-@pytest.mark.parametrize("flags", [[], ["--interpreted-frames-native-stack"]])
+@pytest.mark.parametrize("flags", [[], *nightly(["--interpreted-frames-native-stack"])])
 def test_node_with_a_perf_map(
     adopt: Adopt, maps: list[Path], flags: list[str], tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_node_with_a_jitdump(adopt: Adopt, tmp_path: Path) -> None:
     assert target.finish() == ["done"]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("node", "unshare")
 def test_node_in_namespaces_of_its_own(adopt: Adopt, tmp_path: Path) -> None:
     """Its pid and its /tmp are not ours, as in a container."""
@@ -200,7 +202,7 @@ def jcmd(pid: int, command: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "option", "source"),
-    [("3.12", "perf", "perf map"), ("3.13", "perf_jit", "jitdump")],
+    [("3.12", "perf", "perf map"), *nightly(("3.13", "perf_jit", "jitdump"))],
 )
 def test_cpython_with_trampolines(
     adopt: Adopt,
@@ -223,6 +225,7 @@ def test_cpython_with_trampolines(
     assert target.finish() == ["done"]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("node")
 def test_live_page_is_sent_the_names(adopt: Adopt, maps: list[Path], tmp_path: Path) -> None:
     """Over HTTP, as the browser gets them."""

@@ -13,6 +13,7 @@ import pytest
 
 import cli
 import receipt
+from nightly import nightly
 from recording import capturing, stacks
 from running import Start, wait_until
 
@@ -29,7 +30,7 @@ def test_first_graph_has_names(start: Start) -> None:
     target.finish()
 
 
-@pytest.mark.parametrize("spelling", [["live"], ["live", "-p"], []])
+@pytest.mark.parametrize("spelling", [[], *nightly(["live"], ["live", "-p"])])
 def test_live_serves_the_page_until_ctrl_c(
     start: Start, tmp_path: Path, spelling: list[str]
 ) -> None:

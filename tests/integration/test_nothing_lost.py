@@ -10,6 +10,7 @@ import pytest
 
 import cli
 from flametap.model import Clock
+from nightly import nightly
 from recording import capturing
 from running import Start, wait_until
 from stacks import read_folded
@@ -32,7 +33,7 @@ def _used_ns(lines: list[str]) -> int:
     return int(found[1])
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", ["exit", "kill", *nightly("exec", "abort", "segv")])
 def test_what_was_sampled_before_the_end_is_there(start: Start, end: str) -> None:
     target = start("ending", "400", end)
     with capturing(target.pid, rate_hz=100) as capture:
@@ -44,7 +45,7 @@ def test_what_was_sampled_before_the_end_is_there(start: Start, end: str) -> Non
         assert capture.profile.total_ns(Clock.CPU) > 0.85 * used_ns
 
 
-@pytest.mark.parametrize("blocks_from_percent", ["0", "25"])
+@pytest.mark.parametrize("blocks_from_percent", ["25", *nightly("0")])
 def test_cpu_time_that_meets_no_stack_is_told_all_along(
     start: Start, blocks_from_percent: str
 ) -> None:
@@ -56,7 +57,7 @@ def test_cpu_time_that_meets_no_stack_is_told_all_along(
         assert capture.profile.total_ns(Clock.CPU) > 0.85 * used_ns
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", ["exit", "segv", *nightly("exec", "abort", "kill")])
 def test_command_that_lives_for_50_ms(builder: Builder, tmp_path: Path, end: str) -> None:
     out = tmp_path / "out.folded"
     # At 100 Hz these are five looks, and chance has half of the time behind the last one.

@@ -37,6 +37,7 @@ def test_periodic_thread_is_sampled_as_often_as_was_asked_and_nothing_stays(star
     target.finish()
 
 
+@pytest.mark.nightly
 def test_clock_goes_on_after_a_pause(start: Start) -> None:
     target = start("truth", "tick")
     with capturing(target.pid, rate_hz=RATE_HZ) as capture:

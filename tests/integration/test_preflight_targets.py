@@ -92,7 +92,7 @@ def run(tmp_path: Path, adopt: Callable[[Target], Target]) -> Callable[[str], Ta
 
 def refuse(pid: int, pattern: str) -> None:
     """Waits for the process to become what it shall be, then checks the refusal."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         try:
             preflight.check(pid)

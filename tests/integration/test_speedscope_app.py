@@ -15,7 +15,8 @@ from playwright.sync_api import Browser
 import cli
 from running import Start
 
-pytestmark = pytest.mark.needs("attach", "gcc", "chromium", "npm")
+# The application comes from a registry.
+pytestmark = [pytest.mark.needs("attach", "gcc", "chromium", "npm"), pytest.mark.nightly]
 
 VERSION = "1.25.0"
 

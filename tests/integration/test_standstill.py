@@ -3,6 +3,7 @@ nothing had been."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 import cli
 import receipt
+from nightly import nightly
 from running import Start, Target, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 # Calls that the kernel itself ends when a process is stopped or frozen (signal(7)).
 REPORT = r"\w+ returns=\d+ eintr=\d+"
 END_S = 40.0
+ATTEMPTS = 5  # at a moment
 
 
 def is_sampled(pid: int) -> bool:
@@ -48,27 +51,33 @@ def assert_goes_on(target: Target, before: receipt.Receipt) -> None:
         assert re.fullmatch(REPORT, line), line
 
 
-@pytest.fixture(params=["freezer", "unified", ""])
+# Where control groups are → the switch, on, off. Version 2, also beside version 1; version 1.
+HIERARCHIES = {
+    "": ("cgroup.freeze", "1", "0"),
+    "unified": ("cgroup.freeze", "1", "0"),
+    "freezer": ("freezer.state", "FROZEN", "THAWED"),
+}
+
+
+@pytest.fixture(params=["any", *nightly(*HIERARCHIES)])
 def frozen_group(request: pytest.FixtureRequest) -> Iterator[tuple[Path, str, str, str]]:
-    """(folder, its switch, on, off) of a new control group that can be frozen: version 1 or 2."""
-    folder = Path("/sys/fs/cgroup", request.param, f"flametap-freeze-{os.getpid()}")
-    try:
-        folder.mkdir()
-    except OSError:
-        pytest.skip("no control group can be made there")
-    switches = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")]
-    for switch, on, off in switches:
-        if (folder / switch).exists():
-            yield folder, switch, on, off
-            # The target ends after this fixture.
-            (folder / switch).write_text(off)
-            for pid in (folder / "cgroup.procs").read_text().split():
-                (folder.parent / "cgroup.procs").write_text(pid)
-            wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group to empty", 15)
-            break
+    """(folder, its switch, on, off) of a new control group that can be frozen."""
+    for hierarchy in HIERARCHIES if request.param == "any" else [request.param]:
+        folder = Path("/sys/fs/cgroup", hierarchy, f"flametap-freeze-{os.getpid()}")
+        switch, on, off = HIERARCHIES[hierarchy]
+        with contextlib.suppress(OSError):
+            folder.mkdir()
+            if (folder / switch).exists():
+                break
+            folder.rmdir()
     else:
-        folder.rmdir()
-        pytest.skip("no freezer there")
+        pytest.skip("no control group that can be frozen")
+    yield folder, switch, on, off
+    # The target ends after this fixture.
+    (folder / switch).write_text(off)
+    for pid in (folder / "cgroup.procs").read_text().split():
+        (folder.parent / "cgroup.procs").write_text(pid)
+    wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group to empty", 15)
     folder.rmdir()
 
 
@@ -105,6 +114,7 @@ def test_target_stopped_amid_a_recording_goes_on(start: Start, tmp_path: Path) -
     assert_goes_on(target, before)
 
 
+@pytest.mark.nightly  # how far the attach is then depends on the moment
 @pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05])
 def test_target_stopped_amid_an_attach_goes_on(
     start: Start, tmp_path: Path, delay_s: float
@@ -127,24 +137,30 @@ ENDS = {"exits": (0, 0), "is killed": (signal.SIGKILL, -9), "aborts": (signal.SI
 
 
 @pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.06, 0.1])
+@pytest.mark.parametrize("delay_s", [0.0, *nightly(0.03, 0.06, 0.1)])
 def test_target_that_ends_amid_an_attach(
     start: Start, tmp_path: Path, how: str, delay_s: float
 ) -> None:
-    target = start("ratio")
     number, expected = ENDS[how]
-    with recording(target, tmp_path, 0.5) as run:
-        wait_until_traced(target.pid)
-        time.sleep(delay_s)
-        if number:
-            os.kill(target.pid, number)
-            wait_until(lambda: not target.alive, "its end", 15)
-        else:
-            target.finish()
-        result = run.result(END_S)
-    assert "Traceback" not in result.stderr, result.stderr
-    assert result.exit_code in (0, 3, 5, 6, 7), result.stderr
-    assert target.exit_code == expected
+    was_amid = False
+    for _ in range(1 if delay_s else ATTEMPTS):
+        target = start("ratio")
+        with recording(target, tmp_path, 0.5) as run:
+            wait_until_traced(target.pid)
+            time.sleep(delay_s)
+            was_amid = not is_sampled(target.pid)
+            if number:
+                os.kill(target.pid, number)
+                wait_until(lambda: not target.alive, "its end", 15)  # noqa: B023
+            else:
+                target.finish()
+            result = run.result(END_S)
+        assert "Traceback" not in result.stderr, result.stderr
+        assert result.exit_code in (0, 3, 5, 6, 7), result.stderr
+        assert target.exit_code == expected
+        if was_amid:
+            break
+    assert was_amid or delay_s, f"{ATTEMPTS} attaches were over before the target could end"
 
 
 def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path: Path) -> None:
@@ -159,6 +175,7 @@ def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path:
     assert_goes_on(target, before)
 
 
+@pytest.mark.nightly
 def test_of_two_recordings_begun_at_once_one_is_refused(start: Start, tmp_path: Path) -> None:
     target = start("ratio")
     before = receipt.take(target.pid)
@@ -184,6 +201,8 @@ def test_third_ctrl_c_waits_for_nobody(start: Start, tmp_path: Path) -> None:
     before = receipt.take(target.pid)
     with recording(target, tmp_path, duration_s=60) as run:
         wait_until(lambda: is_sampled(target.pid), "the agent in the target", 30)
+        # A list of children may miss some while others end (proc(5)).
+        wait_until(lambda: injectors_of(run.process.pid), "the process that attaches")
         (injector,) = injectors_of(run.process.pid)
         os.kill(injector, signal.SIGSTOP)
         try:

@@ -17,13 +17,22 @@ pytestmark = pytest.mark.needs("attach", "eu-stack")
 BAR = 0.999
 # The others: FLAMETAP_TEST_SECONDS=5.
 SHORT = ("redis", "node", "java", "python3.12", "nginx")
+TELLING = ("redis", "java")
 NAMES = WAITING if float(os.environ.get("FLAMETAP_TEST_SECONDS", "0")) >= 5 else SHORT
 STACKS = 20  # at least, however short the test
 LONGEST_S = 30.0
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.needs(*WAITING[name].needs)) for name in NAMES]
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.needs(*WAITING[name].needs)]
+            + [pytest.mark.nightly] * (name not in TELLING),
+        )
+        for name in NAMES
+    ],
 )
 def test_parked_stacks_agree(name: str, tmp_path: Path, seconds: float) -> None:
     with WAITING[name].start(tmp_path) as pid, capturing(pid, rate_hz=1000) as capture:

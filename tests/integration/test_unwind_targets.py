@@ -7,20 +7,14 @@ import pytest
 
 from flametap.capture.live import Capture
 from flametap.model import Clock, Verdict
-from recording import ENOUGH_CPU_S, doubts, record, stacks
+from nightly import nightly
+from recording import ENOUGH_CPU_S, doubts, record, share_of, stacks
 from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
 BAR = 0.99
 CHAIN = ("main", "outer", "on_item", "inner")
-
-
-def share(capture: Capture, *verdicts: Verdict) -> float:
-    """The part of the CPU weight that has one of these verdicts."""
-    weights = capture.status().verdict_cpu_ns
-    assert sum(weights.values()) > 0, "the target did not run"
-    return sum(weights.get(v.name, 0) for v in verdicts) / sum(weights.values())
 
 
 def heaviest_stack(capture: Capture, clock: Clock = Clock.CPU) -> tuple[str, ...]:
@@ -35,7 +29,8 @@ def has_chain(stack: tuple[str, ...], *inner: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "variant", ["", "no-eh-frame-hdr", "debug-frame", "debug-frame-only", "debug-frame-gz"]
+    "variant",
+    ["no-eh-frame-hdr", "debug-frame-gz", *nightly("", "debug-frame", "debug-frame-only")],
 )
 def test_unwind_information_is_found_wherever_it_is(
     start: Start, variant: str, seconds: float
@@ -44,7 +39,7 @@ def test_unwind_information_is_found_wherever_it_is(
     target = start("frames", "busy", variant=variant)
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
-    assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    assert share_of(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
     assert has_chain(heaviest_stack(capture), "compute"), stacks(capture).heaviest()
 
 
@@ -53,10 +48,10 @@ def test_a_module_without_any_is_named(start: Start, seconds: float) -> None:
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
     status = capture.status()
-    assert share(capture, Verdict.COMPLETE) <= 1 - BAR, doubts(capture)
+    assert share_of(capture, Verdict.COMPLETE) <= 1 - BAR, doubts(capture)
     # A guess may reach the root. Where it does not, the program is at fault, not the C library.
     assert set(status.verdict_modules) <= {"frames-no-frames-at-all"}, doubts(capture)
-    if share(capture, Verdict.GUESSED) <= 1 - BAR:
+    if share_of(capture, Verdict.GUESSED) <= 1 - BAR:
         assert status.verdict_modules, doubts(capture)
 
 
@@ -71,7 +66,7 @@ def test_recursion_deeper_than_the_limit_says_so(start: Start, seconds: float) -
     target = start("deep", "100000")
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
-    assert share(capture, Verdict.TRUNCATED_DEPTH) >= BAR, doubts(capture)
+    assert share_of(capture, Verdict.TRUNCATED_DEPTH) >= BAR, doubts(capture)
     assert capture.status().verdict_modules == {}, "too deep is no module's fault"
     stack = heaviest_stack(capture)
     assert stack[0] == "[truncated]"
@@ -92,7 +87,7 @@ def test_handler_on_an_alternate_stack(start: Start, seconds: float) -> None:
     target = start("frames", "handler")
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
-    assert share(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    assert share_of(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
     seen = stacks(capture)
     through_handler = [s for s in seen.weights if has_chain(s, "raise", "on_signal", "compute")]
     weight = sum(seen.weights[stack] for stack in through_handler)

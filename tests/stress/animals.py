@@ -30,7 +30,6 @@ class Animal:
     ignore: str = ""  # pattern for lines of harm that the program does to itself
     errors: str = ""  # pattern for lines on standard error that it writes without us, too
     force: bool = False  # attach although the profiler would refuse
-    matrix: bool = True  # left out of `make test`
 
 
 COMPILED: tuple[Animal, ...] = (
@@ -41,7 +40,6 @@ COMPILED: tuple[Animal, ...] = (
         "ucontext.c",
         "./animal 4096",
         f"{_C} ucontext.c",
-        matrix=False,
     ),
     Animal(
         "blocked-segv",
@@ -51,7 +49,6 @@ COMPILED: tuple[Animal, ...] = (
         "./animal SEGV",
         f"{_C} faults.c",
         ignore=_IN_HANDLERS,
-        matrix=False,
     ),
     Animal(
         "ucontext-16k",

@@ -44,7 +44,6 @@ class Scenario:
     run: Callable[[Run], None]
     about: str
     needs: tuple[str, ...]
-    matrix: bool = False  # one of many of a kind: only in the long form
 
 
 CATALOGUE: dict[str, Scenario] = {}
@@ -56,11 +55,10 @@ def enter(
     *,
     about: str,
     needs: tuple[str, ...],
-    matrix: bool = False,
 ) -> None:
     """Put a scenario into the catalogue. ``@scenario`` does it for a function."""
     assert name not in CATALOGUE, f"two scenarios are called {name}"
-    CATALOGUE[name] = Scenario(name, run, about, ("attach", *needs), matrix)
+    CATALOGUE[name] = Scenario(name, run, about, ("attach", *needs))
 
 
 def scenario(*needs: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:

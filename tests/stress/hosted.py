@@ -13,7 +13,6 @@ HOSTED: tuple[Animal, ...] = (
         "erl -noinput -s beam main",
         "erlc beam.erl",
         has_jit=True,
-        matrix=False,
     ),
     Animal(
         "mono",
@@ -23,7 +22,6 @@ HOSTED: tuple[Animal, ...] = (
         "env MONO_GC_PARAMS=nursery-size=512k mono animal.exe",  # many collections
         "mcs -out:animal.exe Mono.cs",
         has_jit=True,
-        matrix=False,
     ),
     Animal(
         "sbcl",
@@ -36,7 +34,6 @@ HOSTED: tuple[Animal, ...] = (
         # Its collector moves code within the mapped core file; it blocks signals for moments.
         ignore=r"code\b.*sbcl\.core|SigBlk",
         force=True,  # its core file of 40 MB is mapped: the attach takes seconds
-        matrix=False,
     ),
     Animal(
         "elixir",

@@ -109,14 +109,13 @@ def main() -> int:
     if not options.until:
         options.results.unlink(missing_ok=True)
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="stress-targets-") as targets:
-        shift = _Shift(options, Builder(Path(targets)))
-        signal.signal(signal.SIGTERM, shift.end_soon)
-        workers = [threading.Thread(target=shift.work) for _ in range(options.jobs)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+    shift = _Shift(options, Builder())
+    signal.signal(signal.SIGTERM, shift.end_soon)
+    workers = [threading.Thread(target=shift.work) for _ in range(options.jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     print(report.table(shift.results))
     return int(any(result.verdict == FINDING for result in shift.results))
 

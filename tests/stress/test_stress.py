@@ -1,5 +1,4 @@
-"""The short form of ``make stress``: each scenario once, a second long. Those with the mark
-``matrix`` are left to the long form."""
+"""The short form of ``make stress``: scenarios once, a second long; ``SMOKES`` in ``make test``."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ import pytest
 
 import catalogue
 import report
+from nightly import nightly
 from result import CLEAN
 from runner import run_one
 from targetbuild import Builder
@@ -18,17 +18,37 @@ from targetbuild import Builder
 SECONDS = float(os.environ.get("FLAMETAP_STRESS_SECONDS", "1"))
 # Always the same moments: a test that fails shall fail again.
 SEED = 1
+# Of each kind the one that has found most, or that nothing else in the suite is like.
+SMOKES = (
+    "short-threads",
+    "plugins",
+    "everything",
+    "exec-while-recorded",
+    "storm-of-timer-signals",
+    "signals-in-critical-sections",
+    "handlers-on-8k-stacks",
+    "coroutines-by-hand",
+    "threads-that-toggle-our-signal",
+    "drops-its-user",
+    "filters-its-calls-deadly",
+    "target-stopped-again-and-again",
+    "zoo-erlang",
+    "zoo-mono",
+    "zoo-sbcl",
+)
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
 
 @pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """Compiles targets, each once."""
-    return Builder(tmp_path_factory.mktemp("targets"))
+def builder() -> Builder:
+    """Compiles targets."""
+    return Builder()
 
 
-@pytest.mark.parametrize("name", [n for n, s in catalogue.SCENARIOS.items() if not s.matrix])
+@pytest.mark.parametrize(
+    "name", [*SMOKES, *nightly(*(name for name in catalogue.SCENARIOS if name not in SMOKES))]
+)
 def test_scenario(
     name: str, builder: Builder, require_capability: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -37,7 +37,6 @@ def enter_all() -> None:
             partial(visit, animal),
             about=f"{animal.about}.",
             needs=(animal.needs,),
-            matrix=animal.matrix,
         )
 
 

@@ -9,10 +9,13 @@ sanitizer's report, never the end of the test run.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import build_cache
 from flametap.agent import source
 
+TESTS = Path(__file__).resolve().parents[1]
 WARNINGS = (
     "-std=c11",
     "-D_GNU_SOURCE",
@@ -37,15 +40,12 @@ CFI_SOURCES = (
 """The part that compiles .eh_frame; it needs nothing of the rest."""
 
 
-def build_driver(
-    driver: Path, names: tuple[str, ...], folder: Path, flags: tuple[str, ...] = SANITIZERS
-) -> Path:
+def build_driver(driver: Path, names: tuple[str, ...], flags: tuple[str, ...] = SANITIZERS) -> Path:
     """Build agent sources and a driver into a program.
 
     Args:
         driver: C file with ``main``; it sees all that the sources declare.
         names: the agent's files to put before it, in the order of ``C_SOURCES``.
-        folder: where the joined text and the program go.
         flags: optimisation and sanitizers.
 
     Returns:
@@ -55,15 +55,35 @@ def build_driver(
         RuntimeError: gcc refused; the message is gcc's, with the lines of the single files.
     """
     text = f'{source(names)}#line 1 "{driver.name}"\n{driver.read_text("utf-8")}'
-    joined = folder / f"joined_{driver.name}"
-    joined.write_text(text, "utf-8")
-    program = folder / driver.stem
-    includes = f"-I{driver.parent}"
-    command = ["gcc", *WARNINGS, *PART, *flags, includes, "-o", str(program), str(joined)]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if built.returncode:
-        raise RuntimeError(f"gcc refused {driver.name}:\n{built.stderr}")
-    return program
+    command = ["gcc", *WARNINGS, *PART, *flags, f"-I{driver.parent}"]
+    return compiled(f"agent_c/{driver.stem}", text, command)
+
+
+def compiled(kind: str, text: str, command: Sequence[str]) -> Path:
+    """Compile one text into a program, or take the one that is kept (``build_cache``).
+
+    Args:
+        kind: where it is kept; the last part is the program's name.
+        text: C; it may include headers of the tests' own folders.
+        command: the compiler and its options.
+
+    Returns:
+        the program.
+
+    Raises:
+        RuntimeError: the compiler refused; the message is its own.
+    """
+    name = kind.rpartition("/")[2]
+
+    def make(folder: Path) -> None:
+        (folder / f"{name}.c").write_text(text, "utf-8")
+        whole = [*command, "-o", name, f"{name}.c"]
+        done = subprocess.run(whole, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{command[0]} refused {name}:\n{done.stderr}")
+
+    inputs: list[Path | bytes] = [text.encode(), *sorted(TESTS.glob("*/*.h"))]
+    return build_cache.cached(kind, command, inputs, make) / name
 
 
 def run_driver(program: Path, *arguments: str | int | Path, timeout_s: float = 120) -> bytes:

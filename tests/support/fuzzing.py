@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from agent_build import CFI_SOURCES, PART, WARNINGS
+from agent_build import CFI_SOURCES, PART, WARNINGS, compiled
 from eh_frame import (
     ENTRY_PROGRAM,
     SECTION_ADDR,
@@ -42,24 +42,27 @@ TARGETS: dict[str, tuple[str, ...]] = {
 """Name of a target → the agent's files it is built behind."""
 
 
-def joined(name: str, folder: Path, *more: str) -> Path:
-    """Write a target behind its sources into one file, and ``more`` files of tests/fuzz."""
+def build(name: str, compiler: str, *flags: str, more: tuple[str, ...] = ()) -> Path:
+    """Build a target with sanitizers; any finding ends the program.
+
+    Args:
+        name: of ``TARGETS``.
+        flags: which sanitizers.
+        more: files of tests/fuzz to put behind it.
+
+    Returns:
+        the program (``build_cache``).
+
+    Raises:
+        RuntimeError: the compiler refused; the message is its own.
+    """
     text = source(TARGETS[name])
     for file in (f"fuzz_{name}.c", *more):
         text += f'#line 1 "{file}"\n{(FOLDER / file).read_text("utf-8")}\n'
-    path = folder / f"fuzz_{name}.c"
-    path.write_text(text, "utf-8")
-    return path
-
-
-def build_command(compiler: str, text: Path, program: Path, *flags: str) -> list[str]:
-    """The command that builds a target with sanitizers; any finding ends the program."""
     includes = (f"-I{FOLDER}", f"-I{FOLDER.parent / 'agent_c'}")
     finding = ("-fno-sanitize-recover=all", "-O1", "-g", "-pthread")
-    return [
-        *(compiler, *WARNINGS, *PART, *finding, *includes, *flags),
-        *("-o", str(program), str(text)),
-    ]
+    kind = f"{Path(compiler).name}/fuzz_{name}"
+    return compiled(kind, text, [compiler, *WARNINGS, *PART, *finding, *includes, *flags])
 
 
 def write_seeds(name: str, folder: Path, binaries: list[Path], limit: int) -> int:

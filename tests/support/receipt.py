@@ -90,7 +90,7 @@ def harm_after_settling(
     pid: int,
     before: Receipt,
     *,
-    timeout_s: float = 4.0,
+    timeout_s: float = 15.0,
     attaches: int = 1,
     was_killed: bool = False,
     has_jit: bool = False,

@@ -13,8 +13,11 @@ from stacks import Stacks, of_tree
 SYMBOLS_S = 60.0
 ENOUGH_S = 60.0
 # What takes one part in a hundred is missed by 800 samples in one of 3 000 recordings, by 300 in
-# one of 20; and the milliseconds behind each thread's last sample, which have no stack, are few.
+# one of 20.
 ENOUGH_CPU_S = 0.8
+# CPU time between a thread's last sample and the end of the recording has no stack: some
+# milliseconds a thread, much of what a short recording holds on a machine that is busy otherwise.
+TAIL_NS = 20_000_000
 
 
 @contextmanager
@@ -49,10 +52,18 @@ def record(pid: int, seconds: float, *, rate_hz: float = 1000.0, cpu_s: float = 
 
 
 def complete_share(capture: Capture) -> float:
-    """The part of the CPU weight whose stack reached its root; 0 when there is no CPU weight."""
+    """The part of the CPU weight whose stack reached its root."""
+    return share_of(capture, *(verdict for verdict in Verdict if verdict.root_reached))
+
+
+def share_of(capture: Capture, *verdicts: Verdict) -> float:
+    """The part of the CPU weight that has one of these verdicts, but for ``TAIL_NS`` of each thread
+    without a stack; 0 when there is no CPU weight."""
     weights = capture.status().verdict_cpu_ns
-    complete = sum(weights.get(verdict.name, 0) for verdict in Verdict if verdict.root_reached)
-    return complete / sum(weights.values()) if sum(weights.values()) else 0.0
+    tail_ns = min(weights.get(Verdict.NO_STACK.name, 0), TAIL_NS * len(capture.threads()))
+    total_ns = sum(weights.values()) - tail_ns
+    found_ns = sum(weights.get(verdict.name, 0) for verdict in verdicts)
+    return found_ns / total_ns if total_ns else 0.0
 
 
 def stacks(capture: Capture, clock: Clock = Clock.CPU, tid: int | None = None) -> Stacks:

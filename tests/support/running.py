@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
-READY_S = 20.0  # java on a loaded machine needs several seconds
-EXIT_S = 10.0
+READY_S = 60.0  # java on a loaded machine needs several seconds
+EXIT_S = 30.0
+ANSWER_S = 30.0
 
 
-def wait_until(holds: Callable[[], object], what: str, timeout_s: float = 5.0) -> None:
+def wait_until(holds: Callable[[], object], what: str, timeout_s: float = ANSWER_S) -> None:
     """Waits until ``holds()`` is true; raises AssertionError naming ``what`` when it never becomes
     so."""
     deadline = time.monotonic() + timeout_s
@@ -97,7 +98,7 @@ class Target:
         """True while it runs."""
         return self.exit_code is None
 
-    def say(self, line: str, timeout_s: float = 5.0) -> None:
+    def say(self, line: str, timeout_s: float = ANSWER_S) -> None:
         """Writes a line to its standard input and waits for one line of answer."""
         before = len(self.lines)
         assert self._process.stdin is not None

@@ -1,5 +1,5 @@
-"""How the targets are compiled. Each (source, variant) is built once a session, when first asked
-for.
+"""How the targets are compiled. Each (source, variant) is built when first asked for, and kept
+(``build_cache``).
 
 The flags are part of the test: -O2 without frame pointers is what distributions ship and what
 profilers get wrong.
@@ -10,6 +10,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+
+import build_cache
 
 SOURCES = Path(__file__).parent.parent / "targets"
 
@@ -39,10 +41,9 @@ class BuildError(Exception):
 
 
 class Builder:
-    """Compiles targets into one folder."""
+    """Compiles targets. What could not be compiled once is not tried again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._failed: dict[str, str] = {}
 
     def program(self, name: str, variant: str = "") -> Path:
@@ -51,30 +52,37 @@ class Builder:
         Raises:
             BuildError: the compiler is missing or failed.
         """
-        output = self._folder / (f"{name}-{variant}" if variant else name)
-        if output.exists():
-            return output
         cxx = SOURCES / f"{name}.cpp"
         if cxx.exists():
-            return self._run([*_CXX, str(cxx), "-pthread"], output)
-        return self._run([*_COMMANDS[variant], str(SOURCES / f"{name}.c")], output)
+            return self._built(name, cxx, [*_CXX, str(cxx), "-pthread"])
+        source = SOURCES / f"{name}.c"
+        output = f"{name}-{variant}" if variant else name
+        return self._built(output, source, [*_COMMANDS[variant], str(source)])
 
     def java_class(self, name: str) -> Path:
         """The folder that holds ``name``.class."""
-        if not (self._folder / f"{name}.class").exists():
-            self._check(["javac", "-d", str(self._folder), str(SOURCES / f"{name}.java")], name)
-        return self._folder
+        source = SOURCES / f"{name}.java"
+        return self._made(f"java/{name}", [source], ["javac", str(source)], "-d", "")
 
-    def _run(self, command: list[str], output: Path) -> Path:
-        self._check([*command, "-o", str(output)], output.name)
-        return output
+    def _built(self, output: str, source: Path, command: list[str]) -> Path:
+        inputs = [source, *sorted(SOURCES.glob("*.h"))]
+        return self._made(f"targets/{output}", inputs, command, "-o", output) / output
 
-    def _check(self, command: list[str], name: str) -> None:
-        if name not in self._failed:
-            if shutil.which(command[0]) is None:
-                self._failed[name] = f"{command[0]} is not installed"
-            else:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-                self._failed[name] = done.stderr if done.returncode else ""
-        if self._failed[name]:
-            raise BuildError(f"cannot build target {name}: {self._failed[name]}")
+    def _made(
+        self, kind: str, inputs: list[Path], command: list[str], option: str, output: str
+    ) -> Path:
+        """The folder that ``command`` filled; ``option`` tells it the output there."""
+        if kind in self._failed:
+            raise BuildError(self._failed[kind])
+        if shutil.which(command[0]) is None:
+            self._failed[kind] = f"cannot build {kind}: {command[0]} is not installed"
+            raise BuildError(self._failed[kind])
+
+        def make(folder: Path) -> None:
+            whole = [*command, option, str(folder / output)]
+            done = subprocess.run(whole, capture_output=True, text=True, timeout=300)
+            if done.returncode:
+                self._failed[kind] = f"cannot build {kind}: {done.stderr}"
+                raise BuildError(self._failed[kind])
+
+        return build_cache.cached(kind, command, inputs, make)

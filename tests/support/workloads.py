@@ -87,7 +87,7 @@ def _script(*argv: str | Path) -> Start:
 def _java(name: str, *options: str) -> Start:
     @contextmanager
     def start(folder: Path) -> Iterator[int]:
-        classes = Builder(folder).java_class(name)
+        classes = Builder().java_class(name)
         with running(["java", *options, "-cp", classes, name], announces=True) as target:
             yield target.pid
 

@@ -14,18 +14,22 @@ import parallel
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_what_is_quiet_exists() -> None:
-    for entry in parallel.QUIET:
-        assert (ROOT / entry).exists(), entry
+@pytest.mark.parametrize("entry", [*parallel.QUIET, *parallel.LONGEST, *parallel.EACH])
+def test_what_is_listed_exists(entry: str) -> None:
+    file, _, test = entry.partition("::")
+    assert (ROOT / file).exists()
+    assert not test or f"\ndef {test}(" in (ROOT / file).read_text("utf-8")
 
 
 def test_units_and_their_order() -> None:
-    file, scenario = "tests/unit/test_a.py", "tests/stress/test_stress.py::test_scenario[redis]"
-    quiet = [scenario, "tests/integration/test_a.py::test_b[x::y]"]
+    file, scenarios = "tests/unit/test_a.py", "tests/stress/test_stress.py::test_scenario"
+    quiet = [f"{parallel.QUIET[0]}::test_b[x::y]", parallel.QUIET[-1]]
     assert {parallel.unit_of_work(test) for test in quiet} == {"quiet"}
     assert parallel.unit_of_work(f"{file}::test_b[x::y]") == file
-    order = [f"{file}::test_b", f"{file}::test_a", *quiet]
-    assert sorted([*quiet, *order[:2]], key=parallel.rank) == order
+    assert parallel.unit_of_work(f"{scenarios}[redis]") == f"{scenarios}[redis]"
+    attach = "tests/integration/test_b.py::test_c"
+    order = [f"{scenarios}[redis]", attach, f"{file}::test_b", f"{file}::test_a", *quiet]
+    assert sorted([*quiet, *order[2:4], attach, order[0]], key=parallel.rank) == order
 
 
 def test_quiet_tests_and_others_keep_each_other_off(
@@ -40,7 +44,7 @@ def test_quiet_tests_and_others_keep_each_other_off(
             with pytest.raises(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(lock, fcntl.LOCK_UN)
-        with parallel.turn("tests/integration/test_a.py::test_b"), pytest.raises(BlockingIOError):
+        with parallel.turn(parallel.QUIET[0]), pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
