@@ -19,7 +19,7 @@ import pytest
 from flametap import export
 from flametap.capture.live import Capture
 from flametap.model import Clock, ThreadInfo
-from ledger import QUEUED, READERS, Ledger, Page, of_export
+from ledger import QUEUED, READERS, UNATTRIBUTED, Ledger, Page, of_export
 from recording import SYMBOLS_S, capturing, doubts
 from running import Start, Target, wait_until
 from schedule import Bounds, ScheduleLog

@@ -21,6 +21,7 @@ from stacks import read_folded
 
 TOKEN = "equation"
 QUEUED = "[waiting for a CPU]"
+UNATTRIBUTED = "[unattributed]"
 SNAPSHOT_S = 60.0
 
 # Name of the thread → stack, root first → nanoseconds.
