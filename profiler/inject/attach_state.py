@@ -180,7 +180,8 @@ def _request(state: State, event: Requested, thread: Thread | None) -> Step:
             return state._having(tid, None), (Do.RELEASE,)
         return state, (Do.REFUSE,)
     if request is Request.READ_REGISTERS:
-        return state, (Do.NOTE, Do.PASS)
+        # To note it is to block its signals until it is put back: this one has been.
+        return state, (Do.PASS,) if thread.phase is Phase.OVER else (Do.NOTE, Do.PASS)
     if request is Request.WRITE_REGISTERS:
         return state, (Do.COMPARE,)
     if request is Request.GO_ON and thread.function_addr:

@@ -261,7 +261,7 @@ OVER = replace(in_phase(Phase.OVER), held={PID: Held(PID, UNTIL_S)})
 @pytest.mark.parametrize(
     ("request_", "actions"),
     [
-        (Request.READ_REGISTERS, (Do.NOTE, Do.PASS)),
+        (Request.READ_REGISTERS, (Do.PASS,)),
         (Request.WORD, (Do.PASS,)),
         (Request.WRITE_REGISTERS, (Do.REFUSE,)),
         (Request.GO_ON, (Do.REFUSE,)),
