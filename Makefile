@@ -67,11 +67,16 @@ lint: $(STAMP) ## ruff; node's syntax check of the page's scripts
 
 # The links are made anew each time, so that they are never stale.
 .PHONY: types
-types: $(STAMP) ## mypy: strict on the package, lenient on tests; pyright, as editors do
+types: $(STAMP)-types ## mypy: strict on the package, lenient on tests; pyright, as editors do
 	@$(LAY_NAMES)
 	$(BIN)/mypy
 	$(BIN)/mypy tests bench
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
+
+# Pinned: another release finds other things. With a node of its own it has 200 MB, so `make dev` does without.
+$(STAMP)-types: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyright[nodejs]==1.1.414'
+	@touch $@
 
 .PHONY: test
 test: $(STAMP) ## the tests for each change; a part of them: make test ARGS="tests/unit -k layers"
