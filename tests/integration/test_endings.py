@@ -31,7 +31,8 @@ def record_until_end(
     target = start("ends", "wait" if number else how, "0")
     output = folder / "out.folded"
     with cli.Running(str(folder), "record", "-p", target.pid, "-o", output, *options) as run:
-        wait_until_sampled(target, cpu_s=0.3)
+        # So long that the sampler has had turns and has sent samples, also on a busy machine.
+        wait_until_sampled(target, cpu_s=1.0)
         if number:
             target.signal(number)
         else:
