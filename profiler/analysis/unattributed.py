@@ -16,7 +16,7 @@ IDLE_SHARE = 0.01
 # Counter of agent/abi.h → the time that it counts.
 REASONS = {
     "unattributed_blocked_ns": "of threads that block our signal",
-    "unattributed_ended_ns": "of threads that ended before their first sample",
+    "unattributed_ended_ns": "of threads that had no sample before the end",
     "unattributed_unseen_ns": "of threads that started and ended between two looks",
     "unattributed_handler_ns": "since the target set a handler of its own for our signal",
     "unattributed_stack_ns": "on stacks that may have no room for a signal",

@@ -28,7 +28,7 @@ export const COUNTER_GROUPS = [
     title: 'Less precise',
     counters: [
       ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but never sampled: [unattributed].', formatNs],
-      ['unattributed_ended_ns', '… ended too soon', 'Part of it: the thread ended before its first sample.', formatNs],
+      ['unattributed_ended_ns', '… no sample yet', 'Part of it: the thread, or the recording, ended before its first sample.', formatNs],
       ['unattributed_unseen_ns', '… never seen', 'Part of it: the thread began and ended between two rounds.', formatNs],
       ['unattributed_blocked_ns', '… signal blocked', 'Part of it: the thread blocks our signal.', formatNs],
       ['unattributed_handler_ns', '… handler replaced', 'Part of it: the process has set its own handler for our signal.', formatNs],

@@ -12,7 +12,7 @@ def test_reasons_are_told_heaviest_first_and_the_rest_was_not_sampled_in_time() 
     verdicts = {"COMPLETE": 870_000_000, "NO_STACK": 130_000_000}
     assert unattributed_notes(counters, verdicts, SECOND) == [
         "13.0% of the CPU time has no stack: 8.0% of threads that block our signal, "
-        "3.2% of threads that ended before their first sample, 1.8% not sampled in time"
+        "3.2% of threads that had no sample before the end, 1.8% not sampled in time"
     ]
 
 
