@@ -96,8 +96,8 @@ static i32 time_left_sigsafe(const struct thread_slot *slot, i32 timeout_ms)
 /*
  * Subtract the time waited from a timeout, where the registers allow it: in libc's own code, which loads them for each
  * call. Other code may rely on them. Calls with an absolute time need nothing, nor do select, pselect6 and ppoll, where
- * the kernel writes back what is left. The rest (relative times in memory that we must not change) wait longer, by the
- * time from the beginning of the wait to our signal. Context: signal.
+ * the kernel writes back what is left. Relative times in memory stay as they are, since the memory is the target's: such
+ * a wait becomes longer by the time from its beginning to our signal. Context: signal.
  */
 static void timeout_shorten_sigsafe(const struct agent *a, const struct thread_slot *slot, i64 nr, u64 *gregs,
                                      u64 mask)

@@ -6,8 +6,8 @@ after it has said good-bye, to unmap its loader. So an attach ends when another 
 process, or with our process.
 
 Frida calls from threads of its own. Its calls are carried out on the one thread that traces
-(``fork_hold``); when one of ours raises, Frida is told that the call has failed, and the thread of
-the target goes on as it came.
+(``fork_hold``). When our code raises, the call fails for Frida, and the thread of the target gets
+its own state back and runs.
 """
 
 from __future__ import annotations

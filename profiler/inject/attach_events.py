@@ -30,7 +30,7 @@ class Stop(Enum):
 
 @dataclass(frozen=True)
 class Asked:
-    """The main thread is to be held when Frida lets go of it."""
+    """Keep the main thread stopped when Frida detaches from it."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class CallRegisters:
 
 @dataclass(frozen=True)
 class Restored:
-    """A thread that Frida lets go of with a signal, or 0, has all that it came with."""
+    """Frida detaches from a thread, which has its own state back; ``number`` is a signal or 0."""
 
     tid: int
     number: int
@@ -166,7 +166,7 @@ class NotPutBack:
 
 @dataclass(frozen=True)
 class Released:
-    """We have let go of a thread that Frida believes it has."""
+    """We have detached from a thread that Frida still believes to be traced."""
 
     tid: int
 

@@ -9,7 +9,7 @@ A thread that Frida traces goes through ``Phase``::
     Traced → STOPPING → STANDING → READY → CALLING → STANDING → … → Ended
 
 From STANDING the thread may become RELEASED, and from each of these it may become OVER. Besides, a
-thread may be held: by us, before Frida stops it or after Frida has let go of it.
+thread may be held: kept stopped by us, before Frida stops it or after Frida has detached from it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class State:
     """One attach to one process."""
 
     pid: int
-    is_asked: bool = False  # the main thread is to be held when Frida lets go of it
+    is_asked: bool = False  # keep the main thread stopped when Frida detaches from it
     must_end: bool = False  # no function may run any longer
     threads: Mapping[int, Thread] = field(default_factory=dict)  # of Frida's
     held: Mapping[int, Held] = field(default_factory=dict)  # of ours

@@ -9,8 +9,8 @@ their main thread, others in threads that can be seen to have children. These st
 meantime, with the registers and the signal mask they came with: whatever becomes of us, the kernel
 then lets them go on as if nothing had been (ptrace(2)).
 
-- ``ask`` before an attach: the others are stopped when Frida stops the main thread
-  (``stop_others``), and when it lets go of that, it is kept (``attach_state``).
+- ``ask`` before an attach: the other threads are stopped when Frida stops the main thread
+  (``stop_others``). The main thread stays stopped when Frida detaches from it (``attach_state``).
 - ``stop`` before the agent leaves.
 - ``let_go`` in both cases; without it they go on after ``LIMIT_S``.
 
