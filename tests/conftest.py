@@ -109,7 +109,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts tests into the order in which they are dealt out, with workers and without."""
+    """Put tests into the order in which they are dealt out, with workers and without."""
     items.sort(key=lambda item: parallel.rank(item.nodeid))
 
 

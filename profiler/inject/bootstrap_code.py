@@ -40,7 +40,7 @@ class CodeSwap:
         return believed_addr - self.start + self.memory if self.memory else None
 
     def end(self, pid: int) -> None:
-        """Has the process unmap the memory. Its main thread stands still."""
+        """Make the process unmap the memory. Its main thread stands still."""
         if self.memory and remote_syscall.unmap(pid, self.memory, self.size_bytes):
             self.memory = 0
 
@@ -60,7 +60,7 @@ def can_begin(pid: int) -> bool:
 
 
 def begin(pid: int, believed_addr: int) -> CodeSwap | None:
-    """Has a process map memory to be used in place of code; its main thread stands still.
+    """Make a process map memory to be used in place of code; its main thread stands still.
 
     Args:
         pid: the process.

@@ -31,7 +31,7 @@ FIRST_OWN_DESCRIPTOR = 3
 
 
 def spawn(link: socket.socket, pid: int) -> subprocess.Popen[bytes] | None:
-    """Starts the process at the other end of ``link``; the tests have a thread there."""
+    """Start the process at the other end of ``link``; the tests have a thread there."""
     return helper_process.start(
         "flametap.inject.server", link.fileno(), pid, descriptors=[link.fileno()]
     )

@@ -1,4 +1,4 @@
-"""Keeps the line to a target that stands still in the middle of an attach: a process of its own,
+"""Keep the line to a target that stands still in the middle of an attach: a process of its own,
 since the profiler ends and the target may be stopped for hours.
 
 Stopped (SIGSTOP) or frozen while it makes our script, the target finds two things waiting when it

@@ -65,7 +65,7 @@ class Ignored:
         return cls(pid, ptrace.is_in(pid, b"SigIgn", signal.SIGSEGV))
 
     def restore(self) -> bool:
-        """Have the process ignore SIGSEGV again if the kernel has changed that.
+        """Make the process ignore SIGSEGV again if the kernel has changed that.
 
         Its main thread stands still. Return False where it could not be done.
         """

@@ -1,4 +1,4 @@
-"""Has a thread that was stopped in the middle of fork, or of malloc, finish it first.
+"""Let a thread that was stopped inside fork or malloc finish it first.
 
 A fork that is interrupted begins anew when the thread goes on (it never returns EINTR), or ends
 first: a program that forks a lot is mostly stopped in one, in the system call or in what glibc does
@@ -46,7 +46,7 @@ _Find = Callable[[tuple[bytes, ...]], fork_stack.Ranges]
 
 
 def finish(tid: int, number: int, options: int = 0) -> int | None:
-    """Brings a thread that we trace, and have interrupted, to a stop outside of fork and malloc.
+    """Bring a thread that we trace, and have interrupted, to a stop outside of fork and malloc.
 
     Args:
         tid: the thread; it has stopped.
@@ -76,7 +76,7 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
 
 
 def _go_on(tid: int, number: int | None, options: int) -> int | None:
-    """Lets it run until it has come to a system call that is none of fork's, or for a while; see
+    """Let it run until it has come to a system call that is none of fork's, or for a while; see
     ``finish``."""
     with_stops = options | ptrace.PTRACE_O_TRACESYSGOOD
     ptrace.ptrace(ptrace.PTRACE_SETOPTIONS, tid, None, with_stops)
@@ -107,7 +107,7 @@ def _go_on(tid: int, number: int | None, options: int) -> int | None:
 
 
 def _run_on(tid: int, number: int | None) -> int | None:
-    """Lets it run for a moment; see ``finish``."""
+    """Let it run for a moment; see ``finish``."""
     ptrace.ptrace(ptrace.PTRACE_CONT, tid, None, number)
     stop = _next_stop(tid, MALLOC_RUN_S)
     if stop is None:
@@ -159,6 +159,6 @@ def _is_allocating(tid: int, find: _Find) -> bool:
 
 
 def _next_stop(tid: int, limit_s: float) -> int | None:
-    """Waits for it; returns the signal it stops with, 0 if without one, None for no stop."""
+    """Wait for it; return the signal it stops with, 0 if without one, None for no stop."""
     status = ptrace.next_stop(tid, limit_s, LOOK_INTERVAL_S)
     return None if status is None else ptrace.signal_of(status)

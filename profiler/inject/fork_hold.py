@@ -1,4 +1,4 @@
-"""Keeps threads of a target that fork from going on while threads of Frida's hold locks of the C
+"""Keep threads of a target that fork from going on while threads of Frida's hold locks of the C
 library.
 
 They do while they load the agent and while it leaves: the loader's, the locale's, that of the list

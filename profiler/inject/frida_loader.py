@@ -89,14 +89,14 @@ class Loader:
             waited_s += LOAD_INTERVAL_S
 
     def wait_until_left(self) -> None:
-        """Waits until no thread is in its memory, for a while."""
+        """Wait until no thread is in its memory, for a while."""
         waited_s = 0.0
         while waited_s < LEAVE_LIMIT_S and self.threads_inside():
             time.sleep(LEAVE_INTERVAL_S)
             waited_s += LEAVE_INTERVAL_S
 
     def unmap(self) -> bool:
-        """Has the process unmap its memory; False where nothing of the kind is there, or somebody
+        """Make the process unmap its memory; False where nothing of the kind is there, or somebody
         is in it.
         """
         if self.start not in loaders(self.pid) or self.threads_inside():
@@ -139,12 +139,12 @@ class Loaders:
         )
 
     def wait_until_left(self, tid: int) -> None:
-        """Waits until nothing is in the memory of what a thread has run, for a while."""
+        """Wait until nothing is in the memory of what a thread has run, for a while."""
         for loader in self._of(tid):
             loader.wait_until_left()
 
     def unmap(self) -> None:
-        """Has the process unmap what Frida's loader ran in, where that is still there and no thread
+        """Make the process unmap what Frida's loader ran in, where that is still there and no thread
         is in it any more. Frida may not do so afterwards: something else may be there.
         """
         for loader in self._of(self._pid):

@@ -30,7 +30,7 @@ LOG_FORMAT = b"\0[%s %s] %s\n\0"
 
 
 def silence(silenced: set[tuple[int, int]]) -> None:
-    """Silences each copy of the agent that this process holds. Where the string is not there, as
+    """Silence each copy of the agent that this process holds. Where the string is not there, as
     it may be with another version of Frida, nothing happens.
 
     Args:

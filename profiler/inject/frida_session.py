@@ -153,7 +153,7 @@ class Session:
         raise AssertionError("unreachable")
 
     def give_up(self) -> None:
-        """Ends an attach that is under way; afterwards nothing happens."""
+        """End an attach that is under way; afterwards nothing happens."""
         self._is_given_up.set()
 
     def _is_hopeless(self) -> bool:
@@ -175,7 +175,7 @@ class Session:
         return bounded(self.attached, call, limit_s, what, is_over, self._is_at_work)
 
     def _inject(self) -> Any:
-        """Have Frida inject its agent; returns Frida's session."""
+        """Make Frida inject its agent; returns Frida's session."""
         cancellable = frida.Cancellable()  # type: ignore[no-untyped-call]
 
         def attach() -> Any:

@@ -1,4 +1,4 @@
-"""Has Frida call ptrace(2) and waitpid(2) of ours instead of those of libc.
+"""Make Frida call ptrace(2) and waitpid(2) of ours instead of those of libc.
 
 Frida's library calls C functions that know nothing of an attach. So this module holds the one that
 is under way: the only thing in ``inject`` that outlives a call and belongs to no object. ``enter``
@@ -45,7 +45,7 @@ def under_way() -> Tracing | None:
 
 
 def enter(attach: Tracing) -> Tracing | None:
-    """Have Frida's calls go to an attach from now on; return the one that they went to before."""
+    """Make Frida's calls go to an attach from now on; return the one that they went to before."""
     global _under_way
     former, _under_way = _under_way, attach
     return former
@@ -80,7 +80,7 @@ _REPLACEMENTS = {
 
 
 def install(library: str) -> bool:
-    """Has Frida's library call our functions from now on. Done again it changes nothing.
+    """Make Frida's library call our functions from now on. Done again it changes nothing.
 
     Args:
         library: path of the loaded ``_frida`` extension module.
@@ -95,6 +95,6 @@ def install(library: str) -> bool:
 
 
 def release() -> None:
-    """Has Frida call libc itself again: our functions end with the interpreter."""
+    """Make Frida call libc itself again: our functions end with the interpreter."""
     with contextlib.suppress(OSError):
         plt_hook.release()

@@ -1,4 +1,4 @@
-"""Repairs what Frida does from within our process when it injects its agent.
+"""Repair what Frida does from within our process when it injects its agent.
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
 loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
@@ -156,7 +156,7 @@ class PtraceProxy:
         return self._carry_out(self._apply(Requested(tid, wanted)), call)
 
     def _begin(self, call: _Call) -> int:
-        """Have a thread told to stop, if nothing of Frida's is in its way."""
+        """Make a thread told to stop, if nothing of Frida's is in its way."""
         tid = call.tid
         if any(main.leaves_others_alone() for main in self._beside(tid)):
             return _refuse()  # nothing that it executes is overwritten: see ``bootstrap_code``
@@ -240,7 +240,7 @@ class PtraceProxy:
         return CallRegisters(call.tid, int(registers[RIP]), may_call)
 
     def _end_call(self, tracee: Tracee) -> int:
-        """Gives a thread the registers that it came with; waits for what the call has started."""
+        """Give a thread the registers that it came with; wait for what the call has started."""
         if not tracee.set_own():
             return _refuse()
         self._wait_for_loader(tracee)
@@ -337,7 +337,7 @@ class PtraceProxy:
                         locked_s = locked_s + interval_s if is_locked else 0.0
 
     def _give_back(self, tid: int) -> None:
-        """Takes a thread out of a call that does not return."""
+        """Take a thread out of a call that does not return."""
         _ptrace(PTRACE_INTERRUPT, tid, None, None)
         status = _next_stop(tid)
         if status is not None and ptrace.is_in(tid, b"SigPnd", signal.SIGSEGV):
@@ -348,7 +348,7 @@ class PtraceProxy:
             self._apply(Ended(tid))
 
     def _put_back(self, tid: int, number: int) -> bool:
-        """Has a thread that stands still go on with what it came with, and a signal or 0, as soon
+        """Make a thread that stands still go on with what it came with, and a signal or 0, as soon
         as Frida has cleaned up, which it does by this very thread. False if it does not stand
         still.
         """
@@ -358,7 +358,7 @@ class PtraceProxy:
         return True
 
     def abandon(self, tid: int) -> None:
-        """Puts a thread back, whatever Frida was about to do with it: after an error of ours."""
+        """Put a thread back, whatever Frida was about to do with it: after an error of ours."""
         for action in self._apply(Failed(tid)):
             match action:
                 case Do.RELEASE_OTHERS:
@@ -386,7 +386,7 @@ def _refuse() -> int:
 
 
 def _next_stop(tid: int) -> int | None:
-    """Waits until a thread stops or ends: without an end, as one that is let go in the middle of a
+    """Wait until a thread stops or ends: without an end, as one that is let go in the middle of a
     call dies. If it does not stop it is frozen, and whoever did that goes on in the end.
     """
     return ptrace.next_stop(tid, math.inf, 50 * LOOK_INTERVAL_S)

@@ -34,7 +34,7 @@ CLAIM_TIMEOUT_S = 2.0
 
 
 def main(descriptor: int, pid: int) -> None:
-    """Serves one attach to ``pid`` over a socket; returns when it is over."""
+    """Serve one attach to ``pid`` over a socket; return when it is over."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as link:
@@ -82,7 +82,7 @@ def _receive(
 
 
 def _claim(claim: socket.socket, pid: int) -> None:
-    """Takes a process for us alone: a name that goes with its owner (unix(7), abstract).
+    """Take a process for us alone: a name that goes with its owner (unix(7), abstract).
 
     Two of Frida's agents with scripts in one process do not bear each other: when the older one
     leaves, the process aborts.

@@ -1,4 +1,4 @@
-"""Tells when an answer will not come: Frida's two halves wait for each other, or the target stands
+"""Tell when an answer will not come: Frida's two halves wait for each other, or the target stands
 still.
 
 Between the injection of its agent and the end of an attach, Frida's agent in the target and its
@@ -29,7 +29,7 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7): pid, uid, gid
 
 
 class Handshake:
-    """Watches one attach, from before it begins.
+    """Watch one attach, from before it begins.
 
     Args:
         pid: the target.
@@ -72,7 +72,7 @@ class Handshake:
         self._shut_down(lambda connection: _peer(connection) == os.getpid())
 
     def take_over(self) -> list[int]:
-        """Takes every connection that the attach has made away from Frida, which finds it ended.
+        """Take every connection that the attach has made away from Frida, which finds it ended.
 
         Returns:
             new descriptors of them: at the other end they are open until these are closed. None
@@ -114,7 +114,7 @@ class Handshake:
 
 
 class Standstill:
-    """Tells that a process cannot run: stopped by a signal or a debugger, or frozen by its group.
+    """Tell that a process cannot run: stopped by a signal or a debugger, or frozen by its group.
 
     Args:
         pid: the process.

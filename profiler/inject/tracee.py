@@ -64,7 +64,7 @@ class Tracee:
             ptrace.block(self.tid, fault_signals.MASK)
 
     def show(self, request: int, where: int | None, data: int) -> None:
-        """Changes what Frida has just been given as its registers."""
+        """Change what Frida has just been given as its registers."""
         registers = registers_at(request, where, data)
         if registers is not None:
             registers[RSP] = shown_stack.shown(registers[RSP])
@@ -101,7 +101,7 @@ class Tracee:
         return self.is_alone
 
     def make_real(self, registers: Words) -> None:
-        """Changes the registers of a call that Frida is about to set into those that are meant."""
+        """Change the registers of a call that Frida is about to set into those that are meant."""
         registers[RSP] = shown_stack.real(registers[RSP])
         if not self.has_called:  # with something on the stack, if it is not mmap
             registers[RDI] = shown_stack.real(registers[RDI])
@@ -112,7 +112,7 @@ class Tracee:
             registers[RIP] = function_addr or registers[RIP]
 
     def restore(self) -> None:
-        """Gives back what Frida does not, right before the thread is let go."""
+        """Give back what Frida does not, right before the thread is let go."""
         if self.code_swap is not None:
             self.code_swap.end(self.tid)
         if self.vector_registers is not None:
@@ -125,7 +125,7 @@ class Tracee:
             self.pending.send_again()
 
     def set_own(self) -> bool:
-        """Gives it back its general registers; False if it does not stand still."""
+        """Give it back its general registers; False if it does not stand still."""
         if self.registers is None:
             eintr_restart.prepare(self.tid)
         registers = self.registers or ptrace.saved(self.tid, NT_PRSTATUS, REGISTERS_BYTES)
@@ -134,7 +134,7 @@ class Tracee:
         )
 
     def put_back(self) -> bool:
-        """Gives it back all that it came with; False if it does not stand still."""
+        """Give it back all that it came with; False if it does not stand still."""
         if not self.set_own():
             return False
         self.restore()

@@ -1,4 +1,4 @@
-"""Waits that a stop ends with EINTR, though the thread got no signal: has the kernel begin them
+"""Restart waits that a stop would end with EINTR, though the thread got no signal.
 again instead.
 
 Most system calls go on by themselves after a stop; these return EINTR (signal(7), "Interruption of
@@ -41,7 +41,7 @@ _ON_SOCKETS = syscall_numbers(
 
 
 def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
-    """Has the wait that a thread was stopped in begin again when the thread goes on.
+    """Have the wait that a thread was stopped in begin again when the thread goes on.
 
     Args:
         tid: a thread that we trace and that stands still, with the registers it came with.

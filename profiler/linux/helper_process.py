@@ -30,7 +30,7 @@ _PACKAGE = str(Path(__file__).parents[1] / "__init__.py")
 def start(
     module: str, *arguments: int | str, descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Starts an interpreter that calls ``main(*arguments)`` of a module.
+    """Start an interpreter that calls ``main(*arguments)`` of a module.
 
     Args:
         module: its full name.

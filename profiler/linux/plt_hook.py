@@ -1,4 +1,4 @@
-"""Has a loaded library call functions of ours where it calls libc's.
+"""Make a loaded library call functions of ours where it calls libc's.
 
 A shared library calls libc through slots of its procedure linkage table; ``redirect`` writes the
 address of another function there. Nothing outside our own process is touched. ``restore`` and
@@ -50,7 +50,7 @@ _originals: dict[int, int] = {}  # address of a slot → what it held
 
 
 def redirect(library: str, name: bytes, function: object) -> bool:
-    """Has the library call ``function`` instead of ``name``. Done again it changes nothing.
+    """Make the library call ``function`` instead of ``name``. Done again it changes nothing.
 
     Args:
         library: path of a library that is loaded.
@@ -76,14 +76,14 @@ def redirect(library: str, name: bytes, function: object) -> bool:
 
 
 def restore(library: str, name: bytes) -> None:
-    """Takes ``redirect`` back."""
+    """Take ``redirect`` back."""
     slot = _slot_of(ctypes.CDLL(library, mode=RTLD_NOLOAD), name)
     if slot in _originals:
         ctypes.c_uint64.from_address(slot).value = _originals.pop(slot)
 
 
 def release() -> None:
-    """Takes every ``redirect`` back: our functions end with the interpreter."""
+    """Take every ``redirect`` back: our functions end with the interpreter."""
     while _originals:
         slot, original = _originals.popitem()
         ctypes.c_uint64.from_address(slot).value = original

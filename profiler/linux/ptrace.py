@@ -84,13 +84,13 @@ def blocked(tid: int) -> int | None:
 
 
 def block(tid: int, mask: int) -> None:
-    """Has a thread block these signals."""
+    """Make a thread block these signals."""
     signals = ctypes.c_uint64(mask)
     ptrace(PTRACE_SETSIGMASK, tid, ctypes.sizeof(signals), ctypes.addressof(signals))
 
 
 def next_stop(tid: int, limit_s: float, interval_s: float) -> int | None:
-    """Waits for a thread to stop; returns its status, None when it ends or does not stop in time.
+    """Wait for a thread to stop; return its status, None when it ends or does not stop in time.
 
     Args:
         tid: the thread.

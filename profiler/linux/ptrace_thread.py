@@ -17,7 +17,7 @@ _Entry = tuple[Callable[[], int], "queue.SimpleQueue[object]"]
 
 
 class Tracer:
-    """Runs calls one after another on its own thread, which starts with the first and stays until
+    """Run calls one after another on its own thread, which starts with the first and stays until
     ``end``.
 
     Args:
@@ -35,7 +35,7 @@ class Tracer:
         self._starting = threading.Lock()
 
     def run(self, call: Callable[[], int]) -> int:
-        """Has the thread run ``call``; returns its result and sets ctypes' errno as it did.
+        """Make the thread run ``call``; returns its result and sets ctypes' errno as it did.
 
         Raises:
             OSError: it has been ended.
@@ -59,7 +59,7 @@ class Tracer:
         return int(result)
 
     def end(self, last: Callable[[], int]) -> None:
-        """Has the thread run one more call, and end when ``look`` returns False. Returns at once.
+        """Make the thread run one more call, and end when ``look`` returns False. Returns at once.
 
         Args:
             last: the call; not run where there has been none before.

@@ -54,7 +54,7 @@ def can_execute(pid: int) -> bool:
 
 
 def map_memory(pid: int, size_bytes: int, access: int) -> int:
-    """Has the process map memory that holds zeros, see ``execute``.
+    """Make the process map memory that holds zeros, see ``execute``.
 
     Args:
         pid: the process; its main thread stands still.
@@ -76,7 +76,7 @@ def map_memory(pid: int, size_bytes: int, access: int) -> int:
 
 
 def unmap(pid: int, start: int, size_bytes: int) -> bool:
-    """Has the process unmap memory, see ``execute``; returns whether it has."""
+    """Make the process unmap memory, see ``execute``; returns whether it has."""
     return execute(pid, SYS_MUNMAP, start, size_bytes) == 0
 
 
@@ -119,7 +119,7 @@ def _seize_and_unmap(pid: int, start: int, size_bytes: int) -> bool:
 
 
 def execute(pid: int, number: int, *arguments: int, instruction: int = 0) -> int | None:
-    """Has a thread make a system call; it stands still, before and afterwards.
+    """Make a thread make a system call; it stands still, before and afterwards.
 
     Args:
         pid: the thread; the number of a process is that of its main thread.

@@ -168,7 +168,7 @@ class Decision:
 
 
 def decide(programs: Sequence[bytes], *, is_main_thread: bool) -> Decision:
-    """Runs all filters of a thread for all calls that it, or a thread born of it, would make.
+    """Run all filters of a thread for all calls that it, or a thread born of it, would make.
 
     Args:
         programs: the filters, each a row of ``INSTRUCTION``; the kernel runs them all.
@@ -225,7 +225,7 @@ def _run(program: Sequence[tuple[int, int, int, int]], name: str, args: tuple[in
 
 
 def run(program: Sequence[tuple[int, int, int, int]], data: bytes) -> int:
-    """Runs one filter, as the kernel does.
+    """Run one filter, as the kernel does.
 
     Args:
         program: (code, jt, jf, k) of each instruction.

@@ -78,7 +78,7 @@ def allow_timers(pid: int) -> bool:
 
 
 def _may_make_timers() -> bool:
-    """Makes one, for this process alone."""
+    """Make one, for this process alone."""
     timer = ctypes.c_int()
     event = (ctypes.c_uint64 * 8)(0, SIGEV_NONE << 32)
     places = (ctypes.addressof(event), ctypes.addressof(timer))

@@ -34,7 +34,7 @@ def server(source: FakeSource) -> Iterator[Server]:
 
 @pytest.fixture
 def open_page(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]:
-    """Opens the page; fails the test if it logs an error or breaks its own security policy."""
+    """Open the page; fails the test if it logs an error or breaks its own security policy."""
     contexts: list[BrowserContext] = []
     problems: list[str] = []
 

@@ -33,7 +33,7 @@ def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def builder() -> Builder:
-    """Compiles targets."""
+    """Compile targets."""
     return Builder()
 
 
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def adopt() -> Iterator[Callable[[Target], Target]]:
-    """Takes care of a target that the test has started: it ends with the test."""
+    """Take care of a target that the test has started: it ends with the test."""
     adopted: list[Target] = []
 
     def take(target: Target) -> Target:
@@ -61,7 +61,7 @@ def adopt() -> Iterator[Callable[[Target], Target]]:
 
 @pytest.fixture
 def start(builder: Builder, adopt: Callable[[Target], Target]) -> Start:
-    """Builds and starts a target and waits until it is ready."""
+    """Build and start a target and wait until it is ready."""
 
     def run(name: str, *arguments: str, variant: str = "") -> Target:
         try:

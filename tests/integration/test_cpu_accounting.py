@@ -23,7 +23,7 @@ TICKS_NS = 8_000_000
 def _record(
     target: Target, seconds: float, rate_hz: float
 ) -> tuple[Capture, dict[str, tuple[int, int]]]:
-    """Records; also says what the kernel has counted meanwhile: thread's name → the least and the
+    """Record; also says what the kernel has counted meanwhile: thread's name → the least and the
     most CPU ns."""
     with (
         CpuLog(target.pid, list(target.facts.values())) as log,

@@ -17,7 +17,7 @@ PATIENCE_S = 60.0  # an attach waits for its turns where the machine is busy
 
 
 def wait_until_sampled(target: Target, cpu_s: float = 0) -> None:
-    """Waits until sampling has begun, and the target has used that much CPU time since."""
+    """Wait until sampling has begun, and the target has used that much CPU time since."""
     wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "the agent", PATIENCE_S)
     enough_ns = kernel.cpu_with_ended_ns(target.pid) + cpu_s * 1e9
     wait_until(lambda: kernel.cpu_with_ended_ns(target.pid) >= enough_ns, "CPU time", PATIENCE_S)
@@ -26,7 +26,7 @@ def wait_until_sampled(target: Target, cpu_s: float = 0) -> None:
 def record_until_end(
     start: Start, folder: Path, how: str, *options: object
 ) -> tuple[cli.Result, Path]:
-    """Records ``ends HOW``, which ends when told to, or is sent ``how`` if that is a signal."""
+    """Record ``ends HOW``, which ends when told to, or is sent ``how`` if that is a signal."""
     number = getattr(signal, how, None)
     target = start("ends", "wait" if number else how, "0")
     output = folder / "out.folded"

@@ -61,7 +61,7 @@ def maps() -> Iterator[list[Path]]:
 
 
 def record_work(pid: int) -> Capture:
-    """Records until there is enough to tell shares from, however busy the machine is."""
+    """Record until there is enough to tell shares from, however busy the machine is."""
     with capturing(pid) as capture:
         wait_until(
             lambda: (
@@ -196,7 +196,7 @@ def test_java_with_a_perf_map(adopt: Adopt, builder: Builder, maps: list[Path]) 
 
 
 def jcmd(pid: int, command: str) -> None:
-    """Has a JVM do something, and waits until it is done."""
+    """Make a JVM do something, and wait until it is done."""
     subprocess.run(["jcmd", str(pid), command], check=True, capture_output=True, timeout=30)
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs("attach", "gcc", "mount-namespace")
 
 
 def build(folder: Path, name: str) -> Path:
-    """Builds the program and its library into ``folder``; functions begin with ``name``."""
+    """Build the program and its library into ``folder``; functions begin with ``name``."""
     folder.mkdir()
     define = f"-DBUILD={name}"
     library, program = folder / "libmoved.so", folder / "moved"

@@ -83,7 +83,7 @@ def _record_ticker(target: Target, folder: Path, seconds: float) -> None:
 
 
 def _longest_gap_us(ticker: Target) -> int:
-    """Ends a ticker and takes its lines: none is missing, doubled or torn."""
+    """End a ticker and take its lines: none is missing, doubled or torn."""
     *ticks, last = ticker.finish()
     assert last == "done"
     assert ticker.errors == []

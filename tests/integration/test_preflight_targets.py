@@ -79,7 +79,7 @@ SOURCES = {
 
 @pytest.fixture
 def run(tmp_path: Path, adopt: Callable[[Target], Target]) -> Callable[[str], Target]:
-    """Compiles one of ``SOURCES`` and runs it."""
+    """Compile one of ``SOURCES`` and run it."""
 
     def start(name: str) -> Target:
         program = tmp_path / name
@@ -91,7 +91,7 @@ def run(tmp_path: Path, adopt: Callable[[Target], Target]) -> Callable[[str], Ta
 
 
 def refuse(pid: int, pattern: str) -> None:
-    """Waits for the process to become what it shall be, then checks the refusal."""
+    """Wait for the process to become what it shall be, then check the refusal."""
     deadline = time.monotonic() + 30
     while True:
         try:

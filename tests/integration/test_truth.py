@@ -47,7 +47,7 @@ def _says(target: Target) -> dict[str, float]:
 
 
 def _record(target: Target, rate_hz: float, least_cpu_s: float) -> tuple[Capture, dict[str, float]]:
-    """Records; also returns what the target says of itself for that time."""
+    """Record; also returns what the target says of itself for that time."""
     with capturing(target.pid, rate_hz=rate_hz) as capture:
         target.say("reset", ANSWER_S)
         assert not capture.wait(SECONDS), f"the target has gone: {capture.status().reason}"

@@ -77,7 +77,7 @@ class _Cluster:
         return [*self._as_user, str(self._binaries / name), *to_server, *arguments]
 
     def client(self, name: str, *arguments: str) -> str:
-        """Runs a client to its end; returns what it prints."""
+        """Run a client to its end; return what it prints."""
         done = subprocess.run(
             self.command(name, *arguments), capture_output=True, text=True, check=False
         )

@@ -66,7 +66,7 @@ def ends_while_recorded(run: Run) -> None:
 
 @scenario("gcc")
 def ends_at_random_moments(run: Run) -> None:
-    """Ends at any moment of attach, recording and stop."""
+    """End at any moment of attach, recording and stop."""
     for _ in range(max(4, round(run.seconds))):
         how = run.random.choice(list(WAYS))
         target = run.target("ends", how, str(run.random.randrange(1, 1500)))

@@ -26,7 +26,7 @@ def _ask(target: Target) -> tuple[int, int, int, int]:
 
 
 def _children(run: Run, how: str, mib: int = 0) -> None:
-    """Has a target make children, first alone, then recorded."""
+    """Make a target make children, first alone, then recorded."""
     target = run.target("children", how, str(mib))
     _ask(target)
     time.sleep(ALONE_S)
@@ -145,7 +145,7 @@ def exec_while_recorded(run: Run) -> None:
 
 
 def _record_to_exec(run: Run, target: Target, line: str) -> Outcome:
-    """Records until the target becomes another program, on this line if it waits for one."""
+    """Record until the target becomes another program, on this line if it waits for one."""
     before = receipt.take_at_rest(target.pid)
     recording = run.begin(target.pid, 60.0)
     if line and recording.wait_begun():

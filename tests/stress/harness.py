@@ -62,7 +62,7 @@ def enter(
 
 
 def scenario(*needs: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
-    """Puts a function into the catalogue.
+    """Put a function into the catalogue.
 
     Args:
         needs: names from ``tests/support/capabilities.py``; without them it is skipped.
@@ -133,7 +133,7 @@ class Recording:
         return "recording" in self._said.read_text()
 
     def wait_begun(self) -> bool:
-        """Waits until it samples; False if it ended before."""
+        """Wait until it samples; False if it ended before."""
         deadline = time.monotonic() + STARTED_S
         while not self.has_begun:
             if self.process.poll() is not None:
@@ -143,12 +143,12 @@ class Recording:
         return True
 
     def stop(self) -> None:
-        """Asks it to end now. May be called at any time after it has begun."""
+        """Ask it to end now. May be called at any time after it has begun."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
 
     def outcome(self) -> Outcome:
-        """Waits for its end.
+        """Wait for its end.
 
         Raises:
             AssertionError: it hangs, and was killed.
@@ -226,13 +226,13 @@ class Run:
         cwd: Path | None = None,
         stdin: int | IO[bytes] | None = subprocess.PIPE,
     ) -> Target:
-        """Starts a program of others; it ends with the run. ``announces``: it prints ``ready``."""
+        """Start a program of others; it ends with the run. ``announces``: it prints ``ready``."""
         target = Target(argv, announces=announces, cwd=cwd, stdin=stdin)
         self._cleanups.callback(target.close)
         return target
 
     def target(self, name: str, *arguments: str, variant: str = "") -> Target:
-        """Builds and starts one of ``tests/targets`` and waits until it is ready."""
+        """Build and start one of ``tests/targets`` and wait until it is ready."""
         return self.start([self.program(name, variant), *arguments], announces=True)
 
     def at_end(self, call: Callable[[], object]) -> None:
@@ -248,7 +248,7 @@ class Run:
     # ------------------------------------------------------------------ recordings
 
     def begin(self, pid: int, seconds: float | None = None) -> Recording:
-        """Starts a recording and returns at once; ``collect`` its outcome."""
+        """Start a recording and return at once; ``collect`` its outcome."""
         recording = Recording(
             pid, self.seconds if seconds is None else seconds, self.rate_hz, self.folder
         )
@@ -256,7 +256,7 @@ class Run:
         return recording
 
     def collect(self, recording: Recording) -> Outcome:
-        """Waits for the end of a recording and adds what it saw to the table. That it failed, and
+        """Wait for the end of a recording and add what it saw to the table. That it failed, and
         each EINTR it could not repair, is a finding."""
         outcome = self.collect_any(recording)
         if not outcome.recorded:

@@ -58,7 +58,7 @@ class Fed:
         run.at_end(self._kill)
 
     def finish(self) -> int:
-        """Ends its input with a whole block and waits for its end. Returns the exit code."""
+        """End its input with a whole block and wait for its end. Returns the exit code."""
         if self._wanted is None:
             self._over.set()
         self._feeder.join(FED_S)
@@ -80,7 +80,7 @@ class Fed:
 
 
 def record_fed(run: Run, argv: Sequence[str | Path], block: bytes = BLOCK) -> Fed:
-    """Starts a program, records it while it is fed, and has it end: with 0, or it is a finding."""
+    """Start a program, record it while it is fed, and end it: with 0, or it is a finding."""
     job = Fed(run, argv, block)
     # More than a pipe holds has been read: all libraries are loaded.
     wait_until(lambda: job.blocks * len(block) > PIPE_BYTES, "it to read its input", READY_S)

@@ -29,7 +29,7 @@ def can_connect(port: int) -> bool:
 
 @contextmanager
 def looping(call: Callable[[], None]) -> Iterator[None]:
-    """Calls something again and again while the block runs, and ends with a whole call.
+    """Call something again and again while the block runs, and end with a whole call.
 
     Raises:
         Exception: whatever the call raised; then it was the last one.

@@ -15,7 +15,7 @@ def _busy_with_signals(line: str) -> bool:
 
 
 def _alternate(run: Run, stack_bytes: int, work: str) -> int:
-    """Records handlers on alternate stacks of a size; returns how many signals found no room."""
+    """Record handlers on alternate stacks of a size; return how many signals found no room."""
     target = run.target("altstack", str(stack_bytes), work)
     outcome = run.record(target.pid, ignore=_busy_with_signals)
     for line in target.finish():

@@ -35,7 +35,7 @@ class _Asked:
 
 
 def record(pid: int, seconds: float, rate_hz: float, asked: _Asked) -> dict[str, Any]:
-    """Records, and returns what ``harness.Outcome`` is made of."""
+    """Record, and return what ``harness.Outcome`` is made of."""
     capture = Capture(pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=0))
     began = time.monotonic()
     try:

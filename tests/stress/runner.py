@@ -1,4 +1,4 @@
-"""Runs scenarios, several at a time, and writes down each result at once.
+"""Run scenarios, several at a time, and write down each result at once.
 
 ``make stress`` and, for one scenario at a time, ``test_stress.py``. The result file holds one JSON
 object per line and is appended to: a run that is cut short loses nothing, and ``--until`` goes on
@@ -31,7 +31,7 @@ RATE_HZ = 1000.0
 
 
 def run_one(chosen: Scenario, seconds: float, builder: Builder, seed: int) -> Result:
-    """Runs a scenario to its end, whatever happens in it."""
+    """Run a scenario to its end, whatever happens in it."""
     began = time.monotonic()
     missing = [name for name in chosen.needs if find(name) is None]
     if missing:
@@ -92,7 +92,7 @@ class _Shift:
         self._is_asked_to_end = True
 
     def work(self) -> None:
-        """Runs scenarios until none is left."""
+        """Run scenarios until none is left."""
         while (order := self._next()) is not None:
             result = run_one(order[0], self._options.seconds, self._builder, order[1])
             result.commit = self._commit
@@ -104,7 +104,7 @@ class _Shift:
 
 
 def main() -> int:
-    """Runs what the command line asks for. Exit code 1 if there were findings."""
+    """Run what the command line asks for. Exit code 1 if there were findings."""
     options = _parse()
     if not options.until:
         options.results.unlink(missing_ok=True)

@@ -45,7 +45,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _host_ends(run: Run, end: Callable[[int], None], *, moments: int) -> None:
-    """Ends the profiler at random moments from its start on; the target must not care."""
+    """End the profiler at random moments from its start on; the target must not care."""
     target = run.target("parked", "short")
     threads = len(os.listdir(f"/proc/{target.pid}/task"))
     for _ in range(moments):

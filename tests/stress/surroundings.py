@@ -25,7 +25,7 @@ def _is_root() -> bool:
 
 
 def _started_by(run: Run, *prefix: str) -> None:
-    """Records a busy program and one that waits, each started by the command ``prefix``."""
+    """Record a busy program and one that waits, each started by the command ``prefix``."""
     for name, *arguments in (["ratio"], ["parked", "short"]):
         command = [*prefix, str(run.program(name)), *arguments]
         target = run.start(command, announces=True)

@@ -39,7 +39,7 @@ class Tally:
         cpu_s: float,
         complete_cpu_s: float,
     ) -> None:
-        """Adds one recording."""
+        """Add one recording."""
         self._add_sums(duration_s, samples, cpu_s, complete_cpu_s)
         self.recordings += 1
         self._add_counters(counters, histogram)
@@ -47,7 +47,7 @@ class Tally:
         self.stop_s_max = max(self.stop_s_max, stop_s)
 
     def merge(self, other: Tally) -> None:
-        """Adds all of another tally."""
+        """Add all of another tally."""
         self._add_sums(other.sampled_s, other.samples, other.cpu_s, other.complete_cpu_s)
         self.recordings += other.recordings
         self._add_counters(other.counters, other.histogram)

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 @pytest.fixture(scope="module")
 def builder() -> Builder:
-    """Compiles targets."""
+    """Compile targets."""
     return Builder()
 
 

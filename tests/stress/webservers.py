@@ -82,7 +82,7 @@ def java(run: Run) -> None:
 
 
 def _serve(run: Run, server: Target, *, has_jit: bool = False, own_threads: str = "") -> None:
-    """Records an HTTP server of ``tests/targets`` under wrk; it counts what it has served."""
+    """Record an HTTP server of ``tests/targets`` under wrk; it counts what it has served."""
     port = server.facts["port"]
     # Pools are filled and classes loaded before the first receipt is taken. A virtual machine that
     # waits for its disk may need more than one round of wrk's.

@@ -1,4 +1,4 @@
-"""Builds the agent's C with gcc, for tests: warnings are errors, sanitizers end the program.
+"""Build the agent's C with gcc, for tests: warnings are errors, sanitizers end the program.
 
 The agent is one text (``flametap.agent.source``) that TinyCC compiles in the target. Here the same
 text, or the part of it that a test is about, is followed by a driver: a C file with a ``main`` that

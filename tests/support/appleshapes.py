@@ -22,7 +22,7 @@ class Expected(NamedTuple):
 
 
 def unpack(folder: Path) -> Path:
-    """Puts ``shapes``, ``shapes.stripped`` and ``shapes.dSYM`` into a folder."""
+    """Put ``shapes``, ``shapes.stripped`` and ``shapes.dSYM`` into a folder."""
     with tarfile.open(DATA / "shapes.tar.xz") as archive:
         archive.extractall(folder)
     return folder

@@ -9,7 +9,7 @@ Book = dict[str, int]
 
 
 def read_books(lines: Iterable[str]) -> dict[str, Book]:
-    """Reads lines ``WAIT key=number key=number``; several lines of one wait are put together."""
+    """Read lines ``WAIT key=number key=number``; several lines of one wait are put together."""
     books: defaultdict[str, Book] = defaultdict(dict)
     for line in lines:
         name, *facts = line.split()

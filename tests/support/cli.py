@@ -1,4 +1,4 @@
-"""Runs the command line as a user would, and checks what holds for each of its runs."""
+"""Run the command line as a user would, and check what holds for each of its runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Result:
     stderr: str
 
     def assert_refused(self, exit_code: int, *patterns: str) -> None:
-        """Checks a refusal: exit code, one line of error that matches each pattern (without regard
+        """Check a refusal: exit code, one line of error that matches each pattern (without regard
         to case), a hint, and neither data nor a traceback."""
         assert "Traceback" not in self.stderr, self.stderr
         assert self.exit_code == exit_code, self.stderr
@@ -39,7 +39,7 @@ class Result:
             )
 
     def assert_saved(self) -> None:
-        """Checks that the run went well."""
+        """Check that the run went well."""
         assert "Traceback" not in self.stderr, self.stderr
         assert self.exit_code == 0, f"exit {self.exit_code}: {self.stderr}"
 
@@ -50,7 +50,7 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Result:
-    """Runs ``flametap ARGUMENTS`` to its end; ``prefix`` is a command that runs it (setpriv,
+    """Run ``flametap ARGUMENTS`` to its end; ``prefix`` is a command that runs it (setpriv,
     say)."""
     command = [*prefix, *COMMAND, *(str(argument) for argument in arguments)]
     done = subprocess.run(
@@ -86,7 +86,7 @@ class Running:
         return self._stdout.read_text() + self._stderr.read_text()
 
     def wait_for(self, pattern: str, timeout_s: float = 20.0) -> str:
-        """Waits until its output matches; returns the match's first group, or all of it."""
+        """Wait until its output matches; return the match's first group, or all of it."""
         wait_until(
             lambda: re.search(pattern, self.output) or self.process.poll() is not None,
             f"flametap to print {pattern!r}",
@@ -106,6 +106,6 @@ class Running:
         self.process.send_signal(number)
 
     def result(self, timeout_s: float = TIMEOUT_S) -> Result:
-        """Waits for its end."""
+        """Wait for its end."""
         code = self.process.wait(timeout_s)
         return Result(code, self._stdout.read_text(), self._stderr.read_text())

@@ -114,7 +114,7 @@ class Outcome:
 
 
 class Damager:
-    """Makes cases of one file.
+    """Make cases of one file.
 
     Args:
         data: the file.
@@ -245,7 +245,7 @@ def make_cases(files: Sequence[Path], count: int, seed: int, folder: Path) -> li
 
 
 def symbolize(cases: Sequence[Case], cache: Path) -> Outcome:
-    """Gives the cases to a Symbolizer in a process of its own.
+    """Give the cases to a Symbolizer in a process of its own.
 
     Raises:
         AssertionError: it crashed, or did not end.

@@ -182,7 +182,7 @@ TEXT_END = 0x80000
 
 
 class SectionBuilder:
-    """Puts records behind each other; knows where it stands, as pcrel pointers need."""
+    """Put records behind each other; knows where it stands, as pcrel pointers need."""
 
     def __init__(self) -> None:
         self.data = b""

@@ -10,7 +10,7 @@ MY_CAPABILITIES = "000001ffffffffff"
 
 
 class FakeProc:
-    """Builds processes under ``root``, which is given to the functions under test as ``proc``.
+    """Build processes under ``root``, which is given to the functions under test as ``proc``.
 
     Our own process is there from the beginning, as are the kernel's limits.
     """

@@ -66,7 +66,7 @@ def cpu_with_ended_ns(pid: int) -> int:
 
 
 class Log:
-    """Reads something every few milliseconds while a block runs. The first reading is taken before
+    """Read something every few milliseconds while a block runs. The first reading is taken before
     the block, the last one behind it. ``_read`` takes one."""
 
     PERIOD_S = 0.005
@@ -95,7 +95,7 @@ class Log:
 
 
 class CpuLog(Log):
-    """Reads the CPU time of some threads, so that the time used between any two moments of
+    """Read the CPU time of some threads, so that the time used between any two moments of
     CLOCK_MONOTONIC within the block can be told after it."""
 
     def __init__(self, pid: int, tids: list[int]) -> None:

@@ -133,7 +133,7 @@ class Comparison:
         return self.agreed / self.total if self.total else 0.0
 
     def add(self, address: int, mine: Chain, theirs: Chain, names: Names) -> None:
-        """Takes in one address."""
+        """Take in one address."""
         self.total += 1
         kind = difference(mine, theirs, names)
         if kind in AGREED:
@@ -259,7 +259,7 @@ def _functions(path: Path) -> list[tuple[int, int]]:
 
 
 class _Code:
-    """Finds direct calls (x86-64 ``e8 rel32`` into executable code)."""
+    """Find direct calls (x86-64 ``e8 rel32`` into executable code)."""
 
     def __init__(self, path: Path) -> None:
         self._elf = TargetFiles(None).open_module(module_of(path)).elf

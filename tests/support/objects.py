@@ -15,7 +15,7 @@ TIMEOUT_S = 60  # for a tool on a machine under load
 
 
 def compile_object(folder: Path, source: str, *flags: str, name: str = "program") -> Path:
-    """Builds one C (or, for ``name`` ending in "++", C++) source with gcc; returns the output."""
+    """Build one C (or, for ``name`` ending in "++", C++) source with gcc; return the output."""
     is_cpp = name.endswith("++")
     text = folder / f"{name}{'.cc' if is_cpp else '.c'}"
     text.write_text(source)
@@ -26,7 +26,7 @@ def compile_object(folder: Path, source: str, *flags: str, name: str = "program"
 
 
 def run(command: Sequence[str], text: str = "") -> str:
-    """Runs a tool that has to succeed; returns its output."""
+    """Run a tool that has to succeed; return its output."""
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
     )

@@ -35,7 +35,7 @@ def capturing(pid: int, *, rate_hz: float = 1000.0, budget_ppm: int = 0) -> Iter
 
 
 def record(pid: int, seconds: float, *, rate_hz: float = 1000.0, cpu_s: float = 0.0) -> Capture:
-    """Records for some seconds and detaches. The result holds the profile and all names.
+    """Record for some seconds and detaches. The result holds the profile and all names.
 
     Where the machine is busy otherwise it goes on until the target has used ``cpu_s`` of CPU time.
     """

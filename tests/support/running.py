@@ -19,7 +19,7 @@ ANSWER_S = 30.0
 
 
 def wait_until(holds: Callable[[], object], what: str, timeout_s: float = ANSWER_S) -> None:
-    """Waits until ``holds()`` is true; raises AssertionError naming ``what`` when it never becomes
+    """Wait until ``holds()`` is true; raises AssertionError naming ``what`` when it never becomes
     so."""
     deadline = time.monotonic() + timeout_s
     while not holds():
@@ -99,7 +99,7 @@ class Target:
         return self.exit_code is None
 
     def say(self, line: str, timeout_s: float = ANSWER_S) -> None:
-        """Writes a line to its standard input and waits for one line of answer."""
+        """Write a line to its standard input and wait for one line of answer."""
         before = len(self.lines)
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
@@ -111,7 +111,7 @@ class Target:
         os.kill(self.pid, number)
 
     def close_input(self) -> None:
-        """Ends its standard input. May be called again."""
+        """End its standard input. May be called again."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -133,7 +133,7 @@ class Target:
         return self.lines[1:]
 
     def close(self) -> None:
-        """Ends it and its children whatever they do, and frees its pipes. May be called again."""
+        """End it and its children whatever they do, and frees its pipes. May be called again."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait(EXIT_S)

@@ -39,7 +39,7 @@ class _Reading:
 
 
 class ScheduleLog(Log):
-    """Reads the schedstat of all threads (proc(5)), so that afterwards what they did between two
+    """Read the schedstat of all threads (proc(5)), so that afterwards what they did between two
     moments of CLOCK_MONOTONIC can be told.
 
     Args:

@@ -41,7 +41,7 @@ class BuildError(Exception):
 
 
 class Builder:
-    """Compiles targets. What could not be compiled once is not tried again."""
+    """Compile targets. What could not be compiled once is not tried again."""
 
     def __init__(self) -> None:
         self._failed: dict[str, str] = {}

@@ -120,7 +120,7 @@ def _openssl_parent(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def _until_over(loop: Callable[[], None]) -> Iterator[None]:
-    """Calls something again and again while the block runs."""
+    """Call something again and again while the block runs."""
     over = threading.Event()
 
     def run() -> None:

@@ -12,7 +12,7 @@ COMMAND = ("sh", "-O2")
 
 
 class Maker:
-    """Writes a file as a compiler would, and counts how often."""
+    """Write a file as a compiler would, and counts how often."""
 
     calls = 0
 

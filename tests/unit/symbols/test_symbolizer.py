@@ -46,7 +46,7 @@ def table() -> SymbolTable:
 
 @pytest.fixture
 def make(table: SymbolTable, tmp_path: Path) -> Iterator[Make]:
-    """Makes symbolizers with a cache folder of their own, and closes them."""
+    """Make symbolizers with a cache folder of their own, and closes them."""
     made = []
 
     def factory(pid: int | None = None, **options: object) -> Symbolizer:

@@ -55,7 +55,7 @@ def worker() -> Iterator[Worker]:
 
 
 def harmful(monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
-    """Makes every worker that is started from now on do ``harm`` with each file."""
+    """Make every worker that is started from now on do ``harm`` with each file."""
     call = "importlib.import_module(module).main(*arguments)"
     boot = helper_process.BOOT.replace(call, HARM.format(harm=harm) + call)
     assert boot != helper_process.BOOT

@@ -49,7 +49,7 @@ def perf_map(root: Path) -> Path:
 def make(
     table: SymbolTable, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Make]:
-    """Makes what is under test, for a process in a pid namespace and with a root of its own."""
+    """Make what is under test, for a process in a pid namespace and with a root of its own."""
     monkeypatch.setattr(names_thread, "RETRY_S", 0.02)
     monkeypatch.setattr(procfs, "read_start_s", lambda pid, proc: time.time())
     fake = FakeProc(tmp_path / "proc")

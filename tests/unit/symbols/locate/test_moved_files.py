@@ -51,7 +51,7 @@ class Build(NamedTuple):
 
 
 def build(folder: Path, version: str, *flags: str) -> Build:
-    """Builds both; the library is found beside the program."""
+    """Build both; the library is found beside the program."""
     folder.mkdir(parents=True)
     text = LIBRARY.replace("VERSION", version)
     shared = ("-shared", "-fPIC", "-Wl,-soname,libwork.so")
@@ -63,7 +63,7 @@ def build(folder: Path, version: str, *flags: str) -> Build:
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:
-    """Starts the program and waits until it runs."""
+    """Start the program and wait until it runs."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
