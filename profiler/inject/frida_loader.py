@@ -144,8 +144,8 @@ class Loaders:
             loader.wait_until_left()
 
     def unmap(self) -> None:
-        """Make the process unmap what Frida's loader ran in, where that is still there and no thread
-        is in it any more. Frida may not do so afterwards: something else may be there.
+        """Make the process unmap what Frida's loader ran in, where that is still there and no
+        thread is in it any more. Frida may not do so afterwards: something else may be there.
         """
         for loader in self._of(self._pid):
             with contextlib.suppress(OSError):  # who is in it cannot be told now
