@@ -4,13 +4,17 @@ One client sends one request at a time, to each of the server's threads in turn.
 the window of each profiler there is one without a profiler, to compare with. One of the "profilers"
 is none at all: it shows the noise.
 
-A request takes about 200 µs of work in a chain of 15 calls. Server, client and profiler share the
-machine, as in production: a profiler that uses one core of two takes it from them.
+A request takes about 150 µs of work in a chain of 15 calls. Server and client share one CPU, so
+that a request takes the same time in every window: on several CPUs the scheduler keeps both on one
+at times and at times does not, a difference of 15 % without any profiler. The profiler's process
+runs where it likes; its thread in the target, if it has one, shares the CPU with the server.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -42,18 +46,30 @@ class Window:
         return self.requests / self.wall_ns * 1e9
 
 
+@contextlib.contextmanager
+def _on_one_cpu() -> Iterator[None]:
+    """Start programs on one of our CPUs."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 class Loop:
     """A server and its client, both running."""
 
     def __init__(self, folder: Path, server: Callable[[Path, int], programs.Program], n: int):
         path = folder / "socket"
         path.unlink(missing_ok=True)
-        self.server = server(path, n)
-        try:
-            self.client = programs.Program([folder / "client", path, str(n)])
-        except BaseException:
-            self.server.close()
-            raise
+        with _on_one_cpu():
+            self.server = server(path, n)
+            try:
+                self.client = programs.Program([folder / "client", path, str(n)])
+            except BaseException:
+                self.server.close()
+                raise
         self.window(0.5)  # all threads have begun
 
     def window(self, seconds: float) -> Window:
@@ -193,8 +209,9 @@ def tables(data: Data, what: str) -> list[Table]:
     seconds = data["settings"]["seconds"]
     remark = (
         f"Median (range) over windows of {seconds:g} s, each compared with those without a"
-        " profiler just before and after it. The first line shows the noise. With one request at a"
-        " time, a long stop is one slow request: see the slowest."
+        " profiler just before and after it. The first line shows the noise. Server and client"
+        " share one CPU. With one request at a time, a long stop is one slow request: see the"
+        " slowest."
         " CPU of flametap: its process + its thread in the target. gdb runs at its own rate;"
         " stacks/s counts what each profiler calls a sample, including its start."
     )
