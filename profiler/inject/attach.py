@@ -1,5 +1,5 @@
 """One attach to one process: what is known of the target, traced and kept of it, from its begin to
-its end. How it goes on is in ``attach_state``.
+its end. How it continues is in ``attach_state``.
 
 It begins before Frida's first call and outlives Frida's session: Frida comes back to the target
 after it has said good-bye, to unmap its loader. So an attach ends when another one begins in our
@@ -59,7 +59,7 @@ class Attach:
             former.end()
 
     def hurry(self) -> None:
-        """Give back at once the thread that runs a function for Frida, and let go what is kept."""
+        """Give back at once the thread that runs a function for Frida, and release what is kept."""
         self.progress.apply(MustEnd())
         self.hold.let_all_go()
 
@@ -74,7 +74,7 @@ class Attach:
 
     def _give_up(self) -> int:
         for tid in list(self.progress.state.threads):
-            with contextlib.suppress(Exception):  # the others have to be let go all the same
+            with contextlib.suppress(Exception):  # the others have to be released all the same
                 self.proxy.abandon(tid)
         return self.hold.release_all()
 

@@ -52,7 +52,7 @@ class HeldStands:
 
 @dataclass(frozen=True)
 class HeldGoes:
-    """A held thread goes on, or has ended."""
+    """A held thread continues, or has ended."""
 
     tid: int
 
@@ -173,7 +173,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Ended:
-    """Frida traces a thread no longer: let go, at its end, or out of reach."""
+    """Frida traces a thread no longer: released, at its end, or out of reach."""
 
     tid: int
 
@@ -206,12 +206,12 @@ class Do(Enum):
     BEGIN_CALL = "note which threads there are before the call"
     END_CALL = "give it its own registers, and wait for what the call has started"
     RESTORE = "give back what Frida does not; say ``Restored``"
-    RELEASE = "let it go, if it is held"
+    RELEASE = "release it, if it is held"
     # About waitpid(2).
     WAIT = "wait without a limit"
     POLL = "look again and again; say ``Reported`` or ``NothingYet``"
-    GO_ON = "let it go on"
-    GO_ON_WITH_SIGNAL = "let it go on with the signal that it has stopped with"
+    GO_ON = "let it continue"
+    GO_ON_WITH_SIGNAL = "let it continue with the signal that it has stopped with"
     ANSWER = "tell Frida what waitpid(2) has told"
     LOOK_AGAIN = "look again in a moment"
     GIVE_UP = "tell Frida that there is nothing to tell"

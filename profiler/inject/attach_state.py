@@ -68,11 +68,11 @@ STOP_LIMIT_S = 5.0
 class Phase(Enum):
     """How far Frida has got with a thread."""
 
-    STOPPING = "is told to stop; the state it came with is not noted"
+    STOPPING = "was asked to stop; the state it came with is not noted"
     STANDING = "stands still; the state it came with is noted"
     READY = "has the registers of a function to call"
     CALLING = "runs that function"
-    RELEASED = "let go by us, while Frida believes that it has it"
+    RELEASED = "released by us, while Frida believes that it has it"
     OVER = "has its own state again, and stands until Frida is done with the rest"
 
 
@@ -93,7 +93,7 @@ class Held:
     pid: int  # of its process; its own number where it was put back
     until_s: float  # monotonic clock
     is_brief: bool = False  # it computed just before: a wait it is stopped in has just begun
-    number: int = 0  # the signal that it is to be given when it goes on; 0 is nothing
+    number: int = 0  # the signal that it is to be given when it continues; 0 is nothing
 
 
 @dataclass(frozen=True)

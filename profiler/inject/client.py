@@ -211,5 +211,5 @@ def _above_standard(end: socket.socket) -> socket.socket:
 
 def _lost() -> AttachFailedError:
     return AttachFailedError(
-        "the process that attaches has ended", "the target goes on; was it killed? try again"
+        "the process that attaches has ended", "the target continues; was it killed? try again"
     )

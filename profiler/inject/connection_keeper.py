@@ -2,10 +2,10 @@
 since the profiler ends and the target may be stopped for hours.
 
 Stopped (SIGSTOP) or frozen while it makes our script, the target finds two things waiting when it
-goes on: the script to make, and the end of the connection. Frida's agent then unloads itself before
-the thread that runs scripts has come to its loop, and that thread stays for good, or runs on where
-no code is any more: the target dies of it (one of a hundred). So the connection ends only when the
-target has been running for a while.
+continues: the script to make, and the end of the connection. Frida's agent then unloads itself
+before the thread that runs scripts has come to its loop, and that thread stays for good, or runs on
+where no code is any more: the target dies of it (one of a hundred). So the connection ends only
+when the target has been running for a while.
 
 The descriptors to keep are inherited.
 """

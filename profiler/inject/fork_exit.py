@@ -1,6 +1,6 @@
 """Let a thread that was stopped inside fork or malloc finish it first.
 
-A fork that is interrupted begins anew when the thread goes on (it never returns EINTR), or ends
+A fork that is interrupted begins anew when the thread continues (it never returns EINTR), or ends
 first: a program that forks a lot is mostly stopped in one, in the system call or in what glibc does
 around it (``fork_stack``). It holds the locks of pthread_atfork, malloc and stdio then, and threads
 that need them wait for a thread that stands still; and it must not go on with that fork while
@@ -54,8 +54,8 @@ def finish(tid: int, number: int, options: int = 0) -> int | None:
         options: what it is traced with (PTRACE_O_).
 
     Returns:
-        the signal that it stands before and must be given when it goes on: 0, but for a thread that
-        gets one after another. None if it has not stopped.
+        the signal that it stands before and must be given when it continues: 0, but for a thread
+        that gets one after another. None if it has not stopped.
     """
     given: int | None = number
     # libc's symbols are read once, and only for a thread that is in no system call.

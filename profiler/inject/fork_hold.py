@@ -7,7 +7,7 @@ thread that made it: it finds the lock taken for ever, or a list half changed
 (``tests/targets/heirs.c``). Once the agent is there it takes none. Most programs that fork do so in
 their main thread, others in threads that can be seen to have children. These stand still in the
 meantime, with the registers and the signal mask they came with: whatever becomes of us, the kernel
-then lets them go on as if nothing had been (ptrace(2)).
+then lets them continue as if nothing had been (ptrace(2)).
 
 - ``ask`` before an attach: the other threads are stopped when Frida stops the main thread
   (``stop_others``). The main thread stays stopped when Frida detaches from it (``attach_state``).
@@ -69,7 +69,7 @@ class ForkHold:
         self.tracer = Tracer(self.expire, LOOK_INTERVAL_S)
 
     def until_s(self) -> float:
-        """When a thread goes on at the latest that is held from now on (monotonic clock)."""
+        """When a thread continues at the latest that is held from now on (monotonic clock)."""
         return time.monotonic() + LIMIT_S
 
     @property
@@ -152,15 +152,15 @@ class ForkHold:
         dead = frozenset(tid for tid in self._held if _is_dead(tid))
         for action in self._progress.apply(Tick(now_s, dead)):
             if isinstance(action, Release):
-                # A frozen one cannot be let go: others have to be.
+                # A frozen one cannot be released: others have to be.
                 self.release(action.tid, STOP_LOOK_INTERVAL_S)
         return bool(self._held)
 
     def look(self, tid: int, read: Callable[[], object]) -> None:
         """Stop a thread for a moment and have ``read`` called while it stands still.
 
-        Nothing is read from a thread that does not stop in time (it goes on as soon as it has), or
-        that is about to take a signal.
+        Nothing is read from a thread that does not stop in time (it continues as soon as it has),
+        or that is about to take a signal.
         """
         with contextlib.suppress(OSError):
             self.tracer.run(lambda: self._look(tid, read))
@@ -173,8 +173,8 @@ class ForkHold:
         try:
             for _ in range(round(LOOK_LIMIT_S / BRIEF_INTERVAL_S)):
                 if self._has_stopped(tid):
-                    # Before a signal of its own it has to be let go as it is: a fault's handler is
-                    # told where the fault was only if nothing comes in between.
+                    # Before a signal of its own it has to be released as it is: a fault's handler
+                    # is told where the fault was only if nothing comes in between.
                     if tid in self._held and not self._held[tid].number:
                         read()
                     break
@@ -222,7 +222,7 @@ class ForkHold:
         return True
 
     def _has_ended(self, tid: int) -> bool:
-        """Tell whether nothing is there to let go; a thread that has only just stopped is."""
+        """Tell whether nothing is left to release; a thread that has only just stopped is."""
         self._has_stopped(tid)
         with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb") as file:
             return b"\nTracerPid:\t%d\n" % threading.get_native_id() not in file.read()
@@ -262,7 +262,7 @@ def _had_children(pid: int) -> bool:
 
 
 def _is_dead(tid: int) -> bool:
-    """A dead one is seen by its parent only when we have let go of it."""
+    """A dead one is seen by its parent only when we have released it."""
     with contextlib.suppress(OSError):
         return procfs.read_task_state(tid, tid) in "ZX"
     return True

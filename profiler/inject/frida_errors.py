@@ -80,12 +80,12 @@ def explain(error: Exception, pid: int) -> FlametapError:
     if _is_late(error):
         return AttachFailedError(
             f"process {pid} was too slow to be attached to: {reason}",
-            "the target goes on; try again when its CPU is less busy, or let it use more CPUs "
+            "the target continues; try again when its CPU is less busy, or let it use more CPUs "
             "(taskset -ap)",
         )
     return AttachFailedError(
         f"attaching to process {pid} failed: {reason}",
-        "the target goes on; try again, or see flametap doctor PID",
+        "the target continues; try again, or see flametap doctor PID",
     )
 
 

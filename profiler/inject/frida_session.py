@@ -228,7 +228,7 @@ class Session:
             if self.ended.wait(1.0):
                 return ""
             what = "the target did not answer when sampling was stopped"
-            return f"{what}; what is in it ends by itself when it goes on"
+            return f"{what}; what is in it ends by itself when it continues"
         if unanswered > 0:
             return f"{unanswered} threads never took their last signal; it will be ignored"
         return ""
@@ -240,7 +240,7 @@ class Session:
         would hang up by itself; and when the news of that comes after its main loop has ended (1 of
         1 000), the news keeps the connection, and the agent waits for it for ever. When its threads
         do not leave, the connection to its loader is closed, too: a target that stands still lets
-        them go as soon as it goes on.
+        them go as soon as it continues.
         """
         script, session = self._script, self._session
         if script is None:
@@ -351,8 +351,8 @@ class Session:
             time.sleep(POLL_S)
 
     def _wait_until_unloaded(self, is_hopeless: Callable[[], bool]) -> None:
-        """Keep the main thread until the agent is gone, and let it go. One that was frozen before
-        it had stopped is let go when it goes on: the kernel does that when we have ended.
+        """Keep the main thread until the agent is gone, and release it. One that was frozen before
+        it had stopped is released when it continues: the kernel does that when we have ended.
         """
         for look in range(round(2 * fork_hold.LIMIT_S / HELD_POLL_S)):
             is_time_to_ask = look % round(LOOK_INTERVAL_S / HELD_POLL_S) == 0

@@ -28,7 +28,7 @@ class Tracing(Protocol):
         ...
 
     def hurry(self) -> None:
-        """Give back at once whatever runs for Frida, and let go what is kept."""
+        """Give back at once whatever runs for Frida, and release what is kept."""
         ...
 
     def end(self) -> None:

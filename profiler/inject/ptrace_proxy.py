@@ -1,11 +1,11 @@
 """Repair what Frida does from within our process when it injects its agent.
 
 Frida 17 stops the target's main thread, has it call a few functions (mmap, its bootstrapper, its
-loader, at the end munmap) and lets it go. It calls libc's ``ptrace`` and ``waitpid`` through slots
+loader, at the end munmap) and releases it. It calls libc's ``ptrace`` and ``waitpid`` through slots
 of its library, in which ``ptrace_hook`` puts functions of ours. They repair this:
 
 **Vector registers.** Frida puts the general registers back, but not the vector registers, which
-those functions use. A thread that was computing with them goes on with other numbers. Of ten
+those functions use. A thread that was computing with them continues with other numbers. Of ten
 attaches to a loop that holds a pattern in xmm0 to xmm15 nine changed it
 (``tests/targets/vectors.c``, frida 17.26), and every tenth attach to the command ``openssl speed
 ecdsap256`` ended it with a SIGSEGV. So when Frida first reads a thread's registers all the others
@@ -23,7 +23,7 @@ middle of it: the thread returns to nowhere and the target is dead. On an overlo
 that was suspended meanwhile, that happens (6 of 40 attaches whose host was stopped for 7 s killed
 their target). So we do the waiting, without a break, until the thread stops. When it does not for
 ``attach_state.CALL_LIMIT_S`` (the call waits for a lock that this very thread holds) the thread is
-interrupted, gets back the registers and the signal mask it came with and is let go as if nothing
+interrupted, gets back the registers and the signal mask it came with and is released as if nothing
 had been. What the call had opened or mapped until then stays. A thread that is frozen in the middle
 of a call (a control group) cannot be helped before it is thawed: until then we wait.
 
@@ -386,7 +386,7 @@ def _refuse() -> int:
 
 
 def _next_stop(tid: int) -> int | None:
-    """Wait until a thread stops or ends: without an end, as one that is let go in the middle of a
-    call dies. If it does not stop it is frozen, and whoever did that goes on in the end.
+    """Wait until a thread stops or ends: without an end, as one that is released in the middle of a
+    call dies. If it does not stop it is frozen, and whoever did that continues in the end.
     """
     return ptrace.next_stop(tid, math.inf, 50 * LOOK_INTERVAL_S)

@@ -1,9 +1,9 @@
 """The process that holds Frida: it attaches, and it lets go whatever becomes of the profiler.
 
-While Frida has the target's main thread run its functions, nobody may die: a thread that is let go
-in the middle of a call does not come back to what it was doing. A profiler can be killed at any
-moment. So this is a process of its own that nobody kills, and that ends when it has detached: soon
-after the other end of its connection has closed. What is said there: ``rpc``.
+While Frida has the target's main thread run its functions, nobody may die: a thread that is
+released in the middle of a call does not come back to what it was doing. A profiler can be killed
+at any moment. So this is a process of its own that nobody kills, and that ends when it has
+detached: soon after the other end of its connection has closed. What is said there: ``rpc``.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _answer(
         said = ["NoSuchProcessError", f"process {session.pid} has exited", ""]
         return {"id": request["id"], "error": said}, []
     except Exception as error:  # whatever it is, the one who asked must hear of it
-        said = ["AttachFailedError", f"{type(error).__name__}: {error}", "the target goes on"]
+        said = ["AttachFailedError", f"{type(error).__name__}: {error}", "the target continues"]
         return {"id": request["id"], "error": said}, []
     if request["call"] == "attach":
         return {"id": request["id"], "answer": None}, [answer]

@@ -2,11 +2,11 @@
 
 Before each function that Frida has the main thread call, it writes a return address below the stack
 pointer that the thread came with, by process_vm_writev(2), for which nobody needs to stand still.
-It does so, too, to clean up after an attach that has failed, when that thread may have been let go
-long ago and have frames there: a word of them was lost (``tests/targets/deeper.c``, in every second
-attach of that kind). What it is shown is no address. The kernel refuses it (EFAULT), Frida takes
-PTRACE_POKEDATA instead, and that comes to ``ptrace_proxy``: with a thread that stands still it is
-done where it was meant, with any other it is not.
+It does so, too, to clean up after an attach that has failed, when that thread may have been
+released long ago and have frames there: a word of them was lost (``tests/targets/deeper.c``, in
+every second attach of that kind). What it is shown is no address. The kernel refuses it (EFAULT),
+Frida takes PTRACE_POKEDATA instead, and that comes to ``ptrace_proxy``: with a thread that stands
+still it is done where it was meant, with any other it is not.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Tracee:
             registers[RIP] = function_addr or registers[RIP]
 
     def restore(self) -> None:
-        """Give back what Frida does not, right before the thread is let go."""
+        """Give back what Frida does not, right before the thread is released."""
         if self.code_swap is not None:
             self.code_swap.end(self.tid)
         if self.vector_registers is not None:

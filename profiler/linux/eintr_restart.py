@@ -41,7 +41,7 @@ _ON_SOCKETS = syscall_numbers(
 
 
 def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
-    """Have the wait that a thread was stopped in begin again when the thread goes on.
+    """Have the wait that a thread was stopped in begin again when the thread continues.
 
     Args:
         tid: a thread that we trace and that stands still, with the registers it came with.

@@ -1,4 +1,4 @@
-"""The one thread of ours that traces: only the thread that has stopped another one can let it go.
+"""The one thread of ours that traces: only the thread that has stopped another one can release it.
 
 Frida traces from a thread of its own, which we cannot have do anything. So its calls are done here,
 and a thread of the target can be kept for longer than Frida thinks. When our process ends, the

@@ -37,7 +37,7 @@ from .syscalls import syscall_numbers
 
 SYS_MMAP, SYS_MUNMAP = syscall_numbers("mmap", "munmap")
 NO_FILE = (1 << 64) - 1
-# The step is told by SIGTRAP: where that is blocked or ignored the kernel takes away the handler.
+# SIGTRAP tells the step: where that is blocked or ignored the kernel takes away the handler.
 BLOCKED = (1 << 64) - 1 - (1 << signal.SIGTRAP - 1)
 NO_CALL = (1 << 64) - 1  # in orig_rax: the thread is in no system call that could go on
 LOOK_INTERVAL_S = 0.0001
@@ -145,7 +145,7 @@ def execute(pid: int, number: int, *arguments: int, instruction: int = 0) -> int
     _transfer(PTRACE_SETREGSET, pid, ours)
     for _ in range(TRIES):
         ptrace.ptrace(PTRACE_SINGLESTEP, pid, None, None)
-        # Without an end: let go now it would go on in the vDSO. It ends when a frozen one thaws.
+        # Without an end: released now it would run on in the vDSO. It ends when a frozen one thaws.
         status = ptrace.next_stop(pid, math.inf, LOOK_INTERVAL_S)
         if status is None or not _transfer(PTRACE_GETREGSET, pid, ours):
             return None  # it has ended

@@ -151,10 +151,10 @@ OPTIONAL = {
     "rt_sigpending": "",  # a wait is then started again, whatever else is pending
     "rt_tgsigqueueinfo": "running threads cannot be sampled",
 }
-# An error in place of these is as bad: the thread goes on where it never was, or wakes too early;
+# An error in place of these is as bad: the thread continues where it never was, or wakes too early;
 # glibc aborts; Frida reads what it then could not be sure of (each tried, glibc 2.36, frida 17.26).
 _MUST_SUCCEED = ("rt_sigreturn", "restart_syscall", "exit", "rseq", "process_vm_readv")
-# glibc goes on with clone when told that there is no clone3, and only then.
+# glibc continues with clone when told that there is no clone3, and only then.
 _NO_CLONE3 = ERRNO | errno.ENOSYS
 
 

@@ -107,7 +107,7 @@ def read_filters(tid: int, count: int) -> list[bytes] | None:
         None when the kernel does not show them, or the thread does not stop.
     """
     found: list[list[bytes] | None] = []
-    # On a thread of its own: what a tracer holds, however that came about, is let go at its end.
+    # On a thread of its own: what a tracer holds, however that came about, is released at its end.
     reader = threading.Thread(target=lambda: found.append(_read_filters(tid, count)))
     reader.start()
     reader.join()

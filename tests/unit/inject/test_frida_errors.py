@@ -48,12 +48,12 @@ def test_target_that_was_gone_before_is_no_process() -> None:
 def test_target_of_which_a_thread_was_not_found_is_there() -> None:
     error = explain(frida.ProcessNotFoundError("?"), os.getpid())
     assert isinstance(error, AttachFailedError)
-    assert "goes on" in error.hint
+    assert "continues" in error.hint
 
 
 def test_target_that_goes_on_is_said_to() -> None:
     error = explain(frida.TransportError("lost"), os.getpid())
-    assert "goes on" in error.hint
+    assert "continues" in error.hint
 
 
 SYNC_TIMEOUT = "unexpectedly timed out trying to sync up with agent"
@@ -70,7 +70,7 @@ def test_target_without_cpu_time_is_tried_once_more_and_then_explained(late: Exc
     error = explain(late, os.getpid())
     assert isinstance(error, AttachFailedError)
     assert "too slow" in error.message
-    assert "goes on" in error.hint
+    assert "continues" in error.hint
     assert "CPU" in error.hint
     assert "\n" not in error.message + error.hint
 
