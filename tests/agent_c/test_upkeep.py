@@ -140,10 +140,3 @@ def test_thread_that_shares_a_cpu_has_not_stood_still(cases: dict[str, list[int]
 def test_all_threads_are_drained_at_once(cases: dict[str, list[int]]) -> None:
     """One after another, 159 busy threads of two programs on two CPUs took 156 s to detach."""
     assert cases["drained_together"] == [3]
-
-
-def test_clocks_are_for_long_slices(cases: dict[str, list[int]]) -> None:
-    """Each slice sets the clock's timer: 159 threads of a server were 16 % slower with them."""
-    assert cases["clocks_for_long_slices"] == [100]
-    assert cases["clocks_for_short_slices"] == [0]
-    assert cases["clocks_where_ticks_meet_none"] == [4]  # 500 slices a second in all

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -175,35 +174,6 @@ static void print_drained_together(void)
     printf("drained_together %u\n", counting);
 }
 
-/* Threads that are given a CPU `slices` times a second for `slice_ns` each, after a wait as long: prints how many ask for
- * a precise clock. A thread that `is_unmet` has had no sample for a second. */
-static void print_clocks(const char *name, u32 count, u64 slices, u64 slice_ns, u32 is_unmet)
-{
-    static struct thread_slot threads[200];
-    u32 i, asked = 0;
-    char request[64];
-    int ends[2];
-    agent_reset(100, 0);
-    bytes_zero(threads, sizeof threads);
-    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0)
-        return;
-    agent.host_lends_clocks = agent.fds_private = 1;
-    agent.host_fd = ends[0];
-    agent.tick_ns = 4000000;
-    for (i = 0; i < count; i++) {
-        clock_keep(&agent, &threads[i], 1000000000ULL);
-        threads[i].slices = slices;
-        threads[i].cpu_seen_ns = threads[i].run_delay_seen_ns = slices * slice_ns;
-        threads[i].timer_set_cpu_ns = is_unmet ? 0 : threads[i].cpu_seen_ns;
-        clock_keep(&agent, &threads[i], 2000000000ULL);
-        asked += threads[i].is_clock_asked == ASKED;
-        recv(ends[1], request, sizeof request, MSG_DONTWAIT); /* makes room for the next */
-    }
-    printf("%s %u\n", name, asked);
-    close(ends[0]);
-    close(ends[1]);
-}
-
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -237,8 +207,5 @@ int main(void)
     print_turns("many_idle_on_a_budget", 1000, 100, 10000);
     print_longest_run();
     print_drained_together();
-    print_clocks("clocks_for_long_slices", 100, 100, 3000000, 0);
-    print_clocks("clocks_for_short_slices", 159, 30, 160000, 0);
-    print_clocks("clocks_where_ticks_meet_none", 159, 100, 500000, 1);
     return 0;
 }
