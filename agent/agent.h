@@ -133,7 +133,6 @@ struct agent {
     u32 engine_is_timers;
     u32 host_lends_clocks;                /* perf_clocks.c: the host can provide precise clocks */
     u32 clock_count;                      /* perf_clocks.c: threads with a precise clock */
-    u64 short_slices;                     /* tick_phase.c: short time slices per second of threads with clocks */
     u32 late_rounds_16;                   /* tick_phase.c: share of late rounds, moving average, times 2^16 */
     volatile u32 command;
     volatile u32 has_ended;               /* the sampler thread has finished */

@@ -89,7 +89,6 @@ struct thread_slot {
     u64 slices;                           /* the same number now; below: its run delay and CPU time at choice_ns */
     u64 delay_then_ns;
     u64 cpu_then_ns;
-    u64 short_slices;                     /* its part of the agent's */
     u8 phases[PHASES];                    /* tick_phase.c, by the sampler: how often it was found running, by part of
                                            * the tick */
     u8 cycle[CYCLE_PARTS];                /* the same by part of CYCLE_NS */

@@ -47,17 +47,9 @@ static void clock_tend(struct agent *a, struct thread_slot *slot)
     store_release_u32(&slot->timer_is_set, 1);
 }
 
-/* Note how many short slices a second a thread with a clock gets (tick_phase.c); 0 if it has none. */
-static void short_slices_set(struct agent *a, struct thread_slot *slot, u64 slices_a_second)
-{
-    a->short_slices += slices_a_second - slot->short_slices;
-    slot->short_slices = slices_a_second;
-}
-
 /* Close the clock. A sample may still be on its way. */
 static void clock_close(struct agent *a, struct thread_slot *slot)
 {
-    short_slices_set(a, slot, 0);
     if (!slot->has_clock)
         return;
     store_release_u32(&slot->timer_is_set, 0);

@@ -32,8 +32,7 @@
 
 #define CHOICE_NS 100000000ULL            /* interval of the decision which threads have a precise clock */
 #define SHARED_PART 8
-#define SHORT_PART 4                      /* a slice is short if it lasts less than that part of a tick */
-#define SLICES_MOST 500                   /* per second, of one thread, and of all threads with short slices */
+#define SLICES_MOST 500                   /* per second: a clock costs some 2 us for each */
 
 /* Note whether a round began late. */
 static void round_note(struct agent *a, u64 now_ns)
@@ -91,59 +90,40 @@ static u32 clocks_are_lent(const struct agent *a)
     return a->host_lends_clocks && !a->blocking_handlers;
 }
 
-/* What a thread did since the last decision about its clock. */
-struct thread_share {
-    u64 ran_ns;
-    u64 waited_ns;                        /* for a CPU */
-    u64 slices;                           /* number of times it was given a CPU */
-    u64 slices_a_second;
-};
-
-static struct thread_share share_take(struct thread_slot *slot, u64 now_ns)
+/* Return whether the thread has waited for a CPU for more than a fraction of the CPU time it used, since the last
+ * call. */
+static u32 shares_its_cpu(struct thread_slot *slot)
 {
-    u64 delay_ns = slot->run_delay_seen_ns, passed_ns = now_ns - slot->choice_ns;
-    struct thread_share share = {slot->cpu_seen_ns - slot->cpu_then_ns, 0, slot->slices - slot->slices_then, SLICES_MOST};
+    u64 delay_ns = slot->run_delay_seen_ns, waited_ns = 0, ran_ns = slot->cpu_seen_ns - slot->cpu_then_ns;
     if (delay_ns != RUN_DELAY_UNKNOWN && slot->delay_then_ns != RUN_DELAY_UNKNOWN && delay_ns > slot->delay_then_ns)
-        share.waited_ns = delay_ns - slot->delay_then_ns;
-    if (slot->choice_ns)
-        share.slices_a_second = share.slices * 1000000000ULL / passed_ns;
+        waited_ns = delay_ns - slot->delay_then_ns;
     slot->delay_then_ns = delay_ns;
     slot->cpu_then_ns = slot->cpu_seen_ns;
-    slot->slices_then = slot->slices;
-    slot->choice_ns = now_ns;
-    return share;
+    return waited_ns > ran_ns / SHARED_PART;
 }
 
 /*
  * Decide whether a thread that has run gets a precise clock: only if ticks sample it badly, since a clock's signal may
  * meet a system call; and not if it is given a CPU very often, because a clock costs time at each.
- *
- * A clock costs 5 us for each slice, and 25 us in a virtual machine, where timers are set through the hypervisor: a
- * server of 159 threads and 6000 requests a second was 16 % slower with a clock for each. So short slices are no reason
- * for a clock by themselves: ticks meet them at random moments. Threads with short slices get clocks for other reasons
- * up to a number of slices in all.
  */
 static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
-    struct thread_share share;
-    u32 is_short, is_wanted;
+    u64 passed_ns = now_ns - slot->choice_ns, slices_a_second;
+    u32 is_wanted;
     if (slot->has_clock && !clocks_are_lent(a))
         clock_close(a, slot);
     slot->was_unmet |= is_unmet(a, slot);
-    if (slot->choice_ns && now_ns - slot->choice_ns < CHOICE_NS)
+    if (slot->choice_ns && passed_ns < CHOICE_NS)
         return;
-    share = share_take(slot, now_ns);
-    is_short = share.ran_ns < share.slices * (a->tick_ns / SHORT_PART);
-    is_wanted = (share.waited_ns > share.ran_ns / SHARED_PART && !is_short) || slot->was_unmet || is_in_step(slot);
+    slices_a_second = slot->choice_ns ? (slot->slices - slot->slices_then) * 1000000000ULL / passed_ns : SLICES_MOST;
+    is_wanted = shares_its_cpu(slot) || slot->was_unmet || is_in_step(slot);
     slot->was_unmet = 0;
-    short_slices_set(a, slot, is_short && slot->has_clock ? share.slices_a_second : 0);
-    if (share.slices_a_second > 2 * SLICES_MOST || (slot->short_slices && a->short_slices > 2 * SLICES_MOST)) {
+    slot->slices_then = slot->slices;
+    slot->choice_ns = now_ns;
+    if (slices_a_second > 2 * SLICES_MOST)
         clock_close(a, slot);
-    } else if (is_wanted && !slot->is_clock_asked && clocks_are_lent(a) &&
-               share.slices_a_second + (is_short ? a->short_slices : 0) < SLICES_MOST) {
+    else if (is_wanted && slices_a_second < SLICES_MOST && clocks_are_lent(a))
         host_ask(a, slot, (u32)a->signo, &slot->is_clock_asked);
-        short_slices_set(a, slot, is_short && slot->is_clock_asked ? share.slices_a_second : 0);
-    }
 }
 
 /* Return whether this round must sample the running thread, too. */
