@@ -116,7 +116,7 @@ def measure(
     return {
         "windows": windows,
         "missing": [peer.name for peer in chosen if peer.missing],
-        "settings": {"seconds": options.seconds, "minutes": options.minutes},
+        "settings": {"seconds": options.seconds, "minutes": options.minutes, "one_cpu": True},
     }
 
 
@@ -209,9 +209,9 @@ def tables(data: Data, what: str) -> list[Table]:
     seconds = data["settings"]["seconds"]
     remark = (
         f"Median (range) over windows of {seconds:g} s, each compared with those without a"
-        " profiler just before and after it. The first line shows the noise. Server and client"
-        " share one CPU. With one request at a time, a long stop is one slow request: see the"
-        " slowest."
+        " profiler just before and after it. The first line shows the noise."
+        + (" Server and client share one CPU." if data["settings"].get("one_cpu") else "")
+        + " With one request at a time, a long stop is one slow request: see the slowest."
         " CPU of flametap: its process + its thread in the target. gdb runs at its own rate;"
         " stacks/s counts what each profiler calls a sample, including its start."
     )
