@@ -26,6 +26,7 @@
 #define FLUSH_INTERVAL_NS 10000000ULL
 #define QUIET_FLUSH_INTERVAL_NS 50000000ULL
 
+#define CLOCK_TABLE 1024                  /* entries; TABLE_MASK in profiler/inject/perf_clock.py */
 #define PROBES_MAX 256                    /* stack_probe.py: 24 for each of 8 threads */
 
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
@@ -133,6 +134,10 @@ struct agent {
     u32 engine_is_timers;
     u32 host_lends_clocks;                /* perf_clocks.c: the host can provide precise clocks */
     u32 clock_count;                      /* perf_clocks.c: threads with a precise clock */
+    u64 short_slices;                     /* tick_phase.c: short slices per second of threads with clocks of their own */
+    u64 clock_cookie;
+    volatile u64 clock_table[CLOCK_TABLE]; /* threads that want the signal, at number modulo size: cookie xor number xor
+                                            * kind of the clock << 32, which no other memory holds */
     u32 late_rounds_16;                   /* tick_phase.c: share of late rounds, moving average, times 2^16 */
     volatile u32 command;
     volatile u32 has_ended;               /* the sampler thread has finished */

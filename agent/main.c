@@ -97,6 +97,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
     a->cpu_period_ns = a->period_ns;
     a->host_checked_ns = now_ns_sigsafe();
     a->random = now_ns_sigsafe() | 1;
+    a->clock_cookie = random_next(random_next(a->random ^ read_tsc_sigsafe() << 20) | 1);
     a->cache_generation = 1;
     a->tsc_start = read_tsc_sigsafe();
     a->tsc_start_ns = now_ns_sigsafe();

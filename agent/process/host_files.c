@@ -4,7 +4,7 @@
  * stack is, is then closed to the process itself. Reading an open one is allowed: a thread may do that for each thread
  * of its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it and receives a
  * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks come the same
- * way (perf_clocks.c).
+ * way, without a descriptor (perf_clocks.c).
  *
  * JS thread at the start, sampler thread from then on; the sampler's end of the pair is in its own descriptor table.
  */
@@ -17,8 +17,11 @@
 
 struct request {
     u32 tid;
-    u32 signo;                            /* for a clock; 0: the request is for the file */
-    u64 armed_addr;                       /* for a clock: address of the u32 that is 1 while its signal is wanted */
+    u32 signo;                            /* for a clock, as all below; 0: the request is for the file */
+    u64 table_addr;                       /* of clock_table; 0 in the answer: there is no clock */
+    u64 cookie;
+    u64 period_ns;                        /* mean interval between two samples */
+    u64 clock;                            /* enum clock_kind */
 };
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
@@ -55,21 +58,31 @@ static void hostfiles_prepare(struct agent *a)
     a->host_end_fd = ends[1];
 }
 
-/* Send a request once; if the socket is full, the next look tries again. */
-static void host_ask(const struct agent *a, struct thread_slot *slot, u32 signo, u32 *is_asked)
+/* Return 0 if the socket is full or closed: the next look tries again. */
+static u32 host_ask(const struct agent *a, const struct request *request)
 {
-    struct request request = {slot->tid, signo, (u64)&slot->timer_is_set};
-    if (a->host_fd < 0 || !a->fds_private || *is_asked)
-        return;
-    if (permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)&request, sizeof request, NO_SIGPIPE, 0) > 0)
-        *is_asked = ASKED;
+    return a->host_fd >= 0 && a->fds_private &&
+           permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)request, sizeof *request, NO_SIGPIPE, 0) > 0;
 }
 
-/* Request a thread's file. */
+/* Request a thread's file, once. */
 static void hostfile_ask(const struct agent *a, struct thread_slot *slot)
 {
-    if (a->host_lends_files)
-        host_ask(a, slot, 0, &slot->is_file_asked);
+    struct request request = {slot->tid, 0, 0, 0, 0, 0};
+    if (a->host_lends_files && !slot->is_file_asked && host_ask(a, &request))
+        slot->is_file_asked = ASKED;
+}
+
+/* Request a precise clock, or a new period for the one that the thread has. Returns 0 if that was not possible. */
+static u32 clock_ask(const struct agent *a, struct thread_slot *slot, u32 kind)
+{
+    struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, a->clock_cookie, a->cpu_period_ns, kind};
+    if (!host_ask(a, &request))
+        return 0;
+    slot->clock_asked = kind;
+    slot->clock_period_ns = a->cpu_period_ns;
+    slot->clock_looks = 0;
+    return 1;
 }
 
 /* Return whether an answer may still arrive. */
@@ -79,28 +92,21 @@ static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *s
 }
 
 /* Give a thread the descriptor that the host has opened, -1 for none. Returns 0 if it has no use for it. */
-static u32 lent_take(struct agent *a, struct thread_slot *slot, u32 is_clock, i32 fd)
+static u32 hostfile_take(const struct agent *a, struct thread_slot *slot, i32 fd)
 {
-    u32 has_room = fd >= 0 && (u64)fd + FDS_SPARE < a->fd_limit;
-    if (is_clock && slot->is_clock_asked == ASKED) {
-        slot->is_clock_asked = ANSWERED;
-        return has_room && clock_take(a, slot, fd);
-    }
-    if (is_clock)
-        return 0;
     slot->is_file_asked = ANSWERED;
-    if (!has_room || slot->syscall_fd >= 0)
+    if (fd < 0 || (u64)fd + FDS_SPARE >= a->fd_limit || slot->syscall_fd >= 0)
         return 0;
     slot->syscall_fd = fd;
     return 1;
 }
 
-/* Receive the descriptors that the host has opened meanwhile. */
+/* Receive the host's answers and the descriptors that it has opened meanwhile. */
 static void hostfiles_take(struct agent *a)
 {
     u32 i, hint = 0;
     for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0 && a->fds_private; i++) {
-        struct request request = {0, 0, 0};
+        struct request request = {0, 0, 0, 0, 0, 0};
         struct io_vector part = {(u64)&request, sizeof request};
         struct control_message control = {0, 0, 0, -1, 0};
         struct message message = {0, 0, &part, 1, &control, sizeof control, 0};
@@ -115,8 +121,10 @@ static void hostfiles_take(struct agent *a)
         if (message.control_bytes < 20 || control.level != 1 || control.type != 1)
             control.fd = -1;
         slot = thread_find(a, request.tid, &hint);
-        if (!slot || !lent_take(a, slot, request.signo != 0, control.fd))
+        if (!slot || request.signo || !hostfile_take(a, slot, control.fd))
             close_fd(control.fd);
+        if (slot && request.signo && request.table_addr)
+            clock_begin(a, slot, (u32)request.clock);
     }
 }
 

@@ -10,6 +10,8 @@
 
 /* The sampler sets SENT and IDLE, the handler HANDLING and ANSWERED. */
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
+/* Kinds of precise clocks: perf_clocks.c. CLOCK_REFUSED is a value of clock_asked only. */
+enum clock_kind { CLOCK_NONE = 0, CLOCK_OWN = 1, CLOCK_OF_CPU = 2, CLOCK_REFUSED = 3 };
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 
 #define PHASES 8                          /* tick_phase.c */
@@ -79,16 +81,18 @@ struct thread_slot {
     volatile u32 samples_missed;          /* by the handler: samples without room in the ring */
     u32 samples_missed_told;
     u64 timer_random;                     /* by the handler, after the timer was created */
-    volatile u32 has_clock;               /* perf_clocks.c: by the sampler */
-    i32 clock_fd;
-    u32 clock_looks;                      /* looks since its period was drawn */
-    u32 is_clock_asked;                   /* enum file_asked */
+    volatile u32 has_clock;               /* perf_clocks.c: enum clock_kind; by the sampler */
+    u32 clock_asked;                      /* enum clock_kind */
+    u32 clock_looks;                      /* looks at which it had run since then */
+    u64 clock_period_ns;                  /* that the host was told */
     u32 was_unmet;                        /* tick_phase.c: no tick has sampled it for a while, since choice_ns */
     u64 choice_ns;                        /* time of the last decision whether it gets a clock */
-    u64 slices_then;                      /* number of times it was given a CPU, at choice_ns */
-    u64 slices;                           /* the same number now; below: its run delay and CPU time at choice_ns */
+    u64 slices;                           /* number of times it was given a CPU; below: the same, its run delay and
+                                           * its CPU time at choice_ns */
+    u64 slices_then;
     u64 delay_then_ns;
     u64 cpu_then_ns;
+    u64 short_slices;                     /* its part of the agent's */
     u8 phases[PHASES];                    /* tick_phase.c, by the sampler: how often it was found running, by part of
                                            * the tick */
     u8 cycle[CYCLE_PARTS];                /* the same by part of CYCLE_NS */

@@ -15,7 +15,7 @@
  * Each period is random, between half and one and a half times the mean, so that no loop of the program stays in step.
  * The first one is random from zero on, so that threads with short lives get their share.
  *
- * The timer of a thread that has a precise clock is off (perf_clocks.c).
+ * The timer of a thread that has a precise clock is far ahead (perf_clocks.c).
  */
 
 #define SIGEV_THREAD_ID_NOTIFY 4
@@ -25,6 +25,7 @@
 #define TASK_WORK_SINCE_MAJOR 5           /* Linux 5.11 */
 #define TASK_WORK_SINCE_MINOR 11
 #define FAR_PERIODS 4                     /* distance of the timer after a round has sampled the thread: tick_phase.c */
+#define CLOCK_FAR_PERIODS 8               /* the same after a clock has, whose samples have random distances */
 #define PENDING_SHARE 2                   /* at least half of the signals that may still be queued are left to the
                                            * target */
 
@@ -85,9 +86,10 @@ static void cpu_timer_value_fill(struct timer_value *value, u64 ns)
 static i64 cpu_timer_set_next_sigsafe(const struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
-    if (load_acquire_u32(&slot->has_clock) || !load_acquire_u32(&slot->timer_is_set))
+    if (!load_acquire_u32(&slot->timer_is_set))
         return 0;
-    cpu_timer_value_fill(&value, cpu_timer_period_sigsafe(a, slot, 0));
+    cpu_timer_value_fill(&value, load_acquire_u32(&slot->has_clock) ? CLOCK_FAR_PERIODS * a->cpu_period_ns
+                                                                    : cpu_timer_period_sigsafe(a, slot, 0));
     return permitted_call_sigsafe(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
@@ -119,7 +121,6 @@ static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
 static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
-    clock_tend(a, slot);
     if (slot->timer_is_set)
         return 1;
     if (!a->engine_is_timers || (!slot->has_timer && !cpu_timer_new(a, slot)))
@@ -128,6 +129,7 @@ static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
     slot->timer_set_cpu_ns = slot->cpu_seen_ns;
     slot->timer_may_be_set = 1;
     store_release_u32(&slot->timer_is_set, 1);
+    clock_want_sigsafe(a, slot, 1);
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
     return 1;
 }
@@ -136,16 +138,17 @@ static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
 static void cpu_timer_set_far(const struct agent *a, const struct thread_slot *slot)
 {
     struct timer_value value;
-    if (!slot->timer_is_set || slot->has_clock)
+    if (!slot->timer_is_set)
         return;
     cpu_timer_value_fill(&value, FAR_PERIODS * a->cpu_period_ns);
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
 /* Stop samples. One may still be on its way. */
-static void cpu_timer_stop(const struct agent *a, struct thread_slot *slot)
+static void cpu_timer_stop(struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
+    clock_want_sigsafe(a, slot, 0);
     if (!slot->timer_may_be_set)
         return;
     /* A handler that has just read the flag sets the timer again; then stop it once more in a later round. */
@@ -153,13 +156,6 @@ static void cpu_timer_stop(const struct agent *a, struct thread_slot *slot)
     store_release_u32(&slot->timer_is_set, 0);
     cpu_timer_value_fill(&value, 0);
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
-}
-
-/* Switch to the precise clock from the host. Returns 0 if it is not wanted. */
-static u32 clock_take(struct agent *a, struct thread_slot *slot, i32 fd)
-{
-    cpu_timer_stop(a, slot);
-    return clock_begin(a, slot, fd);
 }
 
 static void cpu_timer_delete(struct agent *a, struct thread_slot *slot)

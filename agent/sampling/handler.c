@@ -100,9 +100,10 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
     struct sample *sample = sample_begin_sigsafe(slot);
     struct unwinder u;
     stack_begin_sigsafe(a, slot, gregs, sample ? sample->frames : slot->frames, &u);
-    if (!room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP]))
+    if (!room_lasts_sigsafe(a, slot, &u, gregs[GREG_RSP])) {
         store_release_u32(&slot->timer_is_set, 0);
-    else if (cpu_timer_set_next_sigsafe(a, slot) == -ERR_EACCES)
+        clock_want_sigsafe(a, slot, 0);
+    } else if (cpu_timer_set_next_sigsafe(a, slot) == -ERR_EACCES)
         return;                           /* a seccomp filter was installed */
     if (!sample) {
         slot->samples_missed++;
@@ -151,8 +152,7 @@ static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 
     store_release_u32(&slot->is_taking, 0);
 }
 
-/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait. No timer is set again,
- * where a seccomp filter would show: so it is asked for one. Context: signal. */
+/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait. Context: signal. */
 static void handle_clock_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
 {
     i32 nr;

@@ -1,74 +1,72 @@
 /*
- * A precise clock for a thread: a perf event on its CPU time (perf_event_open(2), PERF_COUNT_SW_TASK_CLOCK), which is a
- * high-resolution timer and independent of ticks. The host opens it, since that takes rights that the target may not
- * have, attaches the BPF program that sends our signal (profiler/inject/perf_clock.py), and passes the descriptor
- * through the sockets of host_files.c. tick_phase.c chooses the threads that get one. Sampler thread only.
+ * A precise clock for threads that ticks sample badly: perf events (perf_event_open(2)), which are high-resolution
+ * timers and independent of ticks. The host opens them, since that takes rights that the target may not have, and
+ * attaches the BPF program that sends our signal to the thread (profiler/inject/perf_clock.py, held_clocks.py). It is
+ * asked through the sockets of host_files.c. tick_phase.c chooses the threads, and one of two kinds:
+ *
+ *   CLOCK_OWN      an event on the thread's CPU time. It is set at each time slice of the thread, which costs 5 us, and
+ *                  25 us in a virtual machine.
+ *   CLOCK_OF_CPU   events on the CPUs where such threads run, which are set only as they expire. The CPU time between
+ *                  two samples of a thread depends on what it does, if its slices are as long as that.
  *
  * Properties (kernel/events/core.c, kernel/trace/bpf_trace.c):
- *   Only the sampler thread holds the event, in its own descriptor table. When it closes the event or ends, for any
- *   reason, no further signal is raised, except one that an interrupt has begun to raise. fork and exec do not pass
- *   it on.
- *   The program sends the signal only while timer_is_set is 1. Sampler and handler stop the signals by clearing it.
- *   The event has a fixed period, a fraction of the mean; the program draws which expiries send the signal. So samples
- *   come at random times, but in multiples of a period, which is therefore drawn again from time to time.
+ *   Only the host holds the events. When the sampler or the host ends, for any reason, it closes them.
+ *   The program sends the signal only to threads of this process whose entry in clock_table says so. No signal comes
+ *   after the entry was cleared, except one that an interrupt has begun to raise. A child of fork is another process.
+ *   Events have fixed periods, and the program draws which expiries send the signal. So samples come at random times,
+ *   but in multiples of a period. The host draws that of a CPU from time to time, and that of a thread when asked again.
+ *   The thread's timer remains, far ahead, for CPU time that no event meets (cpu_timers.c).
  *   The signal is the kernel's own (SI_KERNEL) and does not count as one that the user has queued. A genuine one looks
  *   the same: no such clocks are used where the target has a handler for it.
  *   It may arrive in the middle of a system call and end a wait that is about to begin: the handler restarts the call.
+ *
+ * Sampler thread only, except for what ends in _sigsafe.
  */
 
-#define EVENT_ENABLE 0x2400               /* PERF_EVENT_IOC_… */
-#define EVENT_PERIOD 0x40082404
-#define EVENTS_A_SAMPLE_10 35             /* times 10: perf_clock.py */
-#define PERIOD_LOOKS 64                   /* looks at which the thread ran; rare, since each new period begins with
-                                           * time without a sample */
-#define CLOCKS_MAX 256
+#define CLOCK_RESERVED 1ULL               /* entry of a thread that wants no signal now */
 
-/* Draw the period, within a tenth of the right one. */
-static void clock_period_draw(struct agent *a, struct thread_slot *slot)
+static volatile u64 *clock_entry_sigsafe(struct agent *a, const struct thread_slot *slot)
 {
-    u64 mean_ns = a->cpu_period_ns * 10 / EVENTS_A_SAMPLE_10, period_ns;
-    a->random = random_next(a->random);
-    period_ns = mean_ns - mean_ns / 10 + (mean_ns / 5 >> 10) * (a->random >> 54);
-    slot->clock_looks = 0;
-    permitted_call(a, NR_IOCTL, (u64)slot->clock_fd, EVENT_PERIOD, (u64)&period_ns, 0, 0);
+    return &a->clock_table[slot->tid % CLOCK_TABLE];
 }
 
-/* Keep the clock going when a round has found that the thread ran and may be sampled. */
-static void clock_tend(struct agent *a, struct thread_slot *slot)
+/* Want signals of the clock, or none, for a thread that has one. Context: signal. */
+static void clock_want_sigsafe(struct agent *a, struct thread_slot *slot, u32 is_wanted)
 {
-    if (!slot->has_clock)
-        return;
-    if (++slot->clock_looks >= PERIOD_LOOKS)
-        clock_period_draw(a, slot);
-    if (slot->timer_is_set)
-        return;
-    slot->timer_set_cpu_ns = slot->cpu_seen_ns;
-    slot->timer_may_be_set = 1;
-    store_release_u32(&slot->timer_is_set, 1);
+    u64 kind = load_acquire_u32(&slot->has_clock);
+    if (kind)
+        store_release_u64(clock_entry_sigsafe(a, slot),
+                          is_wanted ? a->clock_cookie ^ kind << 32 ^ slot->tid : CLOCK_RESERVED);
 }
 
-/* Close the clock. A sample may still be on its way. */
+/* Note how many short slices a second a thread with a clock of its own gets (tick_phase.c). */
+static void short_slices_set(struct agent *a, struct thread_slot *slot, u64 slices_a_second)
+{
+    a->short_slices += slices_a_second - slot->short_slices;
+    slot->short_slices = slices_a_second;
+}
+
+/* Give the clock up. A sample may still be on its way. */
 static void clock_close(struct agent *a, struct thread_slot *slot)
 {
+    short_slices_set(a, slot, 0);
+    slot->clock_asked = CLOCK_NONE;
     if (!slot->has_clock)
         return;
-    store_release_u32(&slot->timer_is_set, 0);
-    store_release_u32(&slot->has_clock, 0);
-    close_fd(slot->clock_fd);
-    slot->is_clock_asked = 0;
+    store_release_u32(&slot->has_clock, CLOCK_NONE);
+    store_release_u64(clock_entry_sigsafe(a, slot), 0);
     a->clock_count--;
 }
 
-/* Use a clock from the host. Returns 0 if there are enough. */
-static u32 clock_begin(struct agent *a, struct thread_slot *slot, i32 fd)
+/* Sample the thread by a clock of the host's from now on, unless another thread has its place in the table. */
+static void clock_begin(struct agent *a, struct thread_slot *slot, u32 kind)
 {
-    if (a->clock_count >= CLOCKS_MAX || slot->has_clock || !slot->has_timer)
-        return 0;
-    slot->clock_fd = fd;
-    clock_period_draw(a, slot);
-    store_release_u32(&slot->has_clock, 1);
-    a->clock_count++;
-    count_up(a, COUNTER_CLOCKS_LENT, 1);
-    permitted_call(a, NR_IOCTL, (u64)fd, EVENT_ENABLE, 0, 0, 0);
-    return 1;
+    if (slot->clock_asked != kind || !slot->has_timer || (!slot->has_clock && *clock_entry_sigsafe(a, slot)))
+        return;
+    if (!slot->has_clock) {
+        a->clock_count++;
+        count_up(a, COUNTER_CLOCKS_LENT, 1);
+    }
+    store_release_u32(&slot->has_clock, kind);
+    clock_want_sigsafe(a, slot, slot->timer_is_set);
 }

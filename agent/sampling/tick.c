@@ -179,7 +179,7 @@ static void timer_overdue(struct agent *a, struct thread_slot *slot)
         cpu_timer_stop(a, slot);              /* it is set again later */
         clock_close(a, slot);
         if (had_clock)
-            slot->is_clock_asked = ANSWERED;  /* no further clock for this thread */
+            slot->clock_asked = CLOCK_REFUSED;
     }
 }
 

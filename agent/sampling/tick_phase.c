@@ -21,6 +21,7 @@
 #define LATE_NS 500000ULL                 /* idle machines, mostly virtual ones, wake threads up to 0.3 ms late */
 #define UNMET_PERIODS 3                   /* CPU time, and as many ticks, without a sample: ticks do not meet the
                                            * thread */
+#define CLOCK_UNMET_PERIODS 6             /* the same for a precise clock, whose samples have random distances */
 #define LATE_ROUNDS_WEIGHT 64             /* number of rounds in the moving average of late ones */
 #define LATE_ROUNDS_MAX_16 (65536 / 8)
 #define FOUND_LEAST 24                    /* number of times found running that suffices for a test */
@@ -32,7 +33,10 @@
 
 #define CHOICE_NS 100000000ULL            /* interval of the decision which threads have a precise clock */
 #define SHARED_PART 8
-#define SLICES_MOST 500                   /* per second: a clock costs some 2 us for each */
+#define SHORT_PART 4                      /* a slice is short if it lasts less than that part of a tick */
+#define SHORT_SLICES_MOST 500             /* per second, of all threads with clocks of their own */
+#define PERIOD_LOOKS 64                   /* looks at which the thread ran until its clock gets a new period; rare,
+                                           * since each begins with time without a sample */
 
 /* Note whether a round began late. */
 static void round_note(struct agent *a, u64 now_ns)
@@ -77,10 +81,10 @@ static u32 is_in_step(const struct thread_slot *slot)
             is_uneven(slot->cycle, CYCLE_PARTS, found, CYCLE_CHI_SQUARE));
 }
 
-/* Return whether no tick has met the thread for a while. */
-static u32 is_unmet(const struct agent *a, const struct thread_slot *slot)
+/* Return whether the thread has used CPU time of so many periods without a sample. */
+static u32 is_unmet(const struct agent *a, const struct thread_slot *slot, u32 periods)
 {
-    return slot->cpu_seen_ns > slot->timer_set_cpu_ns + UNMET_PERIODS * (a->cpu_period_ns + a->tick_ns);
+    return slot->cpu_seen_ns > slot->timer_set_cpu_ns + periods * (a->cpu_period_ns + a->tick_ns);
 }
 
 /* Return whether threads may have clocks. If handlers of the target's block our signal, an EINTR could be theirs or
@@ -90,46 +94,65 @@ static u32 clocks_are_lent(const struct agent *a)
     return a->host_lends_clocks && !a->blocking_handlers;
 }
 
-/* Return whether the thread has waited for a CPU for more than a fraction of the CPU time it used, since the last
- * call. */
-static u32 shares_its_cpu(struct thread_slot *slot)
+/* What a thread did since the last decision about its clock. */
+struct thread_share {
+    u64 ran_ns;
+    u64 waited_ns;                        /* for a CPU */
+    u64 slices;                           /* number of times it was given a CPU */
+    u64 slices_a_second;
+};
+
+static struct thread_share share_take(struct thread_slot *slot, u64 now_ns)
 {
-    u64 delay_ns = slot->run_delay_seen_ns, waited_ns = 0, ran_ns = slot->cpu_seen_ns - slot->cpu_then_ns;
+    u64 delay_ns = slot->run_delay_seen_ns;
+    struct thread_share share = {slot->cpu_seen_ns - slot->cpu_then_ns, 0, slot->slices - slot->slices_then, 0};
     if (delay_ns != RUN_DELAY_UNKNOWN && slot->delay_then_ns != RUN_DELAY_UNKNOWN && delay_ns > slot->delay_then_ns)
-        waited_ns = delay_ns - slot->delay_then_ns;
+        share.waited_ns = delay_ns - slot->delay_then_ns;
+    if (slot->choice_ns)
+        share.slices_a_second = share.slices * 1000000000ULL / (now_ns - slot->choice_ns);
     slot->delay_then_ns = delay_ns;
     slot->cpu_then_ns = slot->cpu_seen_ns;
-    return waited_ns > ran_ns / SHARED_PART;
-}
-
-/*
- * Decide whether a thread that has run gets a precise clock: only if ticks sample it badly, since a clock's signal may
- * meet a system call; and not if it is given a CPU very often, because a clock costs time at each.
- */
-static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns)
-{
-    u64 passed_ns = now_ns - slot->choice_ns, slices_a_second;
-    u32 is_wanted;
-    if (slot->has_clock && !clocks_are_lent(a))
-        clock_close(a, slot);
-    slot->was_unmet |= is_unmet(a, slot);
-    if (slot->choice_ns && passed_ns < CHOICE_NS)
-        return;
-    slices_a_second = slot->choice_ns ? (slot->slices - slot->slices_then) * 1000000000ULL / passed_ns : SLICES_MOST;
-    is_wanted = shares_its_cpu(slot) || slot->was_unmet || is_in_step(slot);
-    slot->was_unmet = 0;
     slot->slices_then = slot->slices;
     slot->choice_ns = now_ns;
-    if (slices_a_second > 2 * SLICES_MOST)
+    return share;
+}
+
+/* Choose the kind of the thread's clock: its own, as long as all threads that have one get few short slices. */
+static u32 clock_kind_of(const struct agent *a, const struct thread_slot *slot, const struct thread_share *share, u32 is_short)
+{
+    u64 most = slot->has_clock == CLOCK_OWN ? 2 * SHORT_SLICES_MOST : SHORT_SLICES_MOST;
+    return is_short && a->short_slices - slot->short_slices + share->slices_a_second > most ? CLOCK_OF_CPU : CLOCK_OWN;
+}
+
+/* Decide whether a thread that has run gets a precise clock, and which: only if ticks sample it badly, since a clock's
+ * signal may meet a system call. A thread that has one keeps it. */
+static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    struct thread_share share;
+    u32 is_first = !slot->choice_ns, is_short, is_wanted, kind;
+    if (slot->has_clock && !clocks_are_lent(a))
         clock_close(a, slot);
-    else if (is_wanted && slices_a_second < SLICES_MOST && clocks_are_lent(a))
-        host_ask(a, slot, (u32)a->signo, &slot->is_clock_asked);
+    slot->clock_looks++;
+    slot->was_unmet |= is_unmet(a, slot, UNMET_PERIODS);
+    if (!is_first && now_ns - slot->choice_ns < CHOICE_NS)
+        return;
+    share = share_take(slot, now_ns);
+    is_wanted = slot->clock_asked || share.waited_ns > share.ran_ns / SHARED_PART || slot->was_unmet || is_in_step(slot);
+    slot->was_unmet = 0;
+    if (is_first || !is_wanted || slot->clock_asked == CLOCK_REFUSED || !clocks_are_lent(a))
+        return;
+    is_short = share.ran_ns < share.slices * (a->tick_ns / SHORT_PART);
+    kind = clock_kind_of(a, slot, &share, is_short);
+    short_slices_set(a, slot, is_short && kind == CLOCK_OWN ? share.slices_a_second : 0);
+    if (kind != slot->clock_asked || slot->clock_period_ns != a->cpu_period_ns ||
+        (kind == CLOCK_OWN && slot->clock_looks >= PERIOD_LOOKS))
+        clock_ask(a, slot, kind);
 }
 
 /* Return whether this round must sample the running thread, too. */
 static u32 round_samples(const struct agent *a, const struct thread_slot *slot)
 {
     if (slot->has_clock)
-        return 0;
-    return is_unmet(a, slot) || (a->late_rounds_16 < LATE_ROUNDS_MAX_16 && is_in_step(slot));
+        return is_unmet(a, slot, CLOCK_UNMET_PERIODS);
+    return is_unmet(a, slot, UNMET_PERIODS) || (a->late_rounds_16 < LATE_ROUNDS_MAX_16 && is_in_step(slot));
 }

@@ -15,7 +15,7 @@
 
 #define RECENT_NS 1000000000ULL           /* a stack of this age still stands for what the thread does, */
 #define RECENT_PERIODS 10                 /* or one of that many periods, */
-#define RECENT_SAMPLES 2                  /* or one after which at most that many more samples were due */
+#define RECENT_SAMPLES 6                  /* or one after which at most that many more samples were due on average */
 #define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is reported when this much has accumulated */
 #define RUN_DELAY_UNKNOWN (~0ULL)
 #define ASLEEP_UNSEEN_NS 500000000LL      /* the most unreported time asleep that waits for a look which finds the

@@ -3,8 +3,8 @@
 The files of a process that changed its user belong to root. Its agent may read what its threads
 wait in, but not open the file that tells it (``agent/process/host_files.c``). It sends the number
 of a thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a
-signal comes with the number, one of a clock that sends it (``perf_clock``). That is all there is to
-be had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
+signal comes with the number, that signal from precise clocks (``held_clocks``). That is all there
+is to be had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import threading
 
 from ..linux import ptrace
 from ..linux.syscalls import syscall_number
-from . import perf_clock
+from .held_clocks import HeldClocks
+from .perf_clock import Table
 
 SYS_PIDFD_GETFD = syscall_number("pidfd_getfd")
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
-REQUEST = struct.Struct("=IIQ")  # struct request in agent/process/host_files.c
+REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
 
 
 def start(pid: int, fd: int) -> bool:
@@ -61,20 +62,38 @@ def start(pid: int, fd: int) -> bool:
 def _serve(pid: int, link: socket.socket) -> None:
     numbers: dict[int, int] = {}
     is_elsewhere = _is_in_namespace(pid)
-    with link, contextlib.suppress(OSError):
-        while len(request := link.recv(REQUEST.size)) == REQUEST.size:
+    clocks = HeldClocks(pid)
+    with link, contextlib.closing(clocks), contextlib.suppress(OSError):
+        while True:
+            clocks.look()
+            link.settimeout(clocks.wait_s())
+            try:
+                request = link.recv(REQUEST.size)
+            except TimeoutError:
+                continue
+            if len(request) != REQUEST.size:
+                return
             own_tid: int
-            own_tid, signo, armed_addr = REQUEST.unpack(request)
+            own_tid, signo, table_addr, cookie, mean_ns, kind = REQUEST.unpack(request)
             if is_elsewhere and own_tid not in numbers:
                 numbers = _numbers(pid)
             tid = numbers.get(own_tid, own_tid)
-            fd = _open_clock(pid, tid, signo, armed_addr) if signo else _open(pid, tid)
-            try:
-                with contextlib.suppress(OSError):  # its queue of descriptors is full, say
-                    socket.send_fds(link, [request], [fd] if fd >= 0 else [])
-            finally:
-                if fd >= 0:
-                    os.close(fd)
+            if signo:
+                table = Table(table_addr, cookie, signo)
+                if signo not in SIGNALS or not clocks.want(tid, table, mean_ns, kind):
+                    request = REQUEST.pack(own_tid, signo, 0, 0, 0, 0)
+                _answer(link, request, -1)
+            else:
+                _answer(link, request, _open(pid, tid))
+
+
+def _answer(link: socket.socket, answer: bytes, fd: int) -> None:
+    try:
+        with contextlib.suppress(OSError):  # its queue of descriptors is full, say
+            socket.send_fds(link, [answer], [fd] if fd >= 0 else [])
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _is_in_namespace(pid: int) -> bool:
@@ -88,15 +107,6 @@ def _open(pid: int, tid: int) -> int:
     with contextlib.suppress(OSError):
         return os.open(f"/proc/{pid}/task/{tid}/syscall", os.O_RDONLY | os.O_CLOEXEC)
     return -1
-
-
-def _open_clock(pid: int, tid: int, signo: int, armed_addr: int) -> int:
-    fd = perf_clock.open_clock(tid, signo, armed_addr) if signo in SIGNALS else -1
-    # A number may have come to be another process's. Where the target has it now, it had it then.
-    if fd >= 0 and not os.path.exists(f"/proc/{pid}/task/{tid}"):
-        os.close(fd)
-        return -1
-    return fd
 
 
 def _numbers(pid: int) -> dict[int, int]:
