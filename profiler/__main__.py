@@ -11,9 +11,10 @@ def main() -> None:
     # Until a command takes care of Ctrl-C itself, it ends us as it ends any program: silently.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from .cli.streams import flush_or_give_up, open_missing
+    from .cli.streams import escape_unencodable, flush_or_give_up, open_missing
 
     open_missing()
+    escape_unencodable()
     from .cli.main import run
 
     code = run(sys.argv[1:])

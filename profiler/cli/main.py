@@ -17,7 +17,7 @@ from .commands.ps import ps
 from .commands.record import record
 from .commands.symbols import symbols
 from .foreign_options import instead_of
-from .streams import give_up, print_data
+from .streams import give_up, print_line, print_message
 from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
@@ -72,7 +72,7 @@ def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from .. import __version__
 
-        print_data(f"flametap {__version__}")
+        print_line(f"flametap {__version__}")
         ctx.exit()
 
 
@@ -176,9 +176,9 @@ def leave_closed_stdout() -> int:
 def fail(message: str, hint: str, exit_code: int) -> int:
     """Print an error on one line and its hint on the next. Return ``exit_code``."""
     try:
-        click.echo(f"flametap: {message}", err=True)
+        print_message(f"flametap: {message}")
         if hint:
-            click.echo(f"hint: {hint}", err=True)
+            print_message(f"hint: {hint}")
     except OSError:
         give_up(sys.stderr)  # the exit code still reports the error
     return exit_code

@@ -11,6 +11,7 @@ from ..capture.cost import Certificate
 from ..capture.figures import counted, three_digits
 from ..model import Status
 from ..wire.counters import SKIPS, losses, skips
+from .printable import printable
 
 PLAIN_INTERVAL_S = 10.0  # between two lines of progress where stderr is a file or a pipe
 CLEAR_LINE = "\r\x1b[K"
@@ -36,7 +37,7 @@ class Progress:
         if self.is_quiet:
             return
         self.clear()
-        self._write(text + "\n")
+        self._write(printable(text) + "\n")
 
     def warn(self, text: str) -> None:
         """Print a warning."""
@@ -55,11 +56,11 @@ class Progress:
             return
         if self._is_terminal:
             columns = shutil.get_terminal_size().columns
-            self._write(CLEAR_LINE + text[: columns - 1])
+            self._write(CLEAR_LINE + printable(text)[: columns - 1])
             self._has_line = True
         else:
             self._last_plain_s = time.monotonic()
-            self._write(text + "\n")
+            self._write(printable(text) + "\n")
 
     def clear(self) -> None:
         """Erase the rewritten line."""

@@ -1,14 +1,21 @@
-"""The standard streams, including those that are closed or cannot be written."""
+"""The standard streams, including those that are closed or cannot be written.
+
+All text that commands print goes through here or through ``progress``: it is made ``printable``.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import TextIO
 
 import click
 
 from ..errors import OutputError
+from .printable import printable
 
 STDIN, STDOUT, STDERR = range(3)
 
@@ -32,12 +39,57 @@ def open_missing() -> None:
     sys.stderr = sys.stderr or os.fdopen(STDERR, "w", closefd=False)
 
 
-def print_data(text: str) -> None:
-    """Print a command's result to stdout.
+def escape_unencodable() -> None:
+    """Have stdout show characters that its encoding lacks as escapes, as stderr does.
+
+    The name of a process must not be able to end ``flametap ps``.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def print_line(text: str) -> None:
+    """Print one line of a command's result to stdout.
 
     Raises:
         OutputError: stdout cannot be written.
     """
+    print_lines([text])
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of a command's result to stdout.
+
+    Raises:
+        OutputError: stdout cannot be written.
+    """
+    _print("\n".join(map(printable, lines)))
+
+
+def print_json(value: object, indent: int | None = 1) -> None:
+    """Print a command's result to stdout as JSON, in ASCII without control characters.
+
+    Args:
+        value: of lists, dicts, strings, numbers.
+        indent: spaces per level; None for one line.
+
+    Raises:
+        OutputError: stdout cannot be written.
+    """
+    # json escapes all of these but DEL.
+    _print(json.dumps(value, indent=indent).replace("\x7f", "\\u007f"))
+
+
+def print_message(text: str) -> None:
+    """Print one line to stderr.
+
+    Raises:
+        OSError: stderr cannot be written.
+    """
+    click.echo(printable(text), err=True)
+
+
+def _print(text: str) -> None:
     try:
         click.echo(text)
     except OSError as error:

@@ -13,13 +13,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import click
-
 from ..errors import UsageError
 from ..linux import procfs
 from ..safety import permissions
 from .options import parse_pid, pick_pid
 from .progress import Progress
+from .streams import print_message
 
 MOST_LISTED = 10  # a longer list does not help to choose
 LIST_THEM = "`flametap ps` lists the processes"
@@ -112,7 +111,7 @@ def choose(name: str, found: Sequence[Named], progress: Progress) -> int:
         return found[0].pid
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
     for line in listing(found, width):
-        click.echo(line, err=True)
+        print_message(line)
     raise UsageError(
         f"{len(found)} processes match the name '{name}'",
         f"choose one by its process id, as in `flametap {found[0].pid}`",

@@ -14,6 +14,7 @@ Source: speedscope's file-format-spec.ts and its JSON schema (npm speedscope 1.2
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -36,6 +37,8 @@ from .request import ExportRequest
 SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"
 # Numbers encoded in one call: enough for speed, few enough to need little memory.
 _NUMBERS_AT_ONCE = 1 << 16
+# DEL and U+0080 to U+009F in UTF-8: a terminal acts on them, and JSON need not escape them.
+_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
@@ -57,13 +60,13 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
             "cost": request.cost,
         },
     }
-    file.write(orjson.dumps(head)[:-1] + b',"profiles":[')
+    file.write(_json(head)[:-1] + b',"profiles":[')
     for i, thread in enumerate(threads):
         file.write(b"," if i else b"")
         _write_thread(request, thread, timeline(thread.thread_id), frames, file)
     file.write(b'],"shared":{"frames":[')
     for i, frame in enumerate(frames.descriptions()):
-        file.write((b"," if i else b"") + orjson.dumps(frame))
+        file.write((b"," if i else b"") + _json(frame))
     file.write(b"]}}")
 
 
@@ -104,7 +107,7 @@ def _write_thread(
         "unit": "none" if request.counts_samples else "nanoseconds",
         "startValue": 0,
     }
-    file.write(orjson.dumps(head)[:-1] + b',"samples":[')
+    file.write(_json(head)[:-1] + b',"samples":[')
     weights = array("q")
     for block in timeline:
         stacks = [
@@ -186,6 +189,11 @@ def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
     rows: list[tuple[int, int, int, int]]
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
     return {function: (tree.line_files[file], line) for _, function, line, file in rows if line}
+
+
+def _json(value: object) -> bytes:
+    """Encode a value without control characters, so that the file can be shown in a terminal."""
+    return _CONTROLS.sub(lambda found: b"\\u%04x" % found[0][-1], orjson.dumps(value))
 
 
 def _text(text: str) -> str:

@@ -242,7 +242,7 @@ def open_mapped_file(pid: int, mapping: Mapping, proc: str = PROC) -> int | None
 
 def read_limits(pid: int, name: str, proc: str = PROC) -> tuple[int | None, int | None]:
     """The soft and the hard limit of that name in ``/proc/PID/limits``; None for no limit."""
-    for line in _read(f"{proc}/{pid}/limits").splitlines():
+    for line in _read_lines(f"{proc}/{pid}/limits"):
         if line.startswith(name):
             soft, hard = line[len(name) :].split()[:2]
             return int(soft) if soft.isdigit() else None, int(hard) if hard.isdigit() else None
@@ -272,8 +272,8 @@ def control_group_folders(pid: int, controller: str, proc: str = PROC) -> list[s
     Knows version 1 and version 2 mounts.
     """
     folders = []
-    groups = [line.split(":", 2) for line in _read(f"{proc}/{pid}/cgroup").splitlines()]
-    for line in _read(f"{proc}/self/mountinfo").splitlines():
+    groups = [line.split(":", 2) for line in _read_lines(f"{proc}/{pid}/cgroup")]
+    for line in _read_lines(f"{proc}/self/mountinfo"):
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         root, mount_point = left.split(" ")[3:5]
@@ -312,11 +312,18 @@ def is_frozen(pid: int, proc: str = PROC) -> bool:
 
 def _read_fields(path: str) -> dict[str, str]:
     """Parse a file of lines ``key: value``."""
-    lines = (line.partition(":") for line in _read(path).splitlines())
+    lines = (line.partition(":") for line in _read_lines(path))
     return {key: value.strip() for key, _, value in lines}
+
+
+def _read_lines(path: str) -> list[str]:
+    """Read the lines of a file. The kernel escapes line feeds in names, and no other character that
+    ``str.splitlines`` or Python's universal newlines take for the end of a line.
+    """
+    return _read(path).removesuffix("\n").split("\n")
 
 
 def _read(path: str) -> str:
     # surrogateescape: names and command lines are bytes of any encoding.
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
         return file.read()

@@ -6,7 +6,6 @@ Another program may write addresses to stdin one by one and wait for each answer
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import UsageError
 from ...model import Frame, FrameKind
-from ..streams import print_data
+from ..streams import print_json, print_line
 
 if TYPE_CHECKING:
     from ...symbols.inventory import Inventory
@@ -87,12 +86,12 @@ def show_names(
         for (name, addr), place in zip(addresses, places, strict=True):
             stack = frames.get(place, ()) if place is not None else ()
             if as_json:
-                print_data(json.dumps(answer(addr, place, stack)))
+                print_json(answer(addr, place, stack), indent=None)
                 continue
             asked = f"{name}+{addr:#x}" if name else f"{addr:#x}"
-            print_data(asked if stack else f"{asked}  (no known function there)")
+            print_line(asked if stack else f"{asked}  (no known function there)")
             for frame in reversed(stack):
-                print_data(f"    {frame_text(frame, full)}")
+                print_line(f"    {frame_text(frame, full)}")
         sys.stdout.flush()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from ...linux import procfs
@@ -11,7 +9,7 @@ from ...safety import preflight
 from ...safety.finding import Severity
 from ..options import pid_arguments
 from ..progress import Progress
-from ..streams import print_data
+from ..streams import print_json, print_line
 from ..targets import find_target
 
 MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
@@ -39,20 +37,19 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
             }
             for finding in found
         ]
-        print_data(
-            json.dumps({"pid": target, "attachable": first is None, "checks": rows}, indent=1)
-        )
+        print_json({"pid": target, "attachable": first is None, "checks": rows})
         return first.exit_code if first else 0
     for finding in found:
-        print_data(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
+        print_line(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
         if finding.hint:
-            print_data(f"{'':<20}remedy: {finding.hint}")
+            print_line(f"{'':<20}remedy: {finding.hint}")
     try:
         name = procfs.read_status(target).name
     except OSError:
         name = "exited"
+    print_line("")
     if first is None:
-        print_data(f"\nprocess {target} ({name}) can be attached to: flametap {target}")
+        print_line(f"process {target} ({name}) can be attached to: flametap {target}")
     else:
-        print_data(f"\nprocess {target} ({name}) cannot be attached to")
+        print_line(f"process {target} ({name}) cannot be attached to")
     return first.exit_code if first else 0

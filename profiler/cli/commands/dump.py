@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from ..attach_options import AttachOptions
 from ..options import pid_arguments, sampling_options_with, verbosity_options
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
-from ..streams import print_data
+from ..streams import print_json, print_lines
 from ..targets import find_target
 
 if TYPE_CHECKING:
@@ -93,8 +92,10 @@ def dump(
                     raise NoSamplesError(
                         f"no stack of process {target} could be taken", "try again"
                     )
-                text = as_json_text if as_json else as_plain_text
-                print_data(text(target, capture.status().command, stacks))
+                if as_json:
+                    print_json(as_object(target, capture.status().command, stacks))
+                else:
+                    print_lines(as_lines(target, capture.status().command, stacks))
         except Interrupted:
             progress.say("interrupted")
             return EXIT_CODE
@@ -216,8 +217,8 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
     return newest
 
 
-def as_plain_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
-    """Format the stacks as text for people."""
+def as_lines(pid: int, command: str, stacks: list[ThreadStack]) -> list[str]:
+    """Format the stacks as lines for people."""
     lines = [f"process {pid}: {command}"]
     for stack in stacks:
         does = f"waits in {stack.waits_in}" if stack.waits_in else "runs"
@@ -230,7 +231,7 @@ def as_plain_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
             lines.append("    " + _frame_text(frame))
         if stack.frames and not stack.is_complete:
             lines.append("    … the rest could not be unwound")
-    return "\n".join(lines)
+    return lines
 
 
 def _frame_text(frame: Frame) -> str:
@@ -244,8 +245,9 @@ def _frame_text(frame: Frame) -> str:
     return f"{function.name}{module}{place}{mark}"
 
 
-def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
-    """Format the stacks as JSON: pid, command, threads; each thread with its frames, leaf first.
+def as_object(pid: int, command: str, stacks: list[ThreadStack]) -> dict[str, Any]:
+    """Return the JSON object of the stacks: pid, command, threads; each thread with its frames,
+    leaf first.
 
     ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel,
     ``unseen_because`` unless it has no frames. A frame is ``{name, module, file, line,
@@ -274,4 +276,4 @@ def as_json_text(pid: int, command: str, stacks: list[ThreadStack]) -> str:
         }
         for stack in stacks
     ]
-    return json.dumps({"pid": pid, "command": command, "threads": threads}, indent=1)
+    return {"pid": pid, "command": command, "threads": threads}

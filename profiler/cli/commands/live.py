@@ -23,7 +23,7 @@ from ..outputs import plan
 from ..progress import Progress
 from ..recording import Selection, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
-from ..streams import print_data
+from ..streams import print_line
 from ..targets import find_target
 from ..verify import verified
 
@@ -97,7 +97,7 @@ def live(
                 try:
                     start.start(capture, interrupts, progress, verification)
                     progress.clear()
-                    print_data(server.url)
+                    print_line(server.url)
                     if not no_open:
                         open_browser(server.url)
                     progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ import click
 from ...linux import procfs
 from ...safety import permissions, preflight
 from ...safety.finding import Finding, Severity
-from ..streams import print_data
+from ..streams import print_json, print_line
 from ..targets import shorten
 
 
@@ -42,11 +41,11 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     """
     rows = [row for row in rows_of(show_all) if text is None or text.lower() in row.command.lower()]
     if as_json:
-        print_data(json.dumps([asdict(row) for row in rows], indent=1))
+        print_json([asdict(row) for row in rows])
         return 0
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     user_width = max([4, *(len(row.user) for row in rows)])
-    print_data(f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  COMMAND")
+    print_line(f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  COMMAND")
     for row in rows:
         answer = "yes" if row.attachable else "no"
         line = f"{row.pid:>7}  {row.user:<{user_width}}  {row.threads:>7}  {answer:<6}  "
@@ -57,7 +56,7 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
             line = (line + shorten(row.command, left) + reason)[:width]
         else:
             line += row.command + reason
-        print_data(line)
+        print_line(line)
     return 0
 
 

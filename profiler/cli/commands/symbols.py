@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import click
 from ...errors import InputError, NoSuchProcessError, PermissionRefusedError, UsageError
 from ..options import debuginfod_options, parse_pid, servers, symbol_dir_option
 from ..progress import Progress
-from ..streams import print_data
+from ..streams import print_json, print_lines
 from ..targets import choose, find_processes, is_name
 from .addresses import parse_address, read_addresses, show_names
 
@@ -87,9 +86,9 @@ def symbols(
             chunks = read_addresses(sys.stdin.fileno()) if wanted is None else iter([wanted])
             show_names(found, is_pid, chunks, full, as_json)
         elif as_json:
-            print_data(as_json_text(found.modules))
+            print_json([as_dict(each) for each in found.modules])
         else:
-            print_data(as_table(found.modules) if is_pid else as_sheets(found.modules))
+            print_lines(as_table(found.modules) if is_pid else as_sheets(found.modules))
     finally:
         found.close()
     return 0
@@ -185,7 +184,7 @@ def files_of(pid: int | None, symbol_dirs: Sequence[str], asked: Sequence[str]) 
 # -- output ---------------------------------------------------------------------------------------
 
 
-def as_table(found: Sequence[ModuleSymbols]) -> str:
+def as_table(found: Sequence[ModuleSymbols]) -> list[str]:
     """Format the modules of a process: one line each, followed by its remarks."""
     width = max(6, *(len(each.module.name) for each in found))
     lines = [f"{'MODULE':<{width}}  FUNCTIONS  LINES    {'BUILD-ID':<{SHORT_ID}}  SYMBOLS FROM"]
@@ -195,12 +194,12 @@ def as_table(found: Sequence[ModuleSymbols]) -> str:
             f"{each.build_id[:SHORT_ID] or '-':<{SHORT_ID}}  {'; '.join(sources_of(each)) or '-'}"
         )
         lines += [f"    {text}" for text in remarks(each)]
-    return "\n".join(lines)
+    return lines
 
 
-def as_sheets(found: Sequence[ModuleSymbols]) -> str:
+def as_sheets(found: Sequence[ModuleSymbols]) -> list[str]:
     """Format the modules of a file: one block each, one fact per line."""
-    sheets = []
+    lines: list[str] = []
     for each in found:
         rows = [
             ("file", each.module.path),
@@ -211,13 +210,9 @@ def as_sheets(found: Sequence[ModuleSymbols]) -> str:
             *(("symbols", text) for text in sources_of(each)),
             *(("note", text) for text in remarks(each)),
         ]
-        sheets.append("\n".join(f"{name:<11}{value}" for name, value in rows))
-    return "\n\n".join(sheets)
-
-
-def as_json_text(found: Sequence[ModuleSymbols]) -> str:
-    """Format the modules as a JSON array."""
-    return json.dumps([as_dict(each) for each in found], indent=1)
+        lines += [""] if lines else []
+        lines += [f"{name:<11}{value}" for name, value in rows]
+    return lines
 
 
 def as_dict(found: ModuleSymbols) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from flametap.analysis.annotation import ModuleSymbols, SymbolReport
 from flametap.analysis.module_shares import ModuleShare
 from flametap.cli import recording
-from flametap.cli.commands.dump import ThreadStack, as_json_text, as_plain_text
+from flametap.cli.commands.dump import ThreadStack, as_lines, as_object
 from flametap.cli.progress import Progress, duration, recording_line
 from flametap.cli.recording import Selection, summary, symbol_lines
 from flametap.model import (
@@ -119,6 +119,14 @@ def test_quiet_says_nothing() -> None:
     assert out.getvalue() == ""
 
 
+def test_messages_are_made_printable() -> None:
+    out = Terminal()
+    progress = Progress(stream=out)
+    progress.step("\x1b[2J")
+    progress.warn("a\nflametap: forged")
+    assert out.getvalue() == ("\r\x1b[K\\x1b[2J\r\x1b[Kwarning: a\\nflametap: forged\n")
+
+
 def test_reader_that_left_does_not_stop_us(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -164,7 +172,7 @@ STACKS = [
 
 def test_dump_as_text() -> None:
     assert (
-        as_plain_text(7, "./demo", STACKS)
+        "\n".join(as_lines(7, "./demo", STACKS))
         == """\
 process 7: ./demo
 
@@ -187,7 +195,7 @@ thread 10 "copy" runs in read
 
 
 def test_dump_as_json() -> None:
-    document = json.loads(as_json_text(7, "./demo", STACKS))
+    document = json.loads(json.dumps(as_object(7, "./demo", STACKS)))
     assert [thread["waits_in"] for thread in document["threads"]] == ["epoll_wait", *[None] * 3]
     assert [thread["runs_in"] for thread in document["threads"]] == [*[None] * 3, "read"]
     assert document["threads"][2]["unseen_because"] == "it blocks"
