@@ -15,7 +15,7 @@ from ..linux.elf_headers import EM_386, EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64
 from ..model import Frame, Module
 from .advice import advice, is_too_large
 from .debuginfo.disk_cache import DiskCache
-from .debuginfo.reader import DebugInfo, parts_missing
+from .debuginfo.reader import DebugInfo
 from .jit.names_thread import JitNames
 from .locate.breakpad import BreakpadFile
 from .locate.memory_image import VDSO_PATH
@@ -23,6 +23,7 @@ from .locate.module_files import FilesError, TargetFiles
 from .locate.open_file import Image, debug_image
 from .locate.process_code import Range
 from .names.inline_chains import LinesError
+from .names.limits import Budgets
 from .names.table import JIT_MODULE, SymbolTable
 from .object.macho import MachOFile
 from .object.object_file import ObjectError, ObjectFile
@@ -104,7 +105,8 @@ class Inventory:
     def __init__(self, files: TargetFiles) -> None:
         self.modules: list[ModuleSymbols] = []
         self._files = files
-        self._debug_info: DebugInfo | None = None
+        self._budgets = Budgets()
+        self._debug_info = DebugInfo(files, DiskCache(), self._budgets)
         self._was_read: set[int] = set()
         self._table = SymbolTable()
         self._jit: JitNames | None = None
@@ -119,7 +121,7 @@ class Inventory:
             own: its file if it is already open; is closed with the inventory.
             ranges: the addresses at which it is mapped.
         """
-        found = look_at(module, self._files, own)
+        found = self._look_at(module, own)
         found.ranges = list(ranges)
         self.modules.append(found)
 
@@ -160,7 +162,7 @@ class Inventory:
         for found in lacking:
             own, found.own = found.own, None
             found.close()
-            again = look_at(found.module, self._files, own)
+            again = self._look_at(found.module, own)
             again.ranges = found.ranges
             self.modules[self.modules.index(found)] = again
 
@@ -185,8 +187,6 @@ class Inventory:
         with_dwarf = debug_image(found.own, found.debug)
         if with_dwarf is not None and found.module.module_id not in self._was_read:
             self._was_read.add(found.module.module_id)
-            if self._debug_info is None:
-                self._debug_info = DebugInfo(self._files, DiskCache())
             note = ""
             try:
                 found._resolver.lines, note = self._debug_info.read(found.module, with_dwarf)
@@ -197,83 +197,85 @@ class Inventory:
 
     def close(self) -> None:
         """Close all files."""
-        if self._debug_info is not None:
-            self._debug_info.close()
-            self._debug_info.rest()
+        self._debug_info.close()
+        self._debug_info.rest()
+        self._debug_info.rest_small()
         if self._jit is not None:
             self._jit.close()
         for found in self.modules:
             found.close()
         self._files.close()
 
+    def _look_at(self, module: Module, own: Image | None = None) -> ModuleSymbols:
+        """Find the sources of a module's names.
 
-def look_at(module: Module, files: TargetFiles, own: Image | None = None) -> ModuleSymbols:
-    """Find the sources of a module's names.
-
-    Args:
-        module: the module.
-        files: finds its files.
-        own: its file if it is already open; is closed with the result.
-    """
-    found = ModuleSymbols(module, build_id=module.build_id)
-    try:
-        own = own or files.open_module(module)
-    except FilesError as error:
-        found.missing = str(error)
+        Args:
+            module: the module.
+            own: its file if it is already open; is closed with the result.
+        """
+        found, files = ModuleSymbols(module, build_id=module.build_id), self._files
+        try:
+            own = own or files.open_module(module)
+        except FilesError as error:
+            found.missing = str(error)
+            return found
+        found.own = own
+        found.format, found.build_id = own.elf.format_name, own.elf.build_id
+        found.machine = machine_name(own.elf)
+        try:
+            debug = None
+            if not own.elf.debug_info_bytes:
+                debug = found.debug = files.open_debug_file(module, own.elf)
+            mini, problem = None, ""
+            try:
+                mini = self._debug_info.mini_symbols(own, debug)
+            except LinesError as error:
+                problem = str(error)
+            debug_elf = None if debug is None else debug.elf
+            resolver = ModuleResolver(module, own.elf, debug_elf, mini=mini, budgets=self._budgets)
+            found._resolver = resolver
+            self._describe(found, own, debug, resolver)
+            found.missing = "; ".join(filter(None, (found.missing, problem)))
+        except ObjectError as error:
+            found.missing = f"symbols cannot be read: {error}"
+        found.rejected = files.rejected(module)
         return found
-    found.own = own
-    found.format, found.build_id = own.elf.format_name, own.elf.build_id
-    found.machine = machine_name(own.elf)
-    try:
-        debug = None
-        if not own.elf.debug_info_bytes:
-            debug = found.debug = files.open_debug_file(module, own.elf)
-        found._resolver = ModuleResolver(module, own.elf, None if debug is None else debug.elf)
-        _describe(found, own, debug, found._resolver, files)
-    except ObjectError as error:
-        found.missing = f"symbols cannot be read: {error}"
-    found.rejected = files.rejected(module)
-    return found
 
-
-def _describe(
-    found: ModuleSymbols,
-    own: Image,
-    debug: Image | None,
-    resolver: ModuleResolver,
-    files: TargetFiles,
-) -> None:
-    found.functions = resolver.name_count
-    names_from = own
-    if resolver.tables == "symtab" and not own.elf.has_symtab and debug is not None:
-        names_from = debug
-    what = _TABLES[resolver.tables]
-    if isinstance(own.elf, MachOFile):
-        what = _APPLE_TABLES.get(resolver.tables, what)
-    elif resolver.tables == "symtab" and not names_from.elf.has_symtab:
-        what = "mini debug info"
-    with_dwarf = debug_image(own, debug)
-    if with_dwarf is names_from:
-        what = f"{what} and DWARF"
-    if resolver.tables != "none" or with_dwarf is names_from:
-        found.sources.append(_source(what, names_from))
-    if with_dwarf is not None and with_dwarf is not names_from:
-        kind = "Breakpad" if isinstance(with_dwarf.elf, BreakpadFile) else "DWARF"
-        found.sources.append(_source(kind, with_dwarf))
-    if with_dwarf is not None:
-        found.lines = "inlines"
-    elif resolver.tables == "gopclntab":
-        found.lines = "lines" if resolver.lacks_inlines else "inlines"
-    if found.module.path == VDSO_PATH:  # it exports all its functions and has no debug file
-        return
-    if with_dwarf is None and resolver.tables != "gopclntab":
-        found.package = files.remedy(found.module)
-    # advice() would also list what a recording still reads, and what the sources already show.
-    if found.lines != "inlines" or is_too_large(with_dwarf):
-        asked = files.asks_servers
-        found.missing = advice(own, debug, resolver, found.package, servers_were_asked=asked)
-    elif with_dwarf is not None:
-        found.missing = parts_missing(files, found.module, with_dwarf)
+    def _describe(
+        self, found: ModuleSymbols, own: Image, debug: Image | None, resolver: ModuleResolver
+    ) -> None:
+        files = self._files
+        found.functions = resolver.name_count
+        names_from = own
+        if resolver.tables == "symtab" and not own.elf.has_symtab and debug is not None:
+            names_from = debug
+        what = _TABLES[resolver.tables]
+        if isinstance(own.elf, MachOFile):
+            what = _APPLE_TABLES.get(resolver.tables, what)
+        elif resolver.tables == "symtab" and not names_from.elf.has_symtab:
+            what = "mini debug info"
+        with_dwarf = debug_image(own, debug)
+        if with_dwarf is names_from:
+            what = f"{what} and DWARF"
+        if resolver.tables != "none" or with_dwarf is names_from:
+            found.sources.append(_source(what, names_from))
+        if with_dwarf is not None and with_dwarf is not names_from:
+            kind = "Breakpad" if isinstance(with_dwarf.elf, BreakpadFile) else "DWARF"
+            found.sources.append(_source(kind, with_dwarf))
+        if with_dwarf is not None:
+            found.lines = "inlines"
+        elif resolver.tables == "gopclntab":
+            found.lines = "lines" if resolver.lacks_inlines else "inlines"
+        if found.module.path == VDSO_PATH:  # it exports all its functions and has no debug file
+            return
+        if with_dwarf is None and resolver.tables != "gopclntab":
+            found.package = files.remedy(found.module)
+        # advice() would also list what a recording still reads, and what the sources already show.
+        if found.lines != "inlines" or is_too_large(with_dwarf):
+            asked = files.asks_servers
+            found.missing = advice(own, debug, resolver, found.package, servers_were_asked=asked)
+        elif with_dwarf is not None:
+            found.missing = self._debug_info.missing_parts(found.module, with_dwarf)
 
 
 def _source(what: str, image: Image) -> Source:

@@ -38,6 +38,7 @@ class ModuleWork:
     resolver: ModuleResolver | None = None
     source: str = "pending"
     note: str = ""
+    problem: str = ""  # what stays a problem whatever else is found
     waiting: list[Address] = field(default_factory=list)  # without a name
     # With a name, waiting for debug information; None if no (more) debug information will come.
     provisional: list[Address] | None = None
@@ -121,7 +122,9 @@ class ModuleWork:
         """Return the source of the module's names, for the user."""
         has_lines = self.source in ("symcache", "gopclntab")
         module = self.module
-        return SymbolSource(module.module_id, module.name, self.source, self.note, has_lines)
+        names_note = "" if self.resolver is None else self.resolver.names_note
+        note = "; ".join(filter(None, (self.note, self.problem, names_note)))
+        return SymbolSource(module.module_id, module.name, self.source, note, has_lines)
 
     def resolve(self, file_addrs: Sequence[int]) -> list[Frames]:
         """Return the frames at addresses. The module must have a resolver. Any thread may call."""

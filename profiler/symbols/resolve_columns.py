@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..model import FrameKind, Function
 from .names.demangle import demangle_many
 from .names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
+from .names.limits import ModuleNames
 from .names.packed_frames import PackedFrames
 from .object.symtab import Symbol
 
@@ -26,15 +27,15 @@ class FrameColumns:
     """Makes the frames of one module. Used by one thread at a time.
 
     Args:
-        module_name: name of the module.
+        names: makes the functions.
         bodies_of: returns the start addresses of functions to which a split-off part may belong.
         inlines: whether inlined functions become frames.
     """
 
     def __init__(
-        self, module_name: str, bodies_of: Callable[[Symbol], list[int]], *, inlines: bool
+        self, names: ModuleNames, bodies_of: Callable[[Symbol], list[int]], *, inlines: bool
     ) -> None:
-        self._module_name = module_name
+        self._made = names
         self._bodies_of = bodies_of
         self._inlines = inlines
         self._functions: dict[tuple[str, str, FrameKind], Function] = {}
@@ -122,7 +123,10 @@ class FrameColumns:
             for code in distinct.tolist()
         ]
         new = {name for name, _, _ in keys}.difference(self._names)
-        self._names.update(demangle_many(new))
+        if self._made.is_used_up:
+            self._names.update(dict.fromkeys(new, ("", "")))
+        else:
+            self._names.update(demangle_many(new))
         functions = [self._function(name, file, _KINDS[kind]) for name, file, kind in keys]
         return function.astype(np.int64), functions
 
@@ -130,7 +134,7 @@ class FrameColumns:
         function = self._functions.get((symbol, file, kind))
         if function is None:
             name, full_name = self._names[symbol]
-            function = Function(name, self._module_name, file, kind, full_name)
+            function = self._made.function(name, file, kind, full_name, symbol)
             self._functions[symbol, file, kind] = function
         return function
 

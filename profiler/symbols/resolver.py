@@ -18,6 +18,7 @@ import numpy as np
 from ..model import Frame, FrameKind, Function, Module, RawFrame
 from .names.demangle import demangle_many
 from .names.inline_chains import Indexes, LineSource, pack_chains
+from .names.limits import Budgets, ModuleNames
 from .names.packed_frames import PackedFrames
 from .names.table import unnamed_function
 from .object.data_symbols import DataSymbols
@@ -39,7 +40,9 @@ class ModuleResolver:
         module: the module.
         own: the mapped file.
         debug: its separate debug file, if there is one.
+        mini: its compressed symbols (``.gnu_debugdata``), used if both lack a symbol table.
         inlines: whether inlined functions become frames.
+        budgets: what all modules share.
 
     Attributes:
         lines: lines and inline chains, ``None`` until they were read.
@@ -51,8 +54,16 @@ class ModuleResolver:
     """
 
     def __init__(
-        self, module: Module, own: ObjectFile, debug: ObjectFile | None, *, inlines: bool = True
+        self,
+        module: Module,
+        own: ObjectFile,
+        debug: ObjectFile | None,
+        *,
+        mini: ObjectFile | None = None,
+        inlines: bool = True,
+        budgets: Budgets | None = None,
     ) -> None:
+        budgets = budgets or Budgets()
         self.lines: LineSource | None = None
         self._module = module
         full = next((elf for elf in (own, debug) if elf is not None and elf.has_symtab), None)
@@ -60,15 +71,16 @@ class ModuleResolver:
             tables = [(full, ".symtab")]  # includes all symbols of .dynsym
         else:
             tables = [(own, ".dynsym")]
-            full = own.mini_debug_info()  # does not include the symbols of .dynsym
+            full = mini  # does not include the symbols of .dynsym
             if full is not None:
                 tables.append((full, ".symtab"))
-        self._index = SymbolIndex(tables)
+        self._index = SymbolIndex(tables, budgets.table_bytes)
         if full is not None:
             self.tables = "symtab"
         else:
             self.tables = "dynsym" if len(self._index) else "none"
-        self._go = go_names(own, module.name, inlines=inlines)
+        self._names = ModuleNames(module.name, budgets.names)
+        self._go = go_names(own, self._names, inlines=inlines)
         if self._go is not None:
             self.tables = "gopclntab"
         self.lacks_inlines = self._go is not None and self._go.lacks_inlines
@@ -77,15 +89,21 @@ class ModuleResolver:
             self._stubs = StubNames(own)
         else:
             self._stubs = PltNames(own, self._index)
+        self._stub_functions: dict[tuple[str, str], Function] = {}
         self._fdes = own.fde_table()
         self._own = own
         self._data: DataSymbols | None = None
-        self._columns = FrameColumns(module.name, self._index.bodies_of, inlines=inlines)
+        self._columns = FrameColumns(self._names, self._index.bodies_of, inlines=inlines)
 
     @property
     def module_name(self) -> str:
         """The file name of the module."""
         return self._module.name
+
+    @property
+    def names_note(self) -> str:
+        """Which names are cut or left out, one line for the user; ``""`` if none are."""
+        return self._names.note
 
     @property
     def name_count(self) -> int:
@@ -249,10 +267,16 @@ class ModuleResolver:
         for file_addr, stub, place in zip(file_addrs, stubs, covering, strict=True):
             if stub is not None:
                 name, full_name = names[stub]
-                full_name = f"{full_name}@plt" if full_name else ""
-                functions.append(Function(f"{name}@plt", module.name, full_name=full_name))
+                functions.append(self._stub(f"{name}@plt", full_name and f"{full_name}@plt"))
             else:
                 start = file_addr if place is None else place[0]
                 frame = RawFrame(module.module_id, start)
                 functions.append(unnamed_function(frame, module.name))
         return functions
+
+    def _stub(self, name: str, full_name: str) -> Function:
+        function = self._stub_functions.get((name, full_name))
+        if function is None:
+            function = self._names.function(name, "", FrameKind.NATIVE, full_name)
+            self._stub_functions[name, full_name] = function
+        return function

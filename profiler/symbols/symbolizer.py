@@ -25,10 +25,11 @@ from .background import BackgroundJobs
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
 from .jit.names_thread import JitNames
-from .line_thread import LineReader
+from .line_thread import REST_AFTER_S, LineReader
 from .locate.module_files import TargetFiles
 from .module_work import Address, ModuleWork
 from .names.inline_chains import LineSource
+from .names.limits import Budgets
 from .names.table import SymbolTable
 from .resolver import ModuleResolver
 from .table_loader import Loader
@@ -74,9 +75,10 @@ class Symbolizer:
         self._files = TargetFiles(pid, symbol_dirs, debuginfod)
         self._jobs = BackgroundJobs()
         self._cache = DiskCache(cache_dir)
-        self._debug_info = DebugInfo(self._files, self._cache)
+        budgets = Budgets()
+        self._debug_info = DebugInfo(self._files, self._cache, budgets)
         self._jit = JitNames(table, pid, inlines=inlines)
-        self._loader = Loader(self._files, self._debug_info, inlines=inlines)
+        self._loader = Loader(self._files, self._debug_info, budgets, inlines=inlines)
         self._works: dict[int, ModuleWork] = {}
         self._orphans: dict[int, list[Address]] = {}  # of modules that were not added yet
         self._held = 0
@@ -232,7 +234,11 @@ class Symbolizer:
     def _name_loop(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._next_work() is not None)
+                has_work = self._changed.wait_for(self._has_names_work, REST_AFTER_S)
+            if not has_work:
+                self._debug_info.rest_small()
+            with self._changed:
+                self._changed.wait_for(self._has_names_work)
                 work = self._next_work()
                 if self._closing or work is None:
                     return
@@ -241,6 +247,9 @@ class Symbolizer:
             with self._changed:
                 asked = work.take(BATCH)
             self._name(work, asked)
+
+    def _has_names_work(self) -> bool:
+        return self._closing or self._next_work() is not None
 
     def _next_work(self) -> ModuleWork | None:
         """Return the module whose addresses are named next; None if no address waits."""

@@ -7,6 +7,8 @@ from .jit.runtimes import precompiled_hint
 from .locate.module_files import FilesError, TargetFiles
 from .locate.open_file import Image
 from .module_work import ModuleWork
+from .names.inline_chains import LinesError
+from .names.limits import Budgets
 from .resolver import ModuleResolver
 
 
@@ -17,9 +19,13 @@ class Loader:
         files: finds the files.
         debug_info: has the lines that were read in an earlier session.
         inlines: whether inlined functions become frames.
+        budgets: what all modules share.
     """
 
-    def __init__(self, files: TargetFiles, debug_info: DebugInfo, *, inlines: bool) -> None:
+    def __init__(
+        self, files: TargetFiles, debug_info: DebugInfo, budgets: Budgets, *, inlines: bool
+    ) -> None:
+        self._budgets = budgets
         self._files = files
         self._debug_info = debug_info
         self._inlines = inlines
@@ -61,7 +67,17 @@ class Loader:
             work.close_debug()
             work.debug = self._files.open_debug_file(work.module, image.elf)
         debug = None if work.debug is None else work.debug.elf
-        resolver = ModuleResolver(work.module, image.elf, debug, inlines=self._inlines)
+        mini, work.problem = None, ""
+        try:
+            mini = self._debug_info.mini_symbols(image, work.debug)
+        except LinesError as error:
+            work.problem = str(error)
+        resolver = ModuleResolver(
+            *(work.module, image.elf, debug),
+            mini=mini,
+            inlines=self._inlines,
+            budgets=self._budgets,
+        )
         with_dwarf = work.debug_image()
         if with_dwarf is not None:
             resolver.lines = self._debug_info.cached(with_dwarf)

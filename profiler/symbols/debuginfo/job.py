@@ -9,21 +9,26 @@ from dataclasses import asdict, dataclass, fields
 # Fields with the path of a file that the host has opened and checked. The host sends a descriptor,
 # so the worker reads the checked file even if it was deleted or is in another mount namespace.
 OPENED = ("debug", "alt")
+# What a job wants: a symcache; a table of calls (``tail_call_graph``); the ELF file inside
+# ``.gnu_debugdata``; a note on missing parts, and no payload.
+SYMCACHE, CALLS, MINI_SYMBOLS, MISSING_PARTS = "symcache", "calls", "mini symbols", "missing parts"
 
 
 @dataclass(frozen=True)
 class Built:
     """The result of a job."""
 
-    payload: bytes  # a symcache, or a table of calls
+    payload: bytes  # what the job wants
     note: str = ""  # what is missing, in a line for the user; such a symcache is not stored
+    # Whether it may be stored: nobody may write its parts (split DWARF) who may not write the file.
+    may_be_kept: bool = True
 
 
 @dataclass(frozen=True)
 class DebugJob:
-    """A request to build a symcache, or a table of calls, from one file's debug information."""
+    """A request to read one file: its debug information, or its compressed symbols."""
 
-    debug: str  # the file with DWARF
+    debug: str  # the file
     base_addr: int  # its lowest loaded file_addr
     build_id: str = ""  # lower-case hex; picks the slice of a fat file
     alt: str = ""  # the file that .gnu_debugaltlink names
@@ -31,7 +36,8 @@ class DebugJob:
     roots: tuple[str, ...] = ("",)  # prefixes that make an absolute path valid here
     folders: tuple[str, ...] = ()  # of the module's file and of the debug file, and the user's
     names: tuple[str, ...] = ()  # of the module's file and of the debug file
-    wants_calls: bool = False  # build a table of calls (``tail_call_graph``) and not a symcache
+    root: str = ""  # the root in which the debug file was found
+    wants: str = SYMCACHE
 
     def to_json(self) -> str:
         """Return the job as one line of JSON."""

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ...model import Module
-from ..dwarf.attributes import DwarfError
-from ..dwarf.merge import missing_parts
-from ..dwarf.split import SplitPlaces
 from ..dwarf.tail_call_graph import CallGraph
 from ..locate.module_files import TargetFiles
 from ..locate.open_file import Image, OpenFile
 from ..names.inline_chains import LinesError, LineSource
-from .disk_cache import DiskCache, entry_key
-from .job import DebugJob
+from ..names.limits import Budgets
+from ..object.elf import ElfError, from_bytes
+from ..object.object_file import ObjectFile
+from .disk_cache import DiskCache, EntryKeys
+from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, DebugJob
 from .stacked_symcache import Layers, unpack
 from .symcache_table import VERSIONS, SymcacheTable, version_of
 from .worker_client import Worker
 
+# The hash of a file of this size takes 15 ms: that long may first names wait for kept lines. Those
+# of larger files come with the lines of other modules.
+_QUICK_BYTES = 16 << 20
 _CALLS_COST = 4  # calls take this many times as long to read as lines, with a margin
 _OWN_PROC = f"/proc/{os.getpid()}"
 
@@ -46,61 +51,39 @@ def open_symcache(payload: bytes, base_addr: int) -> LineSource:
     return symcache.load(payload, base_addr)
 
 
-def split_places(files: TargetFiles, module: Module, image: Image) -> SplitPlaces:
-    """Return where to look for parts of the debug information that only the file itself names.
-
-    Args:
-        files: the target's files.
-        module: the module.
-        image: the file with DWARF: the module's own, or its separate debug file.
-    """
-    own_folder, own_name = os.path.split(module.path)
-    folders, names = [own_folder], [own_name]
-    if image.file is not None:
-        folders.append(image.file.folder())
-        names.append(os.path.basename(image.file.path))
-    return SplitPlaces(files.roots, (*folders, *files.symbol_dirs), names)
-
-
-def parts_missing(files: TargetFiles, module: Module, image: Image) -> str:
-    """Describe which parts of a module's debug information are in files that cannot be found.
-
-    Return one line for the user; ``""`` if no part is missing.
-
-    Raises:
-        ObjectError: it is damaged.
-    """
-    alt = files.open_alt_file(image)
-    try:
-        places = split_places(files, module, image)
-        return missing_parts(image.elf, None if alt is None else alt.elf, places)
-    except DwarfError as error:
-        return str(error)
-    finally:
-        if alt is not None:
-            alt.close()
-
-
 class DebugInfo:
     """Reads debug information, one file at a time.
 
     Args:
         files: finds the files that belong to a debug file.
         cache: stores the results.
+        budgets: what all modules share.
     """
 
-    def __init__(self, files: TargetFiles, cache: DiskCache) -> None:
+    def __init__(
+        self, files: TargetFiles, cache: DiskCache, budgets: Budgets | None = None
+    ) -> None:
+        self._budgets = budgets or Budgets()
         self._files = files
         self._cache = cache
+        self._keys = EntryKeys()
         self._worker = Worker()
         self._calls_worker = Worker()
+        self._small_worker = Worker()  # for what somebody waits for
+        self._small_lock = threading.Lock()
 
     def cached(self, image: Image) -> LineSource | None:
-        """Return the lines of a file with DWARF if they are in the cache; takes milliseconds."""
+        """Return the lines of a file with DWARF if they are in the cache; takes milliseconds.
+
+        Return None for large files, too.
+        """
         if image.file is None:
             return None
         with self._files_of(image) as files:
-            return self._from_cache(entry_key(image.elf.build_id, files), image.elf.base_addr)
+            if sum(file.size for file in files) > _QUICK_BYTES:
+                return None
+            key = self._keys.of(image.elf.build_id, files)
+            return self._from_cache(key, image.elf.base_addr)
 
     def read(self, module: Module, image: Image) -> tuple[LineSource, str]:
         """Return the lines of a file with DWARF, and a note on what is missing (``""``: nothing).
@@ -115,25 +98,17 @@ class DebugInfo:
         if image.file is None:
             raise LinesError("debug information in memory is not read")
         with self._files_of(image) as files:
-            key, base_addr = entry_key(image.elf.build_id, files), image.elf.base_addr
+            key, base_addr = self._keys.of(image.elf.build_id, files), image.elf.base_addr
             lines = self._from_cache(key, base_addr)
             if lines is not None:
                 return lines, ""
-            places = split_places(self._files, module, image)
-            job = DebugJob(
-                debug=image.file.path,
-                base_addr=base_addr,
-                build_id=image.elf.build_id,
-                alt=files[1].path if len(files) > 1 else "",
-                # The worker reaches a root that we hold open under our pid, not as /proc/self.
-                roots=tuple(r.replace("/proc/self", _OWN_PROC, 1) for r in places.roots),
-                folders=tuple(places.folders),
-                names=tuple(places.names),
-            )
+            job = self._job(module, image, files)
             descriptors = [file.fileno() for file in files]
             built = self._worker.build(job, descriptors, image.elf.debug_info_bytes)
+            if not self._budgets.table_bytes.take(len(built.payload)):
+                raise LinesError("the lines of all modules take too much memory")
             lines = open_symcache(built.payload, base_addr)
-            if not built.note:
+            if not built.note and built.may_be_kept:
                 self._cache.save(key, built.payload)
             return lines, built.note
 
@@ -158,6 +133,60 @@ class DebugInfo:
             if debug is not None:
                 debug.close()
 
+    def mini_symbols(self, image: Image, debug: Image | None) -> ObjectFile | None:
+        """Return the ELF file in ``.gnu_debugdata``, which has a symbol table.
+
+        Any thread may call this; one file is read at a time.
+
+        Args:
+            image: the module's own file.
+            debug: its separate debug file.
+
+        Returns:
+            None if there is none, or one of the files has a symbol table, which is better.
+
+        Raises:
+            LinesError: it cannot be read; the message gives the reason.
+        """
+        if image.elf.has_symtab or (debug is not None and debug.elf.has_symtab):
+            return None
+        if image.file is None or image.elf.section(".gnu_debugdata") is None:
+            return None
+        job = DebugJob(image.file.path, 0, wants=MINI_SYMBOLS)
+        try:
+            with self._small_lock:
+                built = self._small_worker.build(job, [image.file.fileno()], 0)
+            return from_bytes(built.payload)
+        except (LinesError, ElfError) as error:
+            raise LinesError(f"its mini debug info is not used: {error}") from error
+
+    def missing_parts(self, module: Module, image: Image) -> str:
+        """Describe which parts of a module's debug information are in files that are not found.
+
+        Args:
+            module: the module.
+            image: the file with DWARF.
+
+        Returns:
+            one line for the user; ``""`` if no part is missing.
+        """
+        if image.file is None:
+            return ""
+        with self._files_of(image) as files:
+            job = replace(self._job(module, image, files), wants=MISSING_PARTS)
+            descriptors = [file.fileno() for file in files]
+            size = image.elf.debug_info_bytes
+            try:
+                with self._small_lock:
+                    return self._small_worker.build(job, descriptors, size).note
+            except LinesError as error:
+                return str(error)
+
+    def rest_small(self) -> None:
+        """End the worker for ``mini_symbols`` and ``missing_parts`` while nothing is to be read."""
+        with self._small_lock:
+            self._small_worker.rest()
+
     def rest(self) -> None:
         """End the worker, to free its memory, while there are no lines to read."""
         self._worker.rest()
@@ -170,12 +199,38 @@ class DebugInfo:
         """Cancel the current reads."""
         self._worker.close()
         self._calls_worker.close()
+        self._small_worker.close()
+
+    def _job(self, module: Module, image: Image, files: Sequence[OpenFile]) -> DebugJob:
+        """Return a job that wants a symcache.
+
+        Args:
+            module: the module.
+            image: the file with DWARF.
+            files: that file and dwz's.
+        """
+        own_folder, own_name = os.path.split(module.path)
+        own = files[0]
+        # The worker reaches a root that we hold open under our pid, not as /proc/self.
+        roots = [
+            root.replace("/proc/self", _OWN_PROC, 1) for root in (*self._files.roots, own.root)
+        ]
+        return DebugJob(
+            debug=own.path,
+            base_addr=image.elf.base_addr,
+            build_id=image.elf.build_id,
+            alt=files[1].path if len(files) > 1 else "",
+            roots=tuple(roots[:-1]),
+            folders=(own_folder, own.folder(), *self._files.symbol_dirs),
+            names=(own_name, os.path.basename(own.path)),
+            root=roots[-1],
+        )
 
     def _read_calls(self, image: Image) -> CallGraph:
         if image.file is None:
             raise LinesError("debug information in memory is not read")
         with self._files_of(image) as files:
-            key = entry_key(image.elf.build_id, files)
+            key = self._keys.of(image.elf.build_id, files)
             key = f"{key}-calls" if key else ""
             payload = self._cache.load(key)
             if payload is not None:
@@ -188,7 +243,7 @@ class DebugInfo:
                 base_addr=image.elf.base_addr,
                 build_id=image.elf.build_id,
                 alt=files[1].path if len(files) > 1 else "",
-                wants_calls=True,
+                wants=CALLS,
             )
             descriptors = [file.fileno() for file in files]
             size = image.elf.debug_info_bytes * _CALLS_COST
@@ -199,7 +254,7 @@ class DebugInfo:
 
     def _from_cache(self, key: str, base_addr: int) -> LineSource | None:
         payload = self._cache.load(key)
-        if payload is not None:
+        if payload is not None and self._budgets.table_bytes.take(len(payload)):
             try:
                 return open_symcache(payload, base_addr)
             except LinesError:

@@ -22,6 +22,7 @@ from ..dwarf.merge import is_scattered, merge
 from ..dwarf.split import SplitPlaces
 from ..dwarf.unclaimed import unclaimed
 from ..locate.open_file import open_image
+from ..locate.owners import writers
 from ..names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
 from ..object.object_file import ObjectError, ObjectFile
 from .job import Built, DebugJob
@@ -117,7 +118,7 @@ def build_symcache(job: DebugJob) -> Built:
             merged = None
         if merged is None:
             raise
-        return Built(merged.payload, merged.note or str(error))
+        return Built(merged.payload, merged.note or str(error), merged.may_be_kept)
 
 
 def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = "") -> Symcache:
@@ -159,12 +160,15 @@ def _merged(job: DebugJob, wanted: Callable[[ObjectFile], bool]) -> Built | None
         if job.alt:
             images.append(open_image(job.alt, via=job.alt))
         alt = images[1].elf if len(images) > 1 else None
-        merged = merge(images[0].elf, alt, SplitPlaces(job.roots, job.folders, job.names))
+        own = images[0].file
+        own_writers = None if own is None else writers(own)
+        places = SplitPlaces(job.roots, job.folders, job.names, job.root, own_writers)
+        merged = merge(images[0].elf, alt, places)
     finally:
         for image in images:
             image.close()
     whole = _build(lambda: Archive.from_bytes(merged.elf), job.base_addr)
-    return Built(whole.to_bytes(), merged.note)
+    return Built(whole.to_bytes(), merged.note, merged.may_be_kept)
 
 
 def load(data: bytes, base_addr: int) -> Symcache:

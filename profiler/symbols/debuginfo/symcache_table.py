@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..names.inline_chains import Chain, Chains, Indexes, LinesError, unpack_chains
+from ..names.limits import cut
 
 VERSIONS = (8, 9)
 
@@ -34,6 +35,7 @@ _PREAMBLE = struct.Struct("<4sI")
 _HEADER = struct.Struct("<32sI5I16s")
 _FILE_WORDS = {8: 3, 9: 6}  # compilation folder, folder, name; then a source server's
 _NONE = 0xFFFFFFFF
+_MAX_STRING = 1 << 15  # the longest name that we have found in a C++ program has 9 KB
 _MAX_DEPTH = 512  # deeper inlining means that the table is damaged
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
@@ -174,7 +176,7 @@ class SymcacheTable:
             shift += 7
             if byte < 0x80:
                 break
-        return strings[place : place + length].decode("utf-8", "replace")
+        return strings[place : place + min(length, _MAX_STRING)].decode("utf-8", "replace")
 
 
 def version_of(data: bytes) -> int:
@@ -186,7 +188,11 @@ def version_of(data: bytes) -> int:
 
 
 def tidy_path(path: str) -> str:
-    """Normalize a path: ``/build/glibc/elf/../sysdeps/x.c`` → ``/build/glibc/sysdeps/x.c``."""
+    """Normalize and limit a path: ``/build/glibc/elf/../string/x.c`` → ``/build/glibc/string/x.c``.
+
+    No system opens a path that is longer than the limit.
+    """
+    path = cut(path)
     is_tidy = "/." not in path and "//" not in path and path[:2] != "./"
     return path if is_tidy else posixpath.normpath(path)
 

@@ -22,7 +22,7 @@ import signal
 import socket
 import threading
 
-from .job import OPENED, DebugJob
+from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, Built, DebugJob
 
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
@@ -40,22 +40,28 @@ def main(descriptor: int) -> None:
         message, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, len(OPENED))
         if not message:
             return
-        payload, note, error = -1, "", ""
+        payload, built, error = -1, Built(b""), ""
         try:
-            payload, note = _answer(message, files)
+            built = _answer(message, files)
+            payload = _memory_file(built.payload)
         except MemoryError:
             error = "reading its debug information needs too much memory"
         except Exception as problem:  # a damaged file may cause any exception
             error = " ".join(str(problem).split()) or type(problem).__name__
         for file in files:
             os.close(file)
-        answer = json.dumps({"error": error[:MAX_NOTE], "note": note[:MAX_NOTE]}).encode()
+        said = {
+            "error": error[:MAX_NOTE],
+            "note": built.note[:MAX_NOTE],
+            "may_be_kept": built.may_be_kept,
+        }
+        answer = json.dumps(said).encode()
         socket.send_fds(connection, [answer], [payload] if payload >= 0 else [])
         if payload >= 0:
             os.close(payload)
 
 
-def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
+def _answer(message: bytes, files: list[int]) -> Built:
     request = json.loads(message)
     _limit(resource.RLIMIT_AS, request["memory_bytes"])
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -63,11 +69,21 @@ def _answer(message: bytes, files: list[int]) -> tuple[int, str]:
     job = DebugJob.from_json(request["job"], files)
 
     # Imported here: if the library cannot be loaded, we send an error and do not die.
-    from .build_callgraph import build_calls
+    if job.wants == MINI_SYMBOLS:
+        from .small_jobs import unpack_mini_symbols
+
+        return unpack_mini_symbols(job)
+    if job.wants == MISSING_PARTS:
+        from .small_jobs import name_missing_parts
+
+        return name_missing_parts(job)
+    if job.wants == CALLS:
+        from .build_callgraph import build_calls
+
+        return build_calls(job)
     from .symcache import build_symcache
 
-    built = build_calls(job) if job.wants_calls else build_symcache(job)
-    return _memory_file(built.payload), built.note
+    return build_symcache(job)
 
 
 def _memory_file(data: bytes) -> int:

@@ -74,7 +74,7 @@ class Worker:
             said = json.loads(answer)
             if said["error"] or not received:
                 raise LinesError(said["error"] or "its debug information gave no result")
-            return Built(_contents(received[0]), said["note"])
+            return Built(_contents(received[0]), said["note"], said["may_be_kept"])
         finally:
             for descriptor in received:
                 os.close(descriptor)

@@ -13,7 +13,7 @@ import itertools
 import time
 from dataclasses import dataclass
 
-from ..locate.debug_links import alt_link
+from ..locate.debug_links import alt_link, shown
 from ..object.object_file import ObjectFile
 from . import constants as dw
 from .attributes import DwarfError
@@ -33,10 +33,14 @@ _LOOKED_FOR = 100  # split units that missing_parts() looks for
 
 @dataclass(frozen=True)
 class Merged:
-    """The merged file, and a note on what is missing in it (``""``: nothing)."""
+    """The merged file, and a note on what is missing in it (``""``: nothing).
+
+    ``may_be_kept``: nobody may write its parts who may not write the file that names them.
+    """
 
     elf: bytes
     note: str
+    may_be_kept: bool
 
 
 def is_scattered(elf: ObjectFile) -> bool:
@@ -114,7 +118,8 @@ def merge(
     units = _Units(main, line, split, time.process_time() + deadline_s)
     units.write()
     note = _note(split, units.names, "" if link is None else link.name, units.damaged, units.late)
-    return Merged(units.writer.elf(elf.machine, elf.base_addr, line, main.line_strings), note)
+    whole = units.writer.elf(elf.machine, elf.base_addr, line, main.line_strings)
+    return Merged(whole, note, not split.are_of_others)
 
 
 class _Units:
@@ -178,4 +183,4 @@ def _note(split: SplitUnits, names: Names, alt_name: str, damaged: int = 0, late
         notes.append(f"too much debug information: {late} units without inlined functions")
     if damaged:
         notes.append(f"damaged debug information in {damaged} of its units")
-    return "; ".join(notes)
+    return shown("; ".join(notes))

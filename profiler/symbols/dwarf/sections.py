@@ -14,6 +14,8 @@ from .attributes import DwarfError
 from .units import DwarfFile
 
 MAX_SECTION_BYTES = 2 << 30  # of one section, decompressed
+MAX_RATIO = 200  # debug information unpacks to two to ten times its size; zlib can reach 1032
+_SMALL_BYTES = 1 << 20  # whatever the ratio
 
 _SHF_COMPRESSED = 0x800
 _ZLIB = 1  # ELFCOMPRESS_ZLIB
@@ -90,8 +92,8 @@ def _unpacked_old(data: bytes, section: Section) -> bytes:
 
 
 def _inflate(data: bytes, size: int, section: Section) -> bytes:
-    if size > MAX_SECTION_BYTES:
-        raise DwarfError(f"{section.name} is too large")
+    if size > min(MAX_SECTION_BYTES, max(len(data) * MAX_RATIO, _SMALL_BYTES)):
+        raise DwarfError(f"{section.name} is too large, or claims to be")
     try:
         unpacked = zlib.decompressobj().decompress(data, size) if size else b""
     except zlib.error as error:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..locate.open_file import Image, open_image
+from ..locate.owners import writers
 from ..object.object_file import ObjectError
 from . import constants as dw
 from .attributes import DwarfError
@@ -34,12 +35,15 @@ class SplitPlaces:
 
     ``roots``: roots of absolute paths, ``""`` for our own root. ``folders``: those of the program
     and its debug file (below the roots), and the user's. ``names``: file names of the program and
-    its debug file.
+    its debug file. ``own_root``, ``own_writers``: the root in which the file with the skeletons
+    was found, and who may write it (``locate.owners``).
     """
 
     roots: Sequence[str] = ("",)
     folders: Sequence[str] = ()
     names: Sequence[str] = ()
+    own_root: str = ""
+    own_writers: str | None = None
 
 
 class SplitUnits:
@@ -48,11 +52,13 @@ class SplitUnits:
     Attributes:
         missing: names of .dwo files that were not found.
         wrong: names of .dwo files that are damaged, or of another build.
+        are_of_others: True once a unit came from a file that others may write than the program's.
     """
 
     def __init__(self, places: SplitPlaces) -> None:
         self.missing: list[str] = []
         self.wrong: list[str] = []
+        self.are_of_others = False
         self._places = places
         self._packages: list[Package] | None = None
         self._files: dict[tuple[str, str], DwarfFile] = {}
@@ -101,7 +107,7 @@ class SplitUnits:
         key = (root, path)
         file = self._files.get(key)
         if file is None:
-            image = _open_image(path, root)
+            image = self._open_image(path, root)
             if image is None:
                 return None
             try:
@@ -125,7 +131,7 @@ class SplitUnits:
     def _add_package(self, path: str, root: str) -> None:
         assert self._packages is not None
         try:
-            image = _open_image(path, root)
+            image = self._open_image(path, root)
             if image is None:
                 return
             try:
@@ -135,6 +141,19 @@ class SplitUnits:
                 image.close()
         except (DwarfError, ObjectError):
             self.wrong.append(posixpath.basename(path))
+
+    def _open_image(self, path: str, root: str) -> Image | None:
+        try:
+            image = open_image(path, root)
+        except (ObjectError, DwarfError):
+            raise
+        except (OSError, ValueError):  # ValueError: a NUL in the path
+            return None
+        places = self._places
+        assert image.file is not None
+        is_own = root == places.own_root and writers(image.file) == places.own_writers
+        self.are_of_others |= not is_own
+        return image
 
 
 def is_skeleton(unit: Unit) -> bool:
@@ -153,12 +172,3 @@ def _unit_of(file: DwarfFile, dwo_id: int) -> Unit | None:
         if unit.dwo_id == dwo_id:
             return unit
     return None
-
-
-def _open_image(path: str, root: str) -> Image | None:
-    try:
-        return open_image(path, root)
-    except (ObjectError, DwarfError):
-        raise
-    except (OSError, ValueError):  # ValueError: a NUL in the path
-        return None

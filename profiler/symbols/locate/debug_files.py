@@ -21,7 +21,7 @@ from ..object.macho import MachOFile
 from ..object.object_file import ObjectError, ObjectFile
 from . import dsym
 from .breakpad import open_breakpad
-from .debug_links import alt_link, debug_link, supplement_id
+from .debug_links import alt_link, debug_link, shown, supplement_id
 from .open_file import Image, open_image
 from .symbol_dirs import (
     DEBUG_DIR,
@@ -181,10 +181,10 @@ def _first(
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             continue
         except OSError as error:
-            rejected.append(f"{path}: {error.strerror}")
+            rejected.append(f"{shown(path)}: {error.strerror}")
             continue
         except ValueError as error:  # ObjectError, or a NUL in the path
-            rejected.append(f"{path}: {error}")
+            rejected.append(f"{shown(path)}: {shown(str(error))}")
             continue
         try:
             reason = reason_against(image)
@@ -192,7 +192,7 @@ def _first(
             reason = str(error)
         if not reason:
             return image
-        rejected.append(f"{path} {reason}")
+        rejected.append(f"{shown(path)} {shown(reason)}")
         image.close()
     return None
 

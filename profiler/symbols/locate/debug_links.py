@@ -86,5 +86,10 @@ def _contents(elf: ObjectFile, name: str) -> bytes:
     return elf.data(section)
 
 
+def shown(text: str) -> str:
+    """Return a text that may hold a path, for messages: JSON has no bytes that are not UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _path(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")

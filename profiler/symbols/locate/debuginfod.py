@@ -22,6 +22,7 @@ from .debuginfod_cache import (
     DebuginfodCache,
     NotOnServersError,
     default_folder,
+    is_usable,
 )
 from .download import (
     Downloader,
@@ -77,6 +78,11 @@ class Debuginfod:
             kind: DEBUGINFO or EXECUTABLE.
             problems: receives a line for each server that does not have it, or cannot be used.
         """
+        if not is_usable(build_id):
+            problems.append(
+                f"debuginfod: was not asked for a build-id of {len(build_id) // 2} bytes"
+            )
+            return None
         if not self._is_clean:
             self._is_clean = True
             self._cache.clean()

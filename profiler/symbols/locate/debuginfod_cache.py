@@ -48,6 +48,8 @@ class DebuginfodCache:
         Raises:
             NotOnServersError: the servers did not have it recently; do not ask again yet.
         """
+        if not is_usable(build_id):
+            return ""
         path = self._path(build_id, kind)
         try:
             status = path.stat()
@@ -129,6 +131,11 @@ class DebuginfodCache:
             return int((self.folder / name).read_text())
         except (OSError, ValueError):
             return default
+
+
+def is_usable(build_id: str) -> bool:
+    """Return True for a build-id that files can be asked for by. The target chooses its own."""
+    return _BUILD_ID.fullmatch(build_id) is not None
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:

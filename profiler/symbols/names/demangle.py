@@ -18,14 +18,19 @@ import multi_demangle
 
 from . import cython_names
 from .cxx_names import repair
+from .limits import MAX_NAME_CHARACTERS as _LIMIT
 
 _MANGLED = re.compile(r"_Z|__Z|_R[A-Za-z0-9]|_D\d|_?\$[sS]|_?\$e")
 # GCC: cold, part, constprop, isra, lto_priv, localalias; LLVM: llvm, __uniq, cfi, and its
 # hot/cold splitting.
-_CLONE = re.compile(
-    r"(?:\.(?:cold|hot|unlikely|exit|startup|part|constprop|isra|lto_priv|localalias|clone|__uniq"
-    r"|cfi|cfi_jt|warm|split|outlined|trunc|specialized|llvm(?:\.[0-9A-F]+)?)(?:\.\d+)*)+$"
+_CLONE = frozenset(
+    (
+        *("cold", "hot", "unlikely", "exit", "startup", "part", "constprop", "isra", "lto_priv"),
+        *("localalias", "clone", "__uniq", "cfi", "cfi_jt", "warm", "split", "outlined", "trunc"),
+        *("specialized", "llvm"),
+    )
 )
+_HASH = re.compile(r"[0-9A-F]+")  # behind llvm
 # LLVM numbers private functions of one name; in C and Go such names are the program's own.
 _NUMBERED = re.compile(r"(_[RZ][^.]*|_ZN.*E)(?:\.\d+)+")
 # A suffix that remains means separate code: a version for one processor, an OpenMP loop body.
@@ -35,6 +40,11 @@ _EMPTY_PACK = re.compile(r", ?(?:const)?&*(?=[>)])|(?<=\() ?const&(?=\))")
 _LITERAL_CAST = re.compile(r"\((?:unsigned )?(?:char|short|int|long|long long)\)(?=-?\d)")
 _THUNK = re.compile(r"\{virtual override thunk\(\{.*?\}, (.*)\)\}")
 _QUALIFIERS = re.compile(r"(?<!operator)(?: const| volatile| &&?)+$")
+
+# The library uses recursion; Swift names of 100 000 characters overflow its stack.
+_MAX_MANGLED = 1 << 15
+# Names in memory at once: the library writes up to a megabyte for a Rust name of 200 characters.
+_AT_ONCE = 64
 
 _SHORT = multi_demangle.DemangleOptions.name_only()
 _FULL = multi_demangle.DemangleOptions.complete()
@@ -50,10 +60,25 @@ def strip_clone(symbol: str) -> str:
     if "@" in bare:  # ten times as fast as the regular expression
         bare = _VERSION.sub("", bare)
     if "." in bare:
-        bare = _CLONE.sub("", bare)
+        bare = _without_clone_suffixes(bare)
         if numbered := _NUMBERED.fullmatch(bare):
             bare = numbered[1]
     return bare or symbol
+
+
+def _without_clone_suffixes(symbol: str) -> str:
+    """Remove ``.part.0.cold`` and its like from the end, in time that grows with the length."""
+    words = symbol.split(".")
+    end = len(words)
+    while True:
+        place = end - 1
+        while place and words[place].isdecimal():
+            place -= 1
+        if place and words[place - 1] == "llvm" and _HASH.fullmatch(words[place]):
+            place -= 1
+        if not place or words[place] not in _CLONE:
+            return ".".join(words[:end])
+        end = place
 
 
 def demangle(symbol: str) -> tuple[str, str]:
@@ -72,15 +97,19 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the readable names of many symbols; mostly without the GIL, 15 µs each.
 
     Returns:
-        symbol → the result of :func:`demangle`.
+        symbol → the result of :func:`demangle`. A name that is longer than ``MAX_NAME_CHARACTERS``
+        has one character more: ``limits.cut`` marks it.
     """
     names = {symbol: (strip_clone(symbol), "") for symbol in symbols}
-    mangled = {bare for bare, _ in names.values() if _MANGLED.match(bare)}
+    mangled = {
+        bare for bare, _ in names.values() if len(bare) <= _MAX_MANGLED and _MANGLED.match(bare)
+    }
     if mangled:
         wanted = list(mangled)
-        shorts = multi_demangle.demangle_symbols(wanted, _SHORT, unique=False)
-        fulls = multi_demangle.demangle_symbols(wanted, _FULL, unique=False)
-        readable = dict(zip(wanted, map(_readable, wanted, shorts, fulls), strict=True))
+        readable: dict[str, tuple[str, str]] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            readable.update(zip(some, map(_readable, some, *_read_names(some)), strict=True))
         for symbol, (bare, _) in names.items():
             if bare in readable:
                 names[symbol] = readable[bare]
@@ -88,7 +117,28 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
         if short.startswith(cython_names.PREFIX) and (name := cython_names.cython_name(short)):
             # A wrapper and its function have the same short name; their full names differ.
             names[symbol] = name, full or short
-    return names
+    return {symbol: (_clip(short), _clip(full)) for symbol, (short, full) in names.items()}
+
+
+def _read_names(mangled: list[str]) -> tuple[list[str], list[str]]:
+    """Return the library's short and full names; ``""`` for symbols that it cannot read.
+
+    A short name that is too long is also the full one, to save the time.
+    """
+    shorts = [
+        _clip(name or "") for name in multi_demangle.demangle_symbols(mangled, _SHORT, unique=False)
+    ]
+    fulls = {
+        symbol: short for symbol, short in zip(mangled, shorts, strict=True) if len(short) > _LIMIT
+    }
+    rest = [symbol for symbol in mangled if symbol not in fulls]
+    names = multi_demangle.demangle_symbols(rest, _FULL, unique=False)
+    fulls.update((symbol, _clip(name or "")) for symbol, name in zip(rest, names, strict=True))
+    return shorts, [fulls[symbol] for symbol in mangled]
+
+
+def _clip(name: str) -> str:
+    return name[: _LIMIT + 1]
 
 
 def _readable(symbol: str, short: str, full: str) -> tuple[str, str]:

@@ -32,7 +32,12 @@ from .object_file import ObjectError, ObjectFile, Read, Section, Segment
 MAX_SECTION_BYTES = 512 << 20  # what is read as a whole; debug information is not
 # Read into memory at once: Chromium's symbol names are 0.3 GB. A sparse file promises any size.
 MAX_PART_BYTES = 1 << 30
-MAX_DEBUGDATA_BYTES = 256 << 20  # mini debug info unpacks to a few MB; more is a decompression bomb
+# Mini debug info unpacks to a few MB (Fedora's chromium and webkit: some 100), to 4 to 15 times its
+# size. More is a decompression bomb: xz packs zeros to 1/7000.
+MAX_DEBUGDATA_BYTES = 256 << 20
+MAX_DEBUGDATA_RATIO = 64
+_UNPACKED_BYTES = 1 << 20  # at a time
+_SMALL_BYTES = 1 << 20  # whatever the ratio
 # Of the name of a section. Those that are looked up are shorter; a damaged file may hold a million
 # names that end with the file.
 _MAX_NAME_BYTES = 256
@@ -116,18 +121,34 @@ class ElfFile(ObjectFile):
                 return self._read(segment.offset + start, size)
         return b""
 
-    def mini_debug_info(self) -> ElfFile | None:
-        """The xz-compressed ELF in ``.gnu_debugdata`` (symbol tables of Fedora's files)."""
+    def unpack_mini_debug_info(self) -> bytes:
+        """The xz-compressed ELF in ``.gnu_debugdata`` (symbol tables of Fedora's files).
+
+        ``b""`` if there is none. For a process whose memory may run out: see ``debuginfo.worker``.
+
+        Raises:
+            ElfError: it is damaged, or unpacks to too much.
+        """
         section = self.section(".gnu_debugdata")
         if section is None:
-            return None
+            return b""
+        packed = self.data(section)
+        limit = max(len(packed) * MAX_DEBUGDATA_RATIO, _SMALL_BYTES)
+        limit = min(limit, MAX_DEBUGDATA_BYTES)
+        unpacker = lzma.LZMADecompressor(memlimit=MAX_DEBUGDATA_BYTES)
+        parts, size, rest = [], 0, packed
         try:
-            data = lzma.LZMADecompressor(memlimit=MAX_DEBUGDATA_BYTES).decompress(
-                self.data(section), MAX_DEBUGDATA_BYTES
-            )
+            while not unpacker.eof and size <= limit:
+                part = unpacker.decompress(rest, _UNPACKED_BYTES)
+                if not part and unpacker.needs_input:
+                    raise ElfError("damaged .gnu_debugdata: it ends too early")
+                parts.append(part)
+                size, rest = size + len(part), b""
         except lzma.LZMAError as error:
             raise ElfError(f"damaged .gnu_debugdata: {error}") from error
-        return from_bytes(data)
+        if size > limit:
+            raise ElfError(f".gnu_debugdata of {len(packed):,} bytes unpacks to over {limit:,}")
+        return b"".join(parts)
 
     def fde_table(self) -> FdeTable | None:
         """The sorted function starts of ``.eh_frame_hdr``, if it has its usual encoding."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from ...model import Frame, FrameKind, Function
+from ..names.limits import LEFT_OUT, ModuleNames, cut
 from .go_find import find_go_table
 from .go_pclntab import GoTable
 from .object_file import ObjectFile
@@ -32,19 +33,19 @@ class GoNames:
 
     Args:
         table: the table.
-        module: name of the module.
+        names: makes the functions.
         inlines: whether inlined functions become frames.
 
     Attributes:
         lacks_inlines: True if the inlined functions could not be found.
     """
 
-    def __init__(self, table: GoTable, module: str, *, inlines: bool) -> None:
+    def __init__(self, table: GoTable, names: ModuleNames, *, inlines: bool) -> None:
         self.lacks_inlines = not table.has_inlines
         self._table = table
-        self._module = module
+        self._made = names
         self._inlines = inlines
-        self._functions: dict[Function, Function] = {}
+        self._functions: dict[tuple[str, str, FrameKind], Function] = {}
 
     def frames(self, file_addr: int, symbol: Symbol | None) -> tuple[Frame, ...]:
         """Return the frames at ``file_addr``, outermost first; empty if it is not Go code.
@@ -74,20 +75,24 @@ class GoNames:
         return self._table.span(file_addr)
 
     def _function(self, full_name: str, file: str, kind: FrameKind) -> Function:
-        name = short_go_name(full_name)
-        full_name = "" if full_name == name else full_name
-        function = Function(name, self._module, file, kind, full_name)
-        return self._functions.setdefault(function, function)
+        # The key is shortened, too: what is kept has limits.
+        key = (cut(full_name), cut(file), kind)
+        function = self._functions.get(key)
+        if function is None:
+            function = self._made.function(short_go_name(full_name), file, kind, full_name)
+            if function.name != LEFT_OUT:
+                self._functions[key] = function
+        return function
 
 
-def go_names(file: ObjectFile, module: str, *, inlines: bool) -> GoNames | None:
+def go_names(file: ObjectFile, names: ModuleNames, *, inlines: bool) -> GoNames | None:
     """Return the names of a Go program; ``None`` for programs in other languages.
 
     Raises:
         ObjectError: the file has been truncated.
     """
     table = find_go_table(file)
-    return None if table is None else GoNames(table, module, inlines=inlines)
+    return None if table is None else GoNames(table, names, inlines=inlines)
 
 
 def short_go_name(name: str) -> str:

@@ -110,10 +110,6 @@ class ObjectFile:
         """Return ``size`` loaded bytes at a file_addr, ``b""`` if they are not in the file."""
         raise NotImplementedError
 
-    def mini_debug_info(self) -> ObjectFile | None:
-        """Return a compressed object file inside this one that has more symbols."""
-        return None
-
     def fde_table(self) -> FunctionStarts | None:
         """Return the function starts, if there are any."""
         return None

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ...linux.elf_headers import SHF_EXECINSTR, SHT_NOBITS
 from ..names.demangle import strip_clone
 from ..names.inline_chains import Indexes
+from ..names.limits import MAX_MODULE_CHARACTERS, Budget
 from .elf import ElfError
 from .macho import MachOFile
 from .macho_symbols import function_symbols
@@ -59,6 +60,7 @@ _MAX_ALIASES = 64  # names of one start that are compared
 _MAX_SEARCHED_BYTES = 1 << 26  # some hundredths of a second
 _COLD = re.compile(r"\.cold(?:\.\d+)?$")  # GCC; clang
 _MAX_NAME_BYTES = 1 << 15  # the longest name that we have found in a C++ program has 9 KB
+_SHORT_NAME_BYTES = 64  # of all names once those of the module take too much memory
 
 
 class Symbol(NamedTuple):
@@ -73,17 +75,19 @@ class SymbolIndex:
 
     Args:
         tables: (file, section name) pairs; sections that do not exist are skipped.
+        budget: the bytes for the tables of all modules.
 
     Raises:
         ElfError: a table is damaged.
     """
 
-    def __init__(self, tables: list[tuple[ObjectFile, str]]) -> None:
+    def __init__(self, tables: list[tuple[ObjectFile, str]], budget: Budget | None = None) -> None:
         self._strings: list[bytes] = []
         parts = [np.empty(0, ROWS)]
         for elf, name in tables:
             if isinstance(elf, MachOFile):
                 table = function_symbols(elf)
+                _take(budget, len(table.strings) + len(table.starts) * ROWS.itemsize)
                 rows = np.zeros(len(table.starts), ROWS)
                 rows["start"], rows["size"], rows["end"] = table.starts, table.sizes, table.ends
                 rows["rank"], rows["name"] = table.ranks, table.names
@@ -93,6 +97,8 @@ class SymbolIndex:
                 continue
             section = elf.section(name)
             if section is not None and section.kind != SHT_NOBITS and section.size:
+                if section.link < len(elf.sections):
+                    _take(budget, section.size + elf.sections[section.link].size)
                 rows, strings = _read_table(elf, section, sizeless=name != ".dynsym")
                 rows["table"] = len(self._strings)
                 self._strings.append(strings)
@@ -110,6 +116,7 @@ class SymbolIndex:
         # Symbols of split-off unlikely parts → the full name of the function to which they belong.
         self._bodies: dict[Symbol, str] = {}
         self._searched_bytes = 0
+        self._name_characters = 0  # of all symbols that were made
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -213,18 +220,21 @@ class SymbolIndex:
         starts = self._starts[lasts].tolist()
         alone = columns[lasts].tolist()
         for (first, last), start, (_, table, place) in zip(keys, starts, alone, strict=True):
+            is_used_up = self._name_characters > MAX_MODULE_CHARACTERS
+            limit = _SHORT_NAME_BYTES if is_used_up else _MAX_NAME_BYTES
             if first == last:
-                full = string_at(self._strings[table], place)
+                full = string_at(self._strings[table], place, limit)
                 name = strip_clone(full)
             else:
                 names = []
                 for rank, table, place in columns[max(first, last + 1 - _MAX_ALIASES) : last + 1]:
-                    full = string_at(self._strings[table], int(place))
+                    full = string_at(self._strings[table], int(place), limit)
                     name = strip_clone(full)
                     underscores = len(name) - len(name.lstrip("_"))
                     names.append((int(rank), underscores, len(name), name, full))
                 *_, name, full = min(names)
             self._symbols[first, last] = symbol = Symbol(name, start)
+            self._name_characters += len(full)
             cold = _COLD.search(full)
             if cold is not None and cold.start():
                 self._bodies[symbol] = full[: cold.start()]
@@ -250,11 +260,16 @@ class SymbolIndex:
         return np.where(sizeless, last, found)
 
 
-def string_at(strings: bytes, offset: int) -> str:
-    """Return a name in a string table, cut to _MAX_NAME_BYTES."""
-    end = strings.find(b"\0", offset, offset + _MAX_NAME_BYTES)
-    end = end if end >= 0 else offset + _MAX_NAME_BYTES
+def string_at(strings: bytes, offset: int, limit: int = _MAX_NAME_BYTES) -> str:
+    """Return a name in a string table, cut to ``limit`` bytes."""
+    end = strings.find(b"\0", offset, offset + limit)
+    end = end if end >= 0 else offset + limit
     return strings[offset:end].decode("utf-8", "replace")
+
+
+def _take(budget: Budget | None, size: int) -> None:
+    if budget is not None and not budget.take(size):
+        raise ElfError("the symbol tables of all modules take too much memory")
 
 
 def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[NDArray[Any], bytes]:

@@ -15,7 +15,7 @@ import pytest
 
 from flametap.model import FrameKind
 from flametap.symbols.debuginfo import symcache
-from flametap.symbols.debuginfo.disk_cache import DiskCache, default_dir, entry_key
+from flametap.symbols.debuginfo.disk_cache import DiskCache, EntryKeys, default_dir
 from flametap.symbols.debuginfo.symcache_table import VERSIONS, SymcacheTable
 from flametap.symbols.locate.module_files import TargetFiles
 from flametap.symbols.locate.open_file import OpenFile
@@ -319,6 +319,7 @@ def test_debug_file_of_libc_gives_lines_and_public_names() -> None:
 def test_key_tells_files_of_one_build_id_apart(tmp_path: Path) -> None:
     """A file that claims libc's build-id must not give libc its names."""
     keys = set()
+    entry_key = EntryKeys().of
     for number, content in enumerate((b"a" * 100_000, b"a" * 99_999 + b"b", b"b" + b"a" * 99_999)):
         path = tmp_path / str(number)
         path.write_bytes(content)

@@ -62,7 +62,7 @@ def test_name_with_module_and_class(symbol: str, name: str) -> None:
 )
 def test_other_names_stay(symbol: str) -> None:
     assert cython_name(symbol) == ""
-    assert demangle(symbol) == (symbol, "")
+    assert demangle(symbol) == (symbol[:4097], "")
 
 
 def test_pieces_and_cpp_are_read_too() -> None:

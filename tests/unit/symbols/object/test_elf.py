@@ -81,14 +81,13 @@ def test_mini_debug_info_is_unpacked(program: Path, tmp_path: Path) -> None:
     output = tmp_path / "with_mini"
     add = f".gnu_debugdata={debug}.xz"
     run(["objcopy", "--strip-all", "--add-section", add, str(program), str(output)])
-    mini = open_elf(output).mini_debug_info()
-    assert mini is not None
-    assert mini.has_symtab
+    assert open_elf(program).unpack_mini_debug_info() == b""
+    assert open_elf(output).unpack_mini_debug_info() == debug.read_bytes()
     damaged = bytearray(output.read_bytes())
     place = damaged.index(b"\xfd7zXZ")
     damaged[place + 12 : place + 40] = bytes(28)
     with pytest.raises(ElfError):
-        elf.from_bytes(bytes(damaged)).mini_debug_info()
+        elf.from_bytes(bytes(damaged)).unpack_mini_debug_info()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def read_everything(data: bytes) -> None:
     for section in parsed.sections:
         parsed.data(section)
     debug_link(parsed)
-    parsed.mini_debug_info()
+    parsed.unpack_mini_debug_info()
     fdes = parsed.fde_table()
     if fdes is not None:
         fdes.functions_at([0x1150])

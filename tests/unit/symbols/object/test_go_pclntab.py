@@ -15,6 +15,7 @@ import pytest
 
 import gotables
 from flametap.model import FrameKind, Module
+from flametap.symbols.names.limits import ModuleNames
 from flametap.symbols.object import elf
 from flametap.symbols.object.elf import ElfError
 from flametap.symbols.object.go_find import find_go_table
@@ -88,7 +89,7 @@ def test_before_go_1_12_inlined_functions_are_not_told() -> None:
     assert table is not None
     assert not table.has_inlines
     assert chain_at(table, gotables.TEXT) == gotables.expected(0, 0)
-    names = go_names(elf.from_bytes(gotables.program("1.11")), "app", inlines=True)
+    names = go_names(elf.from_bytes(gotables.program("1.11")), ModuleNames("app"), inlines=True)
     assert names is not None
     assert names.lacks_inlines
     # The line is one of another file's, in which the inlined function stands.
