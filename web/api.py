@@ -1,4 +1,4 @@
-"""The page's requests and the stream of events. All paths are below ``/TOKEN/api/``:
+"""The page's requests and the stream of events. All paths are below ``api/``:
 
 GET view      the boxes of a view (encode.py has the shape). clock=cpu|wall|off-cpu  threads=1,2
               zoom=ID.ID.…  width=PX  rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
@@ -11,13 +11,15 @@ GET events    server-sent events. ``status``: model.Status without ``symbols``, 
               ``bye``: the server closes
 POST pause    {"paused": bool} → {"paused": bool}
 
-Errors are {"error": "one line"} with status 400, 403 or 404.
+Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
+is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 import threading
 import time
@@ -41,6 +43,7 @@ HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a 
 WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
 MAX_WIDTH_PX = 20_000.0
+MAX_STREAMS = 64  # open pages; each takes a connection and a thread
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
@@ -53,26 +56,26 @@ class Service:
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
-        self._streams = 0
+        self.streams = 0  # open ones
         self._streams_changed = threading.Condition()
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[None]:
         """Count an event stream as open while the block runs."""
         with self._streams_changed:
-            self._streams += 1
+            self.streams += 1
         try:
             yield
         finally:
             with self._streams_changed:
-                self._streams -= 1
+                self.streams -= 1
                 self._streams_changed.notify_all()
 
     def say_goodbye(self, timeout_s: float) -> None:
         """End all event streams, and wait up to ``timeout_s`` until each has sent ``bye``."""
         self.closing.set()
         with self._streams_changed:
-            self._streams_changed.wait_for(lambda: not self._streams, timeout_s)
+            self._streams_changed.wait_for(lambda: not self.streams, timeout_s)
 
 
 def blueprint(service: Service) -> Blueprint:
@@ -111,13 +114,20 @@ def blueprint(service: Service) -> Blueprint:
 
     @api.get("/events")
     def events() -> Response:
+        if service.streams >= MAX_STREAMS:
+            abort(503, f"{MAX_STREAMS} pages are open; close one")
         response = Response(event_stream(service), mimetype="text/event-stream")
         response.headers["Cache-Control"] = "no-store"
         return response
 
     @api.post("/pause")
     def pause() -> Response:
-        body = request.get_json()
+        if not request.is_json:
+            abort(415, "the body must be JSON")
+        try:
+            body = orjson.loads(request.get_data())
+        except orjson.JSONDecodeError:
+            body = None
         if not isinstance(body, dict) or not isinstance(body.get("paused"), bool):
             abort(400, 'the body must be {"paused": true} or {"paused": false}')
         service.source.set_paused(body["paused"])
@@ -126,6 +136,12 @@ def blueprint(service: Service) -> Blueprint:
     @api.errorhandler(HTTPException)
     def failed(error: HTTPException) -> Response:
         return json_response({"error": error.description}, error.code or 500)
+
+    @api.errorhandler(Exception)
+    def broke(error: Exception) -> Response:
+        # Neither a silent loss nor a traceback in the user's terminal.
+        logging.getLogger(__name__).debug("%s", request.path, exc_info=error)
+        return json_response({"error": f"internal error: {type(error).__name__}"}, 500)
 
     return api
 

@@ -1,11 +1,16 @@
-"""The Flask app: the page, its files and the API, all below ``/TOKEN/``."""
+"""The Flask app: the page, its files and the API; for browsers below ``/ADDRESS/`` (login.py)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from flask import Flask, render_template
 
 from .api import Service, blueprint
+from .gate import MAX_BODY_BYTES
 from .guard import protect
+from .login import Key
 from .source import ProfileSource
 
 
@@ -14,14 +19,30 @@ def create_app(source: ProfileSource, token: str) -> Flask:
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
     """
+    key = Key(token)
     service = Service(source)
-    app = Flask(__name__, static_url_path=f"/{token}/static")
+    app = Flask(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service
-    protect(app, token)
-    app.register_blueprint(blueprint(service), url_prefix=f"/{token}/api")
+    app.wsgi_app = _mounted(app.wsgi_app, f"/{key.address}")  # type: ignore[method-assign]
+    protect(app, key)
+    app.register_blueprint(blueprint(service), url_prefix="/api")
 
-    @app.get(f"/{token}/")
+    @app.get("/")
     def page() -> str:
         return render_template("index.html", status=source.status())
 
     return app
+
+
+def _mounted(app: Callable[..., Iterable[bytes]], root: str) -> Callable[..., Iterable[bytes]]:
+    """Return a WSGI app that also serves all paths below ``root``."""
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path: str = environ.get("PATH_INFO", "")
+        if path.startswith(f"{root}/"):
+            environ["SCRIPT_NAME"] = root
+            environ["PATH_INFO"] = path[len(root) :]
+        return app(environ, start_response)
+
+    return serve

@@ -1,88 +1,131 @@
-"""The HTTP server: werkzeug's, in the background, with one thread per connection.
+"""The HTTP server: the gate reads requests, werkzeug's handler answers each in a thread of its own.
 
 Each open page keeps one connection for its events. With a thread pool, as many pages as it has
-threads would block all other requests.
+threads would block all other requests. Here streams have a limit below that of all connections.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import ipaddress
 import socket
 import threading
-import weakref
 from typing import Any
 
 from flask import Flask
-from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler
 
 from flametap.errors import OutputError
 
-from .api import Service
+from .api import MAX_STREAMS, Service
 from .app import create_app
+from .gate import Gate, Peer
+from .login import Key
 from .source import ProfileSource
 
-POLL_S = 0.05  # the longest time until the accepting thread notices close()
+MAX_ANSWERS = MAX_STREAMS + 64  # at a time; a page asks for two at once, a browser for six
+BACKLOG = 512  # connections that the kernel keeps for us; a flood fills it within milliseconds
+ANSWER_S = 60.0  # the longest time for one write: megabytes, through a slow tunnel
 GOODBYE_S = 5.0  # the longest wait for a page that does not read its connection
 
 
 class _Handler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps connections open for further requests
+    """Answers one request, which has been read already."""
+
+    protocol_version = "HTTP/1.1"  # for chunks: streams
+    timeout = ANSWER_S
+
+    def setup(self) -> None:
+        self.request, data = self.request
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(io.BytesIO(data))
+
+    def version_string(self) -> str:
+        """Return the Server header: no versions, which only tell what to attack."""
+        return "flametap"
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Log nothing: stderr is the user's terminal, and the URL contains the token."""
+        """Log nothing: stderr is the user's terminal, and the URL may contain the token."""
 
 
-class _WSGIServer(ThreadedWSGIServer):
-    """Records its open connections, so that closing does not wait until pages are closed."""
+class _WSGIServer(BaseWSGIServer):
+    """Holds what the handler asks its server for, and the listening socket."""
 
-    def __init__(self, address: tuple[str, int], app: Flask, fd: int) -> None:
-        super().__init__(address[0], address[1], app, _Handler, fd=fd)
-        self.connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+    multithread = True
 
-    def get_request(self) -> tuple[socket.socket, Any]:
-        connection, peer = super().get_request()
-        self.connections.add(connection)
-        return connection, peer
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of a connection: a page may be closed during a response."""
-
-    def hang_up(self) -> None:
-        """Shut down all connections; their threads then end by themselves."""
-        for connection in list(self.connections):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:  # already closed
-                continue
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Log nothing: see the handler."""
 
 
 class Server:
     """A running server.
 
     Attributes:
-        url: of the page; contains the token.
+        url: to open the page with; contains the token.
+        form: HTML that opens the page, for a file that only the user may read.
+        is_exposed: True if other machines can reach it.
     """
 
     def __init__(self, app: Flask, listener: socket.socket, host: str, token: str) -> None:
         self._service: Service = app.extensions["flametap"]
-        port = listener.getsockname()[1]
+        address, port = listener.getsockname()[:2]
+        self.is_exposed = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
         with listener:  # the server works on a duplicate
-            self._server = _WSGIServer((host, port), app, listener.fileno())
+            self._wsgi = _WSGIServer(host, port, app, _Handler, fd=listener.fileno())
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(
             host, f"[{host}]" if ":" in host else host
         )
-        self.url = f"http://{shown}:{port}/{token}/"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(POLL_S,), name="flametap-web", daemon=True
-        )
-        self._thread.start()
+        origin = f"http://{shown}:{port}/"
+        key = Key(token)
+        self.url = f"{origin}?token={token}"
+        self.form = key.form(origin)
+        self._answering: set[socket.socket] = set()
+        self._lock = threading.Lock()  # of the set
+        self._gate = Gate(self._wsgi.socket, key.is_in, self._serve)
 
     def close(self) -> None:
         """Tell the pages that the server closes, and free the port. Safe to call twice."""
-        self._server.shutdown()
-        self._thread.join()
+        self._gate.close()
         self._service.say_goodbye(GOODBYE_S)
-        self._server.hang_up()
-        self._server.server_close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Free the port and end all connections without a word; their threads end by themselves."""
+        self._gate.close()
+        self._wsgi.server_close()
+        with self._lock:
+            for connection in self._answering:
+                with contextlib.suppress(OSError):  # closed by the client
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _serve(self, connection: socket.socket, peer: Peer, request: bytes) -> bool:
+        with self._lock:
+            if len(self._answering) >= MAX_ANSWERS:
+                return False
+            self._answering.add(connection)
+        arguments = (connection, peer, request)
+        thread = threading.Thread(
+            target=self._answer, args=arguments, name="flametap-web-answer", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the limit of threads
+            with self._lock:
+                self._answering.remove(connection)
+            return False
+        return True
+
+    def _answer(self, connection: socket.socket, peer: Peer, request: bytes) -> None:
+        try:
+            self._wsgi.finish_request((connection, request), peer)  # type: ignore[arg-type]
+        except Exception:  # a page may be closed during a response; errors of ours are answers
+            pass
+        finally:
+            with self._lock:
+                self._answering.remove(connection)
+            self._wsgi.shutdown_request(connection)
 
 
 def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
@@ -96,7 +139,7 @@ def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=64)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(

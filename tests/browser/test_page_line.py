@@ -65,9 +65,7 @@ def test_wish_that_hangs_while_the_line_breaks_is_given_up(page: Page, server: S
     expect(page.locator("#state-text")).to_have_text("Recording")
     page.route("**/api/view?*", lambda route: None)  # never answered, nor refused
     page.keyboard.press("2")
-    server._server.shutdown()
-    server._server.hang_up()
-    server._server.server_close()
+    server.hang_up()
     expect(page.locator("#state-text")).to_have_text("Reconnecting")
     cpu = page.get_by_role("button", name="CPU", exact=True)
     expect(cpu).to_have_attribute("aria-pressed", "true")

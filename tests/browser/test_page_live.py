@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -179,7 +180,7 @@ def restarted(source: FakeSource) -> Iterator[Callable[[Server], Server]]:
     servers: list[Server] = []
 
     def restart(server: Server) -> Server:
-        port = int(server.url.split(":")[2].split("/")[0])
+        port = urlsplit(server.url).port or 0
         servers.append(serve(source, "127.0.0.1", port, "secret-token"))
         return servers[-1]
 
@@ -192,9 +193,7 @@ def test_lost_connection_comes_back_by_itself(
     page: Page, server: Server, source: FakeSource, restarted: Callable[[Server], Server]
 ) -> None:
     expect(page.locator("#state-text")).to_have_text("Recording")
-    server._server.shutdown()
-    server._server.hang_up()  # as a network would: without a good-bye
-    server._server.server_close()
+    server.hang_up()  # as a network would: without a good-bye
     expect(page.locator("#state-text")).to_have_text("Reconnecting")
     expect(page.locator("#banner")).to_contain_text("trying again")
     restarted(server)

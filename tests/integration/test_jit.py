@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from nightly import nightly
 from recording import capturing, complete_share, stacks
 from running import Target, wait_until
 from targetbuild import SOURCES, Builder
+from visitor import Visitor
 
 pytestmark = pytest.mark.needs("attach")
 
@@ -232,11 +231,7 @@ def test_live_page_is_sent_the_names(adopt: Adopt, maps: list[Path], tmp_path: P
     target = adopt(Target([*NODE, "--perf-basic-prof", SOURCES / "ratio.js"], cwd=tmp_path))
     maps.append(Path(f"/tmp/perf-{target.pid}.map"))
     with cli.Running(str(tmp_path), "live", target.pid, "--no-open") as run:
-        url = run.wait_for(URL).rstrip("/")
-
-        def answer(path: str) -> Any:
-            with urllib.request.urlopen(f"{url}/api/{path}", timeout=10) as response:
-                return json.loads(response.read())
+        answer = Visitor(run.wait_for(URL)).ask
 
         def has_names() -> bool:
             revision = answer("status")["status"]["revision"]

@@ -74,17 +74,18 @@ class Page:
 
     def __init__(self, capture: Capture) -> None:
         self._client: FlaskClient = create_app(capture, TOKEN).test_client()
+        self._client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
 
     def ask(self, what: str, **query: object) -> dict[str, Any]:
         """One answer of the API."""
-        response = self._client.get(f"/{TOKEN}/api/{what}", query_string=query)
+        response = self._client.get(f"/api/{what}", query_string=query)
         assert response.status_code == 200, response.text
         answer: dict[str, Any] = response.get_json()
         return answer
 
     def pause(self, paused: bool) -> None:
         """Presses the button."""
-        response = self._client.post(f"/{TOKEN}/api/pause", json={"paused": paused})
+        response = self._client.post("/api/pause", json={"paused": paused})
         assert response.status_code == 200, response.text
 
     def threads(self) -> list[dict[str, Any]]:

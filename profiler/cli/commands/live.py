@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import sys
-import threading
+from contextlib import nullcontext
 
 import click
 
-from .. import start
+from .. import browser, start
 from ..attach_options import AttachOptions
 from ..options import (
     duration_option,
@@ -28,6 +26,10 @@ from ..targets import find_target
 from ..verify import verified
 
 TOKEN_BYTES = 16  # 128 bits cannot be guessed
+EXPOSED = (
+    "--host {host} serves the page to other machines, unencrypted: who has the URL or reads the"
+    " traffic sees names of functions, paths and source lines; `ssh -L` is the safe way"
+)
 
 
 @click.command(short_help="Sample a process and show the live page (the default).")
@@ -94,36 +96,27 @@ def live(
                 token = secrets.token_urlsafe(TOKEN_BYTES)
                 # pyright reads a file here and below build/types, and takes that for two.
                 server = serve(capture, host, port, token)  # pyright: ignore[reportArgumentType]
+                if server.is_exposed:
+                    progress.warn(EXPOSED.format(host=host))
                 try:
                     start.start(capture, interrupts, progress, verification)
                     progress.clear()
                     print_line(server.url)
-                    if not no_open:
-                        open_browser(server.url)
-                    progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
-                    watch(capture, interrupts, progress, duration)
-                    what = Selection(has_page=True)
-                    code = finish(capture, planned, what, interrupts, progress, verbose=how.verbose)
-                    if not interrupts.stop and not ends:
-                        progress.say("the page stays until Ctrl-C")
-                        while not interrupts.wait(1.0):
-                            pass
-                    return code
+                    with nullcontext() if no_open else browser.showing(server.form, progress):
+                        progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
+                        watch(capture, interrupts, progress, duration)
+                        what = Selection(has_page=True)
+                        code = finish(
+                            capture, planned, what, interrupts, progress, verbose=how.verbose
+                        )
+                        if not interrupts.stop and not ends:
+                            progress.say("the page stays until Ctrl-C")
+                            while not interrupts.wait(1.0):
+                                pass
+                        return code
                 finally:
                     progress.clear()
                     server.close()
         except Interrupted:
             progress.say("interrupted before anything was recorded")
             return EXIT_CODE
-
-
-def open_browser(url: str) -> None:
-    """Open the page in a browser, if there is a desktop."""
-    # Without a desktop, webbrowser would start a text browser in this terminal.
-    if sys.platform != "darwin" and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
-        return
-    import webbrowser
-
-    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

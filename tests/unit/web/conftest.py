@@ -18,4 +18,6 @@ def source() -> FakeSource:
 
 @pytest.fixture
 def client(source: FakeSource) -> FlaskClient:
-    return create_app(source, TOKEN).test_client()
+    client = create_app(source, TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    return client

@@ -8,14 +8,14 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, TOKEN, FakeSource
+from fake_source import TAKEN_IN, FakeSource
 from flametap.model import Clock, Function
 from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
-    response = client.get(f"/{TOKEN}/api/view", query_string=query)
+    response = client.get("/api/view", query_string=query)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.get_json()
     return answer
@@ -137,7 +137,7 @@ def test_table_is_sorted_as_asked(client: FlaskClient) -> None:
 def test_arguments_that_make_no_sense_are_named(
     client: FlaskClient, query: dict[str, str], word: str
 ) -> None:
-    response = client.get(f"/{TOKEN}/api/view", query_string=query)
+    response = client.get("/api/view", query_string=query)
     assert response.status_code == 400
     assert word in response.get_json()["error"]
 
@@ -171,7 +171,7 @@ def test_only_the_last_few_trees_are_kept(source: FakeSource) -> None:
 
 
 def test_status_has_everything_the_panels_show(client: FlaskClient) -> None:
-    answer = client.get(f"/{TOKEN}/api/status").get_json()
+    answer = client.get("/api/status").get_json()
     assert answer["status"]["state"] == "recording"
     assert answer["status"]["counters"]["ring_full"] == 0
     assert answer["status"]["symbols"][0]["module"] == "orderd"
@@ -181,7 +181,7 @@ def test_status_has_everything_the_panels_show(client: FlaskClient) -> None:
 def test_pause_reaches_the_source_and_nothing_else_does(
     client: FlaskClient, source: FakeSource
 ) -> None:
-    url = f"/{TOKEN}/api/pause"
+    url = "/api/pause"
     assert client.post(url, json={"paused": True}).get_json() == {"paused": True}
     assert source.state == "paused"
     assert client.post(url, json={"paused": "yes"}).status_code == 400
@@ -194,7 +194,7 @@ def test_events_end_when_nothing_can_change_any_more(
     client: FlaskClient, source: FakeSource
 ) -> None:
     source.end()
-    response = client.get(f"/{TOKEN}/api/events")
+    response = client.get("/api/events")
     assert response.mimetype == "text/event-stream"
     events = response.text.split("\n\n")
     assert events[0].startswith("retry: ")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, TOKEN, FakeSource
+from fake_source import TAKEN_IN, FakeSource
 from flametap.model import Clock
 
 
 def ask(client: FlaskClient, what: str, status: int = 200, **query: object) -> dict[str, Any]:
-    response = client.get(f"/{TOKEN}/api/{what}", query_string=query)
+    response = client.get(f"/api/{what}", query_string=query)
     assert response.status_code == status, response.text
     answer: dict[str, Any] = response.get_json()
     return answer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http.client
 import socket
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -19,6 +19,9 @@ from flametap.errors import OutputError
 from flametap.model import Status
 from flametap.web import api
 from flametap.web.server import Server, serve
+from visitor import Visitor
+
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture
@@ -35,13 +38,26 @@ def server(source: FakeSource) -> Iterator[Server]:
     server.close()
 
 
+def connect(server: Server) -> http.client.HTTPConnection:
+    parts = urlsplit(server.url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+
+
+def status_of(server: Server, path: str) -> int:
+    """Request a path as a program does, and return the status of the answer."""
+    with contextlib.closing(connect(server)) as connection:
+        connection.request("GET", path, headers=BEARER)
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+
 class Events:
     """A page's event stream."""
 
     def __init__(self, server: Server) -> None:
-        parts = urlsplit(server.url)
-        self.connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
-        self.connection.request("GET", f"{parts.path}api/events")
+        self.connection = connect(server)
+        self.connection.request("GET", "/api/events", headers=BEARER)
         self.response = self.connection.getresponse()
 
     def next(self) -> tuple[str, dict[str, object]]:
@@ -65,9 +81,8 @@ class Events:
 
 def test_url_opens_the_page(server: Server) -> None:
     assert server.url.startswith("http://127.0.0.1:")
-    assert server.url.endswith(f"/{TOKEN}/")
-    with urllib.request.urlopen(server.url, timeout=5) as response:
-        assert b"<title>flametap" in response.read()
+    assert server.url.endswith(f"/?token={TOKEN}")
+    assert "<title>flametap" in Visitor(server.url).page
 
 
 def test_news_arrive_but_not_more_than_five_times_a_second(
@@ -95,10 +110,29 @@ def test_every_page_gets_its_events_and_others_do_not_wait(
 ) -> None:
     pages = [Events(server) for _ in range(12)]
     assert all(page.next()[0] == "status" for page in pages)
-    with urllib.request.urlopen(f"{server.url}api/status", timeout=5) as response:
-        assert response.status == 200
+    assert status_of(server, "/api/status") == 200
     for page in pages:
         page.close()
+
+
+def test_too_many_streams_are_refused_and_requests_still_answered(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "MAX_STREAMS", 3)
+    pages = [Events(server) for _ in range(3)]
+    assert all(page.next()[0] == "status" for page in pages)
+    assert status_of(server, "/api/events") == 503
+    assert status_of(server, "/api/status") == 200
+    for page in pages:
+        page.close()
+
+
+def test_address_of_all_machines_is_known_as_exposed(source: FakeSource, server: Server) -> None:
+    assert not server.is_exposed
+    exposed = serve(source, "0.0.0.0", 0, TOKEN)
+    assert exposed.is_exposed
+    assert exposed.url.startswith("http://127.0.0.1:")
+    exposed.close()
 
 
 def test_closing_says_good_bye_to_open_pages_and_frees_the_port(source: FakeSource) -> None:

@@ -31,7 +31,9 @@ def test_page_stays_unless_it_is_to_end(
         waits.append(timeout_s)
         return True
 
-    server = types.SimpleNamespace(url="http://page", close=lambda: closed.append(True))
+    server = types.SimpleNamespace(
+        url="http://page", is_exposed=False, close=lambda: closed.append(True)
+    )
     monkeypatch.setattr("flametap.web.server.serve", lambda *_: server)
     monkeypatch.setattr("flametap.cli.start.prepared", nothing)
     monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
