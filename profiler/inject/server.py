@@ -9,7 +9,7 @@ detached: soon after the other end of its connection has closed. What is said th
 from __future__ import annotations
 
 import contextlib
-import errno
+import fcntl
 import os
 import queue
 import signal
@@ -44,7 +44,7 @@ def main(descriptor: int, pid: int) -> None:
 def serve(link: socket.socket, pid: int) -> None:
     """See the module."""
     session = Session(pid)
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    claim = contextlib.ExitStack()
     requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     is_alone = threading.Event()
     threading.Thread(target=_receive, args=(link, session, requests, is_alone), daemon=True).start()
@@ -81,25 +81,28 @@ def _receive(
         requests.put(None)
 
 
-def _claim(claim: socket.socket, pid: int) -> None:
-    """Take a process for us alone: a name that goes with its owner (unix(7), abstract).
+def _claim(claim: contextlib.ExitStack, pid: int) -> None:
+    """Take a process for us alone, until ``claim`` closes or we end.
 
     Two of Frida's agents with scripts in one process do not bear each other: when the older one
-    leaves, the process aborts.
+    leaves, the process aborts. The lock lies on a file that only those can open who may attach
+    (``/proc/PID/mem`` in proc(5), flock(2)): nobody else can keep us out.
 
     Raises:
         CannotAttachError: somebody else has it, and keeps it.
     """
-    space = os.stat(f"/proc/{pid}/ns/pid").st_ino
-    own_pid = procfs.read_status(pid).own_pid
-    name = f"\0flametap-{space}-{own_pid}-{procfs.read_start_ticks(pid)}"
+    try:
+        descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return  # the attach will say why
+    claim.callback(os.close, descriptor)
     deadline = time.monotonic() + CLAIM_TIMEOUT_S
     while True:
         try:
-            claim.bind(name)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
                 raise CannotAttachError(
                     f"process {pid} is already recorded by flametap", "wait for its end"
                 ) from error
@@ -107,7 +110,7 @@ def _claim(claim: socket.socket, pid: int) -> None:
 
 
 def _answer(
-    session: Session, request: dict[str, Any], claim: socket.socket
+    session: Session, request: dict[str, Any], claim: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[int]]:
     try:
         if request["call"] not in CALLS:
