@@ -83,8 +83,15 @@ test: $(STAMP) ## the tests for each change; a part of them: make test ARGS="tes
 	$(BIN)/pytest $(or $(ARGS),$(TWO))
 
 .PHONY: test-all
-test-all: $(STAMP) ## these and the long ones, for each night and before a release
+test-all: $(STAMP) $(STAMP)-audit ## these and the long ones, for each night and before a release
 	FLAMETAP_TEST_CYCLES=$${FLAMETAP_TEST_CYCLES:-8} $(BIN)/pytest -m "" $(or $(ARGS),$(TWO))
+
+# The same tests in an environment of their own.
+.PHONY: test-floor
+test-floor: ## the tests with the oldest dependencies that pyproject.toml allows
+	@mkdir -p build
+	@sed -n '/^dependencies = \[/,/^]/s/^ *"\([a-z0-9-]*\)>=\([0-9.]*\).*/\1==\2/p' pyproject.toml > build/floor.txt
+	PIP_CONSTRAINT=$(CURDIR)/build/floor.txt $(MAKE) VENV=build/floor-venv test
 
 .PHONY: test-unit test-c test-attach test-page
 test-unit: ; @$(MAKE) test ARGS="tests/unit $(TWO) $(ARGS)" ## without targets or browser, in seconds
@@ -113,6 +120,15 @@ fuzz: $(STAMP) ## the agent's C under libFuzzer and sanitizers, seconds each; se
 
 .PHONY: check
 check: fmt-check lint types installed test ## all that CI runs
+
+# Asks PyPI's database; part of `make test-all`.
+.PHONY: audit
+audit: $(STAMP)-audit ## known vulnerabilities of the dependencies
+	$(BIN)/pytest -m "" tests/test_dependencies.py $(ARGS)
+
+$(STAMP)-audit: $(STAMP)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+	@touch $@
 
 # --- measure, build, clean --------------------------------------------------------------------------------------------
 
