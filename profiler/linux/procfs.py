@@ -320,7 +320,8 @@ def _read_lines(path: str) -> list[str]:
     """Read the lines of a file. The kernel escapes line feeds in names, and no other character that
     ``str.splitlines`` or Python's universal newlines take for the end of a line.
     """
-    return _read(path).removesuffix("\n").split("\n")
+    text = _read(path)
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _read(path: str) -> str:
