@@ -4,13 +4,13 @@
  *
  * All integers are little-endian; every structure is laid out without holes; sizes are multiples of 8 bytes.
  *
- *   ring (one memfd, shared with the host)
+ *   ring (one memfd, shared with the host; RING_HEADER_BYTES + RING_BYTES long, and sealed: it never shrinks or grows)
  *   ┌──────────────────────┬─────────────────────────────────────────────────────────┐
- *   │ struct ring_header   │ data: ring_bytes bytes, a power of two, used as a ring  │
+ *   │ struct ring_header   │ data: RING_BYTES bytes, a power of two, used as a ring  │
  *   │ RING_HEADER_BYTES    │ of bytes; batches follow each other without gaps        │
  *   └──────────────────────┴─────────────────────────────────────────────────────────┘
  *     head: bytes ever written by the agent (moves only after a whole batch is in place)
- *     tail: bytes ever read by the host
+ *     tail: bytes ever read by the host, which keeps this number itself and only writes it here
  *     A batch that does not fit is dropped as a whole and counted (COUNTER_RING_FULL); traces, modules and threads
  *     it held are sent again with the next one.
  *
@@ -24,14 +24,16 @@
  *   1  first version
  *   2  heartbeat and budget of the host, the reason of a stop, room for 64 counters
  *   3  waiting for a CPU is a state of its own; intervals of running threads hold CPU time alone
+ *   4  the memory of the ring is sealed, and its size is fixed
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 3
+#define ABI_VERSION 4
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
+#define RING_BYTES 4194304U               /* of the data part */
 #define MAX_FRAMES 2048                   /* deeper stacks are cut at the root side */
 
 /* A frame is one u64. Bits 63..56 say what it is. */
@@ -142,7 +144,7 @@ struct ring_header {
     unsigned long long magic;             /* RING_MAGIC */
     unsigned int version;                 /* ABI_VERSION */
     unsigned int pid;                     /* as the target sees itself */
-    unsigned long long ring_bytes;        /* size of the data part */
+    unsigned long long ring_bytes;        /* RING_BYTES */
     unsigned long long head;
     unsigned long long tail;
     unsigned long long start_ns;          /* CLOCK_MONOTONIC when sampling began */

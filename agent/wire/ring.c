@@ -130,22 +130,42 @@ static void ring_close(struct agent *a, u32 stop_reason)
     store_release_u64((volatile u64 *)&a->ring->stopped, 1);
 }
 
+/* memfd_create(2), fcntl(2); MFD_NOEXEC_SEAL since Linux 6.3 */
+#define MFD_CLOEXEC 1U
+#define MFD_ALLOW_SEALING 2U
+#define MFD_NOEXEC_SEAL 8U
+#define F_ADD_SEALS 1033
+#define RING_SEALS 7                      /* F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW */
+
+/* Create the memfd at its final size, and seal that: the host's mapping must never be longer than the file. Returns a
+ * descriptor, or the negative errno of the failed call. */
+static i64 ring_file(void)
+{
+    i64 error, fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL, 0);
+    if (fd == -ERR_EINVAL)
+        fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
+    if (fd < 0)
+        return fd;
+    error = sys_call3(NR_FTRUNCATE, (u64)fd, RING_HEADER_BYTES + RING_BYTES, 0);
+    if (error >= 0)
+        error = sys_call3(NR_FCNTL, (u64)fd, F_ADD_SEALS, RING_SEALS);
+    if (error < 0) {
+        close_fd((i32)fd);
+        return error;
+    }
+    return fd;
+}
+
 /* Create the memfd and map it. Returns 0, or the negative errno of the failed call. */
 static i64 ring_new(struct agent *a)
 {
-    i64 fd;
+    i64 fd, result;
     /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which kills (setrlimit(2)); a memfd is a file. */
     if (resource_limit(1 /* RLIMIT_FSIZE */) < RING_HEADER_BYTES + RING_BYTES)
         return -27;                       /* EFBIG */
-    fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", 1 /* MFD_CLOEXEC */, 0);
-    i64 result;
+    fd = ring_file();
     if (fd < 0)
         return fd;
-    result = sys_call3(NR_FTRUNCATE, (u64)fd, RING_HEADER_BYTES + RING_BYTES, 0);
-    if (result < 0) {
-        close_fd((i32)fd);
-        return result;
-    }
     /* PROT_READ|PROT_WRITE, MAP_SHARED */
     result = sys_call6(NR_MMAP, 0, RING_HEADER_BYTES + RING_BYTES, 3, 1, (u64)fd, 0);
     if (result < 0 && result > -4096) {

@@ -27,13 +27,14 @@ from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
 from ..wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
-from ..wire.decoder import Decoder
+from ..wire.decoder import Decoder, ModuleUpdate
 from .exit_status import ExitStatus, ExitWatch
 from .heartbeat import Heartbeat
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
 from .rates import Rates
 from .revision import Revision
+from .signal_notes import signal_notes
 
 if TYPE_CHECKING:
     from ..symbols.locate.debuginfod import Debuginfod
@@ -45,6 +46,7 @@ LAST_THREAD_ENDED = "the last thread of the target ended"
 # 1 % of a core.
 BUDGET_PPM = 10_000
 HOST_WAS_STOPPED = "flametap itself was stopped"
+DATA_DAMAGED = "what the agent sends from the target is damaged"
 TARGET_WAS_SANDBOXED = "the target put itself under a seccomp filter"
 # Reasons for which the agent stops by itself (agent/abi.h), and the note for each.
 AGENT_STOP_REASONS = {STOP_HOST_SILENT: HOST_WAS_STOPPED, STOP_SANDBOXED: TARGET_WAS_SANDBOXED}
@@ -55,7 +57,10 @@ AGENT_STOP_NOTES = {
     "the filter might kill the target for one of the agent's system calls",
 }
 # Reasons that stay true even if the target has ended by the time we have detached.
-FINAL_REASONS = (*AGENT_STOP_REASONS.values(), LAST_THREAD_ENDED, END_REASONS["process-replaced"])
+FINAL_REASONS = (
+    *(*AGENT_STOP_REASONS.values(), LAST_THREAD_ENDED, DATA_DAMAGED),
+    END_REASONS["process-replaced"],
+)
 # When a target dies, its pidfd may become readable a moment before Frida reports the reason.
 REASON_WAIT_S = 0.5
 
@@ -85,7 +90,7 @@ class Capture:
         self.profile = Profile(self._revision.notify)
         self.table = SymbolTable(self.profile.locate, self._revision.notify)
         self.command = ""
-        self.error: FlametapError | None = None
+        self.error: FlametapError | None = None  # why the recording ended early
         self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
         self.symbolizer: Symbolizer | None = None
         self._code = CodeView(self.profile, self.table, None)
@@ -220,7 +225,7 @@ class Capture:
                 *self._notes,
                 *([symbolizer.note] if symbolizer and symbolizer.note else []),
                 *rates.notes(asked_hz, self.options.budget_ppm, lowered),
-                *_signal_notes(counters),
+                *signal_notes(counters),
                 *unattributed_notes(counters, verdict_cpu_ns, duration_ns),
                 *compared,
             ],
@@ -305,6 +310,11 @@ class Capture:
                 and not self._target.has_exited()
             ):
                 continue
+            if self.error is not None:
+                self._session.end_reason = DATA_DAMAGED
+                self._kernel.give_up()
+                self._finish(DATA_DAMAGED)
+                return
             if reason := self._agent_stop_reason():
                 self._session.end_reason = reason
                 self._notes.append(AGENT_STOP_NOTES[reason])
@@ -329,22 +339,30 @@ class Capture:
         ring = self._session.ring
         if ring is None or self.error is not None:
             return
-        with self._pump_lock:
-            try:
-                batches = self._decoder.feed(ring.read())
-                for batch in batches:
+        modules: list[ModuleUpdate] = []
+        try:
+            with self._pump_lock:
+                for batch in self._decoder.feed(ring.read()):
                     self.profile.apply(batch)
-            except FlametapError as error:
-                self.error = error
-                self._notes.append(error.message)
-                return
-            self._counters = ring.counters()
-            self._handler_ns = ring.handler_quantiles_ns()
+                    modules += batch.modules
+                self._counters = ring.counters()
+                self._handler_ns = ring.handler_quantiles_ns()
+            self.error = self._decoder.error
+        except FlametapError as error:
+            self.error = error
+        except Exception as error:  # whatever the target does, what was recorded is saved
+            what = f"the recording cannot go on: {type(error).__name__}: {error}"
+            self.error = FlametapError(what, "please report it; what was recorded is kept")
+        if self.error is not None:
+            self._notes.append(self.error.message)
+        self._pass_on(modules)
+
+    def _pass_on(self, modules: Sequence[ModuleUpdate]) -> None:
+        """Request the names of what is new."""
         assert self.symbolizer is not None
-        for batch in batches:
-            for update in batch.modules:
-                if not update.gone:
-                    self.symbolizer.add_module(update.module)
+        for update in modules:
+            if not update.gone:
+                self.symbolizer.add_module(update.module)
         news = self.profile.news(self._passed_on)
         self._passed_on = news.mark
         if news.addresses:
@@ -372,22 +390,6 @@ class Capture:
         self._state = "ended"
         self._revision.step()  # wake the page: the recording has ended
         self._ended.set()
-
-
-def _signal_notes(counters: dict[str, int]) -> list[str]:
-    """Explain why threads that ran have no stacks, if the target or its limits cause that."""
-    notes = []
-    if counters.get("handler_replaced", 0):
-        notes.append(
-            "the target has set a handler of its own for our signal: from then on only its "
-            "sleeping threads have stacks"
-        )
-    if counters.get("signals_failed", 0):
-        notes.append(
-            "the kernel rejected some of our signals: the limit of queued signals is reached "
-            "(ulimit -i)"
-        )
-    return notes
 
 
 def _debuginfod(urls: Sequence[str]) -> Debuginfod | None:

@@ -29,6 +29,7 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
     """Check a process and yield a capture of it; detach and close it at the end of the block.
 
     Raises:
+        ProtocolError: the recording ended early; what was recorded before is saved.
         TargetDiedError: a fault killed the process while flametap was attached.
         FlametapError: the process cannot be attached to, or not without harm.
     """
@@ -56,6 +57,8 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         progress.clear()
         capture.close()
     _refuse_fault(capture, "")
+    if capture.error is not None:
+        raise capture.error
 
 
 def _refuse_fault(capture: Capture, failure: str) -> None:

@@ -18,7 +18,9 @@ from typing import Any
 from .. import errors
 from ..errors import AttachFailedError, FlametapError
 from ..linux import helper_process
+from ..wire.decoder import ProtocolError
 from ..wire.ring import Ring
+from . import ring_file
 from .frida_errors import END_REASONS
 from .rpc import MAX_PACKET_BYTES, decode, encode
 
@@ -85,14 +87,16 @@ class Injector:
             ) from error
         self._ask("attach", rate_hz)
         try:
-            size_bytes = os.fstat(self._ring_descriptor).st_size
-            self._mapping = mmap.mmap(self._ring_descriptor, size_bytes)
+            self._mapping = ring_file.mapped(self._ring_descriptor)
         except OSError as error:
             raise AttachFailedError(
                 f"the agent's memory cannot be mapped: {error.strerror}", "raise ulimit -v"
             ) from error
         self.ring = Ring(self._mapping)
-        self.ring.check()
+        try:
+            self.ring.check()
+        except ProtocolError as error:
+            raise AttachFailedError(error.message, error.hint) from error
         return self.ring
 
     def start(self) -> None:

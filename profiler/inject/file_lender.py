@@ -16,12 +16,10 @@ import socket
 import struct
 import threading
 
-from ..linux import ptrace
-from ..linux.syscalls import syscall_number
+from ..linux import descriptors
 from .held_clocks import HeldClocks
 from .perf_clock import Table
 
-SYS_PIDFD_GETFD = syscall_number("pidfd_getfd")
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
 REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
 
@@ -37,14 +35,8 @@ def start(pid: int, fd: int) -> bool:
         False where the kernel does not hand it out (before Linux 5.6); the agent then gets nothing.
     """
     try:
-        pidfd = os.pidfd_open(pid)
+        own_fd = descriptors.duplicate(pid, fd)
     except OSError:
-        return False
-    try:
-        own_fd = ptrace.syscall(SYS_PIDFD_GETFD, pidfd, fd, 0)
-    finally:
-        os.close(pidfd)
-    if own_fd < 0:
         return False
     try:
         link = socket.socket(fileno=own_fd)

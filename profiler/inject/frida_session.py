@@ -30,8 +30,10 @@ from . import (
     frida_quirks,
     perf_clock,
     ptrace_hook,
+    ring_file,
     stack_probe,
 )
+from .agent_answers import Prepared, number
 from .attach import Attach
 from .frida_errors import END_REASONS, could_not_prepare, explain, repeats
 from .frida_footprint import Presence, is_traced
@@ -202,7 +204,9 @@ class Session:
             found = stack_probe.find(self._hold, self._scratch_addr)
             stacks = [each.as_packet() for each in found]
             start = functools.partial(self._script.exports_sync.start, stacks)
-            error = self._bounded(start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts)
+            error = number(
+                self._bounded(start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts)
+            )
         except Exception as failure:
             raise explain(failure, self.pid) from failure
         if error:
@@ -223,7 +227,9 @@ class Session:
             return ""
         try:
             stop = self._script.exports_sync.stop
-            unanswered = self._bounded(stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts)
+            unanswered = number(
+                self._bounded(stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts)
+            )
         except Exception:
             if self.ended.wait(1.0):
                 return ""
@@ -295,37 +301,24 @@ class Session:
         script.on("destroyed", self.ended.set)
         script.load()
         self._script = script
-        prepared = script.exports_sync.prepare(
-            agent.source(),
-            max(1, round(rate_hz)),
-            unix_sockets.leading_here(self.pid, self._own_sockets_before),
-            self._filtered,
-            self._clocks
-            if self._filtered == seccomp_filters.NOBODYS
-            else self._clocks & CPU_TIMERS,
+        prepared = Prepared.of(
+            script.exports_sync.prepare(
+                agent.source(),
+                max(1, round(rate_hz)),
+                unix_sockets.leading_here(self.pid, self._own_sockets_before),
+                self._filtered,
+                self._clocks
+                if self._filtered == seccomp_filters.NOBODYS
+                else self._clocks & CPU_TIMERS,
+            )
         )
-        if prepared["error"]:
-            raise could_not_prepare(prepared["error"], self.pid)
-        self._scratch_addr = int(prepared["scratch"], 0)
-        if prepared["hostEnd"] >= 0:
-            file_lender.start(self.pid, prepared["hostEnd"])
-        self._ring_descriptor = self._open_ring(prepared["fd"])
+        if prepared.error:
+            raise could_not_prepare(prepared.error, self.pid)
+        self._scratch_addr = prepared.scratch_addr
+        if prepared.host_end_fd >= 0:
+            file_lender.start(self.pid, prepared.host_end_fd)
+        self._ring_descriptor = ring_file.take(self.pid, prepared.ring_fd)
         return self._ring_descriptor
-
-    def _open_ring(self, ring_fd: int) -> int:
-        """Open the agent's ring through its descriptor, which the agent closes on start."""
-        path = f"/proc/{self.pid}/fd/{ring_fd}"
-        try:
-            if "flametap-ring" not in os.readlink(path):
-                raise AttachFailedError(
-                    f"descriptor {ring_fd} of the target is not the agent's ring"
-                )
-            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            raise AttachFailedError(
-                f"the agent's memory cannot be opened: {error.strerror}",
-                "run where the target's /proc/PID/fd can be read: same user, or root",
-            ) from error
 
     def _on_detached(self, reason: str, crash: object) -> None:
         if not self.end_reason and reason != "application-requested":

@@ -39,7 +39,7 @@ POINTER = 0x7F0000001000
 # Of glibc's pthread_create.
 CLONE_FLAGS = 0x3D0F00
 PR_SET_NAME = 15
-F_GETFD, F_SETFD = 1, 2
+F_GETFD, F_SETFD, F_ADD_SEALS = 1, 2, 1033
 FUTEX_WAIT, FUTEX_WAKE = 0x80, 0x81
 
 # What Frida's injection, its agent and ours call, with the arguments a filter may look at: seen
@@ -102,13 +102,15 @@ _CALLS: dict[str, tuple[int, ...]] = {
     "rt_sigpending": (POINTER, 8),
     "exit": (0,),
     "restart_syscall": (),  # made by the kernel for a thread that was stopped in its sleep
-    "memfd_create": (POINTER, 1),
+    "memfd_create": (POINTER, 0xB),
     "ftruncate": (3, 1 << 22),
     "close_range": (0, MASK, 2),
     "process_vm_readv": (0, POINTER, 1, POINTER, 1, 0),
     "rt_tgsigqueueinfo": (0, 0, 23, POINTER),
     "rt_sigreturn": (),
 }
+# The same calls with other arguments: the agent seals its ring.
+_OTHER_ARGUMENTS: dict[str, tuple[int, ...]] = {"fcntl": (3, F_ADD_SEALS, 7)}
 # Without these the sampler's rounds decide when a thread is sampled, and not its CPU clock.
 _TIMER_CALLS: dict[str, tuple[int, ...]] = {
     "timer_create": (MASK, POINTER, POINTER),
@@ -181,7 +183,8 @@ def decide(programs: Sequence[bytes], *, is_main_thread: bool) -> Decision:
     decoded = [list(INSTRUCTION.iter_unpack(program)) for program in programs]
     deadly, failing, missing = [], [], []
     for name in names:
-        answers = (_run(program, name, _CALLS[name]) for program in decoded)
+        variants = [table[name] for table in (_CALLS, _OTHER_ARGUMENTS) if name in table]
+        answers = (_run(program, name, args) for program in decoded for args in variants)
         answer = min(answers, key=_severity, default=ALLOW)
         if name == "clone3" and answer == _NO_CLONE3:
             continue

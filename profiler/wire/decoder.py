@@ -27,6 +27,7 @@ from .abi import (
     MAX_FRAMES,
     MODULE_GONE,
     MODULE_RECORD,
+    RING_BYTES,
     SECTION_HEADER,
     SECTION_INTERVALS,
     SECTION_MODULES,
@@ -54,9 +55,10 @@ INTERVAL_DTYPE = np.dtype(
     ]
 )
 
-# Larger than any ring that we map. A greater size means damaged data, and so many bytes would never
-# arrive.
-MAX_BATCH_BYTES = 256 << 20
+# The agent drops a batch that does not fit into the ring, so no greater one arrives.
+MAX_BATCH_BYTES = RING_BYTES
+# PATH_MAX, limits.h; the agent cuts paths earlier.
+MAX_PATH_BYTES = 4096
 # 146 years: the sum of a time and a duration below this fits into a signed 64-bit integer.
 _MAX_NS = 1 << 62
 # Thread ids count up from 1, and the profile keeps tables by thread id.
@@ -64,7 +66,18 @@ _MAX_THREAD_ID = 1 << 24
 
 
 class ProtocolError(FlametapError):
-    """The agent's bytes are invalid: damaged, or agent and host have different versions."""
+    """The agent's bytes are invalid: damaged, or agent and host have different versions.
+
+    Args:
+        what: the first thing that is wrong.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the agent's data in the target is damaged: {what}",
+            "what was recorded before is kept; something in the target writes to memory that is "
+            "not its own",
+        )
 
 
 @dataclass(frozen=True)
@@ -132,27 +145,40 @@ def raw_frames(
 
 
 class Decoder:
-    """Converts a stream of bytes, in pieces of any size, to :class:`Batch` objects."""
+    """Converts a stream of bytes, in pieces of any size, to :class:`Batch` objects.
+
+    Attributes:
+        error: set when damaged bytes were found; the decoder cannot be used afterwards.
+    """
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self.error: ProtocolError | None = None
 
     def feed(self, data: bytes) -> list[Batch]:
         """Add bytes; return the batches that are complete now.
 
+        The batches before damaged bytes are returned; the next call raises ``error``.
+
         Raises:
-            ProtocolError: wrong magic or version, a wrong size, or an impossible value. The decoder
-                cannot be used afterwards.
+            ProtocolError: wrong magic or version, a wrong size, or an impossible value.
         """
+        if self.error is not None:
+            raise self.error
         self._held += data
         batches: list[Batch] = []
         at = 0
-        while len(self._held) - at >= BATCH_HEADER.size:
-            total_bytes = _check_batch_header(self._held, at)
-            if len(self._held) - at < total_bytes:
-                break
-            batches.append(_decode_batch(bytes(memoryview(self._held)[at : at + total_bytes])))
-            at += total_bytes
+        try:
+            while len(self._held) - at >= BATCH_HEADER.size:
+                total_bytes = _check_batch_header(self._held, at)
+                if len(self._held) - at < total_bytes:
+                    break
+                batches.append(_decode_batch(bytes(memoryview(self._held)[at : at + total_bytes])))
+                at += total_bytes
+        except ProtocolError as error:
+            self.error = error
+            if not batches:
+                raise
         del self._held[:at]
         return batches
 
@@ -231,7 +257,12 @@ def _decode_modules(section: bytes, record_count: int) -> list[ModuleUpdate]:
             MODULE_RECORD, section, at
         )
         at += MODULE_RECORD.size
-        if not 1 <= module_id <= 0xFFFF or start > end or build_id_bytes > 32:
+        if (
+            not 1 <= module_id <= 0xFFFF
+            or start > end
+            or build_id_bytes > 32
+            or path_bytes > MAX_PATH_BYTES
+        ):
             raise ProtocolError(f"module record {module_id} is invalid")
         if at + path_bytes > len(section):
             raise ProtocolError("a section ends inside a module's path")

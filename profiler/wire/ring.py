@@ -1,6 +1,10 @@
 """Read the ring that the agent writes: ``struct ring_header`` and the bytes after it, drawn in
 ``agent/abi.h``.
 
+The target can write anything into the buffer at any time. So each word is read once, and the copy
+is checked and used. The size of the ring and the position up to which we have read are never read
+from the buffer at all.
+
 No I/O: the caller maps the buffer. Not thread-safe, except for :meth:`Ring.beat`, which is the only
 writer of its word.
 """
@@ -22,8 +26,10 @@ from .abi import (
 from .decoder import ProtocolError
 
 # Indexes into the header as an array of u64.
-_RING_BYTES, _HEAD, _TAIL, _START, _NOW, _STOPPED = 2, 3, 4, 5, 6, 7
+_HEAD, _TAIL, _START, _NOW, _STOPPED = 3, 4, 5, 6, 7
 _STOP_REASON, _HOST, _BUDGET, _COUNTERS = 8, 9, 10, 11
+# No counter gets there. Sums of a few such numbers fit into 64 bits.
+_MAX_COUNT = 1 << 56
 
 
 class Ring:
@@ -42,10 +48,12 @@ class Ring:
         if len(view) < RING_HEADER_BYTES:
             raise ProtocolError(f"ring of {len(view)} bytes is smaller than its header")
         self._view = view
+        self._ring_bytes = len(view) - RING_HEADER_BYTES
+        self._tail = 0
         self._words = view[:RING_HEADER_BYTES].cast("Q")
 
     def check(self) -> None:
-        """Check that this is a ring of our version that fits into the buffer.
+        """Check that this is a ring of our version that fills the buffer.
 
         Raises:
             ProtocolError: it is not.
@@ -57,8 +65,8 @@ class Ring:
             raise ProtocolError(f"ring has version {version}, this flametap reads {ABI_VERSION}")
         if ring_bytes == 0 or ring_bytes & (ring_bytes - 1):
             raise ProtocolError(f"ring of {ring_bytes} bytes is not a power of two")
-        if RING_HEADER_BYTES + ring_bytes > len(self._view):
-            raise ProtocolError(f"ring of {ring_bytes} bytes does not fit into its mapping")
+        if ring_bytes != self._ring_bytes:
+            raise ProtocolError(f"ring of {ring_bytes} bytes in a mapping for {self._ring_bytes}")
 
     def read(self) -> bytes:
         """Return all bytes written since the last call, and free their space for the agent.
@@ -66,8 +74,7 @@ class Ring:
         Raises:
             ProtocolError: the positions in the header are impossible.
         """
-        ring_bytes = self._words[_RING_BYTES]
-        head, tail = self._words[_HEAD], self._words[_TAIL]
+        ring_bytes, head, tail = self._ring_bytes, self._words[_HEAD], self._tail
         if not 0 <= head - tail <= ring_bytes:
             raise ProtocolError(f"ring positions are invalid: head {head}, tail {tail}")
         if head == tail:
@@ -81,12 +88,15 @@ class Ring:
                 self._view[RING_HEADER_BYTES : RING_HEADER_BYTES + rest],
             )
         )
-        self._words[_TAIL] = head
+        self._words[_TAIL] = self._tail = head
         return data
 
     def counters(self) -> dict[str, int]:
         """Return all counters by name (``COUNTER_TICKS_LATE`` is ``ticks_late``); see abi.h."""
-        return {name: self._words[_COUNTERS + i] for i, name in enumerate(COUNTER_NAMES)}
+        return {
+            name: min(self._words[_COUNTERS + i], _MAX_COUNT)
+            for i, name in enumerate(COUNTER_NAMES)
+        }
 
     def handler_histogram(self) -> list[int]:
         """Return the number of signal handler runs by duration.
@@ -94,7 +104,8 @@ class Ring:
         A bucket is :data:`HANDLER_HISTOGRAM_NS` wide; the last one includes all longer runs.
         """
         first = _COUNTERS + COUNTER_COUNT
-        return list(self._words[first : first + HANDLER_HISTOGRAM_BUCKETS])
+        buckets = self._words[first : first + HANDLER_HISTOGRAM_BUCKETS].tolist()
+        return [min(count, _MAX_COUNT) for count in buckets]
 
     def handler_quantiles_ns(self) -> tuple[int, int]:
         """Return the median and the 99th percentile of the handler's duration, in nanoseconds.

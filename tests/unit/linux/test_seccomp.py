@@ -68,6 +68,19 @@ def test_calls_of_the_signal_handler_are_asked_for_on_every_thread() -> None:
     assert decision.deadly == ("rt_sigpending", "getpid")
 
 
+def test_sealing_of_the_ring_is_asked_for_besides_other_uses_of_fcntl() -> None:
+    rows = [
+        (LOAD, 0, 0, 0),
+        (EQUAL, 0, 3, syscall_number("fcntl")),
+        (LOAD, 0, 0, 24),  # the lower half of the second argument
+        (EQUAL, 0, 1, 1033),  # F_ADD_SEALS
+        (RETURN, 0, 0, seccomp.KILL_PROCESS),
+        (RETURN, 0, 0, seccomp.ALLOW),
+    ]
+    program = b"".join(seccomp.INSTRUCTION.pack(*row) for row in rows)
+    assert seccomp.decide([program], is_main_thread=True).deadly == ("fcntl",)
+
+
 def test_other_threads_make_few_calls() -> None:
     program = answering(seccomp.KILL_THREAD, "mmap", "openat", "socketpair")
     assert seccomp.decide([program], is_main_thread=False) == seccomp.Decision()

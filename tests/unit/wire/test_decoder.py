@@ -15,6 +15,8 @@ from flametap.wire import abi
 from flametap.wire.decoder import Decoder, ProtocolError, raw_frame
 from flametap.wire.ring import Ring
 
+HEAD_AT = 24  # in the ring's header; the size of the ring is before it, tail behind it
+
 
 def sample_batch(sequence: int = 0) -> bytes:
     return wire.batch(
@@ -99,6 +101,7 @@ def test_name_that_is_not_utf8_is_readable() -> None:
         (sample_batch()[:8] + b"\xf8\xff\xff\xff" + sample_batch()[12:], "impossible size"),
         (wire.batch(1 << 63), "impossible time"),
         (wire.batch(1, modules=[wire.module(0, "x")]), "module record 0"),
+        (wire.batch(1, modules=[wire.module(1, "x" * 5000)]), "module record 1"),
         (wire.batch(1, threads=[wire.thread(0, 1, "x")]), "thread record 0"),
         (wire.batch(1, threads=[wire.thread(1 << 25, 1, "x")]), "thread record"),
         (wire.batch(1, threads=[bytes(8)]), "do not hold"),
@@ -112,7 +115,7 @@ def test_name_that_is_not_utf8_is_readable() -> None:
         (wire.batch(1, intervals=[wire.interval(0, 1, 1, 1)]), "impossible thread id"),
         (wire.batch(1, intervals=[bytes(48)]), "do not hold"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_damage_is_refused(damaged: bytes, message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
@@ -159,21 +162,56 @@ def test_ring_gives_what_was_written_once_and_moves_tail() -> None:
     ring.close()
 
 
+def read_up_to(buffer: bytearray, *heads: int) -> Ring:
+    """A ring of which the host has read all up to these positions, one after the other."""
+    ring = Ring(buffer)
+    for head in heads:
+        struct.pack_into("<Q", buffer, HEAD_AT, head)
+        ring.read()
+    return ring
+
+
 def test_ring_wraps_around() -> None:
-    buffer = ring_of(64, head=64 * 5 + 8, tail=64 * 5 - 8)
+    buffer = ring_of(64, head=0, tail=0)
+    ring = read_up_to(buffer, 56)
+    struct.pack_into("<Q", buffer, HEAD_AT, 72)
     buffer[abi.RING_HEADER_BYTES + 56 :] = b"endofrin"
     buffer[abi.RING_HEADER_BYTES : abi.RING_HEADER_BYTES + 8] = b"gbegins!"
-    assert Ring(buffer).read() == b"endofringbegins!"
+    assert ring.read() == b"endofringbegins!"
 
 
 def test_full_ring_is_read_whole() -> None:
-    assert len(Ring(ring_of(64, head=100, tail=36)).read()) == 64
+    buffer = ring_of(64, head=0, tail=0)
+    ring = read_up_to(buffer, 36)
+    struct.pack_into("<Q", buffer, HEAD_AT, 100)
+    assert len(ring.read()) == 64
 
 
-@pytest.mark.parametrize(("head", "tail"), [(8, 16), (200, 8)])
-def test_ring_positions_that_make_no_sense_are_refused(head: int, tail: int) -> None:
+@pytest.mark.parametrize("head", [8, 16 + 64 + 8, (1 << 64) - 8])
+def test_ring_positions_that_make_no_sense_are_refused(head: int) -> None:
+    buffer = ring_of(64, head=0, tail=0)
+    ring = read_up_to(buffer, 16)
+    struct.pack_into("<Q", buffer, HEAD_AT, head)
     with pytest.raises(ProtocolError, match="positions are invalid"):
-        Ring(ring_of(64, head=head, tail=tail)).read()
+        ring.read()
+
+
+def test_size_and_tail_in_the_ring_are_not_believed() -> None:
+    buffer = ring_of(64, head=0, tail=0)
+    ring = read_up_to(buffer, 48)
+    struct.pack_into("<3Q", buffer, HEAD_AT - 8, 1 << 36, 56, 0)
+    buffer[abi.RING_HEADER_BYTES + 48 : abi.RING_HEADER_BYTES + 56] = b"the next"
+    assert ring.read() == b"the next"
+    assert struct.unpack_from("<Q", buffer, HEAD_AT + 8) == (56,)
+
+
+def test_batches_before_the_damage_are_kept() -> None:
+    decoder = Decoder()
+    (kept,) = decoder.feed(sample_batch(3) + b"JUNK" + bytes(100))
+    assert kept.sequence == 3
+    assert decoder.error is not None
+    with pytest.raises(ProtocolError, match="batch starts with"):
+        decoder.feed(b"")
 
 
 def test_ring_of_another_version_or_size_is_refused() -> None:
@@ -184,7 +222,7 @@ def test_ring_of_another_version_or_size_is_refused() -> None:
         (wrong_magic, "ring starts with"),
         (wrong_version, "version 77"),
         (ring_of(48, head=0, tail=0), "power of two"),
-        (ring_of(64, head=0, tail=0)[:-1], "does not fit"),
+        (ring_of(64, head=0, tail=0)[:-1], "in a mapping for 63"),
     ):
         with pytest.raises(ProtocolError, match=message):
             Ring(buffer).check()

@@ -1,0 +1,99 @@
+"""A target that turns on the ring: flametap keeps what it has, and ends with a named exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import COMMAND
+from running import Target
+from targetbuild import Builder
+
+# What a recording of a few seconds takes is 150 MB; a ring of the size announced here is 3 GB.
+MEMORY_BYTES = 512 << 20
+SAVED, ENDED_EARLY, REFUSED = 0, 1, 5
+TRIES = 5
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run of flametap that is over."""
+
+    exit_code: int
+    stderr: str
+    memory_bytes: int  # the most that it had
+
+
+def record(target: Target, output: Path) -> Ended:
+    """Record as root for some seconds."""
+    arguments = ["record", str(target.pid), "-d", "2", "-F", "500", "--budget", "0", "-o"]
+    errors = output.with_suffix(".stderr")
+    with errors.open("w") as stderr:
+        process = subprocess.Popen([*COMMAND, *arguments, str(output)], stderr=stderr)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(process.returncode, errors.read_text(), usage.ru_maxrss << 10)
+
+
+@pytest.fixture
+def attack(
+    builder: Builder, start_theirs: Callable[..., Target], their_folder: Path, tmp_path: Path
+) -> Callable[..., tuple[Ended, Path, Target]]:
+    """Start ``ringbreaker`` as nobody, and record it as root."""
+
+    def run(*arguments: str) -> tuple[Ended, Path, Target]:
+        program = their_folder / "ringbreaker"
+        if not program.exists():
+            shutil.copy(builder.program("ringbreaker"), program)
+            program.chmod(0o755)
+        target = start_theirs(program, *arguments)
+        output = tmp_path / "out.folded"
+        ended = record(target, output)
+        assert "Traceback" not in ended.stderr, ended.stderr
+        assert ended.memory_bytes < MEMORY_BYTES, ended
+        return ended, output, target
+
+    return run
+
+
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize("how", ["truncate", "punch", "garbage", "positions"])
+def test_ring_that_is_changed_ends_the_recording_at_worst(
+    how: str, attack: Callable[..., tuple[Ended, Path, Target]]
+) -> None:
+    ended, output, target = attack(how)
+    assert ended.exit_code in (SAVED, ENDED_EARLY), ended
+    assert output.read_text("utf-8").strip()
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("flametap: ")]
+    assert len(errors) == (ended.exit_code != SAVED), ended
+    (struck,) = target.finish()
+    assert (struck == "struck 0") == (how == "truncate"), struck
+
+
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize("how", ["replace", "pipe"])
+def test_file_in_the_place_of_the_ring_is_not_used(
+    how: str, attack: Callable[..., tuple[Ended, Path, Target]], their_folder: Path
+) -> None:
+    other = their_folder / "flametap-ring"
+    for _ in range(TRIES):
+        ended, output, target = attack(how, str(other))
+        assert ended.exit_code in (SAVED, REFUSED), ended
+        if ended.exit_code == REFUSED:
+            break
+        output.unlink()  # the host was first, and has the ring itself
+        target.finish()
+    assert ended.exit_code == REFUSED, ended
+    assert "another file in the place of the agent's ring" in ended.stderr
+    assert not output.exists()
+    assert target.finish() == ["struck 1"]
+    if how == "replace":
+        assert stat.S_ISREG(other.stat().st_mode)
+        assert other.stat().st_blocks <= 8, "flametap has written to it"
