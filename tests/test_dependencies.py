@@ -54,7 +54,7 @@ def test_no_dependency_has_a_known_vulnerability(tmp_path: Path) -> None:
     wanted = tmp_path / "requirements.txt"
     versions = {name: importlib.metadata.version(name) for name in _declared()}
     wanted.write_text("".join(f"{name}=={found}\n" for name, found in versions.items()))
-    command = [sys.executable, "-m", "pip_audit", "-r", wanted, "--no-deps", "--disable-pip"]
+    command = [sys.executable, "-m", "pip_audit", "-r", str(wanted), "--no-deps", "--disable-pip"]
     done = subprocess.run(
         [*command, "-f", "json", "--progress-spinner", "off"],
         capture_output=True,

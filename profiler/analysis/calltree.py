@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..linux.syscalls import QUEUED, syscall_name
 from ..model import Clock, FrameKind, Function, Thread
-from ..profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED, Trie
+from ..profile.stacks import ROOT, TABLE_FULL, TRUNCATED, UNATTRIBUTED, Trie
 from ..profile.store import LeafWeights, Profile
 from ..symbols.names.table import FramePool, SymbolTable
 
@@ -27,7 +27,15 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 UNATTRIBUTED_FUNCTION = Function("[unattributed]", "", kind=FrameKind.SYNTHETIC)
+TABLE_FULL_FUNCTION = Function("[stack table full]", "", kind=FrameKind.SYNTHETIC)
 TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
+
+SYNTHETIC = {
+    UNATTRIBUTED: UNATTRIBUTED_FUNCTION,
+    TABLE_FULL: TABLE_FULL_FUNCTION,
+    TRUNCATED: TRUNCATED_FUNCTION,
+}
+"""Synthetic nodes of the trie → their functions."""
 
 
 def syscall_function(sysno: int) -> Function:
@@ -120,7 +128,7 @@ def build(
     root_functions = None
     group_of_leaf = np.zeros(len(leaves.node), np.int32)
     if by_thread:
-        groups = np.flatnonzero(np.bincount(leaves.thread_id))
+        groups = np.unique(leaves.thread_id)
         group_of_leaf = np.searchsorted(groups, leaves.thread_id).astype(np.int32)
         threads = profile.threads
         root_functions = [
@@ -197,10 +205,13 @@ def _expand(
 ) -> _Frames:
     pool = table.pool(trie.n_addresses)
     # Append synthetic frames to pool and addresses, so that the code below treats all alike:
-    # [unattributed], [truncated], then the roots. Roots have no frame if threads are not separated.
-    extra = [table.function_id(UNATTRIBUTED_FUNCTION), table.function_id(TRUNCATED_FUNCTION)]
+    # those of synthetic nodes, then the roots. Roots have no frame if threads are not separated.
+    extra = [table.function_id(function) for function in SYNTHETIC.values()]
+    n_synthetic = len(extra)
     extra += root_functions or ()
-    extra_counts = np.ones(len(extra), np.int32) if root_functions is not None else (1, 1, 0)
+    extra_counts = (
+        np.ones(len(extra), np.int32) if root_functions is not None else (*n_synthetic * (1,), 0)
+    )
     n, n_pool = trie.n_addresses, len(pool.functions)
     pool_function = np.concatenate((pool.functions, np.array(extra, np.int32)))
     pool_line = np.concatenate((pool.lines, np.zeros(len(extra), np.int32)))
@@ -208,10 +219,10 @@ def _expand(
     first_of = np.concatenate((pool.first, n_pool + np.arange(len(extra_counts), dtype=np.int32)))
     count_of = np.concatenate((pool.count, extra_counts))
     address = trie.address[places.node]
-    address[places.node == UNATTRIBUTED] = n
-    address[places.node == TRUNCATED] = n + 1
+    for i, node in enumerate(SYNTHETIC):
+        address[places.node == node] = n + i
     is_root = places.node == ROOT
-    address[is_root] = n + 2 + places.group[is_root]
+    address[is_root] = n + n_synthetic + places.group[is_root]
     first, own_count = first_of[address], count_of[address]
     lost_first, lost_count = _lost(pool, address[places.parent], address, n)
     count = own_count + lost_count

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock
-from ..profile.stacks import UNATTRIBUTED, Trie
+from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
 from .calltree import in_kernel
@@ -137,14 +137,14 @@ def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
     """Return the CPU time by thread id, for threads that have any."""
     leaves, taken = profile.leaf_weights(Clock.CPU), profile.leaf_samples(Clock.CPU)
     leaves = in_kernel(leaves, profile.trie(), table)
-    n = int(max(leaves.thread_id.max(initial=0), taken.thread_id.max(initial=0))) + 1
+    thread_ids = np.unique(np.concatenate((leaves.thread_id, taken.thread_id)))
 
     def sums(threads: Ints, weights: Int64s) -> list[int]:
-        found = np.zeros(n, np.int64)
-        np.add.at(found, threads, weights)
+        found = np.zeros(len(thread_ids), np.int64)
+        np.add.at(found, np.searchsorted(thread_ids, threads), weights)
         return [int(each) for each in found]
 
-    has_none = leaves.node == UNATTRIBUTED
+    has_none = np.isin(leaves.node, (UNATTRIBUTED, TABLE_FULL))
     is_system = ~has_none & (leaves.sysno >= 0)
     columns = (
         sums(leaves.thread_id[~has_none], leaves.weight[~has_none]),
@@ -153,7 +153,8 @@ def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
         sums(taken.thread_id, taken.weight),
     )
     seen = (SeenCpu(*row) for row in zip(*columns, strict=True))
-    return {thread_id: each for thread_id, each in enumerate(seen) if each.total_ns}
+    by_thread = zip(thread_ids.tolist(), seen, strict=True)
+    return {thread_id: each for thread_id, each in by_thread if each.total_ns}
 
 
 def _by_level(trie: Trie) -> tuple[Int64s, list[Int64s]]:

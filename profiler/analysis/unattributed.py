@@ -19,6 +19,7 @@ REASONS = {
     "unattributed_ended_ns": "of threads that had no sample before the end",
     "unattributed_unseen_ns": "of threads that started and ended between two looks",
     "unattributed_handler_ns": "since the target set a handler of its own for our signal",
+    "unattributed_full_ns": "whose stacks exceed flametap's memory limit",
     "unattributed_stack_ns": "on stacks that may have no room for a signal",
 }
 NOT_IN_TIME = "not sampled in time"
@@ -30,7 +31,7 @@ def unattributed_notes(
     """Report the share of the CPU time without a stack, and the reasons; empty if it is small.
 
     Args:
-        counters: the agent's counters.
+        counters: the agent's counters, and those of ``Profile.losses``.
         verdict_cpu_ns: name of the verdict → CPU time, nanoseconds.
         duration_ns: duration of the recording.
     """

@@ -189,7 +189,7 @@ class Capture:
         # Read this first: once it is true, the revision and the names read below are the last ones.
         is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
         with self._pump_lock:
-            counters = dict(self._counters)
+            counters = self._counters | (self.profile.losses() if self._counters else {})
             handler_p50_ns, handler_p99_ns = self._handler_ns
         verdict_cpu_ns = self.profile.verdict_cpu_ns()
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
@@ -361,7 +361,7 @@ class Capture:
         """Request the names of what is new."""
         assert self.symbolizer is not None
         for update in modules:
-            if not update.gone:
+            if not update.gone and self.profile.has_module(update.module.module_id):
                 self.symbolizer.add_module(update.module)
         news = self.profile.news(self._passed_on)
         self._passed_on = news.mark

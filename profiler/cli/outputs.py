@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import OutputError, UsageError
+from ..errors import UsageError
 
 STDOUT = "-"
 
@@ -46,7 +43,7 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
     """
     if not paths:
         return []
-    from ..export import format_for
+    from ..export import destination, format_for
 
     if len(formats) > 1 and len(formats) != len(paths):
         raise UsageError(
@@ -63,35 +60,5 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
     ]
     for output in outputs:
         if output.path != STDOUT:
-            check_writable(output.path_for(0, time.time()))
+            destination.check(output.path_for(0, time.time()))
     return outputs
-
-
-def check_writable(path: str) -> None:
-    """Check that a file can be written, without changing an existing one.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    folder = os.path.dirname(os.path.realpath(path))
-    try:
-        if os.path.isdir(path):
-            raise OutputError(f"cannot write {path}: it is a folder", "name a file in it with -o")
-        if not os.path.isdir(folder):
-            what = "is not a folder" if os.path.lexists(folder) else "does not exist"
-            raise OutputError(
-                f"cannot write {path}: {folder} {what}",
-                "create the folder first, or choose another with -o",
-            )
-        if os.path.exists(path) and not os.path.isfile(path):
-            if not os.access(path, os.W_OK):  # /dev/null, a pipe
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            return
-        # A file is written beside its final path and then renamed, so the folder must be writable.
-        # Permission bits do not show read-only and full file systems; an unnamed file does.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror or error}", "choose another place with -o"
-        ) from None

@@ -33,7 +33,7 @@ CUT_BY = {
     Verdict.NO_UNWIND_INFO: "code without unwind information",
     Verdict.BAD_MEMORY: "stack memory that could not be unwound",
     Verdict.UNSUPPORTED_RULE: "an unsupported unwind rule",
-    Verdict.NO_STACK: "never seen with a stack",
+    Verdict.NO_STACK: "without a stack",
 }
 
 

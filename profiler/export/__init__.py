@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from ..errors import OutputError, UsageError
 from ..model import Clock
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
-from . import folded, speedscope
+from . import destination, folded, speedscope
 from .request import ExportRequest
 
 STDOUT = "-"
@@ -74,8 +72,7 @@ def write_file(
 ) -> None:
     """Write a profile with the names that are known now.
 
-    We write a temporary file in the same folder and rename it, so the file is complete or is not
-    created. Pipes and devices are written directly.
+    See ``destination.write``.
 
     Args:
         path: the file; "-" is standard output.
@@ -101,34 +98,10 @@ def write_file(
         if path == STDOUT:
             write(request, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-        elif _is_special(path):
-            with open(path, "wb") as file:
-                write(request, file)
         else:
-            _write_and_rename(os.path.realpath(path), lambda file: write(request, file))
+            destination.write(path, lambda file: write(request, file))
     except OSError as error:
-        where = "standard output" if path == STDOUT else path
         raise OutputError(
-            f"cannot write {where}: {error.strerror or error}", "choose another place with -o"
+            f"cannot write standard output: {error.strerror or error}",
+            "choose another place with -o",
         ) from error
-
-
-def _is_special(path: str) -> bool:
-    try:
-        return not stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def _write_and_rename(path: str, write: Callable[[BinaryIO], None]) -> None:
-    folder, name = os.path.split(path)
-    # Not by tempfile: it creates files with mode 0600, which only their owner can read.
-    temporary = os.path.join(folder, f".{name[:200]}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-        raise

@@ -24,13 +24,12 @@ import orjson
 
 from .. import __version__
 from ..analysis.calltree import (
-    TRUNCATED_FUNCTION,
-    UNATTRIBUTED_FUNCTION,
+    SYNTHETIC,
     build,
     syscall_function,
 )
 from ..model import Thread
-from ..profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from ..profile.stacks import ROOT, TRUNCATED
 from ..profile.store import LeafWeights
 from .request import ExportRequest
 
@@ -148,8 +147,7 @@ class _Frames:
             addresses.append(self._address[node])
             node = self._parent[node]
         if node != ROOT:
-            synthetic = {UNATTRIBUTED: UNATTRIBUTED_FUNCTION, TRUNCATED: TRUNCATED_FUNCTION}
-            functions.append(self._table.function_id(synthetic[node]))
+            functions.append(self._table.function_id(SYNTHETIC[node]))
         caller = -1
         for address in reversed(addresses):
             if caller >= 0:

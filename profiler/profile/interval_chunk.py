@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+# Of a chunk, with some slack for wide numbers.
+BYTES_A_ROW = 16
+
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]  # of ROW_DTYPE
 

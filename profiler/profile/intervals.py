@@ -8,6 +8,9 @@ New rows are appended to a tail. When it has CHUNK_ROWS rows, they are packed in
 :class:`Chunk`. A thread may have one open interval. It is kept apart until a later record closes
 it, and counts up to the time of the last batch.
 
+When the chunks exceed their limit, the oldest one is added to the :class:`Past`: its sums stay
+exact, its intervals lose their moments. They are counted in ``merged``.
+
 Not thread-safe; ``Profile`` holds the lock. All times and durations are nanoseconds.
 """
 
@@ -21,7 +24,9 @@ import numpy.typing as npt
 
 from ..model import Clock, ThreadState
 from ..wire.abi import INTERVAL_OPEN
-from .interval_chunk import ROW_DTYPE, Block, Chunk, Rows, block_of
+from .budget import INTERVALS_BYTES, Budget
+from .interval_chunk import BYTES_A_ROW, ROW_DTYPE, Block, Chunk, Rows, block_of
+from .past import Past
 from .totals import Cells, Int32s, Int64s, weigh
 
 # Few enough that packing a chunk (some 30 ms) does not delay readers noticeably. Enough that the
@@ -41,10 +46,21 @@ class CellWeights:
 
 
 class Intervals:
-    """The intervals of a profile; see the module docstring."""
+    """The intervals of a profile; see the module docstring.
 
-    def __init__(self) -> None:
-        self._cells = Cells()
+    Args:
+        budget: what the cells may take.
+        limit_bytes: what the chunks may take.
+
+    Attributes:
+        merged: the number of intervals of which only the sums are kept.
+    """
+
+    def __init__(self, budget: Budget, limit_bytes: int = INTERVALS_BYTES) -> None:
+        self._cells = Cells(budget)
+        self._past = Past()
+        self._max_chunks = max(1, limit_bytes // (CHUNK_ROWS * BYTES_A_ROW))
+        self.merged = 0
         self._hidden = np.empty(0, np.uint32)  # thread ids
         self._chunks: list[Chunk] = []
         self._tail = np.empty(CHUNK_ROWS, ROW_DTYPE)  # its pages become resident as it fills
@@ -56,6 +72,16 @@ class Intervals:
     def has_open(self) -> bool:
         """True while a thread has an open interval."""
         return len(self._open) > 0
+
+    @property
+    def refused(self) -> int:
+        """The number of intervals whose cell found no room."""
+        return self._cells.refused
+
+    @property
+    def n_open(self) -> int:
+        """The number of open intervals."""
+        return len(self._open)
 
     def add(self, records: npt.NDArray[np.void], stacks: Int32s, now_ns: int) -> None:
         """Add the intervals of one batch.
@@ -132,8 +158,11 @@ class Intervals:
             self._n_tail += len(fitting)
             rows = rows[len(fitting) :]
             if self._n_tail == CHUNK_ROWS:
-                self._chunks.append(Chunk(self._tail, self._cells.thread_id[self._tail["cell"]]))
+                self._chunks.append(self._chunk(self._tail))
                 self._n_tail = 0
+                if len(self._chunks) > self._max_chunks:
+                    self._past.add(self._chunks.pop(0), len(self._cells))
+                    self.merged += CHUNK_ROWS
 
     def totals(self, clock: Clock) -> CellWeights:
         """Return the weight of each cell in the whole profile."""
@@ -160,6 +189,7 @@ class Intervals:
         The CPU time of an interval that is only partly inside counts pro rata.
         """
         weight = np.zeros(len(self._cells), np.int64)
+        self._add_block(weight, clock, self._past.block(t0_ns, t1_ns))
         for chunk in self._chunks:
             if chunk.start_ns >= t1_ns or chunk.end_ns < t0_ns:
                 continue
@@ -178,9 +208,14 @@ class Intervals:
     def snapshot(self) -> list[Chunk]:
         """Return all current intervals in chunks, which may be read without the lock."""
         rest = np.concatenate((self._tail[: self._n_tail], self._held()))
-        if not len(rest):
-            return list(self._chunks)
-        return [*self._chunks, Chunk(rest, self._cells.thread_id[rest["cell"]])]
+        return [
+            *(self._chunk(rows) for rows in (self._past.rows(),) if len(rows)),
+            *self._chunks,
+            *(self._chunk(rows) for rows in (rest,) if len(rows)),
+        ]
+
+    def _chunk(self, rows: Rows) -> Chunk:
+        return Chunk(rows, self._cells.thread_id[rows["cell"]])
 
     def cell_columns(self) -> tuple[Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
         """Return the columns (stack, state, sysno) of the cells; copies."""

@@ -3,8 +3,9 @@
 A node of the trie is an address below its caller; its parent always has a lower number. Stacks
 whose root was not reached are below a node of their own, so that they can be recognised:
 
-    0 root ─┬─ 1 [unattributed]   CPU time whose stack was never seen
-            ├─ 2 [truncated] ──── frames of stacks that lack their root
+    0 root ─┬─ 1 [unattributed]       CPU time whose stack was never seen
+            ├─ 2 [stack table full]   time whose stack found no room
+            ├─ 3 [truncated] ──────── frames of stacks that lack their root
             └─── frames of complete stacks
 
 A *stack* is a node, the unwinder's verdict, and the module at fault. The agent may send the same
@@ -15,6 +16,7 @@ Not thread-safe; ``Profile`` holds the lock.
 
 from __future__ import annotations
 
+import secrets
 from array import array
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,19 +27,26 @@ import numpy.typing as npt
 from ..model import RawFrame, Verdict
 from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
 from ..wire.decoder import ProtocolError, Trace, raw_frame
+from .budget import ADDRESS_BYTES, NODE_BYTES, STACK_BYTES, TRACE_BYTES, Budget
 
 ROOT = 0
 UNATTRIBUTED = 1
-TRUNCATED = 2
+TABLE_FULL = 2
+TRUNCATED = 3  # the last synthetic one
 # The address id of synthetic nodes.
 NO_ADDRESS = -1
 
 # The stack of trace id 0, and of ids that we have not received.
 STACK_UNATTRIBUTED = 0
+# The stack of ids for which the budget did not suffice.
+STACK_FULL = 1
 
 # Trace ids count up from 1. An id this far above the highest one so far means damaged data; we must
 # not allocate a table for it.
 _MAX_TRACE_ID_GAP = 1 << 22
+# Odd and random: the target chooses addresses, and must not know which share a slot.
+_MIX_PARENT, _MIX_ADDRESS = (secrets.randbits(32) | 1 << 31 | 1 for _ in range(2))
+_MIX_FRAME = np.uint64(secrets.randbits(64) | 1)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Trie:
     """A copy of the trie in columns, one row per node, int32. Node 0 is the root."""
 
     parent: npt.NDArray[np.int32]  # -1 for the root, otherwise less than the node's own number
-    address: npt.NDArray[np.int32]  # address id, NO_ADDRESS for the three synthetic nodes
+    address: npt.NDArray[np.int32]  # address id, NO_ADDRESS for the four synthetic nodes
     depth: npt.NDArray[np.int32]  # 0 for the root
     n_addresses: int
 
@@ -78,20 +87,26 @@ class News(NamedTuple):
 
 
 class Stacks:
-    """The stacks of a profile; see the module docstring."""
+    """The stacks of a profile; see the module docstring.
 
-    def __init__(self) -> None:
-        self._address_ids: dict[int, int] = {}
+    Args:
+        budget: what they may take.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._is_full = False  # some trace found no room
+        self._address_ids: dict[int, int] = {}  # by mixed frame
         self._addresses = array("Q")  # by address id, encoded as on the wire
         # A hash table with open addressing, 0 = free slot. A dict would need 100 bytes a node.
         self._node_slots = array("i", bytes(4 << 10))
-        self._parent = array("i", (-1, ROOT, ROOT))
-        self._address = array("i", (NO_ADDRESS, NO_ADDRESS, NO_ADDRESS))
-        self._depth = array("i", (0, 1, 1))
+        self._parent = array("i", (-1, ROOT, ROOT, ROOT))
+        self._address = array("i", (NO_ADDRESS, NO_ADDRESS, NO_ADDRESS, NO_ADDRESS))
+        self._depth = array("i", (0, 1, 1, 1))
         self._stack_ids: dict[int, int] = {}
-        self._stack_node = array("i", (UNATTRIBUTED,))
-        self._stack_verdict = array("B", (Verdict.NO_STACK,))
-        self._stack_fault = array("i", (0,))
+        self._stack_node = array("i", (UNATTRIBUTED, TABLE_FULL))
+        self._stack_verdict = array("B", (Verdict.NO_STACK, Verdict.NO_STACK))
+        self._stack_fault = array("i", (0, 0))
         self._stack_of_trace = np.full(1 << 12, -1, np.int32)
         self._stack_of_trace[0] = STACK_UNATTRIBUTED
         self._highest_trace_id = 0
@@ -99,32 +114,75 @@ class Stacks:
     def add(self, trace: Trace) -> None:
         """Add a trace; afterwards :meth:`stacks_of` knows its id.
 
+        If the budget does not suffice, its stack is ``STACK_FULL``.
+
         Raises:
             ProtocolError: the trace id is far too large.
         """
         trace_id = trace.trace_id
         if trace_id > self._highest_trace_id + _MAX_TRACE_ID_GAP:
             raise ProtocolError(f"trace id {trace_id} follows {self._highest_trace_id}")
-        if trace_id >= len(self._stack_of_trace):
-            grown = np.full(trace_id + trace_id // 2, -1, np.int32)
-            grown[: len(self._stack_of_trace)] = self._stack_of_trace
-            self._stack_of_trace = grown
         self._highest_trace_id = max(self._highest_trace_id, trace_id)
+        if trace_id >= len(self._stack_of_trace) and not self._grow_traces(trace_id):
+            self._is_full = True
+            return
         # A trace without frames is not complete, whatever its verdict.
         whole = trace.verdict.root_reached and len(trace.frames) > 0
         node = self._node(ROOT if whole else TRUNCATED, trace.frames)
-        self._stack_of_trace[trace_id] = self._stack(node, trace.verdict, trace.fault_module)
+        stack = STACK_FULL if node < 0 else self._stack(node, trace.verdict, trace.fault_module)
+        self._stack_of_trace[trace_id] = stack
+
+    def _grow_traces(self, trace_id: int) -> bool:
+        """Make room for a trace id; return False if the budget does not suffice."""
+        length = trace_id + trace_id // 2
+        if not self._budget.take(TRACE_BYTES * (length - len(self._stack_of_trace))):
+            return False
+        grown = np.full(length, -1, np.int32)
+        grown[: len(self._stack_of_trace)] = self._stack_of_trace
+        self._stack_of_trace = grown
+        return True
 
     def _node(self, node: int, frames_leaf_first: npt.NDArray[np.uint64]) -> int:
-        if 2 * (len(self._parent) + len(frames_leaf_first)) > len(self._node_slots):
-            self._grow_node_slots(2 * (len(self._parent) + len(frames_leaf_first)))
+        """Return the node of a stack, -1 if it is new and the budget may not suffice."""
+        # A product modulo 2^64 with an odd number is as unique as the frame itself.
+        frames = frames_leaf_first[::-1].tolist()
+        mixed = (frames_leaf_first * _MIX_FRAME)[::-1].tolist()
+        if not self._budget.has(len(frames) * (NODE_BYTES + ADDRESS_BYTES) + STACK_BYTES):
+            return self._existing_node(node, mixed)
+        n_nodes, n_addresses = len(self._parent), len(self._addresses)
+        node = self._new_node(node, frames, mixed)
+        self._budget.spend(
+            NODE_BYTES * (len(self._parent) - n_nodes)
+            + ADDRESS_BYTES * (len(self._addresses) - n_addresses)
+        )
+        return node
+
+    def _existing_node(self, node: int, mixed_root_first: list[int]) -> int:
+        mask = len(self._node_slots) - 1
+        for mixed in mixed_root_first:
+            address_id = self._address_ids.get(mixed)
+            if address_id is None:
+                return -1
+            slot = _node_hash(node, address_id) & mask
+            while child := self._node_slots[slot]:
+                if self._parent[child] == node and self._address[child] == address_id:
+                    break
+                slot = slot + 1 & mask
+            if not child:
+                return -1
+            node = child
+        return node
+
+    def _new_node(self, node: int, frames: list[int], mixed_frames: list[int]) -> int:
+        if 2 * (len(self._parent) + len(frames)) > len(self._node_slots):
+            self._grow_node_slots(2 * (len(self._parent) + len(frames)))
         address_ids, slots = self._address_ids, self._node_slots
         parents, addresses = self._parent, self._address
         mask = len(slots) - 1
-        for encoded in frames_leaf_first[::-1].tolist():
-            address_id = address_ids.get(encoded)
+        for encoded, mixed in zip(frames, mixed_frames, strict=True):
+            address_id = address_ids.get(mixed)
             if address_id is None:
-                address_id = address_ids[encoded] = len(self._addresses)
+                address_id = address_ids[mixed] = len(self._addresses)
                 self._addresses.append(encoded)
             slot = _node_hash(node, address_id) & mask
             child = slots[slot]
@@ -153,6 +211,8 @@ class Stacks:
         key = node << 20 | fault_module << 4 | verdict
         stack = self._stack_ids.get(key)
         if stack is None:
+            if not self._budget.take(STACK_BYTES):
+                return STACK_FULL
             stack = self._stack_ids[key] = len(self._stack_node)
             self._stack_node.append(node)
             self._stack_verdict.append(verdict)
@@ -163,6 +223,8 @@ class Stacks:
         """Return the stack of each trace id; the unattributed one for ids not received."""
         known = trace_ids < len(self._stack_of_trace)
         stacks = self._stack_of_trace[np.where(known, trace_ids, 0)]
+        if self._is_full:
+            stacks[~known] = STACK_FULL
         return np.where(stacks < 0, np.int32(STACK_UNATTRIBUTED), stacks)
 
     @property
@@ -235,5 +297,5 @@ class Stacks:
 
 
 def _node_hash(parent: int, address_id: int) -> int:
-    mixed = parent * 0x9E3779B1 + address_id * 0x85EBCA6B
+    mixed = parent * _MIX_PARENT + address_id * _MIX_ADDRESS
     return mixed ^ mixed >> 17

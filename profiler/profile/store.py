@@ -8,6 +8,9 @@ cpu         CPU time that the thread used
 wall        elapsed time
 off-cpu     elapsed time asleep, or waiting for a CPU
 ==========  =======================================================================================
+
+Memory is bounded (``budget``). What finds no room is counted (:meth:`Profile.losses`), and its time
+shows below ``[stack table full]`` or in the thread ``[more threads]``, so that sums stay true.
 """
 
 from __future__ import annotations
@@ -21,12 +24,16 @@ import numpy.typing as npt
 
 from ..linux.syscalls import QUEUED, syscall_name
 from ..model import Clock, Module, RawFrame, Thread, ThreadInfo, ThreadState, Verdict
-from ..wire.decoder import Batch, raw_frames
+from ..wire.decoder import Batch, ProtocolError, raw_frames
+from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .intervals import CellWeights, Intervals
-from .stacks import ROOT, UNATTRIBUTED, Mark, News, Stacks, Trie
+from .roster import Records, Roster
+from .stacks import ROOT, STACK_FULL, UNATTRIBUTED, Mark, News, Stacks, Trie
 from .totals import weigh
 
 BEGINNING = Mark()
+# 36 years: sums of weights fit into 64 bits.
+_MAX_SUM_NS = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -53,16 +60,25 @@ class Profile:
 
     Args:
         on_change: called after ``revision`` has grown, without a lock held.
+        tables_bytes: limit for stacks, sums, threads and modules.
+        intervals_bytes: limit for single intervals.
     """
 
-    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        tables_bytes: int = TABLES_BYTES,
+        intervals_bytes: int = INTERVALS_BYTES,
+    ) -> None:
         self._lock = threading.Lock()
         self._on_change = on_change
-        self._stacks = Stacks()
-        self._intervals = Intervals()
-        self._threads: dict[int, Thread] = {}
-        self._hidden: set[int] = set()
-        self._modules: dict[int, Module] = {}
+        # Apart, so that a flood of one kind leaves room for the others.
+        self._stacks = Stacks(Budget(tables_bytes // 2))
+        self._intervals = Intervals(Budget(tables_bytes // 4), intervals_bytes)
+        self._roster = Roster(Budget(tables_bytes // 4))
+        self._stacks_full = 0
+        self._sum_ns = 0
         self._revision = 0
         self._start_ns = 0
 
@@ -72,38 +88,20 @@ class Profile:
         """Add one batch.
 
         Raises:
-            ProtocolError: a trace id is far too large.
+            ProtocolError: a trace id, or the sum of all times, is far too large.
         """
         has_changed = False
         with self._lock:
             for module in batch.modules:
-                self._modules[module.module.module_id] = module.module
-            newly_hidden: set[int] = set()
-            exited: set[int] = set()
-            for update in batch.threads:
-                if update.hidden:
-                    newly_hidden.add(update.thread_id)
-                    continue
-                self._threads[update.thread_id] = Thread(
-                    update.thread_id,
-                    update.tid,
-                    update.name,
-                    update.first_seen_ns,
-                    update.exited,
-                    update.signals_blocked,
-                )
-                if update.exited:
-                    exited.add(update.thread_id)
+                self._roster.add_module(module)
+            exited, newly_hidden = self._roster.add_threads(batch.threads)
             for trace in batch.traces:
                 self._stacks.add(trace)
-            self._hidden |= newly_hidden
             self._add_intervals(batch)
             if exited:
                 self._intervals.close(exited)
             if newly_hidden:
                 self._intervals.hide(newly_hidden)
-                for thread_id in newly_hidden:
-                    self._threads.pop(thread_id, None)
             if batch.modules or batch.threads or len(batch.intervals) or self._intervals.has_open:
                 self._revision += 1
                 has_changed = True
@@ -111,19 +109,23 @@ class Profile:
             self._on_change()
 
     def _add_intervals(self, batch: Batch) -> None:
-        records = batch.intervals
-        if self._hidden and len(records):
-            hidden = np.fromiter(self._hidden, np.uint32)
-            records = records[~np.isin(records["thread_id"], hidden)]
+        records = self._roster.seat(batch.intervals)
+        self._check_sum(records, batch.now_ns)
         if len(records):
-            for thread_id in np.unique(records["thread_id"]).tolist():
-                # The record with the thread's name was dropped; the next batch repeats it.
-                self._threads.setdefault(thread_id, Thread(thread_id, 0, "?"))
             first_ns = int(records["t0_ns"].min())
             if not self._start_ns or first_ns < self._start_ns:
                 self._start_ns = first_ns
         stacks = self._stacks.stacks_of(records["trace_id"])
+        self._stacks_full += int(np.count_nonzero(stacks == STACK_FULL))
         self._intervals.add(records, stacks, batch.now_ns)
+
+    def _check_sum(self, records: Records, now_ns: int) -> None:
+        """Refuse times whose sum would not fit into 64 bits."""
+        times = records["wall_ns"].sum(dtype=np.float64) + records["cpu_ns"].sum(dtype=np.float64)
+        self._sum_ns += int(times)
+        open_ns = self._intervals.n_open * (now_ns - self._start_ns)
+        if self._sum_ns + open_ns > _MAX_SUM_NS:
+            raise ProtocolError("the times of its threads add up to more than 36 years")
 
     # ---- contents
 
@@ -151,13 +153,32 @@ class Profile:
     def threads(self) -> dict[int, Thread]:
         """All threads by ``thread_id``, without hidden ones; a copy."""
         with self._lock:
-            return dict(self._threads)
+            return dict(self._roster.threads)
 
     @property
     def modules(self) -> dict[int, Module]:
         """All modules by ``module_id``, including unmapped ones; a copy."""
         with self._lock:
-            return dict(self._modules)
+            return dict(self._roster.modules)
+
+    def has_module(self, module_id: int) -> bool:
+        """Return True if a module is kept; False if it found no room."""
+        return module_id in self._roster.modules
+
+    def losses(self) -> dict[str, int]:
+        """Return what found no room, by the name of its counter (``wire.counters``).
+
+        ``unattributed_full_ns`` is the CPU time of stacks without room, nanoseconds.
+        """
+        with self._lock:
+            cells = self._intervals.totals(Clock.CPU)
+            return {
+                "unattributed_full_ns": int(cells.weight[cells.stack == STACK_FULL].sum()),
+                "stacks_full": self._stacks_full + self._intervals.refused,
+                "threads_full": self._roster.threads_full,
+                "modules_full": self._roster.modules_full,
+                "intervals_merged": self._intervals.merged,
+            }
 
     @property
     def n_addresses(self) -> int:
@@ -186,7 +207,7 @@ class Profile:
         addresses are only appended, and a dict look-up is atomic.
         """
         frame = self._stacks.raw_frame(address_id)
-        module = self._modules.get(frame.module_id)
+        module = self._roster.modules.get(frame.module_id)
         return frame, module.name if module else ""
 
     def trie(self) -> Trie:
@@ -297,14 +318,15 @@ class Profile:
                     ),
                     signals_blocked=thread.signals_blocked,
                 )
-                for thread in self._threads.values()
+                for thread in self._roster.threads.values()
             ]
 
     def _thread_totals(self, clock: Clock) -> Mapping[int, int]:
         cells = self._intervals.totals(clock)
-        sums = np.zeros(int(cells.thread_id.max(initial=0)) + 1, np.int64)
-        np.add.at(sums, cells.thread_id, cells.weight)
-        return dict(enumerate(sums.tolist()))
+        thread_ids, which = np.unique(cells.thread_id, return_inverse=True)
+        sums = np.zeros(len(thread_ids), np.int64)
+        np.add.at(sums, which, cells.weight)
+        return dict(zip(thread_ids.tolist(), sums.tolist(), strict=True))
 
     def total_ns(self, clock: Clock) -> int:
         """Return the total weight by a clock, in nanoseconds."""
@@ -350,7 +372,7 @@ class Profile:
             )
             faults = self._stacks.stack_faults()[cells.stack]
             for fault in np.unique(faults[blames]).tolist():
-                module = self._modules.get(fault)
+                module = self._roster.modules.get(fault)
                 name = module.name if module else ""
                 weight = int(cells.weight[blames & (faults == fault)].sum())
                 sums[name] = sums.get(name, 0) + weight

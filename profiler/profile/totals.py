@@ -4,25 +4,31 @@ A cell is one thread, one stack, one state, one system call. There may be a mill
 stored in columns, with a hash table to find them. The table uses open addressing and 4-byte slots,
 and processes a whole batch at once; a dict would need 100 bytes a cell.
 
+A batch for which the budget may not suffice creates no cells: its new ones are counted in one cell
+of their thread and state, that of the stack ``STACK_FULL``.
+
 Not thread-safe; ``Profile`` holds the lock.
 """
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock, ThreadState
+from .budget import CELL_BYTES, Budget
+from .stacks import STACK_FULL
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 _FREE = -1
-# Odd constants with well-mixed bits (2^64 and 2^32 divided by the golden ratio).
-_MIX_WHAT = np.uint64(0x9E3779B97F4A7C15)
-_MIX_THREAD = np.uint64(0x9E3779B1)
+# Odd and random: the target chooses threads and system calls, and must not know which share a slot.
+_MIX_WHAT = np.uint64(secrets.randbits(64) | 1)
+_MIX_THREAD = np.uint64(secrets.randbits(64) | 1)
 
 
 def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> Int64s:
@@ -38,9 +44,18 @@ def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> I
 
 
 class Cells:
-    """The cells of a profile and their sums; see the module docstring. Numbered 0, 1, 2 …"""
+    """The cells of a profile and their sums; see the module docstring. Numbered 0, 1, 2 …
 
-    def __init__(self) -> None:
+    Args:
+        budget: what they may take.
+
+    Attributes:
+        refused: the number of rows that are counted elsewhere for want of room.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.refused = 0
+        self._budget = budget
         self._length = 0
         self._thread = np.zeros(256, np.uint32)
         self._what = np.zeros(256, np.int64)  # stack << 19 | sysno << 3 | state
@@ -110,10 +125,39 @@ class Cells:
     ) -> Int32s:
         """Return the cell of each row; create missing cells."""
         what = stack.astype(np.int64) << 19 | sysno.astype(np.uint16).astype(np.int64) << 3 | state
+        if not self._budget.has(CELL_BYTES * len(what)):
+            is_new = ~self._has(thread_id, what)
+            what[is_new] = STACK_FULL << 19 | 0xFFFF << 3 | state[is_new].astype(np.int64)
+            self.refused += int(np.count_nonzero(is_new))
+        before = self._length
+        cells = self._find(thread_id, what)
+        self._budget.spend(CELL_BYTES * (self._length - before))
+        return cells
+
+    def _find(self, thread_id: npt.NDArray[np.uint32], what: Int64s) -> Int32s:
         while 2 * (self._length + len(what)) > len(self._slots):
             self._slots = np.full(2 * len(self._slots), _FREE, np.int32)
             self._probe(self.thread_id, self._what[: self._length], is_known=True)
         return self._probe(thread_id, what, is_known=False)
+
+    def _has(self, thread_id: npt.NDArray[np.uint32], what: Int64s) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its cell exists."""
+        slot = self._first_slots(thread_id, what)
+        has = np.zeros(len(what), bool)
+        rows = np.arange(len(what))
+        while len(rows):
+            held = self._slots[slot[rows]]
+            rows, held = rows[held != _FREE], held[held != _FREE]
+            matches = (self._what[held] == what[rows]) & (self._thread[held] == thread_id[rows])
+            has[rows[matches]] = True
+            rows = rows[~matches]
+            slot[rows] = (slot[rows] + 1) & (len(self._slots) - 1)
+        return has
+
+    def _first_slots(self, thread_id: npt.NDArray[np.uint32], what: Int64s) -> Int64s:
+        mixed = (what.view(np.uint64) + thread_id * _MIX_THREAD) * _MIX_WHAT
+        slots: Int64s = (mixed >> np.uint64(32)).astype(np.int64) & (len(self._slots) - 1)
+        return slots
 
     def _probe(self, thread_id: npt.NDArray[np.uint32], what: Int64s, *, is_known: bool) -> Int32s:
         """Find the cell of each row, or put it into a free slot.
@@ -125,8 +169,7 @@ class Cells:
                 a row that is not found becomes a new cell.
         """
         mask = len(self._slots) - 1
-        mixed = (what.view(np.uint64) + thread_id * _MIX_THREAD) * _MIX_WHAT
-        slot = (mixed >> np.uint64(32)).astype(np.int64) & mask
+        slot = self._first_slots(thread_id, what)
         cells = np.empty(len(what), np.int32)
         rows = np.arange(len(what))  # rows without a slot so far
         while len(rows):

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 class Counter:
     """A counter of ``abi.h`` with its explanation.
 
-    ``name`` is one of ``abi.COUNTER_NAMES``. ``label`` is a plural noun, ``meaning`` a sentence.
+    ``name`` is one of ``abi.COUNTER_NAMES`` or ``HOST_COUNTERS``, ``label`` a plural noun,
+    ``meaning`` a sentence.
     """
 
     name: str
@@ -22,6 +23,8 @@ class Counter:
     meaning: str
 
 
+# Losses of the host: ``Profile.losses`` counts them, not the agent.
+HOST_COUNTERS = ("stacks_full", "threads_full", "modules_full", "intervals_merged")
 # Data that the recording lacks for good, worst first. ``ring_full`` is not included: it counts the
 # batches whose samples ``intervals_lost`` counts, and nothing is counted twice.
 LOSSES = (
@@ -37,9 +40,29 @@ LOSSES = (
         "The table of stacks was full; their time shows as [unattributed].",
     ),
     Counter(
+        "stacks_full",
+        "Samples beyond the memory limit for stacks",
+        "flametap's own table of stacks is full; their time shows as [stack table full].",
+    ),
+    Counter(
+        "threads_full",
+        "Samples beyond the memory limit for threads",
+        "flametap's own table of threads is full; their time shows as [more threads].",
+    ),
+    Counter(
         "modules_lost",
         "Files without a number",
         "More different files were mapped than can be numbered; frames in them have no names.",
+    ),
+    Counter(
+        "modules_full",
+        "Files beyond the memory limit",
+        "flametap's own table of files is full; frames in them have no names.",
+    ),
+    Counter(
+        "intervals_merged",
+        "Samples kept as sums",
+        "The recording is larger than the memory limit: moments in its oldest part are unknown.",
     ),
     Counter(
         "records_lost",

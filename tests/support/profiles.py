@@ -168,10 +168,8 @@ def naive_stacks(
             sysno = table.kernel().get(int(trie.address[node]), -1)
         path = [calltree.syscall_function(sysno)] if sysno >= 0 else []
         while node != stacks.ROOT:
-            if node == stacks.UNATTRIBUTED:
-                path.append(calltree.UNATTRIBUTED_FUNCTION)
-            elif node == stacks.TRUNCATED:
-                path.append(calltree.TRUNCATED_FUNCTION)
+            if node in calltree.SYNTHETIC:
+                path.append(calltree.SYNTHETIC[node])
             else:
                 address = int(trie.address[node])
                 path += [f.function for f in reversed(table.frames(address))]

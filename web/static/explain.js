@@ -192,6 +192,7 @@ const SYNTHETIC = {
   '[unattributed]':
     'CPU time that was counted exactly, but never sampled: of threads that block signals, or end too soon.',
   '[waiting for a CPU]': 'The thread could run, but all CPUs that it may use were busy.',
+  '[stack table full]': "Time whose stacks exceed flametap's memory limit.",
   '[truncated]': 'The parent of all stacks that were not unwound to their root.',
 };
 

@@ -5,6 +5,10 @@ export const LOSSES = [
   ["intervals_lost", "Samples in dropped batches", "Their time is missing."],
   ["threads_lost", "Threads without a slot", "More threads at once than can be watched; these are missing."],
   ["traces_lost", "Stacks without room", "The table of stacks was full; their time shows as [unattributed]."],
+  ["stacks_full", "Samples beyond the memory limit for stacks", "flametap's own table of stacks is full; their time shows as [stack table full]."],
+  ["threads_full", "Samples beyond the memory limit for threads", "flametap's own table of threads is full; their time shows as [more threads]."],
   ["modules_lost", "Files without a number", "More different files were mapped than can be numbered; frames in them have no names."],
+  ["modules_full", "Files beyond the memory limit", "flametap's own table of files is full; frames in them have no names."],
+  ["intervals_merged", "Samples kept as sums", "The recording is larger than the memory limit: moments in its oldest part are unknown."],
   ["records_lost", "Dropped messages about threads", "The names or ends of some threads found no room and may be missing."]
 ];

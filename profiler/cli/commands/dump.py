@@ -202,7 +202,7 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
     """Map each thread that has not exited to node and system call (-1 for none) of its newest
     stack; to None if it has no stack.
     """
-    from ...profile.stacks import UNATTRIBUTED
+    from ...profile.stacks import TABLE_FULL, UNATTRIBUTED
 
     timeline = capture.profile.timelines(Clock.WALL)
     newest: dict[int, tuple[int, int] | None] = {}
@@ -212,7 +212,7 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
         newest[thread_id] = None
         for leaves in timeline(thread_id):
             for node, sysno in zip(leaves.node.tolist(), leaves.sysno.tolist(), strict=True):
-                if node != UNATTRIBUTED:
+                if node not in (UNATTRIBUTED, TABLE_FULL):
                     newest[thread_id] = node, sysno
     return newest
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
-from flametap.cli.outputs import Output, check_writable, plan
-from flametap.errors import OutputError, UsageError
+from flametap.cli.outputs import Output, plan
+from flametap.errors import UsageError
 
 
 def test_formats_come_from_the_names(tmp_path: Path) -> None:
@@ -41,43 +40,3 @@ def test_same_output_twice(tmp_path: Path) -> None:
 def test_patterns_are_filled_in() -> None:
     path = Output("out-%p-%t-100%%-%x.folded", "folded").path_for(42, 0.0)
     assert re.fullmatch(r"out-42-\d{8}-\d{6}-100%-%x\.folded", path)
-
-
-def test_check_leaves_no_trace(tmp_path: Path) -> None:
-    kept = tmp_path / "kept.folded"
-    kept.write_text("precious")
-    check_writable(str(kept))
-    check_writable(str(tmp_path / "new.folded"))
-    check_writable("/dev/null")
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.folded"]
-    assert kept.read_text() == "precious"
-
-
-def test_relative_path_and_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    check_writable("plain.folded")
-    os.mkfifo("pipe")
-    check_writable("pipe")
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        (".", "is a folder"),
-        ("missing/out.folded", "does not exist"),
-        ("file/out.folded", "is not a folder"),
-        ("/proc/out.folded", ""),
-        ("dangling/out.folded", "does not exist"),
-    ],
-)
-def test_unwritable_path_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, reason: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("file").write_text("")
-    Path("dangling").symlink_to("nowhere")
-    with pytest.raises(OutputError) as raised:
-        check_writable(path)
-    assert path in raised.value.message
-    assert reason in raised.value.message
-    assert raised.value.hint

@@ -39,7 +39,7 @@ def test_summary_tells_trust_and_losses() -> None:
     assert summary(status, 1_500_000_000, threads, Selection()) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
-        "1.0% never seen with a stack",
+        "1.0% without a stack",
         "1 thread blocked our signal and could be sampled only while waiting: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
         "lost: stacks without room: 2. The table of stacks was full; their time shows as "

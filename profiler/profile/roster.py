@@ -1,0 +1,112 @@
+"""Keep a recording's threads and modules, as many as the budget allows.
+
+A thread that finds no room is counted: its intervals go to the thread ``MORE_THREADS``. A module
+that finds none is counted, too: frames in it have no names.
+
+Not thread-safe; ``Profile`` holds the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import Module, Thread
+from ..wire.abi import INTERVAL_OPEN
+from ..wire.decoder import ModuleUpdate, ThreadUpdate
+from .budget import HIDDEN_THREAD_BYTES, MODULE_BYTES, THREAD_BYTES, Budget
+
+# Stands for all threads that found no room; the wire has no such id.
+MORE_THREADS = Thread(0, 0, "[more threads]")
+
+Records = npt.NDArray[np.void]  # of decoder.INTERVAL_DTYPE
+
+
+class Roster:
+    """The threads and modules of a profile; see the module docstring.
+
+    Args:
+        budget: what they may take.
+
+    Attributes:
+        threads: by ``thread_id``, without hidden ones.
+        hidden: ids of threads that are not the target's.
+        modules: by ``module_id``, including unmapped ones.
+        threads_full: the number of intervals whose thread found no room.
+        modules_full: the number of modules that found none.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.threads: dict[int, Thread] = {}
+        self.hidden: set[int] = set()
+        self.modules: dict[int, Module] = {}
+        self.threads_full = 0
+        self.modules_full = 0
+
+    def add_module(self, update: ModuleUpdate) -> None:
+        """Add a module, or replace what is known of it."""
+        module = update.module
+        if module.module_id in self.modules or self._budget.take(MODULE_BYTES):
+            self.modules[module.module_id] = module
+        else:
+            self.modules_full += 1
+
+    def add_threads(self, updates: Sequence[ThreadUpdate]) -> tuple[set[int], set[int]]:
+        """Add threads, or replace what is known of them.
+
+        Returns:
+            The ids of those that have exited, and of those that are hidden from now on.
+        """
+        exited: set[int] = set()
+        hidden: set[int] = set()
+        for update in updates:
+            thread_id = update.thread_id
+            if update.hidden:
+                if thread_id in self.hidden or self._budget.take(HIDDEN_THREAD_BYTES):
+                    hidden.add(thread_id)
+            elif thread_id in self.threads or self._budget.take(THREAD_BYTES):
+                self.threads[thread_id] = Thread(
+                    thread_id,
+                    update.tid,
+                    update.name,
+                    update.first_seen_ns,
+                    update.exited,
+                    update.signals_blocked,
+                )
+                if update.exited:
+                    exited.add(thread_id)
+        self.hidden |= hidden
+        for thread_id in hidden:
+            self.threads.pop(thread_id, None)
+        return exited, hidden
+
+    def seat(self, records: Records) -> Records:
+        """Return the intervals of threads that are not hidden, each with a thread that has room."""
+        if self.hidden and len(records):
+            hidden = np.fromiter(self.hidden, np.uint32)
+            records = records[~np.isin(records["thread_id"], hidden)]
+        refused = [
+            thread_id
+            for thread_id in np.unique(records["thread_id"]).tolist()
+            if thread_id not in self.threads and not self._add_nameless(thread_id)
+        ]
+        if not refused:
+            return records
+        is_refused = np.isin(records["thread_id"], np.array(refused, np.uint32))
+        # An open interval comes again when it has ended, and counts then.
+        is_open = records["flags"] & INTERVAL_OPEN != 0
+        records, is_refused = records[~(is_refused & is_open)], is_refused[~(is_refused & is_open)]
+        records["thread_id"][is_refused] = MORE_THREADS.thread_id
+        self.threads[MORE_THREADS.thread_id] = MORE_THREADS
+        self.threads_full += int(np.count_nonzero(is_refused))
+        return records
+
+    def _add_nameless(self, thread_id: int) -> bool:
+        """Add a thread whose record was dropped; the next batch repeats it."""
+        if not self._budget.take(THREAD_BYTES):
+            return False
+        self.threads[thread_id] = Thread(thread_id, 0, "?")
+        return True
