@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.flametap-dev
 # Arguments for pytest: make test ARGS="-k layers -x"
 ARGS ?=
-# Tests run two at a time, but for those that need a quiet machine: tests/support/parallel.py.
-TWO := -n 2
+# Tests run three at a time, as they wait a lot; but for those that need a quiet machine: tests/support/parallel.py.
+WORKERS := -n 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -80,11 +80,11 @@ $(STAMP)-types: $(STAMP)
 
 .PHONY: test
 test: $(STAMP) ## the tests for each change; a part of them: make test ARGS="tests/unit -k layers"
-	$(BIN)/pytest $(or $(ARGS),$(TWO))
+	$(BIN)/pytest $(or $(ARGS),$(WORKERS))
 
 .PHONY: test-all
 test-all: $(STAMP) $(STAMP)-audit ## these and the long ones, for each night and before a release
-	FLAMETAP_TEST_CYCLES=$${FLAMETAP_TEST_CYCLES:-8} $(BIN)/pytest -m "" $(or $(ARGS),$(TWO))
+	FLAMETAP_TEST_CYCLES=$${FLAMETAP_TEST_CYCLES:-8} $(BIN)/pytest -m "" $(or $(ARGS),$(WORKERS))
 
 # The same tests in an environment of their own.
 .PHONY: test-floor
@@ -94,10 +94,10 @@ test-floor: ## the tests with the oldest dependencies that pyproject.toml allows
 	PIP_CONSTRAINT=$(CURDIR)/build/floor.txt $(MAKE) VENV=build/floor-venv test
 
 .PHONY: test-unit test-c test-attach test-page
-test-unit: ; @$(MAKE) test ARGS="tests/unit $(TWO) $(ARGS)" ## without targets or browser, in seconds
-test-c: ; @$(MAKE) test ARGS="tests/agent_c $(TWO) $(ARGS)" ## the agent's C under gcc and sanitizers
-test-attach: ; @$(MAKE) test ARGS="tests/integration $(TWO) $(ARGS)" ## attach to real programs
-test-page: ; @$(MAKE) test ARGS="tests/browser $(TWO) $(ARGS)" ## the page in headless Chromium
+test-unit: ; @$(MAKE) test ARGS="tests/unit $(WORKERS) $(ARGS)" ## without targets or browser, in seconds
+test-c: ; @$(MAKE) test ARGS="tests/agent_c $(WORKERS) $(ARGS)" ## the agent's C under gcc and sanitizers
+test-attach: ; @$(MAKE) test ARGS="tests/integration $(WORKERS) $(ARGS)" ## attach to real programs
+test-page: ; @$(MAKE) test ARGS="tests/browser $(WORKERS) $(ARGS)" ## the page in headless Chromium
 
 # Minutes; an hour of sampled target time, in pieces: make stress ARGS="--until 3600 --results hour.jsonl"
 SECONDS ?= 5

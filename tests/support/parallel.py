@@ -1,4 +1,4 @@
-"""How the suite is dealt out to pytest-xdist's workers (``pytest -n 2``).
+"""How the suite is dealt out to pytest-xdist's workers (``pytest -n 3``).
 
 A file stays with one worker, as its fixtures are made once; those of ``EACH`` have none that are
 dear, and their tests go to any worker. What compares times or shares, or asserts that nothing came
