@@ -138,7 +138,7 @@ class CodeView:
     def _text(self, function: Function, file: str) -> SourceText:
         if not file:
             return SourceText(None, self._why_no_lines(function))
-        roots = self._symbolizer.roots if self._symbolizer else ("",)
+        roots = self._symbolizer.roots if self._symbolizer else ()
         return read_source(file, roots, self._built_ns(function))
 
     def _why_no_lines(self, function: Function) -> str:

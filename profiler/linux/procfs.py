@@ -51,6 +51,7 @@ class ProcessStatus:
     capabilities_effective: int
     seccomp: int  # 0 none, 1 strict, 2 filter
     own_pid: int  # what the process itself sees: in the innermost of its pid namespaces
+    groups: frozenset[int] = frozenset()  # supplementary ones
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ def read_status(pid: int, proc: str = PROC) -> ProcessStatus:
         capabilities_effective=int(lines.get("CapEff", "0"), 16),
         seccomp=int(lines.get("Seccomp", "0")),
         own_pid=int(lines.get("NSpid", lines["Pid"]).split()[-1]),
+        groups=frozenset(map(int, lines.get("Groups", "").split())),
     )
 
 

@@ -27,6 +27,7 @@ from .debuginfo.reader import DebugInfo
 from .jit.names_thread import JitNames
 from .line_thread import REST_AFTER_S, LineReader
 from .locate.module_files import TargetFiles
+from .locate.open_file import Root
 from .module_work import Address, ModuleWork
 from .names.inline_chains import LineSource
 from .names.limits import Budgets
@@ -202,9 +203,9 @@ class Symbolizer:
         return self._works.get(module_id)
 
     @property
-    def roots(self) -> tuple[str, ...]:
-        """Prefixes that make a path of the target valid here, most likely first."""
-        return self._files.roots
+    def roots(self) -> tuple[Root, ...]:
+        """Where the target's sources are valid, and with whose rights they are opened."""
+        return (self._files.source_root,)
 
     def close(self) -> None:
         """End the threads and close all files. Names that are missing then will not be found."""

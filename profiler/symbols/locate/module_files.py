@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...linux.file_rights import ProcessUser
 from ...linux.maps import Mapping
 from ...model import Module
 from ..object.object_file import ObjectError, ObjectFile
@@ -28,7 +29,7 @@ from .debug_links import AltLink, alt_link
 from .debuginfod_cache import DEBUGINFO, EXECUTABLE
 from .mappings import Mappings, is_of, read_memory
 from .memory_image import VDSO_PATH, copy_module, copy_vdso
-from .open_file import MEMORY, Image, debug_image, open_image
+from .open_file import MEMORY, OURS, Image, Root, debug_image, open_image
 from .packages import Packages
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class TargetFiles:
     Attributes:
         roots: prefixes that make a path of the target valid here, most likely first; also valid in
             other processes of ours.
+        source_root: where the sources are that its debug information names.
         symbol_dirs: the argument.
         asks_servers: whether there are servers to ask.
     """
@@ -73,6 +75,8 @@ class TargetFiles:
         self._root = self._hold_root()
         # Roots of a module's path: the target's, then ours.
         self.roots = tuple(dict.fromkeys((self._root, "")))
+        # Debug information may name any file, so the kernel decides by the target's own rights.
+        self.source_root = OURS if pid is None else Root(self._root, ProcessUser(pid))
         self.symbol_dirs = tuple(symbol_dirs)
         self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
         self.asks_servers = debuginfod is not None

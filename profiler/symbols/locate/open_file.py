@@ -16,6 +16,8 @@ import stat
 import zlib
 from typing import NamedTuple
 
+from ...linux.file_rights import ProcessUser
+from ...linux.open_beneath import open_regular, reopen_regular
 from ..object.elf import ElfError
 from ..object.object_file import ObjectFile
 from ..object.open_object import open_object
@@ -24,6 +26,22 @@ MEMORY = "memory"  # the origin of an image that was copied from the target
 _MAX_LINKS = 40  # the kernel's limit, path_resolution(7)
 # To compute a CRC, we read the whole file. Most larger files have a build-id.
 MAX_CRC_BYTES = 1 << 30
+
+
+class Root(NamedTuple):
+    """Where paths begin, and with whose rights files are opened."""
+
+    path: str = ""  # of ours, which the target cannot change; "" for our own root
+    user: ProcessUser | None = None  # None: with our rights
+
+    def open(self, path: str) -> int:
+        """Open a regular file; for arguments and errors see ``open_regular``."""
+        if self == OURS:
+            return reopen_regular(os.open(path, os.O_PATH | os.O_CLOEXEC), path)
+        return open_regular(path, self.path, user=self.user)
+
+
+OURS = Root()
 
 
 class OpenFile:

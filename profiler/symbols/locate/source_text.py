@@ -1,16 +1,17 @@
 """Read a source file that debug information names, if it exists here.
 
-A hostile program may name any file. So we open only regular files, by absolute path, up to a
-maximum size, and show only text.
+A hostile program may name any file. So we open only regular files, by absolute path, below the
+process's root, with its user's rights, up to a maximum size, and show only text.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..object.object_file import ObjectError
-from .open_file import OpenFile
+from .open_file import Root
 
 MAX_SOURCE_BYTES = 16 << 20  # sqlite3.c has 9 MB
 MAX_LINE_CHARS = 400
@@ -23,12 +24,12 @@ class SourceText(NamedTuple):
     note: str = ""
 
 
-def read_source(path: str, roots: Sequence[str], built_ns: int = 0) -> SourceText:
+def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceText:
     """Read a source file.
 
     Args:
         path: the path in the debug information.
-        roots: prefixes that make it valid here, most likely first; ``""`` for our root.
+        roots: where it may be, most likely first.
         built_ns: time at which the program was built (Unix, nanoseconds), to detect a newer source
             file; 0 if unknown.
     """
@@ -38,7 +39,7 @@ def read_source(path: str, roots: Sequence[str], built_ns: int = 0) -> SourceTex
         return SourceText(None, f"only the relative path {path} is known: not looked for")
     problems = []
     for root in roots:
-        where = "in the process's root" if root else "on this machine"
+        where = "in the process's root" if root.path else "on this machine"
         try:
             text, modified_ns = _read(path, root)
         except FileNotFoundError:
@@ -55,18 +56,16 @@ def read_source(path: str, roots: Sequence[str], built_ns: int = 0) -> SourceTex
     return SourceText(None, f"{path} cannot be shown: {'; '.join(problems)}")
 
 
-def _read(path: str, root: str) -> tuple[bytes, int]:
-    file = OpenFile(path, root)
-    try:
-        if file.size > MAX_SOURCE_BYTES:
+def _read(path: str, root: Root) -> tuple[bytes, int]:
+    with open(root.open(path), "rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_size > MAX_SOURCE_BYTES:
             raise ObjectError(f"larger than {MAX_SOURCE_BYTES >> 20} MiB")
         # A file in procfs has size 0 and may return endless text or block, so it is not read.
-        data = file.read(0, file.size) if file.size else b""
+        data = file.read(found.st_size) if found.st_size else b""
         if b"\0" in data:
             raise ObjectError("not a text file")
-        return data, file.modified_ns
-    finally:
-        file.close()
+        return data, found.st_mtime_ns
 
 
 def _lines(data: bytes) -> list[str]:

@@ -175,7 +175,9 @@ def test_nothing_attached_yet() -> None:
     assert view.instructions(table.function_id(Function("f", "m")), Clock.WALL).rows == []
 
 
-def test_lines_of_a_function_that_takes_in_a_file(tmp_path: Path) -> None:
+def test_lines_of_a_function_that_takes_in_a_file(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     profile, table = small_profile()
     own, other = tmp_path / "own.c", tmp_path / "other.inc"
     own.write_text("".join(f"own {line}\n" for line in range(1, 100)))
@@ -184,7 +186,9 @@ def test_lines_of_a_function_that_takes_in_a_file(tmp_path: Path) -> None:
     ids = {wire.frame(1, frame.addr): number for number, frame in profile.news().addresses}
     table.set(ids[WORK_ADDR], [Frame(work, 20)])
     table.set(ids[WORK_ADDR_2], [Frame(work, 20, str(other))])
-    view = CodeView(profile, table, None)
+    symbolizer = Symbolizer(table, None, cache_dir=tmp_path / "cache")
+    request.addfinalizer(symbolizer.close)
+    view = CodeView(profile, table, symbolizer)
     found = view.lines(table.function_id(work), Clock.CPU)
     assert found.file == str(own)
     heavy = [(each.file, each.line, each.text) for each in found.lines if each.total_ns]
