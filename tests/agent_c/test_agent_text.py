@@ -18,7 +18,7 @@ COMMON = {
     *("RT_SIGACTION", "RT_SIGPROCMASK", "GETPID", "GETTID", "CLOCK_GETTIME", "CLOCK_NANOSLEEP"),
 }
 # The question itself, and what is called only before sampling begins.
-UNASKED = {"PRCTL", "MEMFD_CREATE", "FTRUNCATE", "PRLIMIT64", "UNAME", "CLOCK_GETRES"}
+UNASKED = {"PRCTL", "MEMFD_CREATE", "FTRUNCATE", "FCNTL", "PRLIMIT64", "UNAME", "CLOCK_GETRES"}
 CALL = re.compile(r"\bsys_call[36]\((?:NR_)?(\w+)")
 
 
