@@ -20,8 +20,8 @@ BARS = {"ffmpeg": 0.90}
 SHORT = ("postgres", "openssl ecdsap256", "ffmpeg", "sqlite3", "caddy")
 TELLING = ("postgres", "caddy")
 NAMES = LOADED if float(os.environ.get("FLAMETAP_TEST_SECONDS", "0")) >= 5 else SHORT
-# A stack in memory that was mapped a moment ago is cut, until the maps are read again: once or twice in
-# the life of a program, and in a recording of one second that can be a twentieth.
+# A stack in memory that was mapped a moment ago is cut, until the maps are read again: once or
+# twice in the life of a program, and in a recording of one second that can be a twentieth.
 ATTEMPTS = 2
 
 
