@@ -17,6 +17,8 @@ import os
 import re
 
 from ..linux import elf_headers, procfs, ptrace
+from ..linux.file_rights import ProcessUser
+from ..linux.open_beneath import open_mapped_file
 
 FORK = (b"fork",)
 ALLOCATION = (b"malloc", b"free", b"calloc", b"realloc", b"memalign", b"posix_memalign")
@@ -53,7 +55,7 @@ def find(pid: int, names: tuple[bytes, ...]) -> Ranges:
     with contextlib.suppress(OSError, elf_headers.ElfHeaderError):
         for mapping in procfs.read_mappings(pid):
             if mapping.file_offset == 0 and LIBC.fullmatch(mapping.name):
-                descriptor = procfs.open_mapped_file(pid, mapping)
+                descriptor = open_mapped_file(ProcessUser(pid), mapping)
                 if descriptor is not None:
                     try:
                         return [

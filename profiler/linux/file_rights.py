@@ -54,9 +54,13 @@ class ProcessUser:
     Args:
         pid: the process.
         proc: where procfs is mounted.
+
+    Attributes:
+        folder: the process's folder in procfs.
     """
 
     def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
+        self.folder = f"{proc}/{pid}"
         self._pid = pid
         self._proc = proc
         self._started: int | None = None

@@ -25,6 +25,7 @@ import struct
 from collections.abc import Iterator
 
 from .file_rights import ProcessUser, acting_as
+from .maps import Mapping
 from .raw_syscall import raw_syscall
 
 _OPEN_HOW = struct.Struct("=QQQ")  # struct open_how: flags, mode, resolve
@@ -70,6 +71,30 @@ def open_regular(path: str, root: str = "", via: str = "", user: ProcessUser | N
             return reopen_regular(os.dup(place), path)
     with _opened(root or "/", _FOLDER) as folder, acting_as(user):
         return reopen_regular(_open_below(path, folder), path)
+
+
+def real_path(path: str, root: str = "", user: ProcessUser | None = None) -> str:
+    """Return a path below a root without links; for arguments and errors see ``open_place``.
+
+    Only a name: what it leads to later must be opened with ``open_place`` again.
+    """
+    with _opened(root or "/", _FOLDER) as folder, acting_as(user):
+        place, real = _walk(path, folder)
+    os.close(place)
+    return real
+
+
+def open_mapped_file(user: ProcessUser, mapping: Mapping) -> int | None:
+    """Return a descriptor of the file behind a process's mapping, or None if it cannot be reached.
+
+    ``map_files`` needs CAP_CHECKPOINT_RESTORE; without it, the path is followed as the process sees
+    it, with its rights. For many files, pass one ``ProcessUser``: a new one reads procfs.
+    """
+    links = [f"{user.folder}/map_files/{mapping.span}", *([] if mapping.is_deleted else [""])]
+    for via in links:
+        with contextlib.suppress(OSError):
+            return open_regular(mapping.path, f"{user.folder}/root", via, user)
+    return None
 
 
 def reopen_regular(place: int, path: str) -> int:

@@ -224,24 +224,6 @@ def open_program(pid: int, proc: str = PROC) -> int:
     return os.open(f"{proc}/{pid}/exe", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def open_mapped_file(pid: int, mapping: Mapping, proc: str = PROC) -> int | None:
-    """A descriptor of the file behind a mapping, or None if it cannot be reached.
-
-    ``map_files`` needs CAP_CHECKPOINT_RESTORE; without it, the path is followed as the process sees
-    it.
-    """
-    paths = [f"{proc}/{pid}/map_files/{mapping.span}"]
-    if not mapping.is_deleted:
-        paths.append(f"{proc}/{pid}/root{mapping.path}")
-    for path in paths:
-        try:
-            # Non-blocking: the name may by now belong to a pipe.
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            continue
-    return None
-
-
 def read_limits(pid: int, name: str, proc: str = PROC) -> tuple[int | None, int | None]:
     """The soft and the hard limit of that name in ``/proc/PID/limits``; None for no limit."""
     for line in _read_lines(f"{proc}/{pid}/limits"):

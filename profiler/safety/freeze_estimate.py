@@ -10,10 +10,11 @@ The other threads keep running unless they wait for the main thread.
 from __future__ import annotations
 
 import os
-import stat
 
 from ..linux import executable, procfs
+from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping
+from ..linux.open_beneath import open_mapped_file
 
 WARN_S = 0.2
 REFUSE_S = 2.0
@@ -40,10 +41,11 @@ def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> fl
         if _is_read_by_frida(mapping):
             by_file.setdefault(mapping.path, []).append(mapping)
     total_bytes = 0
+    user = ProcessUser(pid, proc)
     for pieces in by_file.values():
         if sum(piece.size for piece in pieces) < MIN_FILE_BYTES:
             continue
-        if _is_elf_file(pid, pieces[0], proc):
+        if _is_elf_file(user, pieces[0]):
             continue
         # All anonymous shared memory has one name ("/dev/zero (deleted)"); each mapping of it is
         # read once.
@@ -63,13 +65,12 @@ def _is_read_by_frida(mapping: Mapping) -> bool:
     return mapping.path.startswith("/")  # not [heap], [stack], [anon:…]
 
 
-def _is_elf_file(pid: int, mapping: Mapping, proc: str) -> bool:
-    descriptor = procfs.open_mapped_file(pid, mapping, proc)
+def _is_elf_file(user: ProcessUser, mapping: Mapping) -> bool:
+    descriptor = open_mapped_file(user, mapping)
     if descriptor is None:
         return False
     try:
-        is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return is_regular and executable.is_elf(descriptor)
+        return executable.is_elf(descriptor)
     except OSError:
         return False
     finally:

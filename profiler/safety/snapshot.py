@@ -15,7 +15,9 @@ import os
 from dataclasses import dataclass, field
 
 from ..linux import procfs
+from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping, read_maps
+from ..linux.open_beneath import open_mapped_file
 
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
 # Bits of a pagemap entry: in memory; in swap; a page of a file (not a private copy of it).
@@ -106,9 +108,9 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
     )
 
 
-def file_page(pid: int, mapping: Mapping, runtime_addr: int, proc: str = procfs.PROC) -> str:
+def file_page(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> str:
     """Return the digest of the page in the mapped file; "" if the file cannot be read."""
-    fd = procfs.open_mapped_file(pid, mapping, proc)
+    fd = open_mapped_file(user, mapping)
     if fd is None:
         return ""
     try:

@@ -17,6 +17,7 @@ from enum import Enum
 
 from ..inject import fault_signals
 from ..inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping
 from .snapshot import SIGNAL_FIELDS, Receipt, file_page
 
@@ -159,6 +160,7 @@ def _descriptors(before: Receipt, after: Receipt, attached: Receipt | None) -> I
 
 
 def _code(before: Receipt, after: Receipt) -> Iterator[Difference]:
+    user = ProcessUser(after.pid)
     for mapping, pages in after.code.items():
         name = mapping.path.rpartition("/")[2]
         copied = 0
@@ -166,7 +168,7 @@ def _code(before: Receipt, after: Receipt) -> Iterator[Difference]:
             was = before.code.get(mapping, {}).get(runtime_addr, "")
             if digest == was:
                 continue
-            in_file = file_page(after.pid, mapping, runtime_addr)
+            in_file = file_page(user, mapping, runtime_addr)
             where = f"code of {name} at {runtime_addr:#x}"
             if digest == in_file:
                 copied += not was

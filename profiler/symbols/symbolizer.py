@@ -204,8 +204,8 @@ class Symbolizer:
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """Where the target's sources are valid, and with whose rights they are opened."""
-        return (self._files.source_root,)
+        """Where a path of the target is valid: its root, if it is known."""
+        return self._files.roots
 
     def close(self) -> None:
         """End the threads and close all files. Names that are missing then will not be found."""

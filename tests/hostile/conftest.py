@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import other_user
+from harm import worker
 from running import Target
 from target_fixtures import adopt, builder, own_caches, start
 
-__all__ = ["adopt", "builder", "own_caches", "start"]
+__all__ = ["adopt", "builder", "own_caches", "start", "worker"]
 
 
 @pytest.fixture

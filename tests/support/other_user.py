@@ -8,6 +8,12 @@ from pathlib import Path
 from running import Target
 
 UID = GID = 65534
+# A program that they may run: it only waits.
+SLEEPER = """
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { puts("ready"); fflush(stdout); for (;;) pause(); }
+"""
 AS_NOBODY = ["setpriv", f"--reuid={UID}", f"--regid={GID}", "--clear-groups"]
 
 

@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("linux", "model"),
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
-    "symbols.jit": ("linux", "model", "symbols.locate", "symbols.names"),
+    "symbols.jit": ("linux", "model", "symbols.names"),
     "symbols": (
         *("linux", "model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
         *("symbols.locate", "symbols.names", "symbols.object"),

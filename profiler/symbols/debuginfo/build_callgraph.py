@@ -9,10 +9,9 @@ from ..dwarf.attributes import DwarfError
 from ..dwarf.callsites import read_calls
 from ..dwarf.sections import load
 from ..locate.debug_links import alt_link
-from ..locate.open_file import open_image
 from ..names.inline_chains import LinesError
 from ..object.object_file import ObjectError, ObjectFile
-from .job import Built, DebugJob
+from .job import Built, DebugJob, open_input_image
 
 DEADLINE_S = 120.0
 MAX_INFO_BYTES = 160 << 20  # uncompressed; read at 5 MB/s
@@ -31,7 +30,7 @@ def build_calls(job: DebugJob) -> Built:
         if time.monotonic() > end:
             raise LinesError("its calls were not read in time")
 
-    images = [open_image(path, via=path) for path in (job.debug, job.alt) if path]
+    images = [open_input_image(path) for path in (job.debug, job.alt) if path]
     try:
         alt = load(images[1].elf) if len(images) > 1 and alt_link(images[0].elf) else None
         main = load(images[0].elf, alt=alt)

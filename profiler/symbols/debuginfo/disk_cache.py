@@ -85,7 +85,7 @@ class EntryKeys:
             if not who or file.size > MAX_KEYED_BYTES:
                 return ""
             # A user id means another user there. It is enough that the entry is for this one file.
-            where = identity(file) if file.root else ""
+            where = identity(file) if file.root.path else ""
             digest.update(f"{who} {where}\0".encode())
             digest.update(self._hash(file))
         return f"{build_id}-{digest.hexdigest()}"

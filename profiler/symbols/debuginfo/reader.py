@@ -22,7 +22,7 @@ from ..names.limits import Budgets
 from ..object.elf import ElfError, from_bytes
 from ..object.object_file import ObjectFile
 from .disk_cache import DiskCache, EntryKeys
-from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, DebugJob
+from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, Built, DebugJob
 from .stacked_symcache import Layers, unpack
 from .symcache_table import VERSIONS, SymcacheTable, version_of
 from .worker_client import Worker
@@ -31,7 +31,6 @@ from .worker_client import Worker
 # of larger files come with the lines of other modules.
 _QUICK_BYTES = 16 << 20
 _CALLS_COST = 4  # calls take this many times as long to read as lines, with a margin
-_OWN_PROC = f"/proc/{os.getpid()}"
 
 
 def open_symcache(payload: bytes, base_addr: int) -> LineSource:
@@ -103,8 +102,7 @@ class DebugInfo:
             if lines is not None:
                 return lines, ""
             job = self._job(module, image, files)
-            descriptors = [file.fileno() for file in files]
-            built = self._worker.build(job, descriptors, image.elf.debug_info_bytes)
+            built = self._build(self._worker, job, files, image.elf.debug_info_bytes)
             if not self._budgets.table_bytes.take(len(built.payload)):
                 raise LinesError("the lines of all modules take too much memory")
             lines = open_symcache(built.payload, base_addr)
@@ -174,11 +172,10 @@ class DebugInfo:
             return ""
         with self._files_of(image) as files:
             job = replace(self._job(module, image, files), wants=MISSING_PARTS)
-            descriptors = [file.fileno() for file in files]
             size = image.elf.debug_info_bytes
             try:
                 with self._small_lock:
-                    return self._small_worker.build(job, descriptors, size).note
+                    return self._build(self._small_worker, job, files, size).note
             except LinesError as error:
                 return str(error)
 
@@ -211,20 +208,28 @@ class DebugInfo:
         """
         own_folder, own_name = os.path.split(module.path)
         own = files[0]
-        # The worker reaches a root that we hold open under our pid, not as /proc/self.
-        roots = [
-            root.replace("/proc/self", _OWN_PROC, 1) for root in (*self._files.roots, own.root)
-        ]
+        roots = self._files.split_roots
         return DebugJob(
             debug=own.path,
             base_addr=image.elf.base_addr,
             build_id=image.elf.build_id,
             alt=files[1].path if len(files) > 1 else "",
-            roots=tuple(roots[:-1]),
+            roots=tuple(str(position) for position in range(len(roots))),
             folders=(own_folder, own.folder(), *self._files.symbol_dirs),
             names=(own_name, os.path.basename(own.path)),
-            root=roots[-1],
+            root=str(roots.index(own.root)) if own.root in roots else "",
         )
+
+    def _build(
+        self, worker: Worker, job: DebugJob, files: Sequence[OpenFile], debug_info_bytes: int
+    ) -> Built:
+        """Have a worker do a job of ``_job``, and lend it the files that it asks for."""
+        roots = self._files.split_roots
+
+        def lend(path: str, root: int) -> OpenFile:
+            return self._files.open_named(path, roots[root])
+
+        return worker.build(job, [file.fileno() for file in files], debug_info_bytes, lend)
 
     def _read_calls(self, image: Image) -> CallGraph:
         if image.file is None:

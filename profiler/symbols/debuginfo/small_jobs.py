@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from ..dwarf.attributes import DwarfError
 from ..dwarf.merge import missing_parts
-from ..dwarf.split import SplitPlaces
-from ..locate.open_file import open_image
 from ..names.inline_chains import LinesError
 from ..object.elf import ElfFile
 from ..object.object_file import ObjectError
-from .job import Built, DebugJob
+from .job import Built, DebugJob, OpenNamed, open_input_image, split_places
 
 
 def unpack_mini_symbols(job: DebugJob) -> Built:
@@ -22,7 +20,7 @@ def unpack_mini_symbols(job: DebugJob) -> Built:
     Raises:
         LinesError: there is none, it is damaged, or it unpacks to too much.
     """
-    image = open_image(job.debug, via=job.debug)
+    image = open_input_image(job.debug)
     try:
         data = image.elf.unpack_mini_debug_info() if isinstance(image.elf, ElfFile) else b""
     except ObjectError as error:
@@ -34,13 +32,12 @@ def unpack_mini_symbols(job: DebugJob) -> Built:
     return Built(data)
 
 
-def name_missing_parts(job: DebugJob) -> Built:
+def name_missing_parts(job: DebugJob, open_named: OpenNamed) -> Built:
     """Return a note on the parts of debug information that cannot be found; see ``merge``."""
-    images = [open_image(path, via=path) for path in (job.debug, job.alt) if path]
+    images = [open_input_image(path) for path in (job.debug, job.alt) if path]
     try:
         alt = images[1].elf if len(images) > 1 else None
-        places = SplitPlaces(job.roots, job.folders, job.names)
-        return Built(b"", missing_parts(images[0].elf, alt, places))
+        return Built(b"", missing_parts(images[0].elf, alt, split_places(job, open_named)))
     except DwarfError as error:
         return Built(b"", str(error))
     finally:

@@ -10,24 +10,28 @@ end of the address space, and names a function ``main`` after its split-off part
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
+from symbolic._lowlevel import ffi
 from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
 from ..dwarf.attributes import DwarfError
 from ..dwarf.merge import is_scattered, merge
-from ..dwarf.split import SplitPlaces
 from ..dwarf.unclaimed import unclaimed
-from ..locate.open_file import open_image
+from ..locate.open_file import OpenFile
 from ..locate.owners import writers
 from ..names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
 from ..object.object_file import ObjectError, ObjectFile
-from .job import Built, DebugJob
+from .job import Built, DebugJob, OpenNamed, open_input, open_input_image, split_places
 from .stacked_symcache import pack
 from .symcache_table import VERSIONS, SymcacheTable, tidy_path, version_of
+
+Buffer = Any  # bytes, or cffi's view of a buffer
 
 FORMAT_VERSION = cast(int, SYMCACHE_LATEST_VERSION)
 
@@ -89,18 +93,22 @@ def build(path: str, base_addr: int, build_id: str = "") -> Symcache:
     Raises:
         LinesError: there is no debug information, or it is damaged.
     """
-    return _build(lambda: Archive.open(path), base_addr, build_id)
+    return _build(_map(path), base_addr, build_id)
 
 
-def build_symcache(job: DebugJob) -> Built:
+def build_symcache(job: DebugJob, open_named: OpenNamed = OpenFile) -> Built:
     """Build the symcache for a job. Called in the worker's process.
+
+    Args:
+        job: the request.
+        open_named: opens split units.
 
     Raises:
         LinesError: there is no debug information, or it is damaged.
     """
     note = ""
     try:
-        merged = _merged(job, is_scattered)
+        merged = _merged(job, is_scattered, open_named)
         if merged is not None:
             return merged
     except DwarfError as error:
@@ -113,7 +121,7 @@ def build_symcache(job: DebugJob) -> Built:
     except LinesError as error:
         # symbolic rejects the whole file if one entry is damaged. Our own reader may skip that.
         try:
-            merged = _merged(job, lambda _: True)
+            merged = _merged(job, lambda _: True, open_named)
         except (LinesError, DwarfError, ObjectError, OSError):
             merged = None
         if merged is None:
@@ -121,10 +129,34 @@ def build_symcache(job: DebugJob) -> Built:
         return Built(merged.payload, merged.note or str(error), merged.may_be_kept)
 
 
-def _build(open_archive: Callable[[], Archive], base_addr: int, build_id: str = "") -> Symcache:
+def load_library() -> None:
+    """Have the library load all that it needs, while this process may still open files."""
+    with contextlib.suppress(LinesError):
+        _build(b"\x7fELF", 0)
+
+
+def _map(path: str) -> Buffer:
+    """Map a file. The library would open its path, which the worker may not do.
+
+    Raises:
+        LinesError: it cannot be read, or is empty.
+    """
     try:
-        archive = open_archive()
-        objects = list(archive.iter_objects())
+        file = open_input(path)
+    except OSError as error:
+        raise LinesError(f"damaged debug information: {_first_line(error)}") from error
+    try:
+        return ffi.from_buffer("uint8_t[]", mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+    except (OSError, ValueError) as error:
+        raise LinesError(f"damaged debug information: {_first_line(error)}") from error
+    finally:
+        file.close()
+
+
+def _build(data: Buffer, base_addr: int, build_id: str = "") -> Symcache:
+    """Build a symcache from an object file's bytes. The library reads them in place."""
+    try:
+        objects = list(Archive.from_bytes(data).iter_objects())
         if not objects:
             raise LinesError("no object in the file")
         right = [o for o in objects if o.debug_id.replace("-", "")[:32] == build_id]
@@ -138,36 +170,37 @@ def _with_unclaimed(job: DebugJob, whole: bytes) -> bytes:
     table = load(whole, job.base_addr) if version_of(whole) not in VERSIONS else None
     lookup_many = (table or SymcacheTable(whole, job.base_addr)).lookup_many
     try:
-        image = open_image(job.debug, via=job.debug, build_id=job.build_id)
+        image = open_input_image(job.debug, job.build_id)
         try:
             more = unclaimed(image.elf, lookup_many)
         finally:
             image.close()
         if more is None:
             return whole
-        behind = _build(lambda: Archive.from_bytes(more), job.base_addr)
+        behind = _build(more, job.base_addr)
     except (DwarfError, ObjectError, IndexError, OSError, LinesError):
         return whole  # the addition is optional
     return pack([whole, behind.to_bytes()])
 
 
-def _merged(job: DebugJob, wanted: Callable[[ObjectFile], bool]) -> Built | None:
+def _merged(
+    job: DebugJob, wanted: Callable[[ObjectFile], bool], open_named: OpenNamed
+) -> Built | None:
     """Return the symcache of debug information that was merged first; None if not ``wanted``."""
-    images = [open_image(job.debug, via=job.debug, build_id=job.build_id)]
+    images = [open_input_image(job.debug, job.build_id)]
     try:
         if not wanted(images[0].elf):
             return None
         if job.alt:
-            images.append(open_image(job.alt, via=job.alt))
+            images.append(open_input_image(job.alt))
         alt = images[1].elf if len(images) > 1 else None
         own = images[0].file
-        own_writers = None if own is None else writers(own)
-        places = SplitPlaces(job.roots, job.folders, job.names, job.root, own_writers)
-        merged = merge(images[0].elf, alt, places)
+        assert own is not None
+        merged = merge(images[0].elf, alt, split_places(job, open_named, writers(own)))
     finally:
         for image in images:
             image.close()
-    whole = _build(lambda: Archive.from_bytes(merged.elf), job.base_addr)
+    whole = _build(merged.elf, job.base_addr)
     return Built(whole.to_bytes(), merged.note, merged.may_be_kept)
 
 

@@ -7,6 +7,10 @@ size and damaged in any way. It may crash, hang or use up its memory, and that o
 process. The process has a low priority and limits on memory and CPU time, and is the first one that
 the kernel kills when memory runs out. It exits as soon as the other end of its socket is closed.
 
+A file may also be made to take over the process. So it gives up all rights before it reads one: it
+can open nothing, and asks the host for split units by name (``linux.sandbox``). If it cannot give
+them up, it reads nothing.
+
 Messages are JSON lines in packets; see ``worker_client``.
 """
 
@@ -22,10 +26,15 @@ import signal
 import socket
 import threading
 
+from ...linux import sandbox
+from ...linux.raw_syscall import raw_syscall
+from ..locate.open_file import OpenFile, Root
+from ..names.inline_chains import LinesError
 from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, Built, DebugJob
 
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
+_MAX_PATH = 4096
 _NICE = 10
 _OUT_OF_MEMORY_FIRST = 1000  # oom_score_adj, proc(5)
 _PR_SET_PDEATHSIG = 1  # prctl(2); our parent is the thread that started us and sends the requests
@@ -34,20 +43,32 @@ _PR_SET_PDEATHSIG = 1  # prctl(2); our parent is the thread that started us and 
 def main(descriptor: int) -> None:
     """Answer requests until the socket is closed."""
     connection = socket.socket(fileno=descriptor)
-    _step_back()
-    threading.Thread(target=_leave_with_host, args=(connection,), daemon=True).start()
+    problem = ""
+    try:
+        _import_readers()
+        _step_back()
+        sandbox.confine()
+        # Cleared when the user changes. The thread of _leave_with_host may never run: native code
+        # may hold the GIL for ever.
+        raw_syscall("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+        threading.Thread(target=_leave_with_host, args=(connection,), daemon=True).start()
+        sandbox.deny_system_calls()
+    except Exception as caught:  # an answer says so
+        problem = f"the process that reads debug information cannot start: {_line(caught)}"
     while True:
         message, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, len(OPENED))
         if not message:
             return
         payload, built, error = -1, Built(b""), ""
         try:
-            built = _answer(message, files)
+            if problem:
+                raise LinesError(problem)
+            built = _answer(message, files, connection)
             payload = _memory_file(built.payload)
         except MemoryError:
             error = "reading its debug information needs too much memory"
-        except Exception as problem:  # a damaged file may cause any exception
-            error = " ".join(str(problem).split()) or type(problem).__name__
+        except Exception as caught:  # a damaged file may cause any exception
+            error = _line(caught)
         for file in files:
             os.close(file)
         said = {
@@ -61,29 +82,60 @@ def main(descriptor: int) -> None:
             os.close(payload)
 
 
-def _answer(message: bytes, files: list[int]) -> Built:
+def _answer(message: bytes, files: list[int], connection: socket.socket) -> Built:
     request = json.loads(message)
     _limit(resource.RLIMIT_AS, request["memory_bytes"])
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + request["cpu_s"])
     job = DebugJob.from_json(request["job"], files)
 
-    # Imported here: if the library cannot be loaded, we send an error and do not die.
-    if job.wants == MINI_SYMBOLS:
-        from .small_jobs import unpack_mini_symbols
+    def open_named(path: str, root: Root) -> OpenFile:
+        return _borrow(connection, path, int(root.path))
 
-        return unpack_mini_symbols(job)
-    if job.wants == MISSING_PARTS:
-        from .small_jobs import name_missing_parts
-
-        return name_missing_parts(job)
-    if job.wants == CALLS:
-        from .build_callgraph import build_calls
-
-        return build_calls(job)
+    from .build_callgraph import build_calls
+    from .small_jobs import name_missing_parts, unpack_mini_symbols
     from .symcache import build_symcache
 
-    return build_symcache(job)
+    if job.wants == MINI_SYMBOLS:
+        return unpack_mini_symbols(job)
+    if job.wants == MISSING_PARTS:
+        return name_missing_parts(job, open_named)
+    if job.wants == CALLS:
+        return build_calls(job)
+    return build_symcache(job, open_named)
+
+
+def _borrow(connection: socket.socket, path: str, root: int) -> OpenFile:
+    """Ask the host for a file that debug information names.
+
+    Args:
+        connection: the socket.
+        path: the path below the root.
+        root: the position of the root among those of the job.
+
+    Raises:
+        OSError: the host does not open it.
+    """
+    ask = json.dumps({"open": path[:_MAX_PATH], "root": root}).encode()
+    socket.send_fds(connection, [ask], [])
+    answer, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 1)
+    if not answer:
+        os._exit(0)  # the host has ended
+    if not files:
+        raise FileNotFoundError(path)
+    return OpenFile(path, descriptor=files[0])
+
+
+def _import_readers() -> None:
+    """Import and load what reads files, before the process loses the right to open any.
+
+    If the library cannot be loaded, we send an error and do not die.
+    """
+    from . import build_callgraph, small_jobs, symcache  # noqa: F401
+
+    symcache.load_library()
+    for codec in ("ascii", "latin-1", "utf-8"):
+        b"".decode(codec)
 
 
 def _memory_file(data: bytes) -> int:
@@ -105,9 +157,10 @@ def _step_back() -> None:
         os.nice(_NICE)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write(str(_OUT_OF_MEMORY_FIRST))
-    _limit(resource.RLIMIT_CORE, 0)
-    # The thread of _leave_with_host may never run: native code may hold the GIL for ever.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _limit(which: int, value: int) -> None:

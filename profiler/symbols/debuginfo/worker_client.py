@@ -16,9 +16,11 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from ...linux.helper_process import start as start_process
+from ..locate.open_file import OpenFile
 from ..names.inline_chains import LinesError
 from .job import Built, DebugJob
 from .worker import MAX_MESSAGE_BYTES
@@ -36,6 +38,10 @@ MIN_MEMORY_BYTES = 2 << 30
 _EXIT_TIMEOUT_S = 5.0
 
 
+# Opens a file that the process asks for: its path, and the position of its root in the job.
+Lend = Callable[[str, int], OpenFile]
+
+
 class Worker:
     """A client of at most one process. One thread calls ``build``, any may call ``close``."""
 
@@ -45,13 +51,21 @@ class Worker:
         self._lock = threading.Lock()
         self._closed = False
 
-    def build(self, job: DebugJob, files: Sequence[int], debug_info_bytes: int) -> Built:
+    def build(
+        self,
+        job: DebugJob,
+        files: Sequence[int],
+        debug_info_bytes: int,
+        lend: Lend | None = None,
+    ) -> Built:
         """Have the process build the result of a job, and return it.
 
         Args:
             job: the request.
             files: an open descriptor for each of the job's ``OPENED`` fields that is not empty.
             debug_info_bytes: size of the debug information, for the time limit.
+            lend: opens the files that the process asks for; none by default. It decides whether a
+                file may be opened: a hostile file may have taken over the process.
 
         Raises:
             LinesError: there is no result; the message gives the reason.
@@ -62,7 +76,18 @@ class Worker:
         try:
             connection.settimeout(cpu_s * WALL_FACTOR)
             socket.send_fds(connection, [json.dumps(request).encode()], list(files))
-            answer, received, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 1)
+            end_s = time.monotonic() + cpu_s * WALL_FACTOR
+            while True:
+                answer, received, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 1)
+                asked = _asked(answer)
+                if asked is None:
+                    break
+                for descriptor in received:
+                    os.close(descriptor)
+                _lend(connection, lend, *asked)
+                if time.monotonic() > end_s:
+                    raise TimeoutError
+                connection.settimeout(max(end_s - time.monotonic(), 0.001))
         except TimeoutError:
             self._end()
             raise LinesError(_too_slow(cpu_s * WALL_FACTOR)) from None
@@ -141,6 +166,27 @@ class Worker:
             process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_EXIT_TIMEOUT_S)
+
+
+def _asked(answer: bytes) -> tuple[str, int] | None:
+    """Return path and root of the file that an answer asks for; None if it is the result."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        said = json.loads(answer)
+        path, root = said["open"], said["root"]
+        if isinstance(path, str) and isinstance(root, int) and root >= 0:
+            return path, root
+    return None
+
+
+def _lend(connection: socket.socket, lend: Lend | None, path: str, root: int) -> None:
+    file = None
+    with contextlib.suppress(OSError, ValueError, IndexError):  # it may not be opened
+        file = None if lend is None else lend(path, root)
+    try:
+        socket.send_fds(connection, [b"{}"], [] if file is None else [file.fileno()])
+    finally:
+        if file is not None:
+            file.close()
 
 
 def _contents(descriptor: int) -> bytes:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..locate.open_file import Image, open_image
+from ..locate.open_file import OURS, Image, OpenFile, Root, image_of
 from ..locate.owners import writers
 from ..object.object_file import ObjectError
 from . import constants as dw
@@ -33,16 +33,18 @@ _KEPT_FILES = 4
 class SplitPlaces:
     """Where to look for split units.
 
-    ``roots``: roots of absolute paths, ``""`` for our own root. ``folders``: those of the program
-    and its debug file (below the roots), and the user's. ``names``: file names of the program and
-    its debug file. ``own_root``, ``own_writers``: the root in which the file with the skeletons
-    was found, and who may write it (``locate.owners``).
+    ``roots``: roots of absolute paths. ``folders``: those of the program and its debug file (below
+    the roots), and the user's. ``names``: file names of the program and its debug file. ``open``:
+    opens a path below one of the roots, and decides whether it may be opened. ``own_root``,
+    ``own_writers``: the root in which the file with the skeletons was found, and who may write it
+    (``locate.owners``).
     """
 
-    roots: Sequence[str] = ("",)
+    roots: Sequence[Root] = (OURS,)
     folders: Sequence[str] = ()
     names: Sequence[str] = ()
-    own_root: str = ""
+    open: Callable[[str, Root], OpenFile] = OpenFile
+    own_root: Root = OURS
     own_writers: str | None = None
 
 
@@ -61,7 +63,7 @@ class SplitUnits:
         self.are_of_others = False
         self._places = places
         self._packages: list[Package] | None = None
-        self._files: dict[tuple[str, str], DwarfFile] = {}
+        self._files: dict[tuple[Root, str], DwarfFile] = {}
 
     def find(self, skeleton: Unit) -> Unit | None:
         """Return the unit of a skeleton, attached to it; ``None`` (and a record) if not found."""
@@ -93,7 +95,7 @@ class SplitUnits:
         (self.wrong if was_there else self.missing).append(path)
         return None
 
-    def _dwo_places(self, name: str, folder: str) -> Iterator[tuple[str, str]]:
+    def _dwo_places(self, name: str, folder: str) -> Iterator[tuple[Root, str]]:
         built = posixpath.join(folder, name)
         if built.startswith("/"):
             yield from ((root, built) for root in self._places.roots)
@@ -103,7 +105,7 @@ class SplitUnits:
                     path = posixpath.join(place, each)
                     yield from ((root, path) for root in self._places.roots)
 
-    def _open(self, root: str, path: str) -> DwarfFile | None:
+    def _open(self, root: Root, path: str) -> DwarfFile | None:
         key = (root, path)
         file = self._files.get(key)
         if file is None:
@@ -128,7 +130,7 @@ class SplitUnits:
                         self._add_package(posixpath.join(folder, f"{name}.dwp"), root)
         return self._packages
 
-    def _add_package(self, path: str, root: str) -> None:
+    def _add_package(self, path: str, root: Root) -> None:
         assert self._packages is not None
         try:
             image = self._open_image(path, root)
@@ -142,17 +144,15 @@ class SplitUnits:
         except (DwarfError, ObjectError):
             self.wrong.append(posixpath.basename(path))
 
-    def _open_image(self, path: str, root: str) -> Image | None:
+    def _open_image(self, path: str, root: Root) -> Image | None:
+        places = self._places
         try:
-            image = open_image(path, root)
-        except (ObjectError, DwarfError):
-            raise
+            file = places.open(path, root)
+            by_same_users = writers(file) == places.own_writers
         except (OSError, ValueError):  # ValueError: a NUL in the path
             return None
-        places = self._places
-        assert image.file is not None
-        is_own = root == places.own_root and writers(image.file) == places.own_writers
-        self.are_of_others |= not is_own
+        image = image_of(file)
+        self.are_of_others |= root != places.own_root or not by_same_users
         return image
 
 

@@ -3,6 +3,7 @@
 A perf map is ``/tmp/perf-PID.map``, in the target's own ``/tmp``, with the pid in the target's own
 pid namespace. We keep that folder open from the start: ``/proc/PID/root`` disappears with the
 process, and the last names are read after that. A jitdump is a file mapped as ``jit-PID.dump``.
+Both are opened with the rights of the target's user.
 
 Source: tools/perf/Documentation/jit-interface.txt, tools/perf/util/jitdump.c; pid_namespaces(7).
 """
@@ -13,9 +14,9 @@ import contextlib
 import os
 import re
 
-from ...linux import procfs
+from ...linux import open_beneath, procfs
+from ...linux.file_rights import ProcessUser
 from ...model import Module
-from ..locate.open_file import resolve
 from .growing_file import AppendedFile
 
 _DUMP_NAME = re.compile(r"jit-\d+\.dump")
@@ -41,6 +42,7 @@ class JitFiles:
         self._pid = pid
         self._proc = proc
         self._root = f"{proc}/{pid}/root"
+        self._user = ProcessUser(pid, proc)
         self._users = frozenset((_ROOT_USER,))
         self._own_pid = pid
         self._started_s = 0.0
@@ -64,19 +66,20 @@ class JitFiles:
                 raise PermissionError(f"no right to see {self._root}/tmp")
             return os.open(name, flags, dir_fd=self._tmp)
 
-        return AppendedFile(f"/tmp/{name}", open_place, self._owners, self._started_s)
+        path = f"/tmp/{name}"
+        return AppendedFile(path, open_place, self._owners, self._started_s, self._user)
 
     def jitdump(self, module: Module) -> AppendedFile:
         """Return the jitdump of a module; with the right to use map_files also a deleted one."""
         span = f"{module.start:x}-{module.end:x}"
 
         def open_place() -> int:
-            flags = os.O_PATH | os.O_CLOEXEC
+            link = f"{self._proc}/{self._pid}/map_files/{span}"
             with contextlib.suppress(OSError):
-                return os.open(f"{self._proc}/{self._pid}/map_files/{span}", flags)
-            return os.open(resolve(module.path, self._root), flags | os.O_NOFOLLOW)
+                return os.open(link, os.O_PATH | os.O_CLOEXEC)
+            return open_beneath.open_place(module.path, self._root)
 
-        return AppendedFile(module.path, open_place, self._owners)
+        return AppendedFile(module.path, open_place, self._owners, user=self._user)
 
     def close(self) -> None:
         """Close the folder. Idempotent."""
@@ -86,8 +89,7 @@ class JitFiles:
 
     def _open_tmp(self) -> None:
         with contextlib.suppress(OSError):
-            folder = resolve("/tmp", self._root)
-            self._tmp = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._tmp = open_beneath.open_place("/tmp", self._root, self._user)
 
     def _owners(self) -> frozenset[int]:
         """Return the users whose files we accept: all users of the target so far, and root."""

@@ -18,6 +18,8 @@ import stat
 from collections.abc import Callable
 from enum import Enum
 
+from ...linux.file_rights import ProcessUser, acting_as
+
 # The last bytes read; compared with the file to detect that it was overwritten.
 _TAIL_BYTES = 256
 
@@ -39,6 +41,7 @@ class AppendedFile:
         owners: returns the ids of the users whose files are accepted.
         not_before_s: a file last modified before this time belongs to an earlier process
             (``time.time``).
+        user: whose rights decide whether it may be read; ours by default.
 
     Attributes:
         position: the offset up to which it was read.
@@ -51,12 +54,14 @@ class AppendedFile:
         open_place: Callable[[], int],
         owners: Callable[[], frozenset[int]],
         not_before_s: float = 0.0,
+        user: ProcessUser | None = None,
     ) -> None:
         self.path = path
         self.position = 0
         self.refusal = ""
         self._open_place = open_place
         self._owners = owners
+        self._user = user
         self._not_before_s = not_before_s
         self._fd = -1
         self._identity = (0, 0)
@@ -116,6 +121,14 @@ class AppendedFile:
 
     def _reopen(self) -> bool:
         """Open the file that has the name now, if it is not the open one."""
+        try:
+            with acting_as(self._user):
+                return self._open()
+        except PermissionError as error:  # we cannot act as that user
+            self.refusal = error.strerror or str(error)
+            return False
+
+    def _open(self) -> bool:
         try:
             place = self._open_place()
         except OSError as error:

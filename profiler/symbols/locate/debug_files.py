@@ -5,7 +5,8 @@ files without one, the CRC in ``.gnu_debuglink``. A file that dwz made must have
 its users name. Files that were found but are not the right ones are reported.
 
 Order: the user's folders; ``/usr/lib/debug/.build-id``; the file that ``.gnu_debuglink`` names, in
-the places where GDB looks. The last two first in the target's root, then in ours.
+the places where GDB looks. The last two in the target's root; the folder of build-ids then also in
+ours.
 
 Source: GDB manual, "Separate Debug Files".
 """
@@ -22,7 +23,7 @@ from ..object.object_file import ObjectError, ObjectFile
 from . import dsym
 from .breakpad import open_breakpad
 from .debug_links import alt_link, debug_link, shown, supplement_id
-from .open_file import Image, open_image
+from .open_file import OURS, Image, Root, open_image
 from .symbol_dirs import (
     DEBUG_DIR,
     breakpad_places,
@@ -32,19 +33,21 @@ from .symbol_dirs import (
 )
 
 # Root, path below it, and a description of that place.
-_Place = tuple[str, str, str]
+_Place = tuple[Root, str, str]
 
 
 class DebugFiles:
     """Finds debug files.
 
     Args:
-        roots: the roots of absolute paths, ``""`` for our own root.
+        roots: the roots of absolute paths that the target's files name.
         symbol_dirs: the user's folders.
     """
 
-    def __init__(self, roots: Sequence[str], symbol_dirs: Sequence[str]) -> None:
+    def __init__(self, roots: Sequence[Root], symbol_dirs: Sequence[str]) -> None:
         self._roots = roots
+        # A folder of the system's packages. Its files are named by a build-id, not by the target.
+        self._system_roots = tuple(dict.fromkeys((*roots, OURS)))
         self._symbol_dirs = symbol_dirs
 
     def open_for(self, module: Module, own: ObjectFile, rejected: list[str]) -> Image | None:
@@ -129,10 +132,11 @@ class DebugFiles:
         folder, name = os.path.split(module.path)
         for directory in self._symbol_dirs:
             for path in debug_places(directory, name, build_id, link):
-                yield "", path, "symbol folder"
-        for root in self._roots:
-            if build_id:
+                yield OURS, path, "symbol folder"
+        if build_id:
+            for root in self._system_roots:
                 yield root, f"{DEBUG_DIR}/.build-id/{by_build_id(build_id)}", "build-id folder"
+        for root in self._roots:
             if link and "/" not in link:
                 for path in (
                     f"{folder}/{link}",
@@ -155,8 +159,8 @@ class DebugFiles:
             yield image.file.root, path, "dwz link"
         for directory in self._symbol_dirs:
             for path in common_places(directory, name, build_id):
-                yield "", path, "symbol folder"
-        for root in self._roots:
+                yield OURS, path, "symbol folder"
+        for root in self._system_roots:
             yield root, f"{DEBUG_DIR}/.build-id/{by_build_id(build_id)}", "build-id folder"
             yield root, f"{DEBUG_DIR}/.dwz/{os.path.basename(name)}", "dwz folder"
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from .open_file import OURS, Root
+
 INSIDE = "Contents/Resources/DWARF"
 _UUID_DIGITS = 32
 _BUNDLES = (".app", ".framework", ".appex", ".xpc", ".bundle")
@@ -25,13 +27,13 @@ MAX_LISTED = 4096  # entries read of a user's folder, which may be large, such a
 
 
 def places(
-    symbol_dirs: Sequence[str], roots: Sequence[str], module_path: str, build_id: str
-) -> Iterator[tuple[str, str]]:
+    symbol_dirs: Sequence[str], roots: Sequence[Root], module_path: str, build_id: str
+) -> Iterator[tuple[Root, str]]:
     """Yield root and path of every file that may be the image or its debug file.
 
     Args:
         symbol_dirs: the user's folders.
-        roots: the roots of the module's path, ``""`` for this machine.
+        roots: the roots of the module's path.
         module_path: the path on the system that ran the module.
         build_id: its UUID; without one, no path is returned, because no file could be checked.
     """
@@ -39,7 +41,7 @@ def places(
         return
     folder, name = os.path.split(module_path)
     for directory in symbol_dirs:
-        yield from (("", path) for path in _in_symbol_dir(directory, name, build_id))
+        yield from ((OURS, path) for path in _in_symbol_dir(directory, name, build_id))
     owners = {name, *(part for part in folder.split("/") if part.endswith(_BUNDLES))}
     for root in roots:
         yield root, f"{folder}/{name}.dSYM/{INSIDE}/{name}"

@@ -4,11 +4,13 @@ A file is used only if it is the right one: its build-id equals the module's or,
 a build-id, its bytes equal those in memory. A program that was rebuilt or upgraded since it started
 gets no names, but never wrong ones. Files are opened as soon as a module is known and stay open,
 because the target may exit before its symbols are read. Its root is kept open for the same reason.
+All of them are opened with the rights of the target's user, and never outside its root.
 
 Order for the module's own file: ``/proc/PID/map_files`` (works for deleted and replaced files;
 needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE); ``/proc/PID/exe`` (the same for the main program;
-needs only the right to trace); the path inside the target's root; the path on this machine; a file
-downloaded from a server; and last a copy of the loaded part in the target's memory.
+needs only the right to trace); the path inside the target's root; a file downloaded from a server;
+and last a copy of the loaded part in the target's memory. Without a target: the path on this
+machine.
 
 Source: proc(5).
 """
@@ -16,12 +18,14 @@ Source: proc(5).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...linux.file_rights import ProcessUser
 from ...linux.maps import Mapping
+from ...linux.procfs import GONE
 from ...model import Module
 from ..object.object_file import ObjectError, ObjectFile
 from .debug_files import DebugFiles
@@ -29,7 +33,7 @@ from .debug_links import AltLink, alt_link
 from .debuginfod_cache import DEBUGINFO, EXECUTABLE
 from .mappings import Mappings, is_of, read_memory
 from .memory_image import VDSO_PATH, copy_module, copy_vdso
-from .open_file import MEMORY, OURS, Image, Root, debug_image, open_image
+from .open_file import MEMORY, OURS, Image, OpenFile, Root, debug_image, open_image
 from .packages import Packages
 
 if TYPE_CHECKING:
@@ -56,9 +60,7 @@ class TargetFiles:
             before are opened like any other; only ``fetch`` asks the servers.
 
     Attributes:
-        roots: prefixes that make a path of the target valid here, most likely first; also valid in
-            other processes of ours.
-        source_root: where the sources are that its debug information names.
+        roots: where a path of the target is valid: its root, if known. Without a target, ours.
         symbol_dirs: the argument.
         asks_servers: whether there are servers to ask.
     """
@@ -72,16 +74,13 @@ class TargetFiles:
         self._proc = None if pid is None else f"/proc/{pid}"
         self._mappings = Mappings(self._proc)
         self._held: list[int] = []
-        self._root = self._hold_root()
-        # Roots of a module's path: the target's, then ours.
-        self.roots = tuple(dict.fromkeys((self._root, "")))
-        # Debug information may name any file, so the kernel decides by the target's own rights.
-        self.source_root = OURS if pid is None else Root(self._root, ProcessUser(pid))
+        root = OURS if pid is None else self._hold_root(ProcessUser(pid))
+        self.roots: tuple[Root, ...] = () if root is None else (root,)
         self.symbol_dirs = tuple(symbol_dirs)
         self._debug_files = DebugFiles(self.roots, self.symbol_dirs)
         self.asks_servers = debuginfod is not None
         self._debuginfod = debuginfod
-        self._packages = Packages(self._root)
+        self._packages = None if root is None else Packages(root)
         self._rejected: dict[int, list[str]] = {}
 
     def close(self) -> None:
@@ -110,7 +109,7 @@ class TargetFiles:
         mapping = self._mappings.of(module)
         if module.path == VDSO_PATH:
             return self._copy_vdso(module)
-        problem = "not found"
+        problem = "not found" if self.roots else "the process ended before its files were opened"
         for root, via, origin in self._places(module, mapping):
             try:
                 image = open_image(module.path, root, via, origin, build_id=module.build_id)
@@ -168,7 +167,30 @@ class TargetFiles:
 
     def remedy(self, module: Module) -> str:
         """Describe how to install a module's debug file from a package; ``""`` if unknown."""
-        return self._packages.remedy(module.path, module.build_id)
+        return self._packages.remedy(module.path, module.build_id) if self._packages else ""
+
+    @property
+    def split_roots(self) -> tuple[Root, ...]:
+        """Where parts of the debug information may be that only the file itself names."""
+        return tuple(dict.fromkeys((*self.roots, OURS))) if self.symbol_dirs else self.roots
+
+    def open_named(self, path: str, root: Root) -> OpenFile:
+        """Open a file that a target's debug information names.
+
+        Args:
+            path: the path below the root.
+            root: one of ``split_roots``. With our rights, only files in the user's folders are
+                opened for a target.
+
+        Raises:
+            OSError: it cannot be opened, may not be, or is not a regular file.
+            ValueError: a NUL in the path.
+        """
+        if root == OURS and OURS not in self.roots:
+            path = os.path.normpath(path)
+            if not any(_is_below(path, folder) for folder in self.symbol_dirs):
+                raise PermissionError(errno.EPERM, "not in a symbol folder", path)
+        return OpenFile(path, root)
 
     def can_fetch(self, module: Module, image: Image | None, debug: Image | None) -> bool:
         """Return True if servers may have a file that a module still lacks.
@@ -227,41 +249,39 @@ class TargetFiles:
     def _rejections(self, module: Module) -> list[str]:
         return self._rejected.setdefault(module.module_id, [])
 
-    def _hold_root(self) -> str:
-        """Return a path of the target's root that outlives it; ``""`` if ours, or forbidden."""
-        if self._proc is None:
-            return ""
+    def _hold_root(self, user: ProcessUser) -> Root | None:
+        """Return the target's root, held so that it outlives the target; None if that has ended.
+
+        Ours where we may not see its root, which is never so for root.
+        """
+        assert self._proc is not None
         try:
             if _namespace(self._proc) == _namespace("/proc/self") and os.path.samestat(
                 os.stat(f"{self._proc}/root"), os.stat("/")
             ):
-                return ""
+                return Root("", user)
             # Keep the mount namespace open, too. Otherwise only the root's own file system would
             # remain when the target ends.
             self._held.append(os.open(f"{self._proc}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
             self._held.append(os.open(f"{self._proc}/root", os.O_PATH | os.O_CLOEXEC))
+        except GONE:
+            return None
         except OSError:
-            return ""
-        return f"/proc/{os.getpid()}/fd/{self._held[-1]}"
+            return Root("", user)
+        return Root(f"/proc/self/fd/{self._held[-1]}", user)
 
-    def _places(self, module: Module, mapping: Mapping | None) -> Iterator[tuple[str, str, str]]:
+    def _places(self, module: Module, mapping: Mapping | None) -> Iterator[tuple[Root, str, str]]:
         """Yield the places of a module's file.
 
         Each has a root, a path that leads to the mapped file whatever its name (or ``""``), and a
         description.
         """
-        if self._proc is not None:
+        for root in self.roots:
             if mapping is not None:
-                yield (
-                    self._root,
-                    f"{self._proc}/map_files/{mapping.span}",
-                    _MAPPED,
-                )
-            if self.is_main_executable(module.path):
-                yield self._root, f"{self._proc}/exe", _MAPPED
-        if self._root:
-            yield self._root, "", "path in its root"
-        yield "", "", "path"
+                yield root, f"{self._proc}/map_files/{mapping.span}", _MAPPED
+            if self._proc is not None and self.is_main_executable(module.path):
+                yield root, f"{self._proc}/exe", _MAPPED
+            yield root, "", "path in its root" if root.path else "path"
 
     def _is_right(self, image: Image, module: Module, mapping: Mapping | None) -> bool:
         assert image.file is not None
@@ -321,6 +341,10 @@ def _alt_link(image: Image) -> AltLink | None:
         return alt_link(image.elf)
     except ObjectError:
         return None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{os.path.normpath(folder).rstrip('/')}/")
 
 
 def _namespace(proc: str) -> str:

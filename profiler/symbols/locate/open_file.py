@@ -1,44 +1,67 @@
-"""Keep files open while their symbols are read. Paths are relative to the target's root or to ours.
+"""Keep files open while their symbols are read, and say with whose rights they are opened.
 
-We resolve paths ourselves and not in the kernel. With ``/proc/PID/root`` as the start of a path, an
-absolute link would lead into our own root, and ``..`` out of the target's. We check the type of a
-file before we open it, so no device and no FIFO is ever opened.
+What a target names is opened below its root and with its user's rights (``linux.open_beneath``):
+its modules, and the files that their debug information names. With our rights, and following any
+link, we open only what our own user chose: files and folders on the command line, the cache of
+downloads, and in ``/usr/lib/debug`` of this machine the files named by a build-id.
 
-Source: proc(5), "/proc/pid/root"; symlink(7); open(2), ``O_PATH``.
+Only regular files are opened, so no device and no FIFO ever is.
+
+Source: proc(5), "/proc/pid/root".
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 import zlib
 from typing import NamedTuple
 
-from ...linux.file_rights import ProcessUser
-from ...linux.open_beneath import open_regular, reopen_regular
+from ...linux.file_rights import ProcessUser, acting_as
+from ...linux.open_beneath import open_place, open_regular, real_path, reopen_regular
 from ..object.elf import ElfError
 from ..object.object_file import ObjectFile
 from ..object.open_object import open_object
 
 MEMORY = "memory"  # the origin of an image that was copied from the target
-_MAX_LINKS = 40  # the kernel's limit, path_resolution(7)
 # To compute a CRC, we read the whole file. Most larger files have a build-id.
 MAX_CRC_BYTES = 1 << 30
 
 
 class Root(NamedTuple):
-    """Where paths begin, and with whose rights files are opened."""
+    """Where paths begin, and with whose rights they are opened."""
 
     path: str = ""  # of ours, which the target cannot change; "" for our own root
     user: ProcessUser | None = None  # None: with our rights
 
-    def open(self, path: str) -> int:
+    def open(self, path: str, via: str = "") -> int:
         """Open a regular file; for arguments and errors see ``open_regular``."""
         if self == OURS:
-            return reopen_regular(os.open(path, os.O_PATH | os.O_CLOEXEC), path)
-        return open_regular(path, self.path, user=self.user)
+            return reopen_regular(os.open(via or path, os.O_PATH | os.O_CLOEXEC), path)
+        return open_regular(path, self.path, via, self.user)
+
+    def real_path(self, path: str) -> str:
+        """Return a path below this root without links. Only a name, see ``open_beneath``.
+
+        Raises:
+            OSError: it does not exist, or may not be reached.
+        """
+        if self == OURS:
+            return os.path.realpath(path)
+        return real_path(path, self.path, self.user)
+
+    def names_in(self, folder: str) -> list[str]:
+        """Return the names in a folder below this root.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        place = open_place(folder, self.path, self.user)
+        try:
+            with acting_as(self.user):
+                return os.listdir(f"/proc/self/fd/{place}")
+        finally:
+            os.close(place)
 
 
 OURS = Root()
@@ -49,25 +72,21 @@ class OpenFile:
 
     Args:
         path: the path below ``root``.
-        root: ``""`` for ours, or ``/proc/PID/root``.
+        root: the root, and whose rights decide.
         via: another path that leads to the same file (a link in ``/proc`` to a deleted one).
+        descriptor: the file, if it was opened before; it is closed with this object.
 
     Raises:
         OSError: it cannot be opened, or is not a regular file.
     """
 
-    def __init__(self, path: str, root: str = "", via: str = "") -> None:
+    def __init__(
+        self, path: str, root: Root = OURS, via: str = "", descriptor: int | None = None
+    ) -> None:
         self.path = path
         self.root = root
-        place = os.open(via or resolve(path, root), os.O_PATH | os.O_CLOEXEC)
-        try:
-            status = os.fstat(place)
-            if not stat.S_ISREG(status.st_mode):
-                kind = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
-                raise OSError(kind, "not a regular file", path)
-            self._fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        finally:
-            os.close(place)
+        self._fd = root.open(path, via) if descriptor is None else descriptor
+        status = os.fstat(self._fd)
         self.size = status.st_size
         self.inode = status.st_ino
         self.modified_ns = status.st_mtime_ns
@@ -80,7 +99,7 @@ class OpenFile:
         """Return the folder of the file below its root, with links resolved."""
         path = self.path
         with contextlib.suppress(OSError):  # the file was deleted
-            path = resolve(path, self.root)[len(self.root) :]
+            path = self.root.real_path(path)
         return os.path.dirname(path)
 
     def read(self, offset: int, size: int) -> bytes:
@@ -130,7 +149,7 @@ class Image(NamedTuple):
 
 def open_image(
     path: str,
-    root: str = "",
+    root: Root = OURS,
     via: str = "",
     origin: str = "",
     *,
@@ -143,44 +162,19 @@ def open_image(
         OSError: it cannot be opened, or is not a regular file.
         ObjectError: it is not an object file that we can read.
     """
-    file = OpenFile(path, root, via)
+    return image_of(OpenFile(path, root, via), origin, build_id=build_id, arch=arch)
+
+
+def image_of(file: OpenFile, origin: str = "", *, build_id: str = "", arch: str = "") -> Image:
+    """Return the object file in an open file; for arguments and errors see ``open_image``.
+
+    The file is closed if it is none.
+    """
     try:
         return Image(open_object(file.read, file.size, build_id, arch), file, origin)
     except BaseException:
         file.close()
         raise
-
-
-def resolve(path: str, root: str = "") -> str:
-    """Return our path of the file that ``path`` names for a process with that root.
-
-    Raises:
-        OSError: it does not exist, or its links form a loop.
-    """
-    if not root:
-        return os.path.realpath(path)
-    done: list[str] = []
-    rest = path.split("/")[::-1]
-    links = 0
-    while rest:
-        part = rest.pop()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            del done[-1:]
-            continue
-        place = "/".join((root, *done, part))
-        if not stat.S_ISLNK(os.lstat(place).st_mode):
-            done.append(part)
-            continue
-        links += 1
-        if links > _MAX_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        goal = os.readlink(place)
-        if goal.startswith("/"):
-            done.clear()
-        rest += goal.split("/")[::-1]
-    return "/".join((root, *done))
 
 
 def debug_image(image: Image | None, debug: Image | None) -> Image | None:

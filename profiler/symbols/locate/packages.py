@@ -15,7 +15,7 @@ import re
 import threading
 
 from ..object.object_file import ObjectError
-from .open_file import OpenFile, resolve
+from .open_file import OpenFile, Root
 from .symbol_dirs import DEBUG_DIR, by_build_id
 
 _DPKG_LISTS = "/var/lib/dpkg/info"
@@ -33,10 +33,10 @@ class Packages:
     """The packages of a machine or container.
 
     Args:
-        root: root of its file system; ``""`` for ours.
+        root: root of its file system.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: Root) -> None:
         self._root = root
         self._lock = threading.Lock()
         # All lists joined, and the position of each package's list. A search of 11 MB takes 2 ms; a
@@ -78,7 +78,7 @@ class Packages:
             self._is_read = True
             self._read_lists()
         with contextlib.suppress(OSError):
-            path = resolve(path, self._root)[len(self._root) :]
+            path = self._root.real_path(path)
         short = path.removeprefix("/usr")  # some lists are older than the link /lib -> usr/lib
         for name in (path, short, f"/usr{path}"):
             place = self._lists.find(b"\n%s\n" % os.fsencode(name))
@@ -88,8 +88,7 @@ class Packages:
 
     def _read_lists(self) -> None:
         try:
-            folder = resolve(_DPKG_LISTS, self._root)
-            names = [name for name in os.listdir(folder) if name.endswith(".list")]
+            names = [n for n in self._root.names_in(_DPKG_LISTS) if n.endswith(".list")]
         except OSError:
             return
         parts, length = [], 0
@@ -122,7 +121,7 @@ def _debian_name(package: str, release: dict[str, str]) -> str:
     return f"{package}-dbgsym (debug archive: deb {archive})"
 
 
-def _read(path: str, root: str, limit: int) -> bytes:
+def _read(path: str, root: Root, limit: int) -> bytes:
     """Return the first bytes of a file; none if it cannot be read."""
     try:
         file = OpenFile(path, root)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
+from ...linux.file_rights import ProcessUser
 from ...linux.maps import Mapping, read_maps
 from ...model import Module
 from .memory_image import VDSO_PATH
-from .open_file import Image, open_image
+from .open_file import Image, Root, open_image
 
 PAGE_BYTES = 4096
 # Names of shared memory. A program that runs from a memfd also has such a name, but is a file.
@@ -45,6 +46,7 @@ def code_of(pid: int) -> ProcessCode:
         OSError: there is no such process, or its mappings may not be read.
     """
     proc = f"/proc/{pid}"
+    root = Root(f"{proc}/root", ProcessUser(pid))
     code = ProcessCode([], [])
     files: dict[tuple[str, int, str], list[Mapping]] = {}
     for line in [each for each in read_maps(proc) if each.is_executable]:
@@ -54,7 +56,7 @@ def code_of(pid: int) -> ProcessCode:
             code.generated.append(Range(line.start, line.end, 0))
     for parts in files.values():
         path = parts[0].path
-        own = None if path == VDSO_PATH else _mapped_file(proc, parts[0])
+        own = None if path == VDSO_PATH else _mapped_file(proc, root, parts[0])
         if own is None and path.startswith(_SHARED_MEMORY):
             code.generated.extend(Range(part.start, part.end, 0) for part in parts)
             continue
@@ -72,15 +74,15 @@ def code_of(pid: int) -> ProcessCode:
     return code
 
 
-def _mapped_file(proc: str, mapping: Mapping) -> Image | None:
+def _mapped_file(proc: str, root: Root, mapping: Mapping) -> Image | None:
     """Open the mapped file, for its build-id.
 
     Without the right to use map_files, this works only if the file's name still leads to it.
     """
     with contextlib.suppress(OSError, ValueError):
-        return open_image(mapping.shown_path, via=f"{proc}/map_files/{mapping.span}")
+        return open_image(mapping.shown_path, root, f"{proc}/map_files/{mapping.span}")
     with contextlib.suppress(OSError, ValueError):
-        image = open_image(mapping.shown_path, f"{proc}/root")
+        image = open_image(mapping.shown_path, root)
         if image.file is not None and image.file.inode == mapping.inode:
             return image
         image.close()

@@ -6,12 +6,11 @@ process's root, with its user's rights, up to a maximum size, and show only text
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..object.object_file import ObjectError
-from .open_file import Root
+from .open_file import OURS, OpenFile, Root
 
 MAX_SOURCE_BYTES = 16 << 20  # sqlite3.c has 9 MB
 MAX_LINE_CHARS = 400
@@ -29,7 +28,8 @@ def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceTe
 
     Args:
         path: the path in the debug information.
-        roots: where it may be, most likely first.
+        roots: where the path may be valid, most likely first: the root of the process, with the
+            rights of its user.
         built_ns: time at which the program was built (Unix, nanoseconds), to detect a newer source
             file; 0 if unknown.
     """
@@ -39,7 +39,7 @@ def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceTe
         return SourceText(None, f"only the relative path {path} is known: not looked for")
     problems = []
     for root in roots:
-        where = "in the process's root" if root.path else "on this machine"
+        where = "on this machine" if root == OURS else "in the process's root"
         try:
             text, modified_ns = _read(path, root)
         except FileNotFoundError:
@@ -53,19 +53,22 @@ def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceTe
             if built_ns and modified_ns > built_ns:
                 note = "the file is newer than the program: line numbers may be wrong"
             return SourceText(_lines(text), note)
-    return SourceText(None, f"{path} cannot be shown: {'; '.join(problems)}")
+    reason = "; ".join(problems) or "the process's root is not known"
+    return SourceText(None, f"{path} cannot be shown: {reason}")
 
 
 def _read(path: str, root: Root) -> tuple[bytes, int]:
-    with open(root.open(path), "rb") as file:
-        found = os.fstat(file.fileno())
-        if found.st_size > MAX_SOURCE_BYTES:
+    file = OpenFile(path, root)
+    try:
+        if file.size > MAX_SOURCE_BYTES:
             raise ObjectError(f"larger than {MAX_SOURCE_BYTES >> 20} MiB")
         # A file in procfs has size 0 and may return endless text or block, so it is not read.
-        data = file.read(found.st_size) if found.st_size else b""
+        data = file.read(0, file.size) if file.size else b""
         if b"\0" in data:
             raise ObjectError("not a text file")
-        return data, found.st_mtime_ns
+        return data, file.modified_ns
+    finally:
+        file.close()
 
 
 def _lines(data: bytes) -> list[str]:

@@ -229,7 +229,8 @@ def test_freeze_estimate_counts_what_frida_reads(
 def test_libraries_are_not_read_whole(fake: FakeProc, tmp_path: Path) -> None:
     library = tmp_path / "library.so"
     library.write_bytes(DYNAMIC)
-    fake.process(PID, maps=mapping(0x1000_0000, 300 * MIB, str(library), "r-xp"))
+    maps = mapping(0x1000_0000, 300 * MIB, str(library), "r-xp")
+    fake.process(PID, uid=os.geteuid(), maps=maps)  # who may read the library
     assert freeze_estimate.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc) == 0
 
 

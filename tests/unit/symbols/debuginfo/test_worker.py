@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import kernel
-from flametap.linux import helper_process
 from flametap.model import RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.debuginfo import worker_client
@@ -21,6 +20,7 @@ from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.symcache_table import SymcacheTable
 from flametap.symbols.debuginfo.worker_client import Worker
 from flametap.symbols.names.inline_chains import LinesError
+from harm import HARM, harmful
 from objects import compile_object, module_of, open_elf, symbols
 
 pytestmark = pytest.mark.needs("gcc")
@@ -31,35 +31,11 @@ __attribute__((noinline)) int outer(int x) { return inner(x) * 2; }
 int main(int argc, char **argv) { return outer(argc) + !argv; }
 """
 WAIT_S = 30
-# Runs in the worker instead of reading: what native code does with a file made to break it.
-HARM = """
-import flametap.symbols.debuginfo.symcache
-def harm(job):
-    import ctypes, os, time
-    {harm}
-flametap.symbols.debuginfo.symcache.build_symcache = harm
-"""
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     return compile_object(tmp_path, SOURCE, "-O2", "-g")
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    one = Worker()
-    yield one
-    one.close()
-    one.rest()
-
-
-def harmful(monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
-    """Make every worker that is started from now on do ``harm`` with each file."""
-    call = "importlib.import_module(module).main(*arguments)"
-    boot = helper_process.BOOT.replace(call, HARM.format(harm=harm) + call)
-    assert boot != helper_process.BOOT
-    monkeypatch.setattr(helper_process, "BOOT", boot)
 
 
 def build(worker: Worker, program: Path) -> bytes:

@@ -16,7 +16,7 @@ from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.locate.debug_links import AltLink, alt_link, supplement_id
 from flametap.symbols.locate.memory_image import VDSO_PATH
 from flametap.symbols.locate.module_files import FilesError, TargetFiles
-from flametap.symbols.locate.open_file import OpenFile, open_image, resolve
+from flametap.symbols.locate.open_file import OURS, OpenFile, Root, open_image
 from flametap.symbols.locate.symbol_dirs import breakpad_id
 from flametap.symbols.object.elf import from_bytes
 from flametap.symbols.object.symtab import SymbolIndex
@@ -128,15 +128,15 @@ def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
             TargetFiles(None).open_module(module)
 
 
-def test_target_that_has_exited_is_no_error_but_a_reason(program: Path) -> None:
+def test_target_that_has_exited_is_a_reason(program: Path) -> None:
+    """Neither its root nor its user is known any more."""
     process = subprocess.Popen(["true"])
     process.wait()
     files = TargetFiles(process.pid)
-    image = files.open_module(module_of(program))  # the path, checked by build-id
-    image.close()
     assert not files.is_main_executable(str(program))
-    with pytest.raises(FilesError):
-        files.open_module(Module(2, "/nowhere", 0, 0, 4096, "abcd"))
+    for module in (module_of(program), Module(2, "/nowhere", 0, 0, 4096, "abcd")):
+        with pytest.raises(FilesError, match="ended before"):
+            files.open_module(module)
 
 
 def test_main_executable_is_known(program: Path, running: int) -> None:
@@ -344,7 +344,7 @@ def test_common_file_of_dwz_is_found_in_all_its_places(
     through_link.parent.mkdir()
     through_link.symlink_to(program)
     files = TargetFiles(os.getpid(), [str(user)])
-    for root in ("", "/proc/self/root"):
+    for root in (OURS, Root("/proc/self/root")):
         image = open_image(str(through_link), root)
         found = files.open_alt_file(image)
         assert found is not None
@@ -381,16 +381,17 @@ def test_common_file_of_dwarf_5_is_known_by_its_checksum() -> None:
 
 def test_paths_stay_inside_the_root(tmp_path: Path) -> None:
     """Links are followed as the target would, whose root is not ours."""
+    root = Root(str(tmp_path))
     (tmp_path / "usr/lib").mkdir(parents=True)
     (tmp_path / "usr/lib/real").write_bytes(b"inside")
     (tmp_path / "lib").symlink_to("/usr/lib")
     (tmp_path / "usr/lib/up").symlink_to("../../../../usr/./lib/real")
     (tmp_path / "usr/lib/loop").symlink_to("loop")
     for path in ("/lib/real", "lib/up", "/../../lib//real", "/usr/lib/up"):
-        assert resolve(path, str(tmp_path)) == str(tmp_path / "usr/lib/real")
-        file = OpenFile(path, str(tmp_path))
+        assert root.real_path(path) == "/usr/lib/real"
+        file = OpenFile(path, root)
         assert file.read(0, 9) == b"inside"
         file.close()
     for path in ("/lib/loop", "/lib/none", "/usr/lib/real/below"):
         with pytest.raises(OSError, match=path):
-            OpenFile(path, str(tmp_path))
+            OpenFile(path, root)

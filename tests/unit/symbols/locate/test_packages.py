@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flametap.symbols.locate.open_file import Root
 from flametap.symbols.locate.packages import Packages
 
 BUILD_ID = "ab12" * 10
@@ -52,7 +53,7 @@ def debian(tmp_path: Path) -> Path:
     ],
 )
 def test_debian_package_of_a_file(debian: Path, path: str, remedy: str) -> None:
-    assert Packages(str(debian)).remedy(path, BUILD_ID) == remedy
+    assert Packages(Root(str(debian))).remedy(path, BUILD_ID) == remedy
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_debian_package_of_a_file(debian: Path, path: str, remedy: str) -> None:
 )
 def test_archive_of_debug_packages(debian: Path, release: str, archive: str) -> None:
     (debian / "usr/os-release").write_text(release)
-    packages = Packages(str(debian))
+    packages = Packages(Root(str(debian)))
     found = packages.remedy("/usr/bin/redis-server", BUILD_ID)
     assert found == f"install redis-tools-dbgsym{archive}"
     # Those made by hand are in the main archive.
@@ -87,7 +88,7 @@ def test_archive_of_debug_packages(debian: Path, release: str, archive: str) -> 
 def test_lists_that_are_no_files(debian: Path) -> None:
     os.mkfifo(debian / "real/info/fifo.list")
     (debian / "real/info/loop.list").symlink_to("loop.list")
-    packages = Packages(str(debian))
+    packages = Packages(Root(str(debian)))
     assert packages.remedy("/usr/bin/redis-check-rdb", "") == "install redis-tools-dbgsym"
 
 
@@ -104,7 +105,7 @@ def test_lists_that_are_no_files(debian: Path) -> None:
 def test_elsewhere_the_build_id_names_the_package(tmp_path: Path, text: str, command: str) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text(text)
-    remedy = Packages(str(tmp_path)).remedy("/usr/bin/some", BUILD_ID)
+    remedy = Packages(Root(str(tmp_path))).remedy("/usr/bin/some", BUILD_ID)
     assert remedy.partition(" ")[0] == command
     assert (BUILD_ID[2:] in remedy) == bool(command)
-    assert Packages(str(tmp_path)).remedy("/usr/bin/some", "") == ""
+    assert Packages(Root(str(tmp_path))).remedy("/usr/bin/some", "") == ""
