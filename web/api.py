@@ -49,7 +49,11 @@ MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 @dataclass
 class Service:
-    """State that the requests of one server share."""
+    """State that the requests of one server share.
+
+    Attributes:
+        closing: set when the server closes; each event stream then says ``bye`` and ends.
+    """
 
     source: ProfileSource
     closing: threading.Event = field(default_factory=threading.Event)
@@ -57,25 +61,18 @@ class Service:
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
         self.streams = 0  # open ones
-        self._streams_changed = threading.Condition()
+        self._streams_lock = threading.Lock()
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[None]:
         """Count an event stream as open while the block runs."""
-        with self._streams_changed:
+        with self._streams_lock:
             self.streams += 1
         try:
             yield
         finally:
-            with self._streams_changed:
+            with self._streams_lock:
                 self.streams -= 1
-                self._streams_changed.notify_all()
-
-    def say_goodbye(self, timeout_s: float) -> None:
-        """End all event streams, and wait up to ``timeout_s`` until each has sent ``bye``."""
-        self.closing.set()
-        with self._streams_changed:
-            self._streams_changed.wait_for(lambda: not self.streams, timeout_s)
 
 
 def blueprint(service: Service) -> Blueprint:

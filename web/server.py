@@ -82,26 +82,28 @@ class Server:
         self.url = f"{origin}?token={token}"
         self.form = key.form(origin)
         self._answering: set[socket.socket] = set()
-        self._lock = threading.Lock()  # of the set
+        self._changed = threading.Condition()  # of the set
         self._gate = Gate(self._wsgi.socket, key.is_in, self._serve)
 
     def close(self) -> None:
         """Tell the pages that the server closes, and free the port. Safe to call twice."""
         self._gate.close()
-        self._service.say_goodbye(GOODBYE_S)
+        self._service.closing.set()
+        with self._changed:  # a browser may not look at a bye before the end of its answer
+            self._changed.wait_for(lambda: not self._answering, GOODBYE_S)
         self.hang_up()
 
     def hang_up(self) -> None:
         """Free the port and end all connections without a word; their threads end by themselves."""
         self._gate.close()
         self._wsgi.server_close()
-        with self._lock:
+        with self._changed:
             for connection in self._answering:
                 with contextlib.suppress(OSError):  # closed by the client
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self, connection: socket.socket, peer: Peer, request: bytes) -> bool:
-        with self._lock:
+        with self._changed:
             if len(self._answering) >= MAX_ANSWERS:
                 return False
             self._answering.add(connection)
@@ -112,7 +114,7 @@ class Server:
         try:
             thread.start()
         except RuntimeError:  # the limit of threads
-            with self._lock:
+            with self._changed:
                 self._answering.remove(connection)
             return False
         return True
@@ -123,8 +125,9 @@ class Server:
         except Exception:  # a page may be closed during a response; errors of ours are answers
             pass
         finally:
-            with self._lock:
+            with self._changed:
                 self._answering.remove(connection)
+                self._changed.notify_all()
             self._wsgi.shutdown_request(connection)
 
 
