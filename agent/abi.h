@@ -18,18 +18,20 @@
  *   ┌──────────────────────┬──────────────────┬──────────────────┬───
  *   │ struct batch_header  │ section_header   │ records …        │ section_header …
  *   └──────────────────────┴──────────────────┴──────────────────┴───
- *     Sections come in the order modules, threads, traces, intervals, so that what a record refers to is already known.
+ *     Sections come in the order modules, threads, codes, traces, intervals, so that what a record refers to is already
+ *     known.
  *
  * Version history
  *   1  first version
  *   2  heartbeat and budget of the host, the reason of a stop, room for 64 counters
  *   3  waiting for a CPU is a state of its own; intervals of running threads hold CPU time alone
  *   4  the memory of the ring is sealed, and its size is fixed
+ *   5  frames of interpreters, their code, and recipes for finding them
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 4
+#define ABI_VERSION 5
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -40,13 +42,20 @@
 #define FRAME_KIND_SHIFT 56
 #define FRAME_KIND_MODULE 0               /* bits 55..40 module id (1..65535), bits 39..0 file_addr */
 #define FRAME_KIND_RUNTIME 1              /* bits 55..0 runtime_addr: code that belongs to no file */
+#define FRAME_KIND_MANAGED 2              /* a function of an interpreted program: bits 55..32 position in its code in
+                                           * units of the runtime, NO_POSITION if unknown; bits 31..0 code id */
+#define FRAME_KIND_EVAL 3                 /* as kind MODULE: the interpreter's loop, which runs the managed frames that
+                                           * follow it towards the root */
 #define FRAME_MODULE_SHIFT 40
+#define FRAME_POSITION_SHIFT 32
+#define NO_POSITION 0xffffff
 
 enum section_kind {
     SECTION_MODULES = 1,                  /* struct module_record, each followed by its path, padded to 8 */
     SECTION_THREADS = 2,                  /* struct thread_record */
-    SECTION_TRACES = 3,                   /* struct trace_record, each followed by frame_count u64, leaf first */
-    SECTION_INTERVALS = 4,                /* struct interval_record */
+    SECTION_CODES = 3,                    /* struct code_record, each followed by its parts, padded together to 8 */
+    SECTION_TRACES = 4,                   /* struct trace_record, each followed by frame_count u64, leaf first */
+    SECTION_INTERVALS = 5,                /* struct interval_record */
 };
 
 enum thread_state {
@@ -118,6 +127,10 @@ enum counter {
     COUNTER_SAMPLES_LOST = 46,            /* samples that found no room in their thread's ring */
     COUNTER_CPU_RATE_MHZ_NOW = 47,        /* samples a second of CPU time that are asked of each thread, in 1/1000 Hz */
     COUNTER_CLOCKS_LENT = 48,             /* precise clocks that threads were given: perf_clocks.c */
+    COUNTER_CODES = 49,                   /* functions of interpreted programs that were sent */
+    COUNTER_CODES_LOST = 50,              /* … whose memory was used again before it could be read */
+    COUNTER_MANAGED_TORN = 51,            /* stacks in which managed frames are missing or misplaced */
+    COUNTER_INTERPRETERS_OFF = 52,        /* interpreters whose frames are not read: a check of their memory failed */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 
@@ -197,13 +210,121 @@ struct thread_record {
     char name[16];                        /* comm, zero-padded */
 };
 
+/*
+ * A function of an interpreted program, sent before the first trace that contains it. The parts are what the runtime's
+ * memory holds, without conversion; profiler/symbols/interpreters/ reads them.
+ *
+ *   Python   part 0 name, 1 qualified name, 2 file name: characters of 1, 2 or 4 bytes, see CODE_WIDE; 3 line table
+ *            detail 0 first line
+ */
+#define CODE_PARTS 4
+#define CODE_GONE 1                       /* flags: its memory was used again before it could be read: no parts */
+#define CODE_WIDE_SHIFT 4                 /* flags, two bits a part from here: log2 of the bytes of a character */
+#define CODE_CUT_SHIFT 12                 /* flags, one bit a part from here: it is longer than what was sent */
+struct code_record {
+    unsigned int code_id;                 /* 1, 2, 3 …; never used again */
+    unsigned short recipe_id;             /* the interpreter: RECIPE_ID */
+    unsigned short flags;
+    unsigned int part_bytes[CODE_PARTS];
+    unsigned long long detail[2];
+};
+
+/* What the walk over the interpreter's frames achieved. Beside the verdict of the native stack. */
+enum managed_verdict {
+    MANAGED_NONE = 0,                     /* no interpreter runs in this thread */
+    MANAGED_EXACT = 1,                    /* every managed frame is above the native frame that runs it */
+    MANAGED_ENTERING = 2,                 /* the same; the innermost call is just being entered or left */
+    MANAGED_REPAIRED = 3,                 /* the chain was being changed; its parts were put together again */
+    MANAGED_TORN = 4,                     /* the chain could not be read to its end: managed frames are missing */
+    MANAGED_MISPLACED = 5,                /* some managed frames belong to no native frame: placed by their order */
+    MANAGED_DEPTH = 6,                    /* more frames than MAX_FRAMES: those at the root are missing */
+};
+
 struct trace_record {
     unsigned int trace_id;                /* 1, 2, 3 …; 0 stands for "no stack" and is never sent */
     unsigned short frame_count;
     unsigned char verdict;                /* enum verdict */
-    unsigned char reserved;
+    unsigned char managed_verdict;        /* enum managed_verdict */
     unsigned int fault_module;            /* module id where unwinding stopped, 0 if in none or complete */
     unsigned int reserved2;
+};
+
+/*
+ * How to find the frames of one interpreter in memory: numbers that the host knows by the interpreter's version, and
+ * gives to the agent before it starts and whenever another interpreter is loaded. Offsets are in bytes; ABSENT where a
+ * version has no such field. profiler/symbols/interpreters/ makes them.
+ */
+#define RECIPES_MAX 8
+#define ABSENT (~0ULL)
+#define RUNTIME_PYTHON 1
+
+enum python_walk {
+    PYTHON_FRAME_OBJECTS = 1,             /* 3.8, 3.9: thread state → frame objects; one runs in one call of the loop */
+    PYTHON_CFRAME_OBJECTS = 2,            /* 3.10: the same, and a C frame in each call of the loop */
+    PYTHON_CFRAMES = 3,                   /* 3.11: C frames → interpreter frames; is_entry ends a C frame's run */
+    PYTHON_CFRAME_ENTRIES = 4,            /* 3.12: C frame → interpreter frames, with an entry frame in each call */
+    PYTHON_ENTRIES = 5,                   /* 3.13 …: thread state → interpreter frames, with such entry frames */
+};
+
+enum recipe {                             /* index into an array of u64 */
+    RECIPE_RUNTIME = 0,                   /* RUNTIME_PYTHON */
+    RECIPE_ID = 1,                        /* 1, 2, 3 …: number of the interpreter */
+    RECIPE_WALK = 2,                      /* enum python_walk */
+    RECIPE_RUNTIME_ADDR = 3,              /* runtime_addr of _PyRuntime */
+    RECIPE_CODE_TYPE_ADDR = 4,            /* runtime_addr of PyCode_Type */
+    RECIPE_IMAGE_START = 5,               /* runtime_addr: all mappings of the file that holds the interpreter */
+    RECIPE_IMAGE_END = 6,
+    RECIPE_EVAL_START = 7,                /* runtime_addr: _PyEval_EvalFrameDefault; needed for 3.8 and 3.9 only */
+    RECIPE_EVAL_END = 8,
+    RECIPE_EVAL_COLD_START = 9,           /* its part for rare cases, 0 if there is none */
+    RECIPE_EVAL_COLD_END = 10,
+    RECIPE_RUNTIME_HEAD = 11,             /* offsets in _PyRuntime: the first interpreter */
+    RECIPE_RUNTIME_FINALIZING = 12,
+    RECIPE_RUNTIME_MAIN_THREAD = 13,
+    RECIPE_INTERPRETER_NEXT = 14,         /* offsets in an interpreter state */
+    RECIPE_INTERPRETER_THREADS = 15,
+    RECIPE_THREAD_NEXT = 16,              /* offsets in a thread state */
+    RECIPE_THREAD_INTERPRETER = 17,
+    RECIPE_THREAD_POINTER = 18,           /* thread_id: pthread_self() */
+    RECIPE_THREAD_TID = 19,               /* native_thread_id, ABSENT before 3.11 */
+    RECIPE_THREAD_FRAME = 20,             /* frame, or current_frame */
+    RECIPE_THREAD_CFRAME = 21,
+    RECIPE_THREAD_ROOT_CFRAME = 22,
+    RECIPE_THREAD_BASE_FRAME = 23,        /* pointer to the sentinel frame, 3.15 */
+    RECIPE_THREAD_DATASTACK_TOP = 24,
+    RECIPE_THREAD_DATASTACK_CHUNK = 25,
+    RECIPE_CFRAME_FRAME = 26,             /* offsets in a C frame: its current frame */
+    RECIPE_CFRAME_PREVIOUS = 27,
+    RECIPE_FRAME_PREVIOUS = 28,           /* offsets in a frame */
+    RECIPE_FRAME_CODE = 29,
+    RECIPE_FRAME_CODE_TAGS = 30,          /* low bits of that word that are no part of the pointer */
+    RECIPE_FRAME_POSITION = 31,           /* the index of the instruction, or a pointer to it */
+    RECIPE_FRAME_POSITION_UNIT = 32,      /* bytes that one counts of the index; 0: it is a pointer */
+    RECIPE_FRAME_OWNER = 33,              /* u8 */
+    RECIPE_FRAME_IS_ENTRY = 34,           /* u8, 3.11 */
+    RECIPE_CODE_BYTES = 35,               /* offsets in a code object: the instructions, if they are in it */
+    RECIPE_CODE_FIRST_LINE = 36,          /* i32 */
+    RECIPE_CODE_FILE_NAME = 37,
+    RECIPE_CODE_NAME = 38,
+    RECIPE_CODE_QUALIFIED_NAME = 39,
+    RECIPE_CODE_LINE_TABLE = 40,
+    RECIPE_CODE_VERSION = 41,             /* u32, unique for each code object, 3.12 … */
+    RECIPE_OBJECT_TYPE = 42,              /* offsets in any object */
+    RECIPE_STRING_LENGTH = 43,            /* offsets in a str */
+    RECIPE_STRING_HASH = 44,
+    RECIPE_STRING_STATE = 45,             /* u32 */
+    RECIPE_STRING_KIND_SHIFT = 46,        /* bit of `state` where kind (3 bits), compact (1), ascii (1) begin */
+    RECIPE_STRING_ASCII = 47,             /* the characters of a compact ASCII string */
+    RECIPE_STRING_COMPACT = 48,           /* those of other compact strings; a pointer to them in the rest */
+    RECIPE_BYTES_LENGTH = 49,             /* offsets in a bytes object */
+    RECIPE_BYTES_DATA = 50,
+    RECIPE_GIL_ADDR = 51,                 /* runtime_addr of the lock, ABSENT if each interpreter points to its own */
+    RECIPE_INTERPRETER_GIL = 52,          /* offset of that pointer in an interpreter state */
+    RECIPE_GIL_HOLDER = 53,               /* offsets in the lock: last_holder */
+    RECIPE_GIL_LOCKED = 54,               /* i32 */
+    RECIPE_GIL_BYTES = 55,                /* size of the lock */
+    RECIPE_INTERPRETER_COLLECTING = 56,   /* i32: the garbage collector runs */
+    RECIPE_WORDS = 64,
 };
 
 #define INTERVAL_OPEN 1                   /* goes on: holds until a record with the same thread and t0 replaces it */

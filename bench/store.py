@@ -31,7 +31,7 @@ from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, FrameKind, Function, Module, Verdict
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
-from flametap.wire.decoder import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
+from flametap.wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
 from reporting import Data, Table
 
 BATCH_ROWS = 5_000
@@ -113,19 +113,19 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
 
     profile = Profile()
     module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
-    profile.apply(Batch(0, 1, [module], [], [], NO_ROWS))
+    profile.apply(Batch(0, 1, [module], [], [], [], NO_ROWS))
 
     def fill_traces() -> None:
         for trace_id, frames in enumerate(stacks(options.traces), 1):
             verdict = Verdict.COMPLETE if trace_id % 50 else Verdict.NO_UNWIND_INFO
             trace = Trace(trace_id, verdict, 0 if trace_id % 50 else 1, frames)
-            profile.apply(Batch(0, 1, [], [], [trace], NO_ROWS))
+            profile.apply(Batch(0, 1, [], [], [], [trace], NO_ROWS))
 
     def fill_intervals() -> None:
         rng = np.random.default_rng(1)
         for batch in range(options.intervals // BATCH_ROWS):
             records = rows(rng, batch, options.traces, options.threads)
-            profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], records))
+            profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], [], records))
 
     step("filling: traces", fill_traces)
     step("filling: intervals (making them included)", fill_intervals)

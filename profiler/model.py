@@ -48,6 +48,18 @@ class Verdict(IntEnum):
         return self in (Verdict.COMPLETE, Verdict.GUESSED)
 
 
+class ManagedVerdict(IntEnum):
+    """The reliability of a stack's interpreted frames (``agent/abi.h``: ``managed_verdict``)."""
+
+    NONE = 0  # no interpreter runs in this thread
+    EXACT = 1  # every interpreted frame is above the native frame that runs it
+    ENTERING = 2  # the same; the innermost call is just being entered or left
+    REPAIRED = 3  # the interpreter was changing its chain of frames; it was put together again
+    TORN = 4  # the chain could not be read to its end
+    MISPLACED = 5  # some frames belong to no native frame, and are placed by their order
+    DEPTH = 6  # deeper than the limit
+
+
 @dataclass(frozen=True)
 class Module:
     """A file (or the vDSO) mapped executable into the target.
@@ -89,10 +101,30 @@ class RawFrame:
 
     ``module_id`` 0 means code outside any file, such as JIT code; ``addr`` is then a runtime_addr,
     otherwise a file_addr. In a caller's frame, ``addr`` is the return address - 1.
+
+    ``module_id`` ``MANAGED`` means a function of an interpreted program: ``code_id`` and
+    ``position`` say which, and where in it.
     """
 
     module_id: int
     addr: int
+
+    @property
+    def code_id(self) -> int:
+        """The number of an interpreted function."""
+        return self.addr & 0xFFFFFFFF
+
+    @property
+    def position(self) -> int:
+        """The position in an interpreted function's code, in units of its runtime.
+
+        ``wire.abi.NO_POSITION`` if it is unknown.
+        """
+        return self.addr >> 32
+
+
+MANAGED = -1
+"""``RawFrame.module_id`` of the functions of interpreted programs."""
 
 
 class FrameKind(str, Enum):
@@ -102,6 +134,7 @@ class FrameKind(str, Enum):
     INLINED = "inlined"  # inlined into the frame that calls it
     TAIL_CALL = "tail call"  # ended in a jump to the next function: restored from call sites
     UNKNOWN = "unknown"  # module+offset only
+    PYTHON = "python"  # a Python function
     SYSCALL = "syscall"  # the system call in which a thread waits or runs
     SYNTHETIC = "synthetic"  # added by flametap: [unattributed], [truncated] …
 

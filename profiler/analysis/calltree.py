@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from ..linux.syscalls import QUEUED, syscall_name
 from ..model import Clock, FrameKind, Function, Thread
+from ..profile.leaves import LeafWeights
 from ..profile.stacks import ROOT, TABLE_FULL, TRUNCATED, UNATTRIBUTED, Trie
-from ..profile.store import LeafWeights, Profile
+from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
 
 Int32s = npt.NDArray[np.int32]

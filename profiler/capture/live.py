@@ -27,7 +27,8 @@ from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
 from ..wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
-from ..wire.decoder import Decoder, ModuleUpdate
+from ..wire.decoder import Decoder
+from ..wire.events import ModuleUpdate
 from .exit_status import ExitStatus, ExitWatch
 from .heartbeat import Heartbeat
 from .kernel_check import Comparison

@@ -29,8 +29,8 @@ from ..analysis.calltree import (
     syscall_function,
 )
 from ..model import Thread
+from ..profile.leaves import LeafWeights
 from ..profile.stacks import ROOT, TRUNCATED
-from ..profile.store import LeafWeights
 from .request import ExportRequest
 
 SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"

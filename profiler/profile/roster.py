@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..model import Module, Thread
 from ..wire.abi import INTERVAL_OPEN
-from ..wire.decoder import ModuleUpdate, ThreadUpdate
+from ..wire.events import ModuleUpdate, ThreadUpdate
 from .budget import HIDDEN_THREAD_BYTES, MODULE_BYTES, THREAD_BYTES, Budget
 
 # Stands for all threads that found no room; the wire has no such id.

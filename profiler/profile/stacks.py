@@ -8,7 +8,7 @@ whose root was not reached are below a node of their own, so that they can be re
             ├─ 3 [truncated] ──────── frames of stacks that lack their root
             └─── frames of complete stacks
 
-A *stack* is a node, the unwinder's verdict, and the module at fault. The agent may send the same
+A *stack* is a node, the unwinder's verdicts, and the module at fault. The agent may send the same
 stack again under a new trace id. Both ids then have the same stack.
 
 Not thread-safe; ``Profile`` holds the lock.
@@ -24,9 +24,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..model import RawFrame, Verdict
+from ..model import ManagedVerdict, RawFrame, Verdict
 from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
-from ..wire.decoder import ProtocolError, Trace, raw_frame
+from ..wire.decoder import ProtocolError
+from ..wire.events import Trace, raw_frame
 from .budget import ADDRESS_BYTES, NODE_BYTES, STACK_BYTES, TRACE_BYTES, Budget
 
 ROOT = 0
@@ -106,6 +107,7 @@ class Stacks:
         self._stack_ids: dict[int, int] = {}
         self._stack_node = array("i", (UNATTRIBUTED, TABLE_FULL))
         self._stack_verdict = array("B", (Verdict.NO_STACK, Verdict.NO_STACK))
+        self._stack_managed = array("B", (ManagedVerdict.NONE, ManagedVerdict.NONE))
         self._stack_fault = array("i", (0, 0))
         self._stack_of_trace = np.full(1 << 12, -1, np.int32)
         self._stack_of_trace[0] = STACK_UNATTRIBUTED
@@ -129,7 +131,7 @@ class Stacks:
         # A trace without frames is not complete, whatever its verdict.
         whole = trace.verdict.root_reached and len(trace.frames) > 0
         node = self._node(ROOT if whole else TRUNCATED, trace.frames)
-        stack = STACK_FULL if node < 0 else self._stack(node, trace.verdict, trace.fault_module)
+        stack = STACK_FULL if node < 0 else self._stack(node, trace)
         self._stack_of_trace[trace_id] = stack
 
     def _grow_traces(self, trace_id: int) -> bool:
@@ -207,16 +209,17 @@ class Stacks:
             slots[slot] = node
         self._node_slots = slots
 
-    def _stack(self, node: int, verdict: Verdict, fault_module: int) -> int:
-        key = node << 20 | fault_module << 4 | verdict
+    def _stack(self, node: int, trace: Trace) -> int:
+        key = node << 24 | trace.managed_verdict << 20 | trace.fault_module << 4 | trace.verdict
         stack = self._stack_ids.get(key)
         if stack is None:
             if not self._budget.take(STACK_BYTES):
                 return STACK_FULL
             stack = self._stack_ids[key] = len(self._stack_node)
             self._stack_node.append(node)
-            self._stack_verdict.append(verdict)
-            self._stack_fault.append(fault_module)
+            self._stack_verdict.append(trace.verdict)
+            self._stack_managed.append(trace.managed_verdict)
+            self._stack_fault.append(trace.fault_module)
         return stack
 
     def stacks_of(self, trace_ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
@@ -290,6 +293,10 @@ class Stacks:
     def stack_verdicts(self) -> npt.NDArray[np.uint8]:
         """Return the verdict of each stack."""
         return np.array(self._stack_verdict, np.uint8)
+
+    def stack_managed(self) -> npt.NDArray[np.uint8]:
+        """Return the verdict on the interpreted frames of each stack."""
+        return np.array(self._stack_managed, np.uint8)
 
     def stack_faults(self) -> npt.NDArray[np.int32]:
         """Return the module at fault for each truncated stack; 0 if there is none."""

@@ -17,42 +17,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import QUEUED, syscall_name
-from ..model import Clock, Module, RawFrame, Thread, ThreadInfo, ThreadState, Verdict
-from ..wire.decoder import Batch, ProtocolError, raw_frames
+from ..linux.syscalls import syscall_name
+from ..model import (
+    Clock,
+    ManagedVerdict,
+    Module,
+    RawFrame,
+    Thread,
+    ThreadInfo,
+    Verdict,
+)
+from ..wire.decoder import ProtocolError
+from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .intervals import CellWeights, Intervals
+from .leaves import LeafWeights, leaf_of
 from .roster import Records, Roster
-from .stacks import ROOT, STACK_FULL, UNATTRIBUTED, Mark, News, Stacks, Trie
+from .stacks import STACK_FULL, Mark, News, Stacks, Trie
 from .totals import weigh
+from .verdicts import by_module_at_fault, by_verdict
 
 BEGINNING = Mark()
 # 36 years: sums of weights fit into 64 bits.
 _MAX_SUM_NS = 1 << 60
-
-
-@dataclass(frozen=True)
-class LeafWeights:
-    """Weights by leaf, in columns; the same leaf may have several rows.
-
-    A leaf is a node of the trie and, for a thread that waits in a system call, the number of that
-    call.
-    """
-
-    thread_id: npt.NDArray[np.uint32]
-    node: npt.NDArray[np.int32]
-    sysno: npt.NDArray[np.int16]  # -1 for none; for the CPU clock always -1
-    weight: npt.NDArray[np.int64]  # nanoseconds, or samples
-
-    @property
-    def total(self) -> int:
-        """The sum of all weights."""
-        return int(self.weight.sum())
 
 
 class Profile:
@@ -200,6 +191,15 @@ class Profile:
             encoded = self._stacks.encoded_addresses()
         return raw_frames(encoded)
 
+    def eval_addresses(self) -> npt.NDArray[np.bool_]:
+        """Return for each address id whether it is the loop of an interpreter.
+
+        Such a frame runs the interpreted frames that are its callers in the stack.
+        """
+        with self._lock:
+            encoded = self._stacks.encoded_addresses()
+        return are_eval(encoded)
+
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
         """Return the frame of an address id, and the name of its module ("" outside any).
 
@@ -253,7 +253,7 @@ class Profile:
     def _leaves(
         self, clock: Clock, cells: CellWeights, thread_ids: frozenset[int] | None
     ) -> LeafWeights:
-        node, sysno = _leaf(
+        node, sysno = leaf_of(
             clock, self._stacks.stack_nodes()[cells.stack], cells.state, cells.sysno
         )
         leaves = LeafWeights(cells.thread_id, node, sysno, cells.weight)
@@ -276,7 +276,7 @@ class Profile:
             chunks = self._intervals.snapshot()
             stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
-        node, waits = _leaf(clock, node, state, sysno)
+        node, waits = leaf_of(clock, node, state, sysno)
 
         def leaves(thread_id: int) -> Iterator[LeafWeights]:
             for chunk in chunks:
@@ -351,10 +351,17 @@ class Profile:
         """Return the CPU weight of the stacks with each verdict, by its name; only if not 0."""
         with self._lock:
             cells = self._intervals.totals(Clock.CPU)
-            verdicts = self._stacks.stack_verdicts()[cells.stack]
-            sums = np.zeros(len(Verdict), np.int64)
-            np.add.at(sums, verdicts, cells.weight)
-        return {Verdict(i).name: weight for i, weight in enumerate(sums.tolist()) if weight}
+            return by_verdict(Verdict, self._stacks.stack_verdicts(), cells)
+
+    def managed_verdict_cpu_ns(self) -> dict[str, int]:
+        """Return the CPU weight by the verdict on interpreted frames, by its name; only if not 0.
+
+        Stacks without such frames are not included.
+        """
+        with self._lock:
+            cells = self._intervals.totals(Clock.CPU)
+            sums = by_verdict(ManagedVerdict, self._stacks.stack_managed(), cells)
+        return {name: weight for name, weight in sums.items() if name != ManagedVerdict.NONE.name}
 
     def verdict_modules(self) -> dict[str, int]:
         """Return the CPU weight of truncated stacks by the module in which unwinding stopped.
@@ -362,36 +369,6 @@ class Profile:
         Heaviest first; "" is code outside any file. Stacks that are only too deep are not included:
         no module is at fault.
         """
-        sums: dict[str, int] = {}
         with self._lock:
             cells = self._intervals.totals(Clock.CPU)
-            verdicts = self._stacks.stack_verdicts()[cells.stack]
-            blames = np.isin(
-                verdicts,
-                (Verdict.NO_UNWIND_INFO, Verdict.BAD_MEMORY, Verdict.UNSUPPORTED_RULE),
-            )
-            faults = self._stacks.stack_faults()[cells.stack]
-            for fault in np.unique(faults[blames]).tolist():
-                module = self._roster.modules.get(fault)
-                name = module.name if module else ""
-                weight = int(cells.weight[blames & (faults == fault)].sum())
-                sums[name] = sums.get(name, 0) + weight
-        return dict(sorted(sums.items(), key=lambda item: -item[1]))
-
-
-def _leaf(
-    clock: Clock,
-    node: npt.NDArray[np.int32],
-    state: npt.NDArray[np.uint8],
-    sysno: npt.NDArray[np.int16],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]:
-    """Return the columns node and system call of leaves.
-
-    A thread that waits for a CPU, and has no stack yet, waits at the root.
-    """
-    if clock is Clock.CPU:
-        return node, np.full(len(sysno), -1, np.int16)
-    waits = np.where(state == ThreadState.PARKED, sysno, np.int16(-1))
-    is_queued = state == ThreadState.QUEUED
-    node = np.where(is_queued & (node == UNATTRIBUTED), np.int32(ROOT), node)
-    return node, np.where(is_queued, np.int16(QUEUED), waits)
+            return by_module_at_fault(self._stacks, self._roster.modules, cells)

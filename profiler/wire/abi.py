@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -18,18 +18,27 @@ MAX_FRAMES = 2048
 FRAME_KIND_SHIFT = 56
 FRAME_KIND_MODULE = 0
 FRAME_KIND_RUNTIME = 1
+FRAME_KIND_MANAGED = 2
+FRAME_KIND_EVAL = 3
 FRAME_MODULE_SHIFT = 40
+FRAME_POSITION_SHIFT = 32
+NO_POSITION = 0xFFFFFF
 
 SECTION_MODULES = 1
 SECTION_THREADS = 2
-SECTION_TRACES = 3
-SECTION_INTERVALS = 4
+SECTION_CODES = 3
+SECTION_TRACES = 4
+SECTION_INTERVALS = 5
 
 MODULE_GONE = 1
 THREAD_EXITED = 1
 THREAD_HIDDEN = 2
 THREAD_SIGNAL_BLOCKED = 4
 INTERVAL_OPEN = 1
+CODE_PARTS = 4
+CODE_GONE = 1
+CODE_WIDE_SHIFT = 4
+CODE_CUT_SHIFT = 12
 
 HANDLER_HISTOGRAM_BUCKETS = 64
 HANDLER_HISTOGRAM_NS = 250
@@ -85,6 +94,10 @@ COUNTER_NAMES = (
     "samples_lost",
     "cpu_rate_mhz_now",
     "clocks_lent",
+    "codes",
+    "codes_lost",
+    "managed_torn",
+    "interpreters_off",
 )
 ENGINE_ROUNDS = 0
 ENGINE_CPU_TIMERS = 1
@@ -95,6 +108,76 @@ STOP_HOST_SILENT = 2
 STOP_SANDBOXED = 3
 HOST_SILENCE_NS = 3_000_000_000
 
+RECIPES_MAX = 8
+ABSENT = (1 << 64) - 1
+RUNTIME_PYTHON = 1
+PYTHON_FRAME_OBJECTS = 1
+PYTHON_CFRAME_OBJECTS = 2
+PYTHON_CFRAMES = 3
+PYTHON_CFRAME_ENTRIES = 4
+PYTHON_ENTRIES = 5
+RECIPE_WORDS = 64
+# In the order of enum recipe; the position is the index into a recipe's words.
+RECIPE_NAMES = (
+    "runtime",
+    "id",
+    "walk",
+    "runtime_addr",
+    "code_type_addr",
+    "image_start",
+    "image_end",
+    "eval_start",
+    "eval_end",
+    "eval_cold_start",
+    "eval_cold_end",
+    "runtime_head",
+    "runtime_finalizing",
+    "runtime_main_thread",
+    "interpreter_next",
+    "interpreter_threads",
+    "thread_next",
+    "thread_interpreter",
+    "thread_pointer",
+    "thread_tid",
+    "thread_frame",
+    "thread_cframe",
+    "thread_root_cframe",
+    "thread_base_frame",
+    "thread_datastack_top",
+    "thread_datastack_chunk",
+    "cframe_frame",
+    "cframe_previous",
+    "frame_previous",
+    "frame_code",
+    "frame_code_tags",
+    "frame_position",
+    "frame_position_unit",
+    "frame_owner",
+    "frame_is_entry",
+    "code_bytes",
+    "code_first_line",
+    "code_file_name",
+    "code_name",
+    "code_qualified_name",
+    "code_line_table",
+    "code_version",
+    "object_type",
+    "string_length",
+    "string_hash",
+    "string_state",
+    "string_kind_shift",
+    "string_ascii",
+    "string_compact",
+    "bytes_length",
+    "bytes_data",
+    "gil_addr",
+    "interpreter_gil",
+    "gil_holder",
+    "gil_locked",
+    "gil_bytes",
+    "interpreter_collecting",
+)
+
 # "<" keeps Python from adding padding; abi.h has none.
 RING_HEADER = struct.Struct("<Q2I9Q")
 BATCH_HEADER = struct.Struct("<4I2Q")
@@ -102,3 +185,4 @@ SECTION_HEADER = struct.Struct("<4I")
 MODULE_RECORD = struct.Struct("<2I3Q32s2I")
 THREAD_RECORD = struct.Struct("<4IQ16s")
 TRACE_RECORD = struct.Struct("<IHBB2I")
+CODE_RECORD = struct.Struct("<I2H4I2Q")

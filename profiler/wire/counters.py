@@ -65,6 +65,11 @@ LOSSES = (
         "The recording is larger than the memory limit: moments in its oldest part are unknown.",
     ),
     Counter(
+        "codes_lost",
+        "Functions without a name",
+        "The program had thrown them away before their names were read.",
+    ),
+    Counter(
         "records_lost",
         "Dropped messages about threads",
         "The names or ends of some threads found no room and may be missing.",

@@ -9,25 +9,30 @@ and never becomes a wrong number. Not thread-safe.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import FlametapError
-from ..model import Module, RawFrame, ThreadState, Verdict
+from ..model import ManagedVerdict, Module, ThreadState, Verdict
 from .abi import (
     ABI_VERSION,
     BATCH_HEADER,
     BATCH_MAGIC,
-    FRAME_KIND_RUNTIME,
+    CODE_CUT_SHIFT,
+    CODE_GONE,
+    CODE_PARTS,
+    CODE_RECORD,
+    CODE_WIDE_SHIFT,
+    FRAME_KIND_EVAL,
     FRAME_KIND_SHIFT,
-    FRAME_MODULE_SHIFT,
     MAX_FRAMES,
     MODULE_GONE,
     MODULE_RECORD,
+    RECIPES_MAX,
     RING_BYTES,
+    SECTION_CODES,
     SECTION_HEADER,
     SECTION_INTERVALS,
     SECTION_MODULES,
@@ -39,21 +44,7 @@ from .abi import (
     THREAD_SIGNAL_BLOCKED,
     TRACE_RECORD,
 )
-
-# struct interval_record
-INTERVAL_DTYPE = np.dtype(
-    [
-        ("t0_ns", "<u8"),
-        ("wall_ns", "<u8"),
-        ("cpu_ns", "<u8"),
-        ("thread_id", "<u4"),
-        ("trace_id", "<u4"),
-        ("state", "u1"),
-        ("flags", "u1"),
-        ("sysno", "<i2"),
-        ("samples", "<u4"),
-    ]
-)
+from .events import INTERVAL_DTYPE, Batch, Code, CodePart, ModuleUpdate, ThreadUpdate, Trace
 
 # The agent drops a batch that does not fit into the ring, so no greater one arrives.
 MAX_BATCH_BYTES = RING_BYTES
@@ -78,70 +69,6 @@ class ProtocolError(FlametapError):
             "what was recorded before is kept; something in the target writes to memory that is "
             "not its own",
         )
-
-
-@dataclass(frozen=True)
-class ModuleUpdate:
-    """A module that appeared, or one that has been unmapped."""
-
-    module: Module
-    gone: bool
-
-
-@dataclass(frozen=True)
-class ThreadUpdate:
-    """The current state of a thread; a later update with the same ``thread_id`` replaces it."""
-
-    thread_id: int
-    tid: int
-    name: str
-    first_seen_ns: int
-    exited: bool
-    hidden: bool
-    signals_blocked: bool
-
-
-@dataclass(frozen=True)
-class Trace:
-    """One stack. ``frames`` are encoded as in abi.h, uint64, leaf first."""
-
-    trace_id: int
-    verdict: Verdict
-    fault_module: int
-    frames: npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The events that the agent wrote at one time.
-
-    ``intervals`` has dtype :data:`INTERVAL_DTYPE` and is read-only.
-    """
-
-    sequence: int
-    now_ns: int
-    modules: list[ModuleUpdate]
-    threads: list[ThreadUpdate]
-    traces: list[Trace]
-    intervals: npt.NDArray[np.void]
-
-
-def raw_frame(encoded: int) -> RawFrame:
-    """Decode one frame of a trace."""
-    if encoded >> FRAME_KIND_SHIFT == FRAME_KIND_RUNTIME:
-        return RawFrame(0, encoded & ((1 << FRAME_KIND_SHIFT) - 1))
-    return RawFrame(encoded >> FRAME_MODULE_SHIFT, encoded & ((1 << FRAME_MODULE_SHIFT) - 1))
-
-
-def raw_frames(
-    encoded: npt.NDArray[np.uint64],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """Decode many frames; return their module ids and addresses, see ``RawFrame``."""
-    is_runtime = encoded >> np.uint64(FRAME_KIND_SHIFT) == FRAME_KIND_RUNTIME
-    module_ids = np.where(is_runtime, 0, encoded >> np.uint64(FRAME_MODULE_SHIFT))
-    shift = np.where(is_runtime, np.uint64(FRAME_KIND_SHIFT), np.uint64(FRAME_MODULE_SHIFT))
-    addrs = encoded & ((np.uint64(1) << shift) - np.uint64(1))
-    return module_ids.astype(np.int32), addrs
 
 
 class Decoder:
@@ -198,7 +125,7 @@ def _decode_batch(data: bytes) -> Batch:
     _, _, _, section_count, sequence, now_ns = BATCH_HEADER.unpack_from(data)
     if now_ns >= _MAX_NS:
         raise ProtocolError(f"batch {sequence} claims an impossible time")
-    batch = Batch(sequence, now_ns, [], [], [], np.empty(0, INTERVAL_DTYPE))
+    batch = Batch(sequence, now_ns, [], [], [], [], np.empty(0, INTERVAL_DTYPE))
     at, last_kind = BATCH_HEADER.size, 0
     for _ in range(section_count):
         if at + SECTION_HEADER.size > len(data):
@@ -214,6 +141,8 @@ def _decode_batch(data: bytes) -> Batch:
             batch.modules.extend(_decode_modules(section, record_count))
         elif kind == SECTION_THREADS:
             batch.threads.extend(_decode_threads(section, record_count))
+        elif kind == SECTION_CODES:
+            batch.codes.extend(_decode_codes(section, record_count))
         elif kind == SECTION_TRACES:
             batch.traces.extend(_decode_traces(section, record_count))
         else:
@@ -222,6 +151,7 @@ def _decode_batch(data: bytes) -> Batch:
                 batch.now_ns,
                 batch.modules,
                 batch.threads,
+                batch.codes,
                 batch.traces,
                 _decode_intervals(section, record_count),
             )
@@ -295,16 +225,44 @@ def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
     return updates
 
 
+def _decode_codes(section: bytes, record_count: int) -> list[Code]:
+    codes: list[Code] = []
+    at = 0
+    for _ in range(record_count):
+        code_id, recipe_id, flags, *part_bytes, first, second = _unpack(CODE_RECORD, section, at)
+        at += CODE_RECORD.size
+        if code_id == 0 or not 1 <= recipe_id <= RECIPES_MAX:
+            raise ProtocolError(f"code record {code_id} is invalid")
+        if at + sum(part_bytes) > len(section):
+            raise ProtocolError("a section ends inside a code record")
+        start, parts = at, []
+        for part in range(CODE_PARTS):
+            wide = 1 << (flags >> CODE_WIDE_SHIFT + 2 * part & 3)
+            if wide > 4 or part_bytes[part] % wide:
+                raise ProtocolError(f"code record {code_id} has characters of an impossible size")
+            is_cut = bool(flags >> CODE_CUT_SHIFT + part & 1)
+            parts.append(CodePart(section[at : at + part_bytes[part]], wide, is_cut))
+            at += part_bytes[part]
+        at = start + (at - start + 7 & ~7)
+        is_gone = bool(flags & CODE_GONE)
+        codes.append(Code(code_id, recipe_id, is_gone, tuple(parts), (first, second)))
+    _end_of_section(section, at)
+    return codes
+
+
 def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
     traces: list[Trace] = []
     at = 0
     for _ in range(record_count):
-        trace_id, frame_count, verdict, _, fault_module, _ = _unpack(TRACE_RECORD, section, at)
+        trace_id, frame_count, verdict, managed, fault_module, _ = _unpack(
+            TRACE_RECORD, section, at
+        )
         at += TRACE_RECORD.size
         if (
             trace_id == 0
             or frame_count > MAX_FRAMES
             or verdict >= Verdict.NO_STACK
+            or managed > max(ManagedVerdict)
             or fault_module > 0xFFFF
         ):
             raise ProtocolError(f"trace record {trace_id} is invalid")
@@ -312,9 +270,11 @@ def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
             raise ProtocolError("a section ends inside a trace")
         frames = np.frombuffer(section, "<u8", frame_count, at)
         at += 8 * frame_count
-        if frame_count and int(frames.max()) >> FRAME_KIND_SHIFT > FRAME_KIND_RUNTIME:
+        if frame_count and int(frames.max()) >> FRAME_KIND_SHIFT > FRAME_KIND_EVAL:
             raise ProtocolError(f"trace {trace_id} has a frame of an unknown kind")
-        traces.append(Trace(trace_id, Verdict(verdict), fault_module, frames))
+        traces.append(
+            Trace(trace_id, Verdict(verdict), fault_module, frames, ManagedVerdict(managed))
+        )
     _end_of_section(section, at)
     return traces
 

@@ -23,7 +23,8 @@ from flametap.model import Clock, ThreadState
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from flametap.wire import abi
-from flametap.wire.decoder import INTERVAL_DTYPE, Decoder
+from flametap.wire.decoder import Decoder
+from flametap.wire.events import INTERVAL_DTYPE
 from flametap.wire.ring import Ring
 
 DEPTH = 20

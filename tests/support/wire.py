@@ -77,6 +77,28 @@ def interval(
     return INTERVAL.pack(t0_ns, wall_ns, cpu_ns, thread_id, trace_id, state, flags, sysno, samples)
 
 
+def managed_frame(code_id: int, position: int = abi.NO_POSITION) -> int:
+    """A function of an interpreted program."""
+    kind = abi.FRAME_KIND_MANAGED << abi.FRAME_KIND_SHIFT
+    return kind | position << abi.FRAME_POSITION_SHIFT | code_id
+
+
+def eval_frame(module_id: int, file_addr: int) -> int:
+    """A frame of an interpreter's loop."""
+    return abi.FRAME_KIND_EVAL << abi.FRAME_KIND_SHIFT | frame(module_id, file_addr)
+
+
+def code(
+    code_id: int, name: str, file: str, line_table: bytes, first_line: int, *, recipe_id: int = 1
+) -> bytes:
+    """A code record of a Python function, its texts in ASCII."""
+    parts = [name.encode("ascii"), name.encode("ascii"), file.encode("ascii"), line_table]
+    sizes = [len(part) for part in parts]
+    body = b"".join(parts)
+    record = abi.CODE_RECORD.pack(code_id, recipe_id, 0, *sizes, first_line, 0)
+    return record + body + bytes(-len(body) % 8)
+
+
 def section(kind: int, records: Sequence[bytes]) -> bytes:
     """A section with its header."""
     body = b"".join(records)
@@ -88,6 +110,7 @@ def batch(
     *,
     modules: Sequence[bytes] = (),
     threads: Sequence[bytes] = (),
+    codes: Sequence[bytes] = (),
     traces: Sequence[bytes] = (),
     intervals: Sequence[bytes] = (),
     sequence: int = 0,
@@ -98,6 +121,7 @@ def batch(
         for kind, records in (
             (abi.SECTION_MODULES, modules),
             (abi.SECTION_THREADS, threads),
+            (abi.SECTION_CODES, codes),
             (abi.SECTION_TRACES, traces),
             (abi.SECTION_INTERVALS, intervals),
         )

@@ -10,5 +10,6 @@ export const LOSSES = [
   ["modules_lost", "Files without a number", "More different files were mapped than can be numbered; frames in them have no names."],
   ["modules_full", "Files beyond the memory limit", "flametap's own table of files is full; frames in them have no names."],
   ["intervals_merged", "Samples kept as sums", "The recording is larger than the memory limit: moments in its oldest part are unknown."],
+  ["codes_lost", "Functions without a name", "The program had thrown them away before their names were read."],
   ["records_lost", "Dropped messages about threads", "The names or ends of some threads found no room and may be missing."]
 ];

@@ -12,8 +12,9 @@ import wire
 from flametap.linux import syscalls
 from flametap.model import Clock, RawFrame, Verdict
 from flametap.profile import intervals
+from flametap.profile.leaves import LeafWeights
 from flametap.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
-from flametap.profile.store import LeafWeights, Profile
+from flametap.profile.store import Profile
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder, ProtocolError
 from wire import BLOCKED, PARKED, QUEUED, RUNNING

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap.model import ThreadState, Verdict
+from flametap.model import ManagedVerdict, ThreadState, Verdict
 from flametap.wire import abi
-from flametap.wire.decoder import INTERVAL_DTYPE
+from flametap.wire.events import INTERVAL_DTYPE
 
 ABI_H = Path(__file__).resolve().parents[3] / "agent" / "abi.h"
 # Structure → its fields in order, as (name, offset, bytes) are compared.
@@ -21,7 +21,10 @@ STRUCTS = {
     "module_record": abi.MODULE_RECORD,
     "thread_record": abi.THREAD_RECORD,
     "trace_record": abi.TRACE_RECORD,
+    "code_record": abi.CODE_RECORD,
 }
+# Fields that are arrays → the bytes of an element.
+ARRAYS = {"part_bytes": 4, "detail": 8}
 CONSTANTS = {
     name: getattr(abi, name)
     for name in dir(abi)
@@ -51,7 +54,7 @@ def enum_members(name: str) -> list[str]:
 def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """What the compiler makes of the header: expression → value."""
     expressions = [*CONSTANTS]
-    for name in ("counter", "verdict", "thread_state", "section_kind"):
+    for name in ("counter", "verdict", "managed_verdict", "thread_state", "section_kind", "recipe"):
         expressions += enum_members(name)
     for name in (*STRUCTS, "interval_record"):
         expressions.append(f"sizeof(struct {name})")
@@ -84,7 +87,9 @@ def test_record_layout_equals_the_header(name: str, truth: dict[str, int]) -> No
     expected = []
     for field in struct_fields(name):
         size = truth[f"sizeof(((struct {name} *)0)->{field})"]
-        expected.append((truth[f"offsetof(struct {name}, {field})"], size))
+        step = ARRAYS.get(field, size)
+        at = truth[f"offsetof(struct {name}, {field})"]
+        expected += [(at + i, step) for i in range(0, size, step)]
     found = fields_of(STRUCTS[name].format)
     # The ring's counters and histogram are read as arrays, not through the struct.
     assert found == expected[: len(found)]
@@ -129,10 +134,20 @@ def test_every_counter_has_its_name_and_place(truth: dict[str, int]) -> None:
     assert [truth[name] for name in members] == list(range(len(members)))
 
 
+def test_every_word_of_a_recipe_has_its_name_and_place(truth: dict[str, int]) -> None:
+    members = [name for name in enum_members("recipe") if name != "RECIPE_WORDS"]
+    assert [f"RECIPE_{name.upper()}" for name in abi.RECIPE_NAMES] == members
+    assert [truth[name] for name in members] == list(range(len(members)))
+    assert len(members) <= truth["RECIPE_WORDS"]
+
+
 def test_enums_equal_the_header(truth: dict[str, int]) -> None:
     for name in enum_members("verdict"):
         assert Verdict[name.removeprefix("VERDICT_")] == truth[name]
+    for name in enum_members("managed_verdict"):
+        assert ManagedVerdict[name.removeprefix("MANAGED_")] == truth[name]
     for name in enum_members("thread_state"):
         assert ThreadState[name.removeprefix("STATE_")] == truth[name]
+    assert len(ManagedVerdict) == len(enum_members("managed_verdict"))
     assert len(Verdict) == len(enum_members("verdict"))
     assert len(ThreadState) == len(enum_members("thread_state"))

@@ -12,7 +12,8 @@ import pytest
 import wire
 from flametap.model import Module, RawFrame, ThreadState, Verdict
 from flametap.wire import abi
-from flametap.wire.decoder import Decoder, ProtocolError, raw_frame
+from flametap.wire.decoder import Decoder, ProtocolError
+from flametap.wire.events import raw_frame
 from flametap.wire.ring import Ring
 
 HEAD_AT = 24  # in the ring's header; the size of the ring is before it, tail behind it
