@@ -197,7 +197,7 @@ struct agent {
     struct ring_header *ring;
     u64 batch_sequence;
     u64 last_flush_ns;
-    struct outbox modules_out, threads_out, traces_out, intervals_out;
+    struct outbox modules_out, threads_out, codes_out, traces_out, intervals_out;
 
     struct memory_map *volatile map;
     struct memory_map *retired;
@@ -269,6 +269,21 @@ struct agent {
     u64 run_delay_ns;
     u64 run_delay_read_ns;
     u64 signals_from_ns;                  /* no signal is sent before this time */
+
+    /* interpreters/ */
+    u64 recipes[RECIPES_MAX][RECIPE_WORDS]; /* by the JS thread; never changed once counted */
+    volatile u32 recipe_count;
+    u32 code_count;
+    u32 next_code_id;
+    u32 states_list_number;
+    struct python_states *volatile states; /* the current one of states_pages; 0: none yet */
+    struct python_states *states_pages;   /* two */
+    u64 states_read_ns;
+    u64 states_cost_ns;
+    struct code_slot *codes;              /* CODE_TABLE_SLOTS */
+    struct managed_walk *parked_walk;     /* of the sampler thread */
+    volatile u64 loop_distance;           /* managed_merge.c: from a run's anchor to the CFA of its native frame */
+    volatile u64 loop_pc;                 /* a call site in the interpreter's loop */
 
     u8 *stack_copy;                       /* STACK_COPY_BYTES */
     u64 *parked_frames;                   /* MAX_FRAMES */

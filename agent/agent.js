@@ -33,6 +33,7 @@ const FUNCTIONS = {
   agent_note_stack: ['void', ['uint', 'uint64', 'uint64', 'int64']],
   agent_next_unknown: ['uint', []],
   agent_set_owner: ['void', ['uint', 'int']],
+  agent_add_recipe: ['int', ['pointer']],
   agent_is_orphaned: ['int', []],
   agent_hang_up: ['void', ['uint64', 'uint']],
 };
@@ -172,6 +173,16 @@ rpc.exports = {
     releaseLoader();
     agent.agent_close_ring_fd();
     return agent.agent_start();
+  },
+
+  /* Tell the agent of interpreters: for each an array of numbers as text, in the order of enum recipe. */
+  addRecipes(recipes) {
+    if (agent === null) return;
+    for (const words of recipes) {
+      const memory = Memory.alloc(words.length * 8);
+      words.forEach((word, index) => memory.add(index * 8).writeU64(uint64(word)));
+      agent.agent_add_recipe(memory);
+    }
   },
 
   setPaused(paused) {

@@ -5,7 +5,7 @@
 static int outboxes_new(struct agent *a)
 {
     return outbox_new(a, &a->modules_out, 1U << 20) | outbox_new(a, &a->threads_out, 1U << 20) |
-           outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
+           outbox_new(a, &a->codes_out, 1U << 20) | outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
 }
 
 static i32 sampler_start(struct agent *a)
@@ -24,6 +24,7 @@ static void agent_free(struct agent *a)
     u32 i;
     for (i = 1; i <= a->module_count; i++)
         table_free(a, a->modules[i].table);
+    managed_free(a);
     for (i = 0; i < MAX_THREADS && a->slots; i++)
         pages_free(a->slots[i].frames, SLOT_PAGES_BYTES);
     while (a->retired) {
@@ -44,6 +45,7 @@ static void agent_free(struct agent *a)
     pages_free(a->text, 2 * TEXT_BYTES);
     pages_free(a->modules_out.data, a->modules_out.capacity);
     pages_free(a->threads_out.data, a->threads_out.capacity);
+    pages_free(a->codes_out.data, a->codes_out.capacity);
     pages_free(a->traces_out.data, a->traces_out.capacity);
     pages_free(a->intervals_out.data, a->intervals_out.capacity);
     pages_free(a->ring, RING_HEADER_BYTES + RING_BYTES);
@@ -190,6 +192,19 @@ void *agent_scratch(void)
 void agent_note_stack(unsigned int tid, unsigned long long sp, unsigned long long alternate_start, long long alternate_bytes)
 {
     room_note(agent_cell, tid, sp, alternate_start, alternate_bytes);
+}
+
+/* Add an interpreter: RECIPE_WORDS numbers, enum recipe. Returns 0 if there is no room for another one. May be called
+ * while sampling. */
+int agent_add_recipe(const unsigned long long *words)
+{
+    struct agent *a = agent_cell;
+    u32 count = a ? a->recipe_count : RECIPES_MAX;
+    if (count >= RECIPES_MAX)
+        return 0;
+    bytes_copy(a->recipes[count], words, sizeof a->recipes[count]);
+    store_release_u32(&a->recipe_count, count + 1);
+    return 1;
 }
 
 unsigned int agent_next_unknown(void)

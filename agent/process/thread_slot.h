@@ -38,13 +38,16 @@ struct thread_slot {
     u32 tid;
     /* Allocated before its first signal: MAX_FRAMES pcs, leaf first; SLOT_COPY_BYTES; SAMPLES_BYTES. */
     u64 *frames;
+    struct managed_walk *managed;         /* allocated as soon as an interpreter is known */
     u64 thread_pointer;                   /* by the sampler: the thread pointer whose control block was read, and the
                                            * stack */
     u64 stack_start;                      /* from that block; both 0 if unknown */
     u64 stack_end;
     u64 thread_pointer_seen;              /* answer: the current thread pointer */
-    u32 frame_count;                      /* answer: number of frames; the next four fields are part of the answer */
+    u32 frame_count;                      /* answer: number of frames; the next five fields are part of the answer */
     u32 verdict;
+    u32 managed_verdict;
+    u32 reserved;
     u64 fault_pc;
     u64 handler_tsc;
     u32 near_fork;

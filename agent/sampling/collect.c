@@ -61,11 +61,12 @@ static void stacks_note(struct agent *a, struct thread_slot *slot, u64 sp)
 }
 
 /* Take one timer sample: its stack stands for the CPU time since the sample before. */
-static void sample_take(struct agent *a, struct thread_slot *slot, const struct sample *sample, u64 now_ns, u64 now_tsc)
+static void sample_take(struct agent *a, struct thread_slot *slot, struct sample *sample, u64 now_ns, u64 now_tsc)
 {
     /* The sample may be newer than the clock reading. */
     u64 age_tsc = now_tsc > sample->began_tsc ? now_tsc - sample->began_tsc : 0;
     u64 taken_ns = now_ns - (age_tsc * a->ns_per_tsc_20 >> 20);
+    struct verdicts verdicts = {sample->verdict, sample->managed_verdict, sample->fault_pc};
     u32 trace_id, injected = 0;
     handler_cost_add(a, sample->took_tsc, sample->took_cpu_ns);
     slot->timer_set_cpu_ns = sample->cpu_ns;
@@ -76,7 +77,7 @@ static void sample_take(struct agent *a, struct thread_slot *slot, const struct 
     stacks_note(a, slot, sample->sp);
     if (must_learn(a, sample->verdict, taken_ns))
         return;
-    trace_id = trace_intern(a, sample->frames, sample->frame_count, sample->verdict, sample->fault_pc, &injected);
+    trace_id = trace_intern(a, sample->frames, sample->frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
     interval_ran(a, slot, taken_ns, sample->cpu_ns, trace_id);
@@ -103,6 +104,7 @@ static void samples_collect(struct agent *a, struct thread_slot *slot)
 /* Collect a handler's answer to a signal that was sent: its stack stands for the time up to the moment of sending. */
 static void answer_collect(struct agent *a, struct thread_slot *slot)
 {
+    struct verdicts verdicts;
     u32 trace_id, injected = 0;
     repairs_collect(a, slot);
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_ANSWERED)
@@ -126,7 +128,10 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     slot->backoff_ns = 0;
     if (must_learn(a, slot->verdict, slot->sent_ns))
         return;
-    trace_id = trace_intern(a, slot->frames, slot->frame_count, slot->verdict, slot->fault_pc, &injected);
+    verdicts.native = slot->verdict;
+    verdicts.managed = slot->managed_verdict;
+    verdicts.fault_pc = slot->fault_pc;
+    trace_id = trace_intern(a, slot->frames, slot->frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
     if (slot->waited_in != NOT_WAITING) {

@@ -46,7 +46,7 @@ static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, cons
 {
     struct unwinder u;
     stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
-    unwind_sigsafe(&u);
+    slot->managed_verdict = stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
     slot->thread_pointer_seen = u.thread_pointer;
     slot->frame_count = u.frame_count;
     slot->verdict = u.verdict;
@@ -110,7 +110,7 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
         return;
     }
     sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-    unwind_sigsafe(&u);
+    sample->managed_verdict = (u16)stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
     sample->verdict = (u16)u.verdict;
     sample->frame_count = u.frame_count;
     sample->began_tsc = started;

@@ -15,7 +15,7 @@
 struct sample {
     u32 bytes;                            /* including its frames */
     u16 verdict;                          /* NO_SAMPLE: the rest of the record is unused */
-    u16 reserved;
+    u16 managed_verdict;
     u32 frame_count;
     u32 reserved2;
     u64 cpu_ns;                           /* the thread's CPU clock */
@@ -28,7 +28,7 @@ struct sample {
     u64 thread_pointer;
     u64 alternate_start;
     u64 alternate_bytes;
-    u64 frames[];                         /* pcs, leaf first */
+    u64 frames[];                         /* words, leaf first: managed.h */
 };
 
 #define NO_SAMPLE 254                     /* value of `verdict`; only the first eight bytes of such a record exist */

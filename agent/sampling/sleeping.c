@@ -65,8 +65,8 @@ static u32 wait_record_parse(const char *text, i64 bytes, struct wait_record *wa
     return wait->sp != 0 && wait->pc != 0;
 }
 
-/* Unwind the stack of a sleeping thread. Its rbp is not in procfs. */
-static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait_record *wait)
+/* Unwind the stack of a sleeping thread. Its rbp is not in procfs. Returns enum managed_verdict. */
+static u32 unwind_parked(struct agent *a, struct unwinder *u, const struct thread_slot *slot, const struct wait_record *wait)
 {
     u->agent = a;
     u->map = a->map;
@@ -80,7 +80,8 @@ static void unwind_parked(struct agent *a, struct unwinder *u, const struct wait
     u->copy_bytes = STACK_COPY_BYTES;
     u->in_handler = 0;
     u->own_start = u->own_end = 0;
-    unwind_sigsafe(u);
+    return stack_take_sigsafe(u, a->states ? a->parked_walk : (struct managed_walk *)0, slot->thread_pointer_seen, slot->tid,
+                              (const u64 *)0);
 }
 
 /* Return whether the thread has used much of the time since the last check. Without procfs, nothing else shows a thread
@@ -133,7 +134,7 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
         return PARKED_RUNNING;
     if (wait->sysno == NR_RESTART_SYSCALL)
         wait->sysno = restarted_sysno(a, wait->pc);
-    unwind_parked(a, u, wait);
+    slot->managed_verdict = unwind_parked(a, u, slot, wait);
     if (clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) != (i64)cpu_ns) {
         count_up(a, COUNTER_PARKED_TORN, 1);
         return PARKED_TORN;

@@ -103,6 +103,8 @@ static u32 may_be_sampled(struct agent *a, struct thread_slot *slot, u64 now_ns)
         return 0;
     if (!slot->frames)
         slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
+    if (!slot->managed && a->states)
+        slot->managed = agent_pages(a, sizeof *slot->managed);
     return slot->frames != 0;
 }
 
@@ -205,6 +207,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
 {
     struct wait_record wait;
     struct unwinder u;
+    struct verdicts verdicts;
     u32 result, trace_id, injected = 0, rounds = 0;
     while ((result = parked_take(a, slot, cpu_ns, &wait, &u)) == PARKED_RETRY && rounds++ < COMPILE_ROUNDS_MAX)
         learn(a);
@@ -221,7 +224,10 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         interval_asleep(a, slot, now_ns, 0, STATE_BLOCKED, -1, 1);
     if (result != PARKED_SEEN)
         return;
-    trace_id = trace_intern(a, u.frames, u.frame_count, u.verdict, u.fault_pc, &injected);
+    verdicts.native = u.verdict;
+    verdicts.managed = slot->managed_verdict;
+    verdicts.fault_pc = u.fault_pc;
+    trace_id = trace_intern(a, u.frames, u.frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;
     interval_asleep(a, slot, now_ns, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);

@@ -49,6 +49,7 @@ struct unwinder {
     const u64 *gregs;                     /* ucontext registers, leaf only; 0 if unknown */
     u64 signal_gregs[16];                 /* registers of a frame that a target signal interrupted */
     u64 *frames;
+    u64 *cfas;                            /* gets the CFA of each frame, 0 if unknown; may be 0 */
     u64 fault_pc;
     u32 frame_count;
     u32 verdict;

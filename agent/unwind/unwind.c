@@ -96,6 +96,7 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
 {
     const volatile u64 *cache = u->agent->rule_cache;
     u64 generation = u->agent->cache_generation & 0xff;
+    u64 *cfas = u->cfas;
     u64 pc = u->pc, sp = u->sp, bp = u->bp, ra = 1;
     u32 count = u->frame_count, first = count, bp_known = u->bp_known;
     while (count < MAX_FRAMES) {
@@ -119,6 +120,8 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
             if (!window_holds_sigsafe(u, cfa - (saved ? saved : 1) * 8, cfa))
                 break;
         }
+        if (cfas)
+            cfas[count] = cfa;
         u->frames[count++] = pc;
         ra = *(const u64 *)(cfa - 8 + u->window_delta);
         if (ra == 0)
@@ -142,24 +145,13 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
     return ra != 0;
 }
 
-/*
- * Walk from the leaf (pc, sp, bp, gregs, own stack, copy and frames are set) to the root. Sets frame_count, verdict and
- * fault_pc. Context: signal; may not: allocate, lock, call libc, read memory that may be unmapped.
- */
-static void unwind_sigsafe(struct unwinder *u)
+/* Walk on to the root from where `u` is. Context: signal. */
+static void unwind_on_sigsafe(struct unwinder *u)
 {
-    u->frame_count = 0;
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
-    u->guessed = 0;
-    u->scan_checks = 0;
-    u->entry_reads = 0;
-    u->chained = 0;
-    u->moves = 0;
-    u->switches = 0;
-    window_open_sigsafe(u, u->sp, 1);
     while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
-        u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc);
+        u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc), has_stepped;
         if (rule == RULE_NOT_READY) {
             unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
             return;
@@ -169,16 +161,37 @@ static void unwind_sigsafe(struct unwinder *u)
             unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->frame_count ? u->frames[u->frame_count - 1] : u->pc);
             return;
         }
+        if (u->cfas)
+            u->cfas[u->frame_count] = 0;
         u->frames[u->frame_count++] = u->pc;
-        if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE) {
-            if (!step_without_rule_sigsafe(u, rule == RULE_JIT))
-                break;
-        } else if (!step_by_rule_sigsafe(u, &u->agent->rules->rules[rule])) {
+        if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE)
+            has_stepped = step_without_rule_sigsafe(u, rule == RULE_JIT);
+        else
+            has_stepped = step_by_rule_sigsafe(u, &u->agent->rules->rules[rule]);
+        if (!has_stepped)
             break;
-        }
+        if (u->cfas)
+            u->cfas[u->frame_count - 1] = u->sp;
     }
     if (u->verdict == VERDICT_COMPLETE && u->guessed)
         u->verdict = VERDICT_GUESSED;
     if (u->verdict == VERDICT_BAD_MEMORY && u->moves >= WINDOW_MOVES_MAX)
         unwind_stop_sigsafe(u, VERDICT_TRUNCATED_DEPTH, 0);
+}
+
+/*
+ * Walk from the leaf (pc, sp, bp, gregs, own stack, copy, frames and cfas are set) to the root. Sets frame_count, verdict
+ * and fault_pc. Context: signal; may not: allocate, lock, call libc, read memory that may be unmapped.
+ */
+static void unwind_sigsafe(struct unwinder *u)
+{
+    u->frame_count = 0;
+    u->guessed = 0;
+    u->scan_checks = 0;
+    u->entry_reads = 0;
+    u->chained = 0;
+    u->moves = 0;
+    u->switches = 0;
+    window_open_sigsafe(u, u->sp, 1);
+    unwind_on_sigsafe(u);
 }

@@ -70,7 +70,7 @@ static u64 bytes_untouched(const struct agent *a)
 }
 
 /*
- * Write the batch to the ring. If the ring is full, intervals are dropped and counted; modules, threads and traces are
+ * Write the batch to the ring. If the ring is full, intervals are dropped and counted; the other records are
  * kept for the next batch, since later records refer to them.
  */
 static void ring_flush(struct agent *a, u64 now_ns)
@@ -85,9 +85,10 @@ static void ring_flush(struct agent *a, u64 now_ns)
     header.magic = BATCH_MAGIC;
     header.version = ABI_VERSION;
     header.section_count = (a->modules_out.records != 0) + (u32)(a->threads_out.records != 0) +
-                           (a->traces_out.records != 0) + (u32)(a->intervals_out.records != 0);
+                           (u32)(a->codes_out.records != 0) + (u32)(a->traces_out.records != 0) +
+                           (u32)(a->intervals_out.records != 0);
     header.total_bytes = (u32)sizeof header + section_bytes(&a->modules_out) + section_bytes(&a->threads_out) +
-                         section_bytes(&a->traces_out) + section_bytes(&a->intervals_out);
+                         section_bytes(&a->codes_out) + section_bytes(&a->traces_out) + section_bytes(&a->intervals_out);
     header.sequence = a->batch_sequence++;
     header.now_ns = now_ns;
     if (header.total_bytes > room) {
@@ -99,18 +100,20 @@ static void ring_flush(struct agent *a, u64 now_ns)
     ring_write(a, &at, &header, sizeof header);
     ring_write_section(a, &at, SECTION_MODULES, &a->modules_out);
     ring_write_section(a, &at, SECTION_THREADS, &a->threads_out);
+    ring_write_section(a, &at, SECTION_CODES, &a->codes_out);
     ring_write_section(a, &at, SECTION_TRACES, &a->traces_out);
     ring_write_section(a, &at, SECTION_INTERVALS, &a->intervals_out);
     store_release_u64((volatile u64 *)&ring->head, at);
     outbox_clear(&a->modules_out);
     outbox_clear(&a->threads_out);
+    outbox_clear(&a->codes_out);
     outbox_clear(&a->traces_out);
     outbox_clear(&a->intervals_out);
 }
 
 static u32 batch_has_news(const struct agent *a)
 {
-    return a->modules_out.records || a->threads_out.records || a->traces_out.records || a->intervals_out.records;
+    return a->modules_out.records || a->threads_out.records || a->codes_out.records || a->traces_out.records || a->intervals_out.records;
 }
 
 /* Reserve space for one record; a full section is flushed first. 0 if the ring is full, too. */

@@ -2,10 +2,16 @@
  * Interned stacks: each distinct stack goes to the host once and is referred to by number from then on. Sampler thread
  * only.
  *
- * A stack is identified by a 64-bit hash of its pcs, its verdict and the number of the module map (a pc can have
+ * A stack is identified by a 64-bit hash of its words, its verdicts and the number of the module map (a pc can have
  * another meaning after a dlclose). At three quarters full, the table is emptied and numbering continues: the host gets
  * some stacks a second time and recognises them by their frames, so nothing is lost and memory stays bounded.
  */
+
+struct verdicts {
+    u32 native;                           /* enum verdict */
+    u32 managed;                          /* enum managed_verdict */
+    u64 fault_pc;
+};
 
 #define FRAME_ADDRESS_MASK ((1ULL << FRAME_MODULE_SHIFT) - 1)
 
@@ -15,21 +21,25 @@ static u64 hash_mix(u64 hash, u64 value)
     return hash ^ (hash >> 29);
 }
 
-/* Convert a runtime_addr to a frame of the wire format. */
+/* Convert a word (managed.h) to a frame of the wire format. */
 static u64 frame_encode(struct agent *a, u64 runtime_addr, u32 *injected)
 {
-    const struct code_range *range = code_range_sigsafe(a->map, runtime_addr);
-    u64 file_addr;
+    u64 kind = runtime_addr >> FRAME_KIND_SHIFT, file_addr;
+    const struct code_range *range;
+    if (kind == FRAME_KIND_MANAGED)
+        return runtime_addr;
+    runtime_addr &= WORD_ADDRESS_MASK;
+    range = code_range_sigsafe(a->map, runtime_addr);
     if (!range || !range->module)
-        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr & ((1ULL << FRAME_KIND_SHIFT) - 1));
+        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr);
     *injected |= a->modules[range->module].injected;
     file_addr = runtime_addr - a->modules[range->module].load_bias;
     if (file_addr > FRAME_ADDRESS_MASK)
-        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr & ((1ULL << FRAME_KIND_SHIFT) - 1));
-    return (u64)FRAME_KIND_MODULE << FRAME_KIND_SHIFT | (u64)range->module << FRAME_MODULE_SHIFT | file_addr;
+        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr);
+    return kind << FRAME_KIND_SHIFT | (u64)range->module << FRAME_MODULE_SHIFT | file_addr;
 }
 
-static u32 trace_send(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, struct trace_slot *slot)
+static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct verdicts *verdicts, struct trace_slot *slot)
 {
     struct trace_record *record = record_new(a, &a->traces_out, (u32)sizeof *record + count * 8);
     const struct code_range *fault;
@@ -39,26 +49,28 @@ static u32 trace_send(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u
         return 0;
     frames = (u64 *)(record + 1);
     for (i = 0; i < count; i++)
-        frames[i] = frame_encode(a, pcs[i], &injected);
-    fault = fault_pc ? code_range_sigsafe(a->map, fault_pc) : (const struct code_range *)0;
+        frames[i] = frame_encode(a, words[i], &injected);
+    fault = verdicts->fault_pc ? code_range_sigsafe(a->map, verdicts->fault_pc) : (const struct code_range *)0;
     record->trace_id = ++a->next_trace_id;
     record->frame_count = (u16)count;
-    record->verdict = (u8)verdict;
-    record->reserved = 0;
+    record->verdict = (u8)verdicts->native;
+    record->managed_verdict = (u8)verdicts->managed;
     record->fault_module = fault ? fault->module : 0;
     record->reserved2 = 0;
     slot->injected = injected;
     return record->trace_id;
 }
 
-/* Return the number of this stack; 0 if there was no room (counted). `*injected` is set if it contains Frida's
- * agent. */
-static u32 trace_intern(struct agent *a, const u64 *pcs, u32 count, u32 verdict, u64 fault_pc, u32 *injected)
+/* Return the number of this stack; 0 if there was no room (counted). Code objects in it are replaced by their numbers.
+ * `*injected` is set if it contains Frida's agent. */
+static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct verdicts *verdicts, u32 *injected)
 {
-    u64 hash = hash_mix(a->map_number, (u64)verdict << 32 | count);
+    u64 hash;
     u32 i, at;
+    count = codes_resolve(a, words, count);
+    hash = hash_mix(a->map_number, ((u64)verdicts->managed << 8 | verdicts->native) << 32 | count);
     for (i = 0; i < count; i++)
-        hash = hash_mix(hash, pcs[i]);
+        hash = hash_mix(hash, words[i]);
     if (!hash)
         hash = 1;
     if (a->trace_count >= TRACE_SLOTS / 4 * 3) {
@@ -71,7 +83,7 @@ static u32 trace_intern(struct agent *a, const u64 *pcs, u32 count, u32 verdict,
             return a->traces[at].trace_id;
         }
     }
-    a->traces[at].trace_id = trace_send(a, pcs, count, verdict, fault_pc, &a->traces[at]);
+    a->traces[at].trace_id = trace_send(a, words, count, verdicts, &a->traces[at]);
     if (!a->traces[at].trace_id) {
         count_up(a, COUNTER_TRACES_LOST, 1);
         return 0;

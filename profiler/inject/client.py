@@ -13,6 +13,7 @@ import os
 import socket
 import subprocess
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from .. import errors
@@ -98,6 +99,17 @@ class Injector:
         except ProtocolError as error:
             raise AttachFailedError(error.message, error.hint) from error
         return self.ring
+
+    def add_recipes(self, recipes: Sequence[Sequence[int]]) -> None:
+        """Tell the agent how to read the frames of interpreters, before ``start`` or later.
+
+        Nothing happens when the attach is over.
+
+        Args:
+            recipes: for each interpreter the numbers of ``wire.abi.RECIPE_NAMES``.
+        """
+        with contextlib.suppress(FlametapError):
+            self._ask("add_recipes", [[str(word) for word in recipe] for recipe in recipes])
 
     def start(self) -> None:
         """Begin to sample.

@@ -14,7 +14,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import frida
@@ -211,6 +211,20 @@ class Session:
             raise explain(failure, self.pid) from failure
         if error:
             raise AttachFailedError(f"the agent could not start: {os.strerror(abs(error))}")
+
+    def add_recipes(self, recipes: Sequence[Sequence[str]]) -> None:
+        """Tell the agent how to read the frames of interpreters. Nothing happens after the end.
+
+        Args:
+            recipes: for each, the numbers of ``wire.abi.RECIPE_NAMES`` in decimal: they have 64
+                bits, and JavaScript's numbers have not.
+        """
+        if not self.ended.is_set() and self._script is not None:
+            with contextlib.suppress(Exception):
+                add = functools.partial(
+                    self._script.exports_sync.add_recipes, [list(each) for each in recipes]
+                )
+                bounded(self.attached, add, CALL_TIMEOUT_S, "add_recipes")
 
     def set_paused(self, paused: bool) -> None:
         """Stop sampling for a while, or go on. Nothing happens when the session has ended."""

@@ -1,0 +1,88 @@
+/*
+ * Functions of interpreted programs ("managed" frames): what the parts of this folder share.
+ *
+ *   python_states.c  sampler      which interpreter state belongs to which thread
+ *   managed_memory.c both         reading the interpreter's memory
+ *   python_code.c    both         what tells one code object from another; which number it has on the wire
+ *   python_walk.c    both         thread state → runs of frames
+ *   managed_merge.c  both         runs + native frames → one stack
+ *   code_table.c     sampler      code objects → records for the host
+ *
+ * "Both" runs in the handler for a running thread, and in the sampler thread for a sleeping one.
+ *
+ * A run is what one call of the interpreter's loop executes: frames that call each other without another native frame.
+ * Each such call has an object of known address in its own native frame (the run's anchor), so the native frame that
+ * contains the address is the one that runs them. No symbols are needed.
+ */
+#ifndef FLAMETAP_MANAGED_H
+#define FLAMETAP_MANAGED_H
+
+/*
+ * A stack on its way to the host is an array of words, leaf first. A native frame is its pc. The others have a mark in
+ * the top byte; the first two are frame kinds of abi.h.
+ *
+ *   FRAME_KIND_MANAGED   position, code id
+ *   FRAME_KIND_EVAL      pc
+ *   WORD_CODE            a code object without a number: its runtime_addr, and in bits 55..48 the recipe's index; it is
+ *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0)
+ */
+#define WORD_CODE 4
+#define WORD_SHIFT FRAME_KIND_SHIFT
+#define WORD_RECIPE_SHIFT 48
+#define WORD_ADDRESS_MASK ((1ULL << WORD_RECIPE_SHIFT) - 1)
+
+#define RUNS_MAX 1024
+#define CACHED_PAGES 16
+#define STATES_MAX 4096                   /* thread states of all interpreters */
+#define CODE_TABLE_SLOTS 32768
+#define NATIVE_NONE (~0U)
+
+struct managed_run {
+    u64 anchor;                           /* runtime_addr in the native frame that runs it; 0: not known */
+    u32 first;                            /* index of its first word */
+    u32 words;
+    u32 native;                           /* index of that native frame, or of the one that it is placed after */
+    u32 is_placed;                        /* it is that frame which runs it */
+};
+
+/* A thread state of an interpreter. Sorted by thread pointer. */
+struct python_state {
+    u64 thread_pointer;
+    u64 runtime_addr;
+    u64 interpreter;                      /* runtime_addr of its interpreter state */
+    u32 tid;                              /* 0: not known (before 3.11) */
+    u32 recipe;                           /* index */
+};
+
+#define STATES_PER_THREAD 8
+
+/* The walk over one thread's managed frames. One for each thread that is sampled, and one for the sampler thread. */
+struct managed_walk {
+    const struct agent *agent;
+    u32 in_handler;
+    u32 verdict;                          /* enum managed_verdict */
+    u32 run_count;
+    u32 word_count;
+    u32 placed;                           /* up to this run, those that have their native frame got it */
+    u32 is_cut;                           /* more frames than fit */
+    u64 leaf_sp;
+    u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */
+    u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */
+    struct python_state states[STATES_PER_THREAD]; /* those of the thread */
+    struct managed_run runs[RUNS_MAX];
+    u64 words[MAX_FRAMES];
+    u64 cfas[MAX_FRAMES];                 /* of the native frames; 0: not known */
+};
+
+struct python_states {
+    volatile u32 count;
+    u32 reserved;
+    struct python_state states[STATES_MAX];
+};
+
+struct code_slot {
+    u64 code;                             /* runtime_addr of the code object, 0: free */
+    u64 known;                            /* fingerprint << 32 | code id: read and written whole */
+};
+
+#endif

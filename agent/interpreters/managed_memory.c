@@ -1,0 +1,67 @@
+/*
+ * Reading the memory of an interpreter.
+ *
+ *   handler   in place, after a check that the page can be read: what the frames of the interrupted thread refer to
+ *             cannot be freed meanwhile, and a chain that is being changed may lead anywhere
+ *   sampler   copied page by page: the thread may wake up and free what we read
+ *
+ * Only aligned words are read, so none is on two pages. All of this may run in the handler.
+ */
+
+#define PAGE_NONE 1ULL                    /* no page has this address */
+#define LOWEST_ADDRESS 65536ULL           /* nothing is mapped below: vm.mmap_min_addr */
+
+static void managed_forget_pages_sigsafe(struct managed_walk *w)
+{
+    u32 i;
+    for (i = 0; i < CACHED_PAGES; i++)
+        w->pages[i] = PAGE_NONE;
+}
+
+/* Return where the bytes at `runtime_addr` can be read now, up to the end of their page; 0 if nowhere. Context:
+ * signal. */
+static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
+{
+    u64 page = runtime_addr & ~(PAGE_BYTES - 1);
+    u32 at = (u32)(page / PAGE_BYTES) & (CACHED_PAGES - 1);
+    if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
+        return (const u8 *)0;
+    if (w->pages[at] != page) {
+        w->pages[at] = PAGE_NONE;
+        if (w->in_handler ? !memory_is_readable_sigsafe(page)
+                          : read_memory(w->agent, page, w->copies + at * PAGE_BYTES, PAGE_BYTES) != (i64)PAGE_BYTES)
+            return (const u8 *)0;
+        w->pages[at] = page;
+    }
+    return w->in_handler ? (const u8 *)runtime_addr : w->copies + at * PAGE_BYTES + (runtime_addr - page);
+}
+
+/* Read a word. Returns 0 if it cannot be read. Context: signal. */
+static u32 managed_word_sigsafe(struct managed_walk *w, u64 runtime_addr, u64 *value)
+{
+    const u8 *at = runtime_addr & 7 ? (const u8 *)0 : managed_at_sigsafe(w, runtime_addr);
+    if (!at)
+        return 0;
+    *value = *(const volatile u64 *)at;
+    return 1;
+}
+
+/* The same for four bytes. Context: signal. */
+static u32 managed_u32_sigsafe(struct managed_walk *w, u64 runtime_addr, u32 *value)
+{
+    const u8 *at = runtime_addr & 3 ? (const u8 *)0 : managed_at_sigsafe(w, runtime_addr);
+    if (!at)
+        return 0;
+    *value = *(const volatile u32 *)at;
+    return 1;
+}
+
+/* The same for one byte. Context: signal. */
+static u32 managed_u8_sigsafe(struct managed_walk *w, u64 runtime_addr, u8 *value)
+{
+    const u8 *at = managed_at_sigsafe(w, runtime_addr);
+    if (!at)
+        return 0;
+    *value = *(const volatile u8 *)at;
+    return 1;
+}

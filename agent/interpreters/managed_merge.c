@@ -1,0 +1,258 @@
+/*
+ * One stack of native and managed frames. All of this may run in the handler.
+ *
+ * The native walk comes first and notes the CFA of each frame. Then each run is given the native frame that contains its
+ * anchor. If the native walk was cut below an anchor, it continues there: the CFA of the loop's frame is a constant
+ * distance from the anchor, learned from other stacks. At last both are merged: the frames of a run come right after the
+ * native frame that runs them, leaf first.
+ */
+
+#define BRIDGES_MAX 16                    /* times that one walk may continue at an anchor */
+
+/* Sort runs by their place on the stack: those of several thread states (sub-interpreters). Context: signal. */
+static void runs_sort_sigsafe(struct managed_walk *w)
+{
+    u32 i, j;
+    for (i = 1; i < w->run_count; i++) {
+        struct managed_run run = w->runs[i];
+        for (j = i; j > 0 && w->runs[j - 1].anchor > run.anchor; j--)
+            w->runs[j] = w->runs[j - 1];
+        w->runs[j] = run;
+    }
+}
+
+/* Return whether the pc is in the interpreter's loop, as far as a symbol says. Context: signal. */
+static u32 is_in_loop_sigsafe(const u64 *recipe, u64 pc)
+{
+    return pc - recipe[RECIPE_EVAL_START] < recipe[RECIPE_EVAL_END] - recipe[RECIPE_EVAL_START] ||
+           pc - recipe[RECIPE_EVAL_COLD_START] < recipe[RECIPE_EVAL_COLD_END] - recipe[RECIPE_EVAL_COLD_START];
+}
+
+/* Give runs without anchors (3.8, 3.9) the native frames of the loop, from the root; from the leaf if the native walk was
+ * cut. Context: signal. */
+static void runs_place_by_loop_sigsafe(struct managed_walk *w, const struct unwinder *u, const u64 *recipe)
+{
+    u32 i, loops = 0, run, is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
+    for (i = 0; i < u->frame_count; i++)
+        loops += is_in_loop_sigsafe(recipe, u->frames[i]);
+    if (is_whole && (loops < w->run_count || loops > w->run_count + 1) && w->verdict != MANAGED_TORN)
+        w->verdict = MANAGED_MISPLACED;
+    if (is_whole && loops == w->run_count + 1 && w->verdict == MANAGED_EXACT)
+        w->verdict = MANAGED_ENTERING;
+    /* Too many native frames: the innermost have no frame object yet. Too few: the innermost objects have none. */
+    run = is_whole && loops < w->run_count ? w->run_count - loops : 0;
+    loops = is_whole && loops > w->run_count ? loops - w->run_count : 0;
+    for (i = 0; i < u->frame_count && run < w->run_count; i++) {
+        if (!is_in_loop_sigsafe(recipe, u->frames[i]))
+            continue;
+        if (loops)
+            loops--;
+        else {
+            w->runs[run].native = i;
+            w->runs[run++].is_placed = 1;
+        }
+    }
+    w->placed = run;
+}
+
+/* Give runs the native frames that contain their anchors, from run `w->placed` and native frame `from` on. Context:
+ * signal. */
+static void runs_place_sigsafe(struct managed_walk *w, struct unwinder *u, u32 from)
+{
+    u32 run;
+    for (run = w->placed; run < w->run_count; run++) {
+        u32 native = w->runs[run].anchor ? native_of_sigsafe(w, u, w->runs[run].anchor, from) : NATIVE_NONE;
+        if (native == NATIVE_NONE)
+            continue;
+        w->runs[run].native = native;
+        w->runs[run].is_placed = 1;
+        w->placed = run + 1;
+        from = native;
+        if (!u->guessed && native) {
+            struct agent *a = u->agent;
+            a->loop_distance = w->cfas[native] - w->runs[run].anchor;
+            a->loop_pc = u->frames[native];
+        }
+    }
+}
+
+/* Continue a native walk that was cut, at the next run's native frame. Returns 0 if it cannot. Context: signal. */
+static u32 walk_bridge_sigsafe(struct managed_walk *w, struct unwinder *u)
+{
+    u64 cfa, ra, pc = u->agent->loop_pc, distance = u->agent->loop_distance;
+    const struct unwind_rule *rule;
+    u32 number, run = w->placed;
+    if (u->verdict != VERDICT_NO_UNWIND_INFO && u->verdict != VERDICT_BAD_MEMORY && u->verdict != VERDICT_UNSUPPORTED_RULE)
+        return 0;
+    while (run < w->run_count && w->runs[run].anchor <= u->sp)
+        run++;
+    if (run == w->run_count || !distance || u->frame_count + 2 > MAX_FRAMES)
+        return 0;
+    cfa = w->runs[run].anchor + distance;
+    if (cfa <= u->sp || !stack_word_sigsafe(u, cfa - 8, &ra) || !is_code_sigsafe(u, ra - 1))
+        return 0;
+    number = rule_for_sigsafe(u->agent, u->map, pc);
+    if (number >= RULE_NOT_READY)
+        return 0;
+    rule = &u->agent->rules->rules[number];
+    u->bp_known = rule->rbp_kind == RBP_SAVED && stack_word_sigsafe(u, cfa + (u64)(i64)rule->rbp_off, &u->bp);
+    /* The frame that was not understood ends somewhere below. */
+    w->cfas[u->frame_count - 1] = w->runs[run].anchor & ~15ULL;
+    w->cfas[u->frame_count] = cfa;
+    u->frames[u->frame_count++] = pc;
+    u->sp = cfa;
+    u->pc = call_site_sigsafe(ra);
+    u->gregs = (const u64 *)0;
+    u->guessed = 1;
+    return 1;
+}
+
+/* Give runs without a native frame a place by their order. Context: signal. */
+static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinder *u)
+{
+    u32 run, last = 0, is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
+    for (run = 0; run < w->run_count; run++) {
+        if (w->runs[run].is_placed) {
+            last = w->runs[run].native;
+            continue;
+        }
+        if (run >= w->placed && !is_whole)
+            last = u->frame_count - 1;        /* it lies above the cut */
+        else if (w->runs[run].words && w->verdict < MANAGED_TORN)
+            w->verdict = MANAGED_MISPLACED;
+        w->runs[run].native = last;
+    }
+}
+
+/* Leave out what does not fit at the root's side. Context: signal. */
+static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
+{
+    u32 total = u->frame_count + w->word_count, run, words, kept = 0;
+    if (total <= MAX_FRAMES)
+        return;
+    w->is_cut = 1;
+    u->verdict = VERDICT_TRUNCATED_DEPTH;
+    for (run = 0; run < w->run_count; run++) {
+        u32 native = w->runs[run].native;
+        if (native + 1 + kept + w->runs[run].words > MAX_FRAMES)
+            break;
+        kept += w->runs[run].words;
+    }
+    if (run == w->run_count) {
+        u->frame_count = MAX_FRAMES - kept;
+        return;
+    }
+    u->frame_count = w->runs[run].native + 1;
+    if (u->frame_count + kept > MAX_FRAMES) {
+        u->frame_count = MAX_FRAMES - kept;
+        w->run_count = run;
+        return;
+    }
+    for (words = 0; words < w->runs[run].words;) {
+        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? 2 : 1;
+        if (u->frame_count + kept + words + more > MAX_FRAMES)
+            break;
+        words += more;
+    }
+    w->runs[run].words = words;
+    w->run_count = run + 1;
+}
+
+/* Insert the words of all runs into the native frames, in place, from the root. Context: signal. */
+static void merge_insert_sigsafe(struct managed_walk *w, struct unwinder *u)
+{
+    u32 i, run = w->run_count, at = u->frame_count, is_loop, words;
+    for (i = 0; i < run; i++)
+        at += w->runs[i].words;
+    i = u->frame_count;
+    u->frame_count = at;
+    while (i-- > 0) {
+        for (is_loop = 0; run > 0 && w->runs[run - 1].native == i; run--) {
+            const struct managed_run *placed = &w->runs[run - 1];
+            is_loop |= placed->is_placed;
+            for (words = placed->words; words-- > 0;)
+                u->frames[--at] = w->words[placed->first + words];
+        }
+        u->frames[--at] = is_loop ? (u64)FRAME_KIND_EVAL << WORD_SHIFT | (u->frames[i] & WORD_ADDRESS_MASK) : u->frames[i];
+    }
+}
+
+/* Find the thread states of a thread; returns their number. By thread pointer, or by tid. Context: signal. */
+static u32 states_of_thread_sigsafe(const struct agent *a, u64 thread_pointer, u32 tid, struct python_state *found)
+{
+    const struct python_states *all = (const struct python_states *)load_acquire_u64((const volatile u64 *)&a->states);
+    u32 count = all ? load_acquire_u32(&all->count) : 0, low = 0, high = count, n = 0, i;
+    if (thread_pointer) {
+        while (low < high) {
+            u32 middle = (low + high) / 2;
+            if (all->states[middle].thread_pointer < thread_pointer)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        for (i = low; i < count && all->states[i].thread_pointer == thread_pointer && n < STATES_PER_THREAD; i++)
+            found[n++] = all->states[i];
+        return n;
+    }
+    for (i = 0; i < count && tid && n < STATES_PER_THREAD; i++)
+        if (all->states[i].tid == tid)
+            found[n++] = all->states[i];
+    return n;
+}
+
+/* Return whether a thread state is still what it was when the list was made. Context: signal. */
+static u32 is_state_sigsafe(struct managed_walk *w, const struct python_state *state)
+{
+    const u64 *recipe = w->agent->recipes[state->recipe];
+    u64 thread_pointer, interpreter;
+    return managed_word_sigsafe(w, state->runtime_addr + recipe[RECIPE_THREAD_POINTER], &thread_pointer) &&
+           thread_pointer == state->thread_pointer &&
+           managed_word_sigsafe(w, state->runtime_addr + recipe[RECIPE_THREAD_INTERPRETER], &interpreter) &&
+           interpreter == state->interpreter;
+}
+
+/*
+ * Walk the native stack, and the managed frames of the thread, into u->frames. `w` is 0 if no interpreter is known.
+ * Returns enum managed_verdict. Context: signal.
+ */
+static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 thread_pointer, u32 tid, const u64 *gregs)
+{
+    u32 i, walked = 0, count = w ? states_of_thread_sigsafe(u->agent, thread_pointer, tid, w->states) : 0, from, bridges = 0;
+    u64 leaf_sp = u->sp;
+    u->cfas = count ? w->cfas : (u64 *)0;
+    unwind_sigsafe(u);
+    if (!count || u->verdict == VERDICT_RETRY || !u->frame_count)
+        return MANAGED_NONE;
+    w->agent = u->agent;
+    w->in_handler = u->in_handler;
+    w->verdict = MANAGED_NONE;
+    w->run_count = w->word_count = w->placed = w->is_cut = 0;
+    w->leaf_sp = leaf_sp;
+    managed_forget_pages_sigsafe(w);
+    for (i = 0; i < count; i++) {
+        u32 runs = w->run_count;
+        if (is_state_sigsafe(w, &w->states[i]))
+            python_walk_sigsafe(w, &w->states[i], u, gregs);
+        walked += w->run_count > runs;
+    }
+    if (!w->run_count)
+        return w->verdict;
+    if (walked > 1)
+        runs_sort_sigsafe(w);
+    if (u->agent->recipes[w->states[0].recipe][RECIPE_WALK] == PYTHON_FRAME_OBJECTS) {
+        runs_place_by_loop_sigsafe(w, u, u->agent->recipes[w->states[0].recipe]);
+    } else {
+        runs_place_sigsafe(w, u, 0);
+        while (w->placed < w->run_count && bridges++ < BRIDGES_MAX && walk_bridge_sigsafe(w, u)) {
+            from = u->frame_count - 1;
+            unwind_on_sigsafe(u);
+            if (u->verdict == VERDICT_RETRY)
+                return MANAGED_NONE;
+            runs_place_sigsafe(w, u, from);
+        }
+    }
+    runs_place_rest_sigsafe(w, u);
+    merge_cut_sigsafe(w, u);
+    merge_insert_sigsafe(w, u);
+    return w->is_cut && w->verdict < MANAGED_TORN ? MANAGED_DEPTH : w->verdict;
+}

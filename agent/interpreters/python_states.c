@@ -1,0 +1,117 @@
+/*
+ * Which thread state of an interpreter belongs to which thread: the lists of interpreters and thread states in the
+ * target's memory, copied now and then for the handlers. Sampler thread only.
+ *
+ * Threads come and go meanwhile: a list may be torn, and then the last one is kept. A handler checks each state again.
+ */
+
+#define STATES_INTERVAL_NS 100000000ULL
+#define STATES_COST_FACTOR 200            /* reading them takes at most this part of the time */
+#define INTERPRETERS_MAX 64
+#define STATE_BYTES 512                   /* all offsets in a thread state that we need are below */
+
+/* Sort by thread pointer. Shell's method: few entries, no stack. */
+static void states_sort(struct python_states *all, u32 count)
+{
+    u32 gap, i, j;
+    for (gap = count / 2; gap > 0; gap /= 2)
+        for (i = gap; i < count; i++) {
+            struct python_state state = all->states[i];
+            for (j = i; j >= gap && all->states[j - gap].thread_pointer > state.thread_pointer; j -= gap)
+                all->states[j] = all->states[j - gap];
+            all->states[j] = state;
+        }
+}
+
+static u64 state_word(const u8 *bytes, u64 offset)
+{
+    return offset + 8 <= STATE_BYTES ? *(const u64 *)(bytes + offset) : 0;
+}
+
+/* Append the thread states of one interpreter state. Returns 0 if the list is torn. */
+static u32 states_read(struct agent *a, u32 recipe_index, u64 interpreter, struct python_states *to, u32 *count)
+{
+    const u64 *recipe = a->recipes[recipe_index];
+    u64 at;
+    if (read_memory(a, interpreter + recipe[RECIPE_INTERPRETER_THREADS], &at, 8) != 8)
+        return 0;
+    while (at) {
+        u8 bytes[STATE_BYTES];
+        struct python_state *state = &to->states[*count];
+        if (*count >= STATES_MAX)
+            return 1;
+        /* A thread state is smaller than that, and may end where its memory does. */
+        bytes_zero(bytes, STATE_BYTES);
+        if (read_memory(a, at, bytes, STATE_BYTES) < (i64)recipe[RECIPE_THREAD_POINTER] + 8)
+            return 0;
+        if (state_word(bytes, recipe[RECIPE_THREAD_INTERPRETER]) != interpreter)
+            return 0;
+        state->thread_pointer = state_word(bytes, recipe[RECIPE_THREAD_POINTER]);
+        state->tid = recipe[RECIPE_THREAD_TID] == ABSENT ? 0 : (u32)state_word(bytes, recipe[RECIPE_THREAD_TID]);
+        state->runtime_addr = at;
+        state->interpreter = interpreter;
+        state->recipe = recipe_index;
+        if (state->thread_pointer)
+            ++*count;
+        at = state_word(bytes, recipe[RECIPE_THREAD_NEXT]);
+    }
+    return 1;
+}
+
+/* Append the thread states of one runtime. Returns 0 if a list is torn. */
+static u32 interpreters_read(struct agent *a, u32 recipe_index, struct python_states *to, u32 *count)
+{
+    const u64 *recipe = a->recipes[recipe_index];
+    u64 interpreter, finalizing = 0;
+    u32 seen = 0;
+    if (read_memory(a, recipe[RECIPE_RUNTIME_ADDR] + recipe[RECIPE_RUNTIME_FINALIZING], &finalizing, 8) != 8 ||
+        read_memory(a, recipe[RECIPE_RUNTIME_ADDR] + recipe[RECIPE_RUNTIME_HEAD], &interpreter, 8) != 8)
+        return 0;
+    if (finalizing)
+        return 1;                         /* its threads end, and their memory is freed */
+    while (interpreter && seen++ < INTERPRETERS_MAX)
+        if (!states_read(a, recipe_index, interpreter, to, count) ||
+            read_memory(a, interpreter + recipe[RECIPE_INTERPRETER_NEXT], &interpreter, 8) != 8)
+            return 0;
+    return 1;
+}
+
+/* Read all thread states, if that is due or a thread was started. */
+static void states_keep(struct agent *a, u64 now_ns)
+{
+    struct python_states *to;
+    u32 count = 0, recipes = load_acquire_u32(&a->recipe_count), i;
+    if (!recipes || (now_ns - a->states_read_ns < STATES_INTERVAL_NS && a->states_list_number == a->list_number) ||
+        now_ns - a->states_read_ns < a->states_cost_ns * STATES_COST_FACTOR)
+        return;
+    if (!a->states_pages) {
+        a->states_pages = agent_pages(a, 2 * sizeof *a->states_pages);
+        a->codes = agent_pages(a, sizeof(struct code_slot) * CODE_TABLE_SLOTS);
+        a->parked_walk = agent_pages(a, sizeof *a->parked_walk + CACHED_PAGES * PAGE_BYTES);
+        if (!a->states_pages || !a->codes || !a->parked_walk)
+            return;
+        a->parked_walk->copies = (u8 *)(a->parked_walk + 1);
+    }
+    a->states_read_ns = now_ns;
+    a->states_list_number = a->list_number;
+    to = a->states == a->states_pages ? a->states_pages + 1 : a->states_pages;
+    to->count = 0;
+    for (i = 0; i < recipes; i++)
+        if (!interpreters_read(a, i, to, &count))
+            return;
+    states_sort(to, count);
+    store_release_u32(&to->count, count);
+    store_release_u64((volatile u64 *)&a->states, (u64)to);
+    a->states_cost_ns = now_ns_sigsafe() - now_ns;
+}
+
+/* Free the memory of the managed walks. No handler may run. */
+static void managed_free(struct agent *a)
+{
+    u32 i;
+    for (i = 0; i < MAX_THREADS && a->slots; i++)
+        pages_free(a->slots[i].managed, sizeof *a->slots[i].managed);
+    pages_free(a->states_pages, 2 * sizeof *a->states_pages);
+    pages_free(a->codes, sizeof(struct code_slot) * CODE_TABLE_SLOTS);
+    pages_free(a->parked_walk, sizeof *a->parked_walk + CACHED_PAGES * PAGE_BYTES);
+}

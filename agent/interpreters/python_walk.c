@@ -1,0 +1,177 @@
+/*
+ * The walk over Python's frames: thread state → runs of frames, innermost first. All of this may run in the handler:
+ * bounded, no libc, no locks; memory that cannot be read, or that holds no code object, ends the walk (MANAGED_TORN).
+ *
+ *   3.8, 3.9   each frame object is a run of its own, and has no anchor
+ *   3.10       the same, and a C frame in the loop's native frame for each: the anchors, paired from the root
+ *   3.11       C frame → frames, down to one with is_entry; the C frame is the anchor
+ *   3.12 …     an entry frame ends a run, and is its anchor
+ */
+
+static void run_begin_sigsafe(struct managed_walk *w)
+{
+    if (w->run_count >= RUNS_MAX) {
+        w->is_cut = 1;
+        return;
+    }
+    w->runs[w->run_count].anchor = 0;
+    w->runs[w->run_count].first = w->word_count;
+    w->runs[w->run_count].native = NATIVE_NONE;
+    w->runs[w->run_count].is_placed = 0;
+}
+
+static void run_end_sigsafe(struct managed_walk *w, u64 anchor)
+{
+    if (w->run_count >= RUNS_MAX)
+        return;
+    w->runs[w->run_count].anchor = anchor;
+    w->runs[w->run_count].words = w->word_count - w->runs[w->run_count].first;
+    w->run_count++;
+}
+
+/* Append one frame. Returns 0 at the end of what can be read. Context: signal. */
+static u32 frame_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 frame)
+{
+    u64 code, at, position;
+    if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_CODE], &code))
+        return 0;
+    code &= ~recipe[RECIPE_FRAME_CODE_TAGS];
+    if (recipe[RECIPE_FRAME_POSITION_UNIT]) {
+        u32 index;
+        if (!managed_u32_sigsafe(w, frame + recipe[RECIPE_FRAME_POSITION], &index))
+            return 0;
+        position = (i32)index < 0 ? NO_POSITION : (u64)index * recipe[RECIPE_FRAME_POSITION_UNIT] / 2;
+    } else {
+        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_POSITION], &at))
+            return 0;
+        position = (at - (code + recipe[RECIPE_CODE_BYTES])) / 2;
+    }
+    return walk_add_code_sigsafe(w, recipe, recipe_index, code, position);
+}
+
+/* Give each frame object the C frame of the loop that runs it, from the root. `first_run` is the first of this thread
+ * state. Context: signal. */
+static u32 cframes_pair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 state, u32 first_run)
+{
+    u64 cframe, root = state + recipe[RECIPE_THREAD_ROOT_CFRAME];
+    u32 count = 0, runs = w->run_count - first_run, run, skip;
+    if (!managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_CFRAME], &cframe))
+        return 0;
+    for (; cframe && cframe != root && count < RUNS_MAX; count++)
+        if (!managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe))
+            return 0;
+    if (cframe != root || count + 1 < runs || count > runs + 1)
+        return 0;
+    managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_CFRAME], &cframe);
+    /* One more C frame: the loop is just being entered or left. One less: the frame has no C frame yet. */
+    skip = count > runs ? 1 : 0;
+    run = count < runs ? first_run + 1 : first_run;
+    for (; cframe != root && run < w->run_count; managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe)) {
+        if (skip) {
+            skip = 0;
+            continue;
+        }
+        w->runs[run++].anchor = cframe;
+    }
+    if (count < runs && runs > 1)
+        w->runs[first_run].anchor = w->runs[first_run + 1].anchor;
+    return 1;
+}
+
+/* Walk frame objects, 3.8 to 3.10. Context: signal. */
+static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame)
+{
+    u32 first_run = w->run_count;
+    while (frame && !w->is_cut) {
+        u64 back;
+        run_begin_sigsafe(w);
+        if (w->is_cut || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
+            !frame_add_sigsafe(w, recipe, recipe_index, frame))
+            return w->is_cut;
+        run_end_sigsafe(w, 0);
+        frame = back;
+    }
+    return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || w->is_cut ||
+           cframes_pair_sigsafe(w, recipe, state, first_run);
+}
+
+/* Walk C frames and their frames, 3.11. Context: signal. */
+static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state,
+                                const struct python_chain *chain)
+{
+    u64 frame = chain->frame, cframe = chain->cframe, current;
+    run_begin_sigsafe(w);
+    while (frame && !w->is_cut) {
+        u64 previous;
+        u8 is_entry;
+        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
+            !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_IS_ENTRY], &is_entry) ||
+            !frame_add_sigsafe(w, recipe, recipe_index, frame))
+            return w->is_cut;
+        if (is_entry) {
+            run_end_sigsafe(w, cframe);
+            if (!managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe) ||
+                !managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_FRAME], &current) || current != previous)
+                return 0;
+            run_begin_sigsafe(w);
+        }
+        frame = previous;
+    }
+    return w->is_cut || cframe == state + recipe[RECIPE_THREAD_ROOT_CFRAME];
+}
+
+/* Walk frames with entry frames among them, 3.12 … Context: signal. */
+static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame)
+{
+    u64 base = 0;
+    u32 is_inside = 0;
+    if (recipe[RECIPE_THREAD_BASE_FRAME] != ABSENT &&
+        !managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_BASE_FRAME], &base))
+        return 0;
+    run_begin_sigsafe(w);
+    while (frame && frame != base && !w->is_cut) {
+        u64 previous;
+        u8 owner;
+        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
+            !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_OWNER], &owner))
+            return 0;
+        if (owner >= OWNER_CSTACK) {
+            run_end_sigsafe(w, frame);
+            run_begin_sigsafe(w);
+            is_inside = 0;
+        } else {
+            if (!frame_add_sigsafe(w, recipe, recipe_index, frame))
+                return w->is_cut;
+            is_inside = 1;
+        }
+        frame = previous;
+    }
+    return w->is_cut || (!is_inside && (!base || frame == base));
+}
+
+/* Append the frames of one thread state. The native frames of the thread are in `u` and w->cfas. Context: signal. */
+static void python_walk_sigsafe(struct managed_walk *w, const struct python_state *state, const struct unwinder *u,
+                                const u64 *gregs)
+{
+    const u64 *recipe = w->agent->recipes[state->recipe];
+    struct python_chain chain;
+    u32 runs = w->run_count, whole;
+    run_begin_sigsafe(w);
+    if (!chain_begin_sigsafe(w, recipe, state->runtime_addr, u, gregs, &chain)) {
+        w->verdict = MANAGED_TORN;
+        return;
+    }
+    if (recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || recipe[RECIPE_WALK] == PYTHON_CFRAME_OBJECTS)
+        whole = frame_objects_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame);
+    else if (recipe[RECIPE_WALK] == PYTHON_CFRAMES)
+        whole = cframes_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, &chain);
+    else
+        whole = entries_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame);
+    /* Frames of a run whose end was not reached are kept: they are what was read. */
+    if (w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)
+        run_end_sigsafe(w, 0);
+    if (!whole)
+        w->verdict = MANAGED_TORN;
+    else if (w->verdict < chain.verdict && w->run_count > runs)
+        w->verdict = chain.verdict;
+}
