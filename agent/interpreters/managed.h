@@ -50,7 +50,7 @@ struct python_state {
     u64 thread_pointer;
     u64 runtime_addr;
     u64 interpreter;                      /* runtime_addr of its interpreter state */
-    u32 tid;                              /* 0: not known (before 3.11) */
+    u32 tid;                              /* 0: not known */
     u32 recipe;                           /* index */
 };
 

@@ -91,6 +91,7 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
         run_end_sigsafe(w, 0);
         frame = back;
     }
+    run_begin_sigsafe(w);
     return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || w->is_cut ||
            cframes_pair_sigsafe(w, recipe, state, first_run);
 }

@@ -51,7 +51,7 @@ static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot,
 }
 
 /*
- * Find where the control block records the stack: in the sampler thread's own block, the words that match its stack.
+ * Find where the control block records the stack and the tid: in the sampler thread's own block, the words that match.
  * Context: sampler thread, at its start.
  */
 static void stack_notes_find(struct agent *a)
@@ -65,6 +65,9 @@ static void stack_notes_find(struct agent *a)
             a->has_fsgsbase = (auxv[i + 1] & HWCAP2_FSGSBASE) != 0;
     block = thread_pointer_sigsafe(a);
     got = block ? read_memory(a, block, words, sizeof words) : 0;
+    for (i = 0; (i64)(i * 4 + 4) <= got && !a->tid_offset; i++)
+        if (((const u32 *)words)[i] == a->sampler_tid)
+            a->tid_offset = i * 4;        /* glibc nptl/descr.h: tid */
     count = got > 24 ? (u64)got / 8 - 2 : 0;
     for (i = 1; i < count; i++) {
         /* stackblock, stackblock_size, guardsize: glibc nptl/descr.h */
