@@ -246,7 +246,16 @@ struct trace_record {
     unsigned char verdict;                /* enum verdict */
     unsigned char managed_verdict;        /* enum managed_verdict */
     unsigned int fault_module;            /* module id where unwinding stopped, 0 if in none or complete */
-    unsigned int reserved2;
+    unsigned int marks;                   /* enum mark */
+};
+
+/* What an interpreter did for the thread at that moment. */
+enum mark {
+    MARK_LOCK = 3,                        /* these two bits: */
+    MARK_LOCK_HELD = 1,                   /* the thread holds the interpreter's lock (GIL) */
+    MARK_LOCK_AWAITED = 2,                /* it waits for that */
+    MARK_LOCK_RELEASED = 3,               /* it has released it: C code, a system call */
+    MARK_COLLECTING = 4,                  /* it collects garbage */
 };
 
 /*
@@ -327,6 +336,7 @@ enum recipe {                             /* index into an array of u64 */
     RECIPE_WORDS = 64,
 };
 
+#define SYSNO_LOCK 0x7ffd                 /* in place of a number: it waits for the interpreter's lock (GIL) */
 #define INTERVAL_OPEN 1                   /* goes on: holds until a record with the same thread and t0 replaces it */
 struct interval_record {
     unsigned long long t0_ns;
@@ -336,7 +346,7 @@ struct interval_record {
     unsigned int trace_id;
     unsigned char state;                  /* enum thread_state */
     unsigned char flags;
-    short sysno;                          /* system call it waits in, -1 if none */
+    short sysno;                          /* system call it waits in, SYSNO_LOCK, -1 if none */
     unsigned int samples;                 /* stacks seen that fell into this interval */
 };
 

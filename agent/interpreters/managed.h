@@ -61,10 +61,14 @@ struct managed_walk {
     const struct agent *agent;
     u32 in_handler;
     u32 verdict;                          /* enum managed_verdict */
+    u32 marks;                            /* enum mark */
+    u64 lock;                             /* runtime_addr of the interpreter's lock, 0: not known */
+    u64 lock_bytes;
     u32 run_count;
     u32 word_count;
     u32 placed;                           /* up to this run, those that have their native frame got it */
     u32 is_cut;                           /* more frames than fit */
+    u32 reserved;
     u64 leaf_sp;
     u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */
     u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */

@@ -211,6 +211,28 @@ static u32 is_state_sigsafe(struct managed_walk *w, const struct python_state *s
            interpreter == state->interpreter;
 }
 
+/* Note whether the thread holds the interpreter's lock, and collects garbage. Context: signal. */
+static void marks_read_sigsafe(struct managed_walk *w, const struct python_state *state)
+{
+    const u64 *recipe = w->agent->recipes[state->recipe];
+    u64 lock = recipe[RECIPE_GIL_ADDR], holder;
+    u32 is_locked, is_collecting = 0;
+    if (lock == ABSENT && (recipe[RECIPE_INTERPRETER_GIL] == ABSENT ||
+                           !managed_word_sigsafe(w, state->interpreter + recipe[RECIPE_INTERPRETER_GIL], &lock)))
+        return;
+    if (!managed_word_sigsafe(w, lock + recipe[RECIPE_GIL_HOLDER], &holder) ||
+        !managed_u32_sigsafe(w, lock + recipe[RECIPE_GIL_LOCKED], &is_locked))
+        return;
+    w->lock = lock;
+    w->lock_bytes = recipe[RECIPE_GIL_BYTES];
+    /* The last holder stays noted after it has released the lock. */
+    w->marks = is_locked == 1 && holder == state->runtime_addr ? MARK_LOCK_HELD : MARK_LOCK_RELEASED;
+    if (w->marks == MARK_LOCK_HELD && recipe[RECIPE_INTERPRETER_COLLECTING] != ABSENT &&
+        managed_u32_sigsafe(w, state->interpreter + recipe[RECIPE_INTERPRETER_COLLECTING], &is_collecting) &&
+        is_collecting == 1)
+        w->marks |= MARK_COLLECTING;
+}
+
 /*
  * Walk the native stack, and the managed frames of the thread, into u->frames. `w` is 0 if no interpreter is known.
  * Returns enum managed_verdict. Context: signal.
@@ -219,6 +241,8 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
 {
     u32 i, walked = 0, count = w ? states_of_thread_sigsafe(u->agent, thread_pointer, tid, w->states) : 0, from, bridges = 0;
     u64 leaf_sp = u->sp;
+    if (w)
+        w->marks = 0;
     u->cfas = count ? w->cfas : (u64 *)0;
     unwind_sigsafe(u);
     if (!count || u->verdict == VERDICT_RETRY || !u->frame_count)
@@ -226,13 +250,17 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     w->agent = u->agent;
     w->in_handler = u->in_handler;
     w->verdict = MANAGED_NONE;
-    w->run_count = w->word_count = w->placed = w->is_cut = 0;
+    w->run_count = w->word_count = w->placed = w->is_cut = w->marks = 0;
+    w->lock = 0;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
     for (i = 0; i < count; i++) {
         u32 runs = w->run_count;
-        if (is_state_sigsafe(w, &w->states[i]))
-            python_walk_sigsafe(w, &w->states[i], u, gregs);
+        if (!is_state_sigsafe(w, &w->states[i]))
+            continue;
+        python_walk_sigsafe(w, &w->states[i], u, gregs);
+        if (w->run_count > runs && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)
+            marks_read_sigsafe(w, &w->states[i]);
         walked += w->run_count > runs;
     }
     if (!w->run_count)

@@ -44,10 +44,10 @@ struct thread_slot {
     u64 stack_start;                      /* from that block; both 0 if unknown */
     u64 stack_end;
     u64 thread_pointer_seen;              /* answer: the current thread pointer */
-    u32 frame_count;                      /* answer: number of frames; the next five fields are part of the answer */
+    u32 frame_count;                      /* answer: number of frames; the next six fields are part of the answer */
     u32 verdict;
     u32 managed_verdict;
-    u32 reserved;
+    u32 marks;                            /* enum mark */
     u64 fault_pc;
     u64 handler_tsc;
     u32 near_fork;

@@ -47,6 +47,7 @@ static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, cons
     struct unwinder u;
     stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
     slot->managed_verdict = stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
+    slot->marks = slot->managed ? slot->managed->marks : 0;
     slot->thread_pointer_seen = u.thread_pointer;
     slot->frame_count = u.frame_count;
     slot->verdict = u.verdict;
@@ -110,7 +111,8 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
         return;
     }
     sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-    sample->managed_verdict = (u16)stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
+    sample->managed_verdict = (u8)stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
+    sample->marks = slot->managed ? (u8)slot->managed->marks : 0;
     sample->verdict = (u16)u.verdict;
     sample->frame_count = u.frame_count;
     sample->began_tsc = started;

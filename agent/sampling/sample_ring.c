@@ -15,7 +15,8 @@
 struct sample {
     u32 bytes;                            /* including its frames */
     u16 verdict;                          /* NO_SAMPLE: the rest of the record is unused */
-    u16 managed_verdict;
+    u8 managed_verdict;
+    u8 marks;                             /* enum mark */
     u32 frame_count;
     u32 reserved2;
     u64 cpu_ns;                           /* the thread's CPU clock */

@@ -135,6 +135,9 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
     if (wait->sysno == NR_RESTART_SYSCALL)
         wait->sysno = restarted_sysno(a, wait->pc);
     slot->managed_verdict = unwind_parked(a, u, slot, wait);
+    slot->marks = a->states ? a->parked_walk->marks : 0;
+    if (slot->marks && wait->sysno == NR_FUTEX && wait->args[0] - a->parked_walk->lock < a->parked_walk->lock_bytes)
+        slot->marks = MARK_LOCK_AWAITED;
     if (clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) != (i64)cpu_ns) {
         count_up(a, COUNTER_PARKED_TORN, 1);
         return PARKED_TORN;

@@ -226,10 +226,13 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         return;
     verdicts.native = u.verdict;
     verdicts.managed = slot->managed_verdict;
+    verdicts.marks = slot->marks;
     verdicts.fault_pc = u.fault_pc;
     trace_id = trace_intern(a, u.frames, u.frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;
+    if (slot->marks == MARK_LOCK_AWAITED)
+        wait.sysno = SYSNO_LOCK;
     interval_asleep(a, slot, now_ns, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);
 }
 

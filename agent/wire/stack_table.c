@@ -10,6 +10,8 @@
 struct verdicts {
     u32 native;                           /* enum verdict */
     u32 managed;                          /* enum managed_verdict */
+    u32 marks;                            /* enum mark */
+    u32 reserved;
     u64 fault_pc;
 };
 
@@ -56,7 +58,7 @@ static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct
     record->verdict = (u8)verdicts->native;
     record->managed_verdict = (u8)verdicts->managed;
     record->fault_module = fault ? fault->module : 0;
-    record->reserved2 = 0;
+    record->marks = verdicts->marks;
     slot->injected = injected;
     return record->trace_id;
 }
@@ -68,7 +70,7 @@ static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct ver
     u64 hash;
     u32 i, at;
     count = codes_resolve(a, words, count);
-    hash = hash_mix(a->map_number, ((u64)verdicts->managed << 8 | verdicts->native) << 32 | count);
+    hash = hash_mix(a->map_number, ((u64)verdicts->marks << 16 | verdicts->managed << 8 | verdicts->native) << 32 | count);
     for (i = 0; i < count; i++)
         hash = hash_mix(hash, words[i]);
     if (!hash)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import QUEUED, syscall_name
+from ..linux.syscalls import LOCK, QUEUED, syscall_name
 from ..model import Clock, FrameKind, Function, Thread
 from ..profile.leaves import LeafWeights
 from ..profile.stacks import ROOT, TABLE_FULL, TRUNCATED, UNATTRIBUTED, Trie
@@ -41,7 +41,7 @@ SYNTHETIC = {
 
 def syscall_function(sysno: int) -> Function:
     """Return the leaf frame of a thread that waits or runs in a system call."""
-    kind = FrameKind.SYNTHETIC if sysno == QUEUED else FrameKind.SYSCALL
+    kind = FrameKind.SYNTHETIC if sysno in (LOCK, QUEUED) else FrameKind.SYSCALL
     return Function(f"[{syscall_name(sysno)}]", "", kind=kind)
 
 

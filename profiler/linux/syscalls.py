@@ -10,6 +10,8 @@ _NUMBERS = {name: number for number, name in SYSCALL_NAMES.items()}
 KERNEL = 0x7FFF
 # In place of a number: in no call, but runnable and without a CPU.
 QUEUED = 0x7FFE
+# In place of a number: waits for an interpreter's lock (agent/abi.h: SYSNO_LOCK).
+LOCK = 0x7FFD
 
 
 def syscall_name(sysno: int) -> str:
@@ -18,6 +20,8 @@ def syscall_name(sysno: int) -> str:
         return "kernel"
     if sysno == QUEUED:
         return "waiting for a CPU"
+    if sysno == LOCK:
+        return "waiting for the GIL"
     return SYSCALL_NAMES.get(sysno, f"syscall_{sysno}")
 
 

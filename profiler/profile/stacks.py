@@ -108,6 +108,7 @@ class Stacks:
         self._stack_node = array("i", (UNATTRIBUTED, TABLE_FULL))
         self._stack_verdict = array("B", (Verdict.NO_STACK, Verdict.NO_STACK))
         self._stack_managed = array("B", (ManagedVerdict.NONE, ManagedVerdict.NONE))
+        self._stack_marks = array("B", (0, 0))
         self._stack_fault = array("i", (0, 0))
         self._stack_of_trace = np.full(1 << 12, -1, np.int32)
         self._stack_of_trace[0] = STACK_UNATTRIBUTED
@@ -210,7 +211,8 @@ class Stacks:
         self._node_slots = slots
 
     def _stack(self, node: int, trace: Trace) -> int:
-        key = node << 24 | trace.managed_verdict << 20 | trace.fault_module << 4 | trace.verdict
+        key = node << 27 | trace.marks << 24
+        key |= trace.managed_verdict << 20 | trace.fault_module << 4 | trace.verdict
         stack = self._stack_ids.get(key)
         if stack is None:
             if not self._budget.take(STACK_BYTES):
@@ -219,6 +221,7 @@ class Stacks:
             self._stack_node.append(node)
             self._stack_verdict.append(trace.verdict)
             self._stack_managed.append(trace.managed_verdict)
+            self._stack_marks.append(trace.marks)
             self._stack_fault.append(trace.fault_module)
         return stack
 
@@ -297,6 +300,10 @@ class Stacks:
     def stack_managed(self) -> npt.NDArray[np.uint8]:
         """Return the verdict on the interpreted frames of each stack."""
         return np.array(self._stack_managed, np.uint8)
+
+    def stack_marks(self) -> npt.NDArray[np.uint8]:
+        """Return the marks of each stack (``abi.h``: ``enum mark``)."""
+        return np.array(self._stack_marks, np.uint8)
 
     def stack_faults(self) -> npt.NDArray[np.int32]:
         """Return the module at fault for each truncated stack; 0 if there is none."""

@@ -27,6 +27,8 @@ from .abi import (
     CODE_WIDE_SHIFT,
     FRAME_KIND_EVAL,
     FRAME_KIND_SHIFT,
+    MARK_COLLECTING,
+    MARK_LOCK,
     MAX_FRAMES,
     MODULE_GONE,
     MODULE_RECORD,
@@ -254,7 +256,7 @@ def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
     traces: list[Trace] = []
     at = 0
     for _ in range(record_count):
-        trace_id, frame_count, verdict, managed, fault_module, _ = _unpack(
+        trace_id, frame_count, verdict, managed, fault_module, marks = _unpack(
             TRACE_RECORD, section, at
         )
         at += TRACE_RECORD.size
@@ -264,6 +266,7 @@ def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
             or verdict >= Verdict.NO_STACK
             or managed > max(ManagedVerdict)
             or fault_module > 0xFFFF
+            or marks > MARK_LOCK | MARK_COLLECTING
         ):
             raise ProtocolError(f"trace record {trace_id} is invalid")
         if at + 8 * frame_count > len(section):
@@ -273,7 +276,7 @@ def _decode_traces(section: bytes, record_count: int) -> list[Trace]:
         if frame_count and int(frames.max()) >> FRAME_KIND_SHIFT > FRAME_KIND_EVAL:
             raise ProtocolError(f"trace {trace_id} has a frame of an unknown kind")
         traces.append(
-            Trace(trace_id, Verdict(verdict), fault_module, frames, ManagedVerdict(managed))
+            Trace(trace_id, Verdict(verdict), fault_module, frames, ManagedVerdict(managed), marks)
         )
     _end_of_section(section, at)
     return traces

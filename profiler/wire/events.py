@@ -86,6 +86,7 @@ class Trace:
     fault_module: int
     frames: npt.NDArray[np.uint64]
     managed_verdict: ManagedVerdict = ManagedVerdict.NONE
+    marks: int = 0  # enum mark
 
 
 @dataclass(frozen=True)
