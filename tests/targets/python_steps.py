@@ -1,0 +1,196 @@
+"""Call all kinds of Python functions while the agent's walk is tried at each machine instruction.
+
+Usage: python_steps.py LIBRARY RECIPE STEPS OUT. LIBRARY is tests/agent_c/python_step.c, RECIPE the
+numbers of one interpreter in decimal, separated by commas. Writes the stacks to OUT, and to stdout
+one JSON object: the address of each code object → the name of its function, and the calls that the
+program can make. Runs on every CPython from 3.8 on.
+"""
+
+import ctypes
+import functools
+import json
+import sys
+
+
+def leaf(x):
+    return x + 1
+
+
+def mid(x):
+    return leaf(x) + leaf(x)
+
+
+def key(x):
+    return leaf(x)
+
+
+def counted(k):
+    for i in range(k):
+        yield leaf(i)
+
+
+def loop_over_generator(k):
+    total = 0
+    for value in counted(k):
+        total += value
+    return total
+
+
+def sum_of_generator(k):
+    return sum(counted(k))
+
+
+def sorting(values):
+    return sorted(values, key=key)
+
+
+def delegating(k):
+    yield from counted(k)
+
+
+def list_of_delegating(k):
+    return list(delegating(k))
+
+
+def raising(x):
+    raise ValueError(x)
+
+
+def catching(x):
+    try:
+        raising(x)
+    except ValueError:
+        return leaf(x)
+
+
+class Thing:
+    def __init__(self, value):
+        self.value = value
+
+    def __del__(self):
+        leaf(1)
+
+    def __lt__(self, other):
+        return self.value < leaf(other.value)
+
+    @property
+    def prop(self):
+        return leaf(self.value)
+
+
+def making():
+    return Thing(3).prop
+
+
+def comparing():
+    return sorted([Thing(2), Thing(1)])
+
+
+async def awaited():
+    return leaf(1)
+
+
+async def awaiting():
+    return await awaited()
+
+
+def running_coroutine():
+    coroutine = awaiting()
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+
+
+def closing():
+    generator = counted(3)
+    next(generator)
+    generator.close()
+
+
+def comprehending(k):
+    return [leaf(i) for i in range(k)]
+
+
+def reducing():
+    return functools.reduce(lambda a, b: leaf(a), [1, 2, 3])
+
+
+def drive():
+    mid(1)
+    loop_over_generator(3)
+    sum_of_generator(3)
+    sorting([3, 1, 2])
+    list_of_delegating(2)
+    catching(1)
+    making()
+    comparing()
+    running_coroutine()
+    closing()
+    comprehending(3)
+    reducing()
+
+
+CALLS = {
+    "<module>": ["main"],
+    "main": ["drive"],
+    "drive": [
+        *("mid", "loop_over_generator", "sum_of_generator", "sorting", "list_of_delegating"),
+        *("catching", "making", "comparing", "running_coroutine", "closing", "comprehending"),
+        *("reducing", "__del__"),
+    ],
+    "mid": ["leaf"],
+    "key": ["leaf"],
+    "counted": ["leaf"],
+    "loop_over_generator": ["counted"],
+    "sum_of_generator": ["counted"],
+    "sorting": ["key"],
+    "delegating": ["counted"],
+    "list_of_delegating": ["delegating"],
+    "catching": ["raising", "leaf"],
+    "__del__": ["leaf"],
+    "__lt__": ["leaf"],
+    "prop": ["leaf"],
+    "making": ["__init__", "prop", "__del__"],
+    "comparing": ["__init__", "__lt__", "__del__"],
+    "awaited": ["leaf"],
+    "awaiting": ["awaited"],
+    "running_coroutine": ["awaiting"],
+    "closing": ["counted"],
+    "comprehending": ["leaf", "<listcomp>"],
+    "<listcomp>": ["leaf"],
+    "reducing": ["<lambda>"],
+    "<lambda>": ["leaf"],
+}
+
+
+def codes(code):
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, type(code)):
+            yield from codes(constant)
+
+
+def main():
+    library, recipe, steps, out = sys.argv[1:]
+    words = [int(word) for word in recipe.split(",")]
+    agent = ctypes.CDLL(library)
+    agent.step_begin.argtypes = [ctypes.c_void_p, ctypes.c_long]
+    agent.step_end.argtypes = [ctypes.c_char_p]
+    agent.step_end.restype = ctypes.c_long
+    for _ in range(40):  # the interpreter specialises what runs often
+        drive()
+    array = (ctypes.c_uint64 * len(words))(*words)
+    error = agent.step_begin(array, int(steps))
+    if error:
+        sys.exit("step_begin failed: %d" % error)
+    for _ in range(1000):
+        drive()
+        if not agent.step_is_on():
+            break
+    done = agent.step_end(out.encode())
+    names = {id(each): each.co_name for each in codes(sys._getframe(1).f_code)}
+    json.dump({"steps": done, "names": names, "calls": CALLS}, sys.stdout)
+
+
+main()
