@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols.jit": ("linux", "model", "symbols.names"),
+    "symbols.interpreters": (*("linux", "symbols.locate", "symbols.object", "wire"),),
     "symbols": (
         *("linux", "model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
         *("symbols.locate", "symbols.names", "symbols.object"),
