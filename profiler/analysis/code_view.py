@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Clock, Frame, FrameKind, Function, SymbolSource
+from ..model import MANAGED, Clock, Frame, FrameKind, Function, Module, SymbolSource
 from ..profile.store import Profile
 from ..symbols import Symbolizer
 from ..symbols.locate.source_text import SourceText, read_source
@@ -29,6 +29,7 @@ from .annotation import (
     ModuleSymbols,
     SymbolReport,
 )
+from .frame_filter import ALL_FRAMES, FrameFilter
 from .function_weights import Places, address_weights, line_weights, places
 from .module_shares import ModuleShare, module_shares
 from .node_weights import NodeWeights, node_weights
@@ -41,6 +42,7 @@ MAX_ROWS = 20_000  # with more, only the surroundings of instructions with weigh
 CONTEXT_ROWS = 40
 MAX_LISTINGS = 4  # in the cache; a listing of 10 000 instructions has some MB
 NOT_THERE = "this function has no weight for the chosen clock and threads"
+PYTHON_MODULE = "Python"  # all Python functions together, among the modules
 GENERATED = "code that was generated while the program ran: it is in no file"
 
 
@@ -87,17 +89,21 @@ class CodeView:
 
     # -- modules
 
-    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> SymbolReport:
+    def symbols(
+        self,
+        clock: Clock,
+        thread_ids: frozenset[int] | None = None,
+        frames: FrameFilter = ALL_FRAMES,
+    ) -> SymbolReport:
         """Return the source of each module's names, and its share of the profile."""
-        weights = node_weights(self._profile, self._table, clock, thread_ids)
+        weights = node_weights(self._profile, self._table, clock, thread_ids, frames)
         shares = {s.module_id: s for s in module_shares(self._profile, self._table, weights)}
         found = self._symbolizer.sources() if self._symbolizer else []
         sources = {source.module_id: source for source in found}
         modules = self._profile.modules
         for module_id in shares:
             if module_id not in sources:  # the symbolizer does not know it yet
-                name = modules[module_id].name if module_id in modules else JIT_MODULE
-                sources[module_id] = SymbolSource(module_id, name, "pending")
+                sources[module_id] = _unknown_source(module_id, modules.get(module_id))
         nothing = ModuleShare(0, 0, 0, 0, 0)
         rows = [
             ModuleSymbols(source, shares.get(source.module_id, nothing))
@@ -110,7 +116,11 @@ class CodeView:
     # -- lines
 
     def lines(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None = None,
+        frames: FrameFilter = ALL_FRAMES,
     ) -> AnnotatedSource:
         """Return the weight of each line of a function, with the source text if it is readable.
 
@@ -118,11 +128,12 @@ class CodeView:
             function_id: the table's id of it.
             clock: what weights count.
             thread_ids: only these threads; all when None.
+            frames: which frames are shown.
         """
-        weights = node_weights(self._profile, self._table, clock, thread_ids)
+        weights = node_weights(self._profile, self._table, clock, thread_ids, frames)
         function_id = self._now(function_id, weights)
         function = self._table.functions[function_id]
-        found = line_weights(self._table, weights, [function_id])
+        found = line_weights(weights, [function_id])
         notes = [] if len(found.line) else [NOT_THERE]
         files = [function.file, *self._table.line_files[1:]]
         rows, about = source_lines(found, files, lambda file: self._text(function, file))
@@ -159,19 +170,23 @@ class CodeView:
     # -- instructions
 
     def instructions(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None = None,
+        frames: FrameFilter = ALL_FRAMES,
     ) -> AnnotatedCode:
         """Return the weight of each instruction of a function; arguments as for ``lines``.
 
         For an inlined function, return its instructions in every function that contains it.
         """
-        weights = node_weights(self._profile, self._table, clock, thread_ids)
+        weights = node_weights(self._profile, self._table, clock, thread_ids, frames)
         function_id = self._now(function_id, weights)
         function = self._table.functions[function_id]
         if function.kind is FrameKind.TAIL_CALL:
             notes = ["it left no frame, so the addresses in it are unknown"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
-        found = places(self._profile, self._table, weights, [function_id])
+        found = places(self._profile, weights, [function_id])
         none = AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], [])
         if not len(found.addr):
             none.notes.append(NOT_THERE)
@@ -266,15 +281,22 @@ class CodeView:
         thereby another id.
         """
         function = self._table.functions[function_id]
-        if function.file or len(line_weights(self._table, weights, [function_id]).line):
+        if function.file or len(line_weights(weights, [function_id]).line):
             return function_id
         same = [
-            (line_weights(self._table, weights, [number]).function_total_ns, number)
+            (line_weights(weights, [number]).function_total_ns, number)
             for number, other in enumerate(list(self._table.functions))
             if (other.name, other.module, other.kind)
             == (function.name, function.module, function.kind)
         ]
         return max(same)[1]
+
+
+def _unknown_source(module_id: int, module: Module | None) -> SymbolSource:
+    """Return the source of a module's names that the symbolizer does not list."""
+    if module_id == MANAGED:
+        return SymbolSource(module_id, PYTHON_MODULE, "interpreter", has_lines=True)
+    return SymbolSource(module_id, module.name if module else JIT_MODULE, "pending")
 
 
 def _decode(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..profile.store import Profile
-from ..symbols.names.table import FramePool, SymbolTable
+from ..symbols.names.table import FramePool
 from .node_weights import NodeWeights
 
 Ints = npt.NDArray[np.integer]
@@ -40,24 +40,21 @@ class LineWeights:
 class Places:
     """The addresses at which a function occurs, in columns, by module and address."""
 
-    address: Int64s  # address id
+    address: Int64s  # address id in the trie of the weights
     module_id: Int64s
     # file_addr, in module 0 runtime_addr; of a caller, it lies within the call instruction
     addr: Int64s
     total_ns: Int64s  # of stacks that contain this address, each counted once
 
 
-def line_weights(
-    table: SymbolTable, weights: NodeWeights, function_ids: Sequence[int]
-) -> LineWeights:
+def line_weights(weights: NodeWeights, function_ids: Sequence[int]) -> LineWeights:
     """Compute the weight of each line of a function.
 
     Args:
-        table: the names.
         weights: the weights of the profile for one clock and set of threads.
         function_ids: the table's ids of the function.
     """
-    pool = table.pool(weights.trie.n_addresses)
+    pool = weights.pool
     address, place, is_last = _occurrences(pool, function_ids)
     order = np.argsort(address, kind="stable")
     nodes, row = _nodes_at(weights, address[order])
@@ -78,25 +75,24 @@ def line_weights(
     return LineWeights(file, line, own, totals, int(own.sum()), int(total[0]))
 
 
-def places(
-    profile: Profile, table: SymbolTable, weights: NodeWeights, function_ids: Sequence[int]
-) -> Places:
+def places(profile: Profile, weights: NodeWeights, function_ids: Sequence[int]) -> Places:
     """Return the addresses with weight at which a function occurs, inlined or not.
 
     Args:
         profile: the recording.
-        table: the names.
         weights: the weights of the profile for one clock and set of threads.
         function_ids: the table's ids of the function.
     """
-    trie = weights.trie
-    address = np.unique(_occurrences(table.pool(trie.n_addresses), function_ids)[0])
+    address = np.unique(_occurrences(weights.pool, function_ids)[0])
     totals = address_weights(weights, address, np.arange(len(address)), len(address))[1]
     module_ids, addrs = profile.addresses()
-    order = np.lexsort((addrs[address], module_ids[address]))
+    at = address % weights.profile_addresses
+    order = np.lexsort((addrs[at], module_ids[at]))
     order = order[totals[order] > 0]
-    at = address[order]
-    return Places(at, module_ids[at].astype(np.int64), addrs[at].astype(np.int64), totals[order])
+    at = at[order]
+    return Places(
+        address[order], module_ids[at].astype(np.int64), addrs[at].astype(np.int64), totals[order]
+    )
 
 
 def address_weights(

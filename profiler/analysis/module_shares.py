@@ -16,7 +16,7 @@ from .node_weights import NodeWeights
 class ModuleShare:
     """One module's share of a profile. Weights are nanoseconds of the requested clock."""
 
-    module_id: int  # 0 for code outside any file
+    module_id: int  # 0 for code outside any file, ``MANAGED`` for Python functions
     self_ns: int  # of stacks that end in it, or in a system call that it made
     total_ns: int  # of stacks that contain it, each counted once
     named_ns: int  # the part of self_ns where the function has a name
@@ -28,15 +28,16 @@ def module_shares(profile: Profile, table: SymbolTable, weights: NodeWeights) ->
 
     The sum of their ``self_ns`` is the weight of all stacks with at least one known frame.
     """
-    trie = weights.trie
-    nodes = np.flatnonzero((trie.address >= 0) & (weights.total_ns > 0))
+    trie, pool = weights.trie, weights.pool
+    count = np.array(pool.count)
+    has_frame = np.append(count > 0, False)[trie.address]
+    nodes = np.flatnonzero(has_frame & (weights.total_ns > 0))
     if not len(nodes):
         return []
     address = trie.address[nodes]
-    module_ids, _ = profile.addresses()
-    modules, key = np.unique(module_ids[address], return_inverse=True)
-    pool = table.pool(trie.n_addresses)
-    innermost = np.array(pool.first) + np.array(pool.count) - 1
+    module_ids = profile.addresses()[0][address % weights.profile_addresses]
+    modules, key = np.unique(module_ids, return_inverse=True)
+    innermost = np.maximum(np.array(pool.first) + count - 1, 0)
     is_named = np.array([f.kind is not FrameKind.UNKNOWN for f in table.functions], bool)
     named = is_named[np.array(pool.functions)[innermost]][address]
     lined = (np.array(pool.lines)[innermost] > 0)[address]

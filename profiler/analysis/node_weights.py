@@ -2,6 +2,10 @@
 
 The trees of ``calltree`` are merged by function. Weights per module, per line or per instruction
 need addresses, which only the trie has.
+
+With a frame filter, the weight of a hidden frame is its caller's own. Where a filter treats stacks
+with and without Python frames differently, the trie holds them apart: a second copy of it for the
+latter, below the root, with the second ids of their addresses (see ``shown_frames``).
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ import numpy.typing as npt
 from ..model import Clock
 from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..symbols.names.table import FramePool, SymbolTable
 from .calltree import in_kernel
+from .frame_filter import ALL_FRAMES, FrameFilter
+from .shown_frames import ShownFrames, shown_frames
 
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]
@@ -27,6 +33,8 @@ class NodeWeights:
     """A trie and the weights of its nodes in nanoseconds of one clock, one row per node."""
 
     trie: Trie
+    pool: FramePool  # the shown frames of the trie's addresses
+    profile_addresses: int  # the ids of the profile's addresses are those of the trie modulo this
     self_ns: Int64s  # of stacks that end here and not in a system call
     in_call_ns: Int64s  # of stacks that end here in a system call, running or waiting
     total_ns: Int64s  # of all stacks that contain the node
@@ -87,6 +95,7 @@ def node_weights(
     table: SymbolTable,
     clock: Clock,
     thread_ids: frozenset[int] | None = None,
+    frames: FrameFilter = ALL_FRAMES,
 ) -> NodeWeights:
     """Compute the weights of a profile's trie.
 
@@ -95,19 +104,54 @@ def node_weights(
         table: the names; it knows which addresses are system calls.
         clock: the clock of the weights.
         thread_ids: only these threads; None for all.
+        frames: which frames are shown.
     """
     leaves = profile.leaf_weights(clock, thread_ids)
     trie = profile.trie()  # read after the leaves, so it has all their nodes
     leaves = in_kernel(leaves, trie, table)
+    shown = shown_frames(profile, table, trie, frames)
+    node = leaves.node
+    if shown.has_others:
+        node = node + len(trie.parent) * shown.is_other[node]
+        trie = _twice(trie)
     n = len(trie.parent)
-    self_ns, in_call_ns = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    ends_ns, in_call_ns = np.zeros(n, np.int64), np.zeros(n, np.int64)
     is_in_call = leaves.sysno >= 0
-    np.add.at(self_ns, leaves.node[~is_in_call], leaves.weight[~is_in_call])
-    np.add.at(in_call_ns, leaves.node[is_in_call], leaves.weight[is_in_call])
-    total_ns = self_ns + in_call_ns
+    np.add.at(ends_ns, node[~is_in_call], leaves.weight[~is_in_call])
+    np.add.at(in_call_ns, node[is_in_call], leaves.weight[is_in_call])
+    total_ns = ends_ns + in_call_ns
     for level in reversed(_by_level(trie)[1][1:]):
         np.add.at(total_ns, trie.parent[level], total_ns[level])
-    return NodeWeights(trie, self_ns, in_call_ns, total_ns)
+    ends_ns, in_call_ns = _at_shown(trie, shown, ends_ns, in_call_ns)
+    return NodeWeights(trie, shown.pool, shown.n_addresses, ends_ns, in_call_ns, total_ns)
+
+
+def _twice(trie: Trie) -> Trie:
+    """Return a trie with a second copy of itself below its root."""
+    n, n_addresses = len(trie.parent), trie.n_addresses
+    parent = trie.parent + np.int32(n)
+    parent[0] = 0
+    address = np.where(trie.address >= 0, trie.address + np.int32(n_addresses), trie.address)
+    return Trie(
+        np.concatenate((trie.parent, parent)),
+        np.concatenate((trie.address, address)),
+        np.concatenate((trie.depth, trie.depth + np.int32(1))),
+        2 * n_addresses,
+    )
+
+
+def _at_shown(trie: Trie, shown: ShownFrames, *weights: Int64s) -> list[Int64s]:
+    """Return weights with those of addresses without a frame moved to their callers."""
+    is_empty = np.append(np.array(shown.pool.count) == 0, False)[trie.address]
+    if not is_empty.any():
+        return list(weights)
+    to = np.where(is_empty, trie.parent, np.arange(len(is_empty)))
+    while is_empty[to].any():
+        to = to[to]
+    moved = [np.zeros_like(column) for column in weights]
+    for column, before in zip(moved, weights, strict=True):
+        np.add.at(column, to, before)
+    return moved
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from ..analysis.frame_filter import ALL_FRAMES, FrameFilter
 from ..errors import OutputError, UsageError
 from ..model import Clock
 from ..profile.store import Profile
@@ -66,6 +67,9 @@ def write_file(
     thread_ids: frozenset[int] | None = None,
     by_thread: bool = False,
     unit: str = "time",
+    frames: FrameFilter = ALL_FRAMES,
+    by_line: bool = False,
+    full_filenames: bool = False,
     title: str = "flametap",
     notes: Sequence[str] = (),
     cost: Mapping[str, int | float | str] | None = None,
@@ -83,6 +87,9 @@ def write_file(
         thread_ids: only these threads; None for all.
         by_thread: add a root frame per thread, in formats that do not separate threads.
         unit: "time", or "samples" for numbers of stacks.
+        frames: which frames are shown.
+        by_line: separate the lines of a Python function.
+        full_filenames: name Python files by their whole path, in formats that name them briefly.
         title: a title for the profile, in formats that have one.
         notes: losses and doubts, one line each, in formats that can hold them.
         cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
@@ -91,7 +98,18 @@ def write_file(
         OutputError: the file cannot be written.
     """
     request = ExportRequest(
-        profile, table, clock, thread_ids, by_thread, unit, title, notes, cost or {}
+        profile,
+        table,
+        clock,
+        thread_ids,
+        by_thread,
+        unit,
+        frames,
+        by_line,
+        full_filenames,
+        title,
+        notes,
+        cost or {},
     )
     write = FORMATS[format_name].write
     try:

@@ -4,7 +4,8 @@ Weights are whole microseconds, or numbers of stacks. The rounding error of one 
 the next. So the lines add up to the rounded total, and the lines of a thread or of any other
 subtree to its weight within a microsecond. Lines with weight 0 are omitted.
 
-In names ``;`` becomes ``:``; line ends and control characters become spaces.
+A Python function is ``qualname (short/path.py)``, with its lines ``qualname (short/path.py:LINE)``,
+as py-spy writes them. In names ``;`` becomes ``:``; line ends and control characters become spaces.
 
 Source: the format of flamegraph.pl, which inferno and speedscope read (``^(.*) (\\d+)$``).
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from ..analysis.calltree import CallTree, build, children
+from ..analysis.labels import label
 from .request import ExportRequest
 
 _NS_PER_US = 1000
@@ -29,24 +31,31 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
         request.thread_ids,
         request.by_thread,
         count_samples=request.counts_samples,
+        frames=request.frames,
+        by_line=request.by_line,
     )
-    write_tree(tree, file, 1 if request.counts_samples else _NS_PER_US)
+    write_tree(tree, file, request)
 
 
-def write_tree(tree: CallTree, file: BinaryIO, divisor: int = _NS_PER_US) -> None:
-    """Write a call tree as folded stacks, depth first, its weights divided by ``divisor``."""
+def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:
+    """Write a call tree as folded stacks, depth first."""
+    divisor = 1 if request.counts_samples else _NS_PER_US
     first, count = (column.tolist() for column in children(tree))
     function, self_ns = tree.function.tolist(), tree.self_ns.tolist()
-    names: dict[int, str] = {}
+    line = tree.line.tolist() if request.by_line else [0] * len(function)
+    names: dict[tuple[int, int], str] = {}
     written = total = 0
     waiting = [(0, "")]
     while waiting:
         node, above = waiting.pop()
         path = above
         if node:
-            name = names.get(function[node])
+            key = function[node], line[node]
+            name = names.get(key)
             if name is None:
-                name = names[function[node]] = _clean(tree.functions[function[node]].name)
+                what = tree.functions[function[node]]
+                text = label(what, line[node], full_filenames=request.full_filenames)
+                name = names[key] = _clean(text)
             path = f"{above};{name}" if above else name
         if self_ns[node]:
             total += self_ns[node]

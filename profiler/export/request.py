@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..analysis.frame_filter import ALL_FRAMES, FrameFilter
 from ..model import Clock
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
@@ -20,6 +21,9 @@ class ExportRequest:
     thread_ids: frozenset[int] | None = None
     by_thread: bool = False
     unit: str = "time"
+    frames: FrameFilter = ALL_FRAMES
+    by_line: bool = False
+    full_filenames: bool = False
     title: str = "flametap"
     notes: Sequence[str] = ()
     cost: Mapping[str, int | float | str] = field(default_factory=dict)

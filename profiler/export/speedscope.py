@@ -23,12 +23,10 @@ from typing import BinaryIO
 import orjson
 
 from .. import __version__
-from ..analysis.calltree import (
-    SYNTHETIC,
-    build,
-    syscall_function,
-)
-from ..model import Thread
+from ..analysis.calltree import build
+from ..analysis.own_frames import SYNTHETIC, syscall_function
+from ..analysis.shown_frames import StackReader
+from ..model import FrameKind, Thread
 from ..profile.leaves import LeafWeights
 from ..profile.stacks import ROOT, TRUNCATED
 from .request import ExportRequest
@@ -127,52 +125,48 @@ class _Frames:
     """Convert leaves to stacks of frame numbers, and collect the frames with these numbers."""
 
     def __init__(self, request: ExportRequest) -> None:
-        trie = request.profile.trie()
         self._table = request.table
-        self._pool = request.table.pool(trie.n_addresses)
-        self._parent, self._address = trie.parent.tolist(), trie.address.tolist()
+        self._stacks = StackReader(request.profile, request.table, request.frames)
         self._kernel = request.table.kernel()
-        self._numbers: dict[int, int] = {}  # function id → frame number
+        self._has_lines = request.by_line
+        # (function id, line) → frame number. The line is 0 unless a function has several frames.
+        self._numbers: dict[tuple[int, int], int] = {}
         self._places = _heaviest_places(request)
         # Stacks recur often; the cache encodes most of them only once.
         self.stack = lru_cache(1 << 16)(self._stack)
 
     def _stack(self, node: int, sysno: int) -> bytes:
         """Return a leaf's stack, root first, as a JSON list of frame numbers."""
-        addresses: list[int] = []
-        functions: list[int] = []
+        keys: list[tuple[int, int]] = []
         if sysno < 0 and node > TRUNCATED:
-            sysno = self._kernel.get(self._address[node], -1)
-        while node > TRUNCATED:
-            addresses.append(self._address[node])
-            node = self._parent[node]
-        if node != ROOT:
-            functions.append(self._table.function_id(SYNTHETIC[node]))
-        caller = -1
-        for address in reversed(addresses):
-            if caller >= 0:
-                functions += self._pool.functions[self._pool.lost(caller, address)]
-            caller = address
-            first = self._pool.first[address]
-            functions += self._pool.functions[first : first + self._pool.count[address]]
+            sysno = self._kernel.get(self._stacks.address(node), -1)
+        root = self._stacks.root(node)
+        if root != ROOT:
+            keys.append((self._table.function_id(SYNTHETIC[root]), 0))
+        places = self._stacks.places(node, or_innermost=sysno < 0)
+        keys += [(function, self._line(function, line)) for function, line, _ in places]
         if sysno >= 0:
-            functions.append(self._table.function_id(syscall_function(sysno)))
-        return orjson.dumps([self._numbers.setdefault(i, len(self._numbers)) for i in functions])
+            keys.append((self._table.function_id(syscall_function(sysno)), 0))
+        return orjson.dumps([self._numbers.setdefault(key, len(self._numbers)) for key in keys])
+
+    def _line(self, function_id: int, line: int) -> int:
+        is_python = self._table.functions[function_id].kind is FrameKind.PYTHON
+        return line if self._has_lines and is_python else 0
 
     def descriptions(self) -> Iterator[dict[str, str | int]]:
         """Yield the frames in the order of their numbers.
 
         If the source file is unknown, "file" is the module.
         """
-        for function_id in self._numbers:
+        for function_id, own_line in self._numbers:
             function = self._table.functions[function_id]
             frame: dict[str, str | int] = {"name": _text(function.name)}
             file, line = self._places.get(function_id, ("", 0))
             file = file or function.file or function.module
             if file:
                 frame["file"] = _text(file)
-            if line:
-                frame["line"] = line
+            if own_line or line:
+                frame["line"] = own_line or line
             yield frame
 
 
@@ -180,9 +174,15 @@ def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
     """Return for each function id the file and line of its heaviest node.
 
     The file is "" for the function's own file. Frames are merged by function, so there is one line
-    for each.
+    for each, unless the lines of Python functions are to be separated.
     """
-    tree = build(request.profile, request.table, request.clock, request.thread_ids)
+    tree = build(
+        request.profile,
+        request.table,
+        request.clock,
+        request.thread_ids,
+        frames=request.frames,
+    )
     columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
     rows: list[tuple[int, int, int, int]]
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))

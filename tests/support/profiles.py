@@ -151,7 +151,7 @@ def naive_stacks(
     profile: Profile, table: SymbolTable, clock: Clock, by_thread: bool
 ) -> dict[tuple[Function, ...], int]:
     """The same, put together one stack at a time."""
-    from flametap.analysis import calltree
+    from flametap.analysis import own_frames
     from flametap.profile import stacks
 
     trie = profile.trie()
@@ -166,10 +166,10 @@ def naive_stacks(
     ):
         if sysno < 0 and node > stacks.TRUNCATED:
             sysno = table.kernel().get(int(trie.address[node]), -1)
-        path = [calltree.syscall_function(sysno)] if sysno >= 0 else []
+        path = [own_frames.syscall_function(sysno)] if sysno >= 0 else []
         while node != stacks.ROOT:
-            if node in calltree.SYNTHETIC:
-                path.append(calltree.SYNTHETIC[node])
+            if node in own_frames.SYNTHETIC:
+                path.append(own_frames.SYNTHETIC[node])
             else:
                 address = int(trie.address[node])
                 path += [f.function for f in reversed(table.frames(address))]
@@ -178,6 +178,6 @@ def naive_stacks(
                     path += [f.function for f in reversed(table.lost(caller, address))]
             node = int(trie.parent[node])
         if by_thread:
-            path.append(calltree.thread_function(profile.threads[thread_id]))
+            path.append(own_frames.thread_function(profile.threads[thread_id]))
         found[tuple(reversed(path))] += weight
     return dict(found)

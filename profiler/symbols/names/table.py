@@ -108,6 +108,7 @@ class SymbolTable:
         self._kernel: dict[int, int] = {}  # address → system call
         self._revision = 0
         self._by_name: list[int] = []
+        self._labels: dict[Callable[[Function], int], bytearray] = {}
 
     @property
     def functions(self) -> Sequence[Function]:
@@ -258,6 +259,13 @@ class SymbolTable:
                     key=lambda i: (functions[i].name, functions[i].module, functions[i].file, i)
                 )
             return array("i", self._by_name)
+
+    def labels(self, label: Callable[[Function], int]) -> bytes:
+        """Return ``label`` (0 to 255) of every function by id; computed once for each function."""
+        with self._lock:
+            known = self._labels.setdefault(label, bytearray())
+            known += bytes(map(label, self._functions[len(known) :]))
+            return bytes(known)
 
     def _function_id(self, function: Function) -> int:
         function_id = self._ids.setdefault(function, len(self._functions))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.analysis import calltree
+from flametap.analysis import calltree, own_frames
 from flametap.analysis.calltree import CallTree
 from flametap.model import Clock, Frame, FrameKind, Function
 from flametap.profile.store import Profile
@@ -26,8 +26,8 @@ from profiles import (
 )
 
 UNNAMED = Function("prog+0x1040", "prog", kind=FrameKind.UNKNOWN)
-UNATTRIBUTED = calltree.UNATTRIBUTED_FUNCTION
-TRUNCATED = calltree.TRUNCATED_FUNCTION
+UNATTRIBUTED = own_frames.UNATTRIBUTED_FUNCTION
+TRUNCATED = own_frames.TRUNCATED_FUNCTION
 
 
 def check_shape(tree: CallTree) -> None:

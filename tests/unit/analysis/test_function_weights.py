@@ -76,7 +76,7 @@ def test_lines_equal_a_count_stack_by_stack(seed: int, clock: Clock) -> None:
     assert lost
     for function in functions[:9] + lost:
         expected, own, total = naive_lines(profile, table, clock, function)
-        found = line_weights(table, weights, [table.function_id(function)])
+        found = line_weights(weights, [table.function_id(function)])
         columns = zip(found.self_ns.tolist(), found.total_ns.tolist(), strict=True)
         numbers = list(zip(found.line_file.tolist(), found.line.tolist(), strict=True))
         at = [(table.line_files[file], line) for file, line in numbers]
@@ -100,7 +100,7 @@ def test_addresses_equal_a_count_stack_by_stack(seed: int) -> None:
                     own[address] += weight * (address == path[0] and not waits)
         raw = dict(profile.news().addresses)
         expected = {(raw[a].module_id, raw[a].addr): (own[a], total[a]) for a in total if total[a]}
-        found = places(profile, table, weights, [table.function_id(function)])
+        found = places(profile, weights, [table.function_id(function)])
         numbers = np.arange(len(found.address))
         self_ns, total_ns = address_weights(weights, found.address, numbers, len(numbers))
         at = zip(found.module_id.tolist(), found.addr.tolist(), strict=True)
@@ -113,21 +113,21 @@ def test_addresses_equal_a_count_stack_by_stack(seed: int) -> None:
 def test_lines_of_the_small_profile() -> None:
     profile, table = small_profile()
     weights = node_weights(profile, table, Clock.CPU)
-    found = line_weights(table, weights, [table.function_id(WORK)])
+    found = line_weights(weights, [table.function_id(WORK)])
     assert found.line.tolist() == [20, 25]
     assert [table.line_files[file] for file in found.line_file.tolist()] == ["", "work.inc"]
     assert found.self_ns.tolist() == [0, 2_300 + 1_100]  # at line 20 it is in clamp
     assert found.total_ns.tolist() == [11_500, 3_400]
-    inlined = line_weights(table, weights, [table.function_id(INLINED)])
+    inlined = line_weights(weights, [table.function_id(INLINED)])
     assert (inlined.line.tolist(), inlined.self_ns.tolist()) == ([3], [11_500])
     of_one = node_weights(profile, table, Clock.CPU, frozenset([1]))
-    assert line_weights(table, of_one, [table.function_id(WORK)]).total_ns.tolist() == [1500, 3400]
+    assert line_weights(of_one, [table.function_id(WORK)]).total_ns.tolist() == [1500, 3400]
 
 
 def test_a_wait_is_of_no_line_of_its_own() -> None:
     profile, table = small_profile()
     wall = node_weights(profile, table, Clock.WALL)
-    found = line_weights(table, wall, [table.function_id(MAIN)])
+    found = line_weights(wall, [table.function_id(MAIN)])
     assert found.self_ns.tolist() == [0]
     assert found.function_total_ns >= 5_000_000
 
@@ -136,13 +136,13 @@ def test_a_function_nobody_called_weighs_nothing() -> None:
     profile, table = small_profile()
     weights = node_weights(profile, table, Clock.CPU)
     nobody = table.function_id(Function("nobody", "prog"))
-    lines = line_weights(table, weights, [nobody])
+    lines = line_weights(weights, [nobody])
     assert (len(lines.line), lines.function_self_ns, lines.function_total_ns) == (0, 0, 0)
-    assert len(places(profile, table, weights, [nobody]).addr) == 0
+    assert len(places(profile, weights, [nobody]).addr) == 0
     empty = Profile()
     of_nothing = node_weights(empty, SymbolTable(), Clock.CPU)
     assert of_nothing.sum_ns == 0
-    assert len(line_weights(SymbolTable(), of_nothing, [0]).line) == 0
+    assert len(line_weights(of_nothing, [0]).line) == 0
     assert module_shares(empty, SymbolTable(), of_nothing) == []
 
 

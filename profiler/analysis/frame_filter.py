@@ -1,0 +1,94 @@
+"""Choose which frames of a stack are shown: by language, with the interpreter's own or without.
+
+A stack with Python frames has native ones around them: those that started the interpreter, its
+loop, the functions by which it calls, and the C functions that it called. A hidden frame becomes
+part of its caller: its own weight counts as its caller's own. Sums stay as they are.
+
+================  ==================================================================================
+``all``           All frames. In stacks with a Python frame, *plumbing* (the interpreter's loop and
+                  the functions by which it calls) is shown on request only.
+``python``        Python functions and the system call at the end. A stack without a Python function
+                  is one frame, ``[no Python frames]``.
+``native``        All but Python functions.
+================  ==================================================================================
+
+Frames that flametap adds itself are always shown. So is the innermost frame of a stack of which
+nothing else would remain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import MANAGED, FrameKind, Function
+from .origins import is_plumbing
+
+Bools = npt.NDArray[np.bool_]
+
+# What decides whether a function is hidden, as bits.
+_IS_PYTHON, _IS_PLUMBING, _IS_OURS = 1, 2, 4
+_ALWAYS_SHOWN = (FrameKind.SYNTHETIC, FrameKind.SYSCALL)
+
+
+class Language(str, Enum):
+    """The language of the functions to show."""
+
+    ALL = "all"
+    PYTHON = "python"
+    NATIVE = "native"
+
+
+def traits(function: Function) -> int:
+    """Return what a filter needs to know of a function, as one number."""
+    if function.kind is FrameKind.PYTHON:
+        return _IS_PYTHON
+    if function.kind in _ALWAYS_SHOWN:
+        return _IS_OURS
+    return _IS_PLUMBING if is_plumbing(function) else 0
+
+
+def _has(function_traits: npt.NDArray[np.uint8], bits: int) -> Bools:
+    found: Bools = (function_traits & bits) > 0
+    return found
+
+
+@dataclass(frozen=True)
+class FrameFilter:
+    """Which frames are shown; see the module docstring."""
+
+    language: Language = Language.ALL
+    plumbing: bool = False
+
+    @property
+    def hides_plumbing(self) -> bool:
+        """True if the interpreter's own frames are hidden in stacks with Python frames."""
+        return self.language is Language.ALL and not self.plumbing
+
+    def hidden_functions(self, function_traits: npt.NDArray[np.uint8]) -> Bools:
+        """Return which functions are hidden in stacks with Python frames, by their ``traits``."""
+        if self.language is Language.PYTHON:
+            return ~_has(function_traits, _IS_PYTHON | _IS_OURS)
+        if self.language is Language.NATIVE:
+            return _has(function_traits, _IS_PYTHON)
+        return _has(function_traits, _IS_PLUMBING if self.hides_plumbing else 0)
+
+    def hidden_addresses(self, module_ids: npt.NDArray[np.int32], is_eval: Bools) -> Bools:
+        """Return at which addresses all functions are hidden, in stacks with Python frames.
+
+        Args:
+            module_ids: of each address.
+            is_eval: whether each address is in an interpreter's loop.
+        """
+        if self.language is Language.NATIVE:
+            is_managed: Bools = module_ids == MANAGED
+            return is_managed
+        hides_eval = self.hides_plumbing or self.language is Language.PYTHON
+        return is_eval if hides_eval else np.zeros(len(is_eval), bool)
+
+
+ALL_FRAMES = FrameFilter()
+"""What is shown by default: all but plumbing."""
