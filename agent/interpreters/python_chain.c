@@ -82,12 +82,12 @@ static u32 chain_repair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 s
                                 const u64 *gregs, struct python_chain *chain)
 {
     u32 native = native_of_sigsafe(w, u, chain->cframe, 0), i;
-    u64 below, distance;
+    u64 below, distance, root = state + recipe[RECIPE_THREAD_ROOT_CFRAME];
     chain->verdict = MANAGED_REPAIRED;
     if (native == NATIVE_NONE)
         return 0;
     if (native == 0 && gregs && managed_word_sigsafe(w, chain->cframe + recipe[RECIPE_CFRAME_PREVIOUS], &below) &&
-        below > chain->cframe)
+        (below > chain->cframe || below == root))
         for (i = 0; i < GREG_RSP; i++)
             if (!(gregs[i] & 7) && is_run_sigsafe(w, recipe, chain->cframe, gregs[i])) {
                 chain->frame = gregs[i];
@@ -103,7 +103,7 @@ static u32 chain_repair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 s
         }
     }
     /* The first call of the loop in this thread. */
-    chain->cframe = state + recipe[RECIPE_THREAD_ROOT_CFRAME];
+    chain->cframe = root;
     return is_sound_sigsafe(w, recipe, state, chain->cframe, &chain->frame) && !chain->frame;
 }
 

@@ -47,9 +47,8 @@ static void trap(int signo, siginfo_t *info, void *context)
     gregs[GREG_EFL] |= TRAP_FLAG;
     stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
     u32 managed = stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
-    if (u.verdict == VERDICT_RETRY) {     /* a module that is new: what the sampler thread does between two rounds */
-        modules_compile_wanted(a);
-        maps_refresh(a);
+    for (u32 tries = 0; u.verdict == VERDICT_RETRY && tries < COMPILE_ROUNDS_MAX; tries++) {
+        modules_compile_wanted(a);        /* as the sampler thread does between two rounds */
         stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
         managed = stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
     }

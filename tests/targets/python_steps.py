@@ -1,9 +1,9 @@
 """Call all kinds of Python functions while the agent's walk is tried at each machine instruction.
 
-Usage: python_steps.py LIBRARY RECIPE STEPS OUT. LIBRARY is tests/agent_c/python_step.c, RECIPE the
-numbers of one interpreter in decimal, separated by commas. Writes the stacks to OUT, and to stdout
-one JSON object: the address of each code object → the name of its function, and the calls that the
-program can make. Runs on every CPython from 3.8 on.
+Usage: python_steps.py LIBRARY STEPS OUT. LIBRARY is tests/agent_c/python_step.c. Prints ready, and
+reads the recipe of its own interpreter: a line of numbers in decimal. Writes the stacks to OUT, and
+then to stdout one JSON object: the number of steps, the address of each code object → the name of
+its function, and the calls that the program can make. Runs on every CPython from 3.8 on.
 """
 
 import ctypes
@@ -172,25 +172,27 @@ def codes(code):
 
 
 def main():
-    library, recipe, steps, out = sys.argv[1:]
-    words = [int(word) for word in recipe.split(",")]
+    library, steps, out = sys.argv[1:]
+    print("ready", flush=True)
+    words = [int(word) for word in sys.stdin.readline().split()]
     agent = ctypes.CDLL(library)
     agent.step_begin.argtypes = [ctypes.c_void_p, ctypes.c_long]
     agent.step_end.argtypes = [ctypes.c_char_p]
     agent.step_end.restype = ctypes.c_long
+    is_on, end = agent.step_is_on, agent.step_end  # ctypes looks names up in Python
     for _ in range(40):  # the interpreter specialises what runs often
         drive()
     array = (ctypes.c_uint64 * len(words))(*words)
     error = agent.step_begin(array, int(steps))
     if error:
-        sys.exit("step_begin failed: %d" % error)
+        sys.exit(f"step_begin failed: {error}")
     for _ in range(1000):
         drive()
-        if not agent.step_is_on():
+        if not is_on():
             break
-    done = agent.step_end(out.encode())
+    done = end(out.encode())
     names = {id(each): each.co_name for each in codes(sys._getframe(1).f_code)}
-    json.dump({"steps": done, "names": names, "calls": CALLS}, sys.stdout)
+    print(json.dumps({"steps": done, "names": names, "calls": CALLS}), flush=True)
 
 
 main()
