@@ -49,7 +49,7 @@ def failing(session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception)
 @pytest.mark.parametrize(
     ("error", "count"),
     [
-        (frida.TimedOutError("timed out trying to sync up with agent"), 3),
+        (frida.TimedOutError("timed out trying to sync up with agent"), 4),
         (frida.TransportError("lost"), 4),
         (frida.NotSupportedError("odd"), 1),
     ],
