@@ -92,10 +92,11 @@ class Comparison:
     def _total_note(self) -> str:
         if self.kernel_total_ns < CPU_MIN_NS:
             return ""
+        cpus = self.kernel_total_ns / max(self.duration_ns, 1)  # in use on average
+        allowed_ns = MARGIN * self.kernel_total_ns + EDGES_NS * cpus
         # On a busy machine one of the two measurements may end noticeably later than the other.
-        edges_ns = EDGES_NS + abs(self.duration_ns - self.kernel_duration_ns)
-        share = MARGIN + edges_ns / max(self.duration_ns, 1)
-        allowed_ns = share * self.kernel_total_ns
+        # Meanwhile a thread may have had a CPU all the time, whatever its average is.
+        allowed_ns += abs(self.duration_ns - self.kernel_duration_ns) * max(cpus, 1)
         if abs(self.seen_total_ns - self.kernel_total_ns) <= allowed_ns:
             return ""
         what = "missing" if self.seen_total_ns < self.kernel_total_ns else "counted twice"

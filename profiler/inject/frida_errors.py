@@ -23,12 +23,13 @@ END_REASONS = {
     "connection-terminated": "the connection to the target was lost",
     "device-lost": "the device was lost",
 }
-REPEATS = 3  # of an attach that failed by chance: where threads end all the time, one in fifty does
-# Of one for which Frida has waited 10 s: where 30 busy threads share a CPU, the next may succeed.
-LATE_REPEATS = 2
-# What an attach ends with when a message was lost between Frida's two halves.
+# Of an attach that failed by chance: where threads end all the time, one in fifty does. Where 30
+# busy threads share a CPU, one that Frida gave up after 10 s may be followed by one that succeeds.
+REPEATS = 3
+# What an attach ends with when a message was lost between Frida's two halves, or was late.
 LOST_MESSAGE = (
     NoAnswerError,
+    frida.TimedOutError,
     frida.TransportError,
     frida.ProcessNotRespondingError,
     frida.InvalidOperationError,
@@ -42,8 +43,6 @@ def repeats(error: Exception, pid: int) -> int:
     """
     if isinstance(error, frida.ProcessNotFoundError):
         return 0 if has_ended(pid) else REPEATS
-    if _is_late(error):
-        return LATE_REPEATS
     return REPEATS if isinstance(error, LOST_MESSAGE) else 0
 
 

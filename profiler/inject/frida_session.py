@@ -368,6 +368,9 @@ class Session:
             if is_time_to_ask and is_hopeless():
                 break
             time.sleep(HELD_POLL_S)
+        if self._hold.is_held() and not self._presence.has_agent():
+            # dlclose(3) unmaps it amid its work: the dynamic loader's locks are still taken then.
+            self.attached.loaders.wait_until_left(self.pid)
         self._hold.let_go()
 
     def _wait_until_left(

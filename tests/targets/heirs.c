@@ -4,14 +4,15 @@
  * usage: heirs main|thread
  *
  * The main thread forks, or a second one while the main thread waits. Each child loads and unloads a library, looks up
- * symbols, changes the locale, asks for a translation and a conversion, makes a thread, prints and exits; one that waits
- * in futex(2) PATIENCE_NS later, and a second after that at the same place, is ended, and so is one that takes
- * TOO_LONG_NS. The report is
+ * symbols, changes the locale, asks for a translation and a conversion, makes a thread, prints and exits; one all of whose
+ * threads wait in futex(2) PATIENCE_NS later, and a second after that at the same place, is ended, and so is one that
+ * takes TOO_LONG_NS. The report is
  * "children N hung H crashed C", preceded by one line "lost AT_NS REASON STEP" for each of the latter two: when it was
  * made, its wait status, and what it was about to do.
  */
 #include "target.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <iconv.h>
@@ -30,7 +31,7 @@ struct child {
     pid_t pid;
     uint64_t at_ns;
     uint64_t looked_ns;
-    char waits[128];                      /* where it waited then: /proc/PID/syscall, proc(5) */
+    char waits[512];                      /* where each of its threads waited then: /proc/PID/task/TID/syscall, proc(5) */
 };
 
 static struct child running[AT_ONCE];
@@ -84,20 +85,42 @@ static int live(const char *volatile *step)
     return 0;
 }
 
+/* Where the threads of a process wait, a line for each. False if one of them does not wait in futex(2): it may wake the
+ * others, and on a busy machine it may be long before it has a CPU. */
+static int waits_for_locks(pid_t pid, char *waits, size_t size)
+{
+    char path[64];
+    size_t length = 0;
+    int all = 1;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    if (!threads)
+        return 0;
+    for (struct dirent *thread = readdir(threads); thread && all; thread = readdir(threads)) {
+        if (thread->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.10s/syscall", pid, thread->d_name);
+        int fd = open(path, O_RDONLY);
+        ssize_t got = read(fd, waits + length, size - length - 1);
+        close(fd);
+        length += got > 0 ? (size_t)got : 0;
+        waits[length] = 0;
+        all = got > 0 && atoi(waits + length - got) == SYS_futex;
+    }
+    closedir(threads);
+    return all && length;
+}
+
 /* Ends children that will wait for ever. */
 static void look_for_hung(void)
 {
     uint64_t now_ns = target_now_ns();
     for (int i = 0; i < AT_ONCE; i++) {
-        char path[64], waits[sizeof running[i].waits] = "";
+        char waits[sizeof running[i].waits] = "";
         if (!running[i].pid || now_ns - running[i].looked_ns < PATIENCE_NS)
             continue;
         running[i].looked_ns = now_ns;
-        snprintf(path, sizeof path, "/proc/%d/syscall", running[i].pid);
-        int fd = open(path, O_RDONLY);
-        ssize_t got = read(fd, waits, sizeof waits - 1);
-        close(fd);
-        if ((got > 0 && atoi(waits) == SYS_futex && strcmp(waits, running[i].waits) == 0) ||
+        if ((waits_for_locks(running[i].pid, waits, sizeof waits) && strcmp(waits, running[i].waits) == 0) ||
             now_ns - running[i].at_ns > TOO_LONG_NS)
             kill(running[i].pid, SIGKILL);
         strcpy(running[i].waits, waits);

@@ -83,6 +83,10 @@ def test_sum_may_differ_by_what_one_side_ran_on_for() -> None:
     more = replace(SAME, duration_ns=12 * SECOND, seen_total_ns=12 * SECOND)
     assert more.notes() == []
     assert len(replace(more, kernel_duration_ns=12 * SECOND).notes()) == 1
+    # One that mostly waits for a CPU may have had it all that time.
+    starved = replace(SAME, kernel_total_ns=2 * SECOND, duration_ns=int(10.6 * SECOND))
+    assert replace(starved, seen_total_ns=int(2.3 * SECOND)).notes() == []
+    assert len(replace(starved, seen_total_ns=3 * SECOND).notes()) == 1
 
 
 def test_nothing_recorded_is_no_difference() -> None:

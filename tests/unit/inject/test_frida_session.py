@@ -1,4 +1,4 @@
-"""How often an attach is tried, with Frida's part of it played."""
+"""How often an attach is tried, and what a detach waits for, with Frida's part of it played."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flametap.inject import frida_quirks, ptrace_hook
 from flametap.inject.attach import Attach
 from flametap.inject.fork_hold import ForkHold
 from flametap.inject.frida_footprint import Presence
+from flametap.inject.frida_loader import Loaders
 from flametap.inject.frida_session import Session
 
 
@@ -49,7 +50,7 @@ def failing(session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception)
 @pytest.mark.parametrize(
     ("error", "count"),
     [
-        (frida.TimedOutError("timed out trying to sync up with agent"), 3),
+        (frida.TimedOutError("timed out trying to sync up with agent"), 4),
         (frida.TransportError("lost"), 4),
         (frida.NotSupportedError("odd"), 1),
     ],
@@ -71,3 +72,26 @@ def test_attach_of_which_something_is_left_is_not_tried_again(
     with pytest.raises(AttachFailedError, match="too slow"):
         session.attach(100.0)
     assert len(tries) == 1
+
+
+@pytest.mark.parametrize(
+    ("is_held", "has_agent", "expected"),
+    [(True, False, ["left", "let go"]), (True, True, ["let go"]), (False, False, ["let go"])],
+    ids=["held", "the agent stays", "not held"],
+)
+def test_main_thread_is_kept_until_the_loader_has_left(
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    is_held: bool,
+    has_agent: bool,
+    expected: list[str],
+) -> None:
+    """The agent is unmapped amid dlclose(3): a child of a fork at that moment would find the
+    dynamic loader's locks taken."""
+    seen: list[str] = []
+    monkeypatch.setattr(ForkHold, "is_held", lambda _: is_held)
+    monkeypatch.setattr(ForkHold, "let_go", lambda _: seen.append("let go"))
+    monkeypatch.setattr(Presence, "has_agent", lambda _: has_agent)
+    monkeypatch.setattr(Loaders, "wait_until_left", lambda *_: seen.append("left"))
+    session._wait_until_unloaded(lambda: True)
+    assert seen == expected
