@@ -211,6 +211,9 @@ class Status:
     handler_p50_ns: int = 0  # how long a signal handler ran: median …
     handler_p99_ns: int = 0  # … and 99th percentile
     verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
+    # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
+    managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
+    has_python: bool = False  # Python functions were recorded
     verdict_modules: dict[str, int] = field(
         default_factory=dict
     )  # module at fault → CPU weight cut there

@@ -14,15 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
-from ..analysis.calltree import CallTree, build
-from ..analysis.code_view import CodeView
 from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError
 from ..inject.client import Injector
 from ..inject.frida_errors import END_REASONS
 from ..linux import procfs
-from ..model import Clock, Function, Status, ThreadInfo, Verdict
+from ..model import Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
@@ -36,6 +33,7 @@ from .kernel_watch import KernelWatch
 from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
+from .views import Views
 
 if TYPE_CHECKING:
     from ..symbols.locate.debuginfod import Debuginfod
@@ -81,20 +79,18 @@ class CaptureOptions:
     debuginfod_urls: tuple[str, ...] = ()
 
 
-class Capture:
+class Capture(Views):
     """One recording of one process: ``start``, then ``wait`` or ``stop``, then ``close``."""
 
     def __init__(self, pid: int, options: CaptureOptions | None = None) -> None:
         self.pid = pid
         self.options = options or CaptureOptions()
         self._revision = Revision(lambda: self.profile.revision, lambda: self.table.revision)
-        self.profile = Profile(self._revision.notify)
-        self.table = SymbolTable(self.profile.locate, self._revision.notify)
+        profile = Profile(self._revision.notify)
+        super().__init__(profile, SymbolTable(profile.locate, self._revision.notify))
         self.command = ""
         self.error: FlametapError | None = None  # why the recording ended early
         self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
-        self.symbolizer: Symbolizer | None = None
-        self._code = CodeView(self.profile, self.table, None)
         self._session = Injector(pid)
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
@@ -122,14 +118,14 @@ class Capture:
         self._target = ExitWatch(self.pid)
         with contextlib.suppress(*procfs.GONE):
             self.command = procfs.read_command(self.pid)
-        self.symbolizer = Symbolizer(
+        symbolizer = Symbolizer(
             self.table,
             self.pid,
             inlines=self.options.inlines,
             symbol_dirs=self.options.symbol_dirs,
             debuginfod=_debuginfod(self.options.debuginfod_urls),
         )
-        self._code = CodeView(self.profile, self.table, self.symbolizer)
+        self.use_symbolizer(symbolizer)
         try:
             ring = self._session.attach(self.options.rate_hz)
             self._heartbeat = Heartbeat(ring)
@@ -218,6 +214,8 @@ class Capture:
             handler_p50_ns=handler_p50_ns,
             handler_p99_ns=handler_p99_ns,
             verdict_cpu_ns=verdict_cpu_ns,
+            managed_verdict_cpu_ns=self.profile.managed_verdict_cpu_ns(),
+            has_python=self.profile.has_managed,
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
@@ -235,35 +233,6 @@ class Capture:
     def compare(self) -> Comparison | None:
         """Return the CPU times by the kernel and by us; None if they cannot be compared."""
         return self._kernel.compare(self.profile, self.table)
-
-    def threads(self) -> list[ThreadInfo]:
-        """See ``ProfileSource.threads``."""
-        return self.profile.thread_infos()
-
-    @property
-    def functions(self) -> Sequence[Function]:
-        """See ``ProfileSource.functions``."""
-        return self.table.functions
-
-    def tree(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> CallTree:
-        """See ``ProfileSource.tree``."""
-        return build(self.profile, self.table, clock, thread_ids)
-
-    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> SymbolReport:
-        """See ``ProfileSource.symbols``."""
-        return self._code.symbols(clock, thread_ids)
-
-    def lines(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
-    ) -> AnnotatedSource:
-        """See ``ProfileSource.lines``."""
-        return self._code.lines(function_id, clock, thread_ids)
-
-    def instructions(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None = None
-    ) -> AnnotatedCode:
-        """See ``ProfileSource.instructions``."""
-        return self._code.instructions(function_id, clock, thread_ids)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision differs from ``revision`` or time is up; return it."""

@@ -53,6 +53,18 @@ FOREIGN = (
         "`flametap live` serves a page",
         "`flametap record PID -o FILE` only saves; for child processes, attach to each",
     ),
+    _on(
+        "live",
+        "--python-only --native-only --no-python --plumbing",
+        "the page has a switch for the language: all, Python, native",
+        "`flametap record` and `flametap dump` have these options",
+    ),
+    _on(
+        "live",
+        "--functions --lines --full-filenames",
+        "the page shows the path and the lines of each function",
+        "`flametap record` has these options",
+    ),
     _on("live", "--address", "the page's address is given with --host", "--host 0.0.0.0"),
     _on("live", "-P", "the page's port is given with --port", "--port 8080"),
     _on("live", "-j --json", "`flametap live` serves a page", "`flametap dump --json` prints JSON"),
@@ -75,6 +87,7 @@ FOREIGN = (
     _on("dump", "-j", "the option is called --json", "`flametap dump --json PID`"),
     _on("dump", "-i --idle --wall --off-cpu", "dump shows waiting threads, too", LEAVE_OUT),
     _on("dump", "-t --threads --tid --thread", "dump shows all threads", LEAVE_OUT),
+    _on("dump", "--functions --lines", "dump always shows the line", LEAVE_OUT),
     _on(
         "dump",
         "-d --duration -o --output -f --format --clock --unit",
@@ -95,8 +108,7 @@ FOREIGN = (
         "flametap samples one process, without its children",
         "start one flametap for each; `flametap ps` lists them",
     ),
-    _all("--function --nolineno", "a box is a whole function, not a line of it", LEAVE_OUT),
-    _all("--full-filenames", "file paths are those of the debug information", LEAVE_OUT),
+    _all("--function --nolineno", "a frame is a whole function, not a line of it", LEAVE_OUT),
     _all("-l --locals", "flametap does not read variables", "`py-spy dump --locals` does"),
     _all("--core", "flametap samples running processes", "`gdb PROGRAM CORE` reads core files"),
     # -- perf

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ..capture.cost import Certificate
 from ..capture.figures import counted
 from ..errors import NoSamplesError
-from ..model import Clock, Status, ThreadInfo, Verdict
+from ..model import Clock, ManagedVerdict, Status, ThreadInfo, Verdict
+from .frame_options import ALL_FRAMES, FrameOptions
 from .heaviest import heaviest_lines
 from .outputs import STDOUT, Output
 from .progress import Progress, duration, loss_lines, recording_line
@@ -26,6 +27,7 @@ LINE_INTERVAL_S = 0.25  # people read no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
 SHARE_SHOWN = 0.0005  # less would be printed as 0.0%
+NO_PYTHON = "no Python functions were recorded: all stacks are shown as [no Python frames]"
 NO_FILE = "code outside of any file (JIT)"
 # Why a stack is incomplete, in the words of the summary.
 CUT_BY = {
@@ -34,6 +36,12 @@ CUT_BY = {
     Verdict.BAD_MEMORY: "stack memory that could not be unwound",
     Verdict.UNSUPPORTED_RULE: "an unsupported unwind rule",
     Verdict.NO_STACK: "without a stack",
+}
+# Why Python functions are missing in a stack, or above the wrong native function.
+PYTHON_CUT_BY = {
+    ManagedVerdict.TORN: "read while they changed",
+    ManagedVerdict.MISPLACED: "perhaps below the wrong native functions",
+    ManagedVerdict.DEPTH: "deeper than the limit",
 }
 
 
@@ -46,6 +54,7 @@ class Selection:
     unit: str = "time"  # or "samples"
     tids: tuple[int, ...] = ()
     thread_name: re.Pattern[str] | None = None
+    shown: FrameOptions = ALL_FRAMES
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property
@@ -121,12 +130,14 @@ def finish(
     certificate = Certificate.of(status)
     if outputs:
         _refuse_empty(capture, what)
+        if what.shown.language == "python" and not status.has_python:
+            progress.warn(NO_PYTHON)
     for output in outputs:
         _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
     for line in (*lines, *certificate.lines()):
         progress.say(line)
     if outputs and not what.has_page and not progress.is_quiet:
-        tree = capture.tree(what.clock, what.thread_ids(capture))
+        tree = capture.tree(what.clock, what.thread_ids(capture), what.shown.frames)
         for line in heaviest_lines(tree, what.clock):
             progress.say(line)
     if verbose:
@@ -188,6 +199,9 @@ def _write(
         thread_ids=what.thread_ids(capture),
         by_thread=what.by_thread,
         unit=what.unit,
+        frames=what.shown.frames,
+        by_line=what.shown.by_line,
+        full_filenames=what.shown.full_filenames,
         title=f"{capture.command} ({capture.pid})",
         notes=notes,
         cost=cost,
@@ -232,6 +246,7 @@ def summary(
             if share >= SHARE_SHOWN
         ]
         lines.append(f"{whole:.1%} of it in complete stacks; the rest: {', '.join(reasons)}")
+    lines += _python_lines(status)
     blocking = [thread.name for thread in threads if thread.signals_blocked]
     if blocking and cut.get(Verdict.NO_STACK, 0) >= SHARE_SHOWN:
         names = ", ".join(sorted(set(blocking))[:5])
@@ -243,6 +258,22 @@ def summary(
         modules = [module or NO_FILE for module in status.verdict_modules][:5]
         lines.append(f"stacks were cut in: {', '.join(modules)}")
     return lines + loss_lines(status)
+
+
+def _python_lines(status: Status) -> list[str]:
+    """Say how much of the Python time lacks Python functions; nothing if it is little."""
+    total_ns = sum(status.managed_verdict_cpu_ns.values())
+    cut = {
+        why: status.managed_verdict_cpu_ns.get(verdict.name, 0) / max(total_ns, 1)
+        for verdict, why in PYTHON_CUT_BY.items()
+    }
+    if sum(cut.values()) < SHARE_SHOWN:
+        return []
+    reasons = [f"{share:.1%} {why}" for why, share in cut.items() if share >= SHARE_SHOWN]
+    return [
+        f"{1 - sum(cut.values()):.1%} of the Python time has all its Python functions; "
+        f"the rest: {', '.join(reasons)}"
+    ]
 
 
 def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:

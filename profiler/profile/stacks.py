@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import ManagedVerdict, RawFrame, Verdict
-from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
+from ..wire.abi import FRAME_KIND_MANAGED, FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
 from ..wire.decoder import ProtocolError
 from ..wire.events import Trace, raw_frame
 from .budget import ADDRESS_BYTES, NODE_BYTES, STACK_BYTES, TRACE_BYTES, Budget
@@ -113,6 +113,8 @@ class Stacks:
         self._stack_of_trace = np.full(1 << 12, -1, np.int32)
         self._stack_of_trace[0] = STACK_UNATTRIBUTED
         self._highest_trace_id = 0
+        self._has_managed = False
+        self._looked_at = 0  # addresses that ``has_managed`` has seen
 
     def add(self, trace: Trace) -> None:
         """Add a trace; afterwards :meth:`stacks_of` knows its id.
@@ -237,6 +239,15 @@ class Stacks:
     def n_addresses(self) -> int:
         """The number of distinct addresses; their ids are 0 … n - 1."""
         return len(self._addresses)
+
+    @property
+    def has_managed(self) -> bool:
+        """True if an address is a function of an interpreted program."""
+        if not self._has_managed and self._looked_at < len(self._addresses):
+            new = np.array(self._addresses[self._looked_at :], np.uint64)
+            self._looked_at = len(self._addresses)
+            self._has_managed = FRAME_KIND_MANAGED in new >> np.uint64(FRAME_KIND_SHIFT)
+        return self._has_managed
 
     def raw_frame(self, address_id: int) -> RawFrame:
         """Return the frame of an address id."""

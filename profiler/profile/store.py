@@ -200,6 +200,12 @@ class Profile:
             encoded = self._stacks.encoded_addresses()
         return are_eval(encoded)
 
+    @property
+    def has_managed(self) -> bool:
+        """True if a stack has functions of an interpreted program."""
+        with self._lock:
+            return self._stacks.has_managed
+
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
         """Return the frame of an address id, and the name of its module ("" outside any).
 

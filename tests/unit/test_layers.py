@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "wire",
     ),
     "cli.commands": (
-        *("capture", "cli", "errors", "linux", "model", "profile", "safety"),
+        *("analysis", "capture", "cli", "errors", "linux", "model", "profile", "safety"),
         *("symbols", "symbols.locate", "symbols.object", "web"),
     ),
     "cli.main": ("flametap", "cli", "cli.commands", "errors"),

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...analysis.labels import label
 from ...errors import NoSamplesError
 from ...linux import procfs
 from ...model import Clock, Frame, FrameKind, Thread
 from .. import start
 from ..attach_options import AttachOptions
+from ..frame_options import FrameOptions, frame_options
 from ..options import pid_arguments, sampling_options_with, verbosity_options
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
@@ -22,6 +24,7 @@ from ..streams import print_json, print_lines
 from ..targets import find_target
 
 if TYPE_CHECKING:
+    from ...analysis.frame_filter import FrameFilter
     from ...capture.live import Capture
 
 # Sampling lasts until every thread has a stack. A running thread takes a few periods on a busy
@@ -60,12 +63,14 @@ class ThreadStack:
 @click.command(short_help="Print the stacks of all threads, once.")
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
+@frame_options(lines=False)
 @sampling_options_with(RATE_HZ, BUDGET_PERCENT)
 @verbosity_options
 def dump(
     pid: str | None,
     pid_option: int | None,
     as_json: bool,
+    shown: FrameOptions,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -87,15 +92,19 @@ def dump(
                 if interrupts.stop:
                     raise Interrupted
                 _name(capture, interrupts, progress)
-                stacks = read_stacks(capture)
+                stacks = read_stacks(capture, shown.frames)
                 if not any(stack.frames for stack in stacks):
                     raise NoSamplesError(
                         f"no stack of process {target} could be taken", "try again"
                     )
+                command = capture.status().command
                 if as_json:
-                    print_json(as_object(target, capture.status().command, stacks))
+                    print_json(as_object(target, command, stacks))
+                elif capture.profile.has_managed:
+                    full = shown.full_filenames
+                    print_lines(as_python_lines(target, command, stacks, full_filenames=full))
                 else:
-                    print_lines(as_lines(target, capture.status().command, stacks))
+                    print_lines(as_lines(target, command, stacks))
         except Interrupted:
             progress.say("interrupted")
             return EXIT_CODE
@@ -144,33 +153,35 @@ def _name(capture: Capture, interrupts: Interrupts, progress: Progress) -> None:
             return
 
 
-def read_stacks(capture: Capture) -> list[ThreadStack]:
-    """Return the newest stack of every thread that has not exited, the main thread first."""
-    from ...linux.syscalls import syscall_name
-    from ...profile.stacks import ROOT, TRUNCATED
+def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
+    """Return the newest stack of every thread that has not exited, the main thread first.
 
-    trie = capture.profile.trie()
+    Args:
+        capture: what was sampled.
+        shown: which frames to return.
+    """
+    from ...analysis.shown_frames import StackReader
+    from ...linux.syscalls import syscall_name
+    from ...profile.stacks import ROOT
+
+    newest = _newest_leaves(capture)
+    reader = StackReader(capture.profile, capture.table, shown)
     kernel = capture.table.kernel()
     stacks = []
     threads = capture.profile.threads
     cpu_ns = {info.thread_id: info.cpu_ns for info in capture.threads()}
     counters = capture.status().counters
-    for thread_id, leaf in _newest_leaves(capture).items():
+    for thread_id, leaf in newest.items():
         thread = threads[thread_id]
         frames: list[Frame] = []
         is_complete, sysno, runs_in = False, -1, ""
         if leaf is not None:
             node, sysno = leaf
-            call = kernel.get(int(trie.address[node]))
+            call = kernel.get(reader.address(node))
             if sysno < 0 and call is not None:
                 runs_in = syscall_name(call)
-            while node > TRUNCATED:
-                address = int(trie.address[node])
-                frames.extend(reversed(capture.table.frames(address)))
-                node = int(trie.parent[node])
-                if node > TRUNCATED:
-                    frames.extend(reversed(capture.table.lost(int(trie.address[node]), address)))
-            is_complete = node == ROOT
+            frames = reader.frames(node)[::-1]
+            is_complete = reader.root(node) == ROOT
         waits_in = syscall_name(sysno) if sysno >= 0 else ""
         stack = ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames, runs_in)
         if not frames:
@@ -234,8 +245,28 @@ def as_lines(pid: int, command: str, stacks: list[ThreadStack]) -> list[str]:
     return lines
 
 
-def _frame_text(frame: Frame) -> str:
+def as_python_lines(
+    pid: int, command: str, stacks: list[ThreadStack], *, full_filenames: bool = False
+) -> list[str]:
+    """Format the stacks of a Python process as lines for people, as py-spy does."""
+    lines = [f"process {pid}: {command}"]
+    for stack in stacks:
+        does = "active" + (f" in {stack.runs_in}" if stack.runs_in else "")
+        if stack.waits_in:
+            does = f"idle in {stack.waits_in}"
+        if not stack.frames:
+            does = f"not seen: {stack.unseen_because}"
+        lines += ["", f'Thread {stack.tid} ({does}): "{stack.name}"']
+        lines += ["    " + _frame_text(each, full_filenames) for each in stack.frames]
+        if stack.frames and not stack.is_complete:
+            lines.append("    … the rest could not be unwound")
+    return lines
+
+
+def _frame_text(frame: Frame, full_filenames: bool = False) -> str:
     function = frame.function
+    if function.kind is FrameKind.PYTHON:
+        return label(function, frame.line, full_filenames=full_filenames)
     place = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
     module = f" ({function.module})" if function.module else ""
     if function.kind is FrameKind.UNKNOWN:

@@ -17,6 +17,7 @@ from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
+from ..frame_options import FrameOptions, frame_options
 from ..options import (
     by,
     duration_option,
@@ -109,6 +110,7 @@ class WithProgram(click.Command):
     show_default=True,
     help="The number after each folded stack: its time in microseconds, or its samples.",
 )
+@frame_options(lines=True)
 @sampling_options
 @verify_option
 @verbosity_options
@@ -126,6 +128,7 @@ def record(
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
     unit: str,
+    shown: FrameOptions,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -147,6 +150,7 @@ def record(
         unit=unit,
         tids=tids,
         thread_name=thread_name,
+        shown=shown,
     )
     progress = Progress(quiet=quiet)
     named, command = _split_words(words, ctx.meta.get(PROGRAM))

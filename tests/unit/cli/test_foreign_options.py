@@ -26,6 +26,10 @@ from flametap.cli.main import flametap, run
         (["dump", "--locals", "1"], "variables", "py-spy dump"),
         (["dump", "-j", "1"], "--json", "--json"),
         (["1", "--wall"], "switch for the clock", "wall"),
+        (["1", "--python-only"], "switch for the language", "record"),
+        (["1", "--lines"], "lines of each function", "record"),
+        (["dump", "--lines", "1"], "always shows the line", "leave it out"),
+        (["record", "--function", "1"], "whole function", "leave it out"),
         (["1", "--alloc", "1m"], "not memory", "heaptrack"),
         # One of ours, in another command.
         (["record", "1", "--exitt"], "No such option", "flametap record --help"),

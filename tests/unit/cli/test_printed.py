@@ -6,13 +6,23 @@ import io
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flametap.analysis.annotation import ModuleSymbols, SymbolReport
+from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import ModuleShare
+from flametap.analysis.own_frames import NO_PYTHON_FUNCTION
 from flametap.cli import recording
-from flametap.cli.commands.dump import ThreadStack, as_lines, as_object
+from flametap.cli.commands.dump import (
+    ThreadStack,
+    as_lines,
+    as_object,
+    as_python_lines,
+    read_stacks,
+)
 from flametap.cli.progress import Progress, duration, recording_line
 from flametap.cli.recording import Selection, summary, symbol_lines
 from flametap.model import (
@@ -25,6 +35,7 @@ from flametap.model import (
     ThreadInfo,
     Verdict,
 )
+from python_profiles import HANDLE, SERVE, python_profile
 
 
 def test_summary_tells_trust_and_losses() -> None:
@@ -192,6 +203,63 @@ thread 10 "copy" runs in read
     copy (demo) at demo.c:9 [tail call]
     main (demo) at main.inc:41"""
     )
+
+
+def test_dump_of_a_python_process_as_text() -> None:
+    stacks = [
+        ThreadStack(7, "app", "poll", True, [Frame(MAIN, 3), Frame(HANDLE, 14), Frame(SERVE, 40)]),
+        ThreadStack(8, "blas", "", False, [Frame(NO_PYTHON_FUNCTION)], "read"),
+        ThreadStack(9, "new", "", False, [], "", "it blocks"),
+    ]
+    assert (
+        "\n".join(as_python_lines(7, "python app.py", stacks))
+        == """\
+process 7: python app.py
+
+Thread 7 (idle in poll): "app"
+    main (demo) at demo.c:3
+    Handler.get (app/views.py:14)
+    serve (app/main.py:40)
+
+Thread 8 (active in read): "blas"
+    [no Python frames]
+    … the rest could not be unwound
+
+Thread 9 (not seen: it blocks): "new\""""
+    )
+    full = as_python_lines(7, "", stacks, full_filenames=True)
+    assert "    Handler.get (/srv/app/views.py:14)" in full
+
+
+def test_dump_reads_stacks_through_the_filter() -> None:
+    profile, table = python_profile()
+    capture: Any = SimpleNamespace(
+        pid=101,
+        profile=profile,
+        table=table,
+        threads=profile.thread_infos,
+        status=lambda: SimpleNamespace(counters={}),
+    )
+    main, blas = read_stacks(capture, FrameFilter(Language.PYTHON))
+    assert [each.function for each in main.frames] == [
+        NO_PYTHON_FUNCTION
+    ]  # the newest is a cut one
+    assert (blas.waits_in, blas.is_complete) == ("poll", True)
+    main, blas = read_stacks(capture, FrameFilter())
+    assert [each.function.name for each in main.frames] == ["worker"]
+    assert not main.is_complete
+
+
+def test_summary_says_what_is_wrong_with_python_frames() -> None:
+    status = Status(7, "demo", "ended", duration_ns=2_000_000_000)
+    status.verdict_cpu_ns = {"COMPLETE": 1_000}
+    status.managed_verdict_cpu_ns = {"EXACT": 600, "REPAIRED": 100, "TORN": 60, "DEPTH": 40}
+    assert summary(status, 1_500_000_000, [], Selection())[1] == (
+        "87.5% of the Python time has all its Python functions; the rest: 7.5% read while they "
+        "changed, 5.0% deeper than the limit"
+    )
+    status.managed_verdict_cpu_ns = {"EXACT": 600, "ENTERING": 100}
+    assert len(summary(status, 1_500_000_000, [], Selection())) == 1
 
 
 def test_dump_as_json() -> None:

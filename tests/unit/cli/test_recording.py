@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.frame_filter import FrameFilter
 from flametap.cli.heaviest import heaviest_lines
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress
@@ -104,7 +105,9 @@ class PlayedCapture:
             ThreadInfo(2, 8, "x", 1, 1, 0, True, ""),
         ]
 
-    def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
+    def tree(
+        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter
+    ) -> CallTree:
         self._note(f"tree {clock.value}")
         return TREE
 
