@@ -32,7 +32,7 @@
 #define WORD_ADDRESS_MASK ((1ULL << WORD_RECIPE_SHIFT) - 1)
 
 #define RUNS_MAX 1024
-#define CACHED_PAGES 16
+#define CACHED_PAGES 64
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
 #define NATIVE_NONE (~0U)

@@ -23,7 +23,7 @@ static void managed_forget_pages_sigsafe(struct managed_walk *w)
 static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
 {
     u64 page = runtime_addr & ~(PAGE_BYTES - 1);
-    u32 at = (u32)(page / PAGE_BYTES) & (CACHED_PAGES - 1);
+    u32 at = (u32)(page / PAGE_BYTES ^ page / PAGE_BYTES / CACHED_PAGES) & (CACHED_PAGES - 1);
     if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
         return (const u8 *)0;
     if (w->pages[at] != page) {

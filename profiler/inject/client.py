@@ -103,7 +103,8 @@ class Injector:
     def add_recipes(self, recipes: Sequence[Sequence[int]]) -> None:
         """Tell the agent how to read the frames of interpreters, before ``start`` or later.
 
-        Nothing happens when the attach is over.
+        Those that it knows already, by their ids, are not changed. Nothing happens when the attach
+        is over.
 
         Args:
             recipes: for each interpreter the numbers of ``wire.abi.RECIPE_NAMES``.

@@ -35,9 +35,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols.jit": ("linux", "model", "symbols.names"),
-    "symbols.interpreters": (*("linux", "symbols.locate", "symbols.object", "wire"),),
+    "symbols.interpreters": (
+        *("linux", "model", "wire"),
+        *("symbols.locate", "symbols.names", "symbols.object"),
+    ),
     "symbols": (
-        *("linux", "model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
+        *("linux", "model", "wire"),
+        *("symbols.debuginfo", "symbols.dwarf", "symbols.interpreters", "symbols.jit"),
         *("symbols.locate", "symbols.names", "symbols.object"),
     ),
     # What was recorded, and the attach that records.
@@ -50,7 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "capture": (
         *("analysis", "errors", "inject", "linux", "model", "profile"),
-        *("symbols", "symbols.locate", "symbols.names", "wire"),
+        *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "wire"),
     ),
     # What people see.
     "export": ("flametap", "analysis", "errors", "model", "profile", "symbols.names"),
