@@ -1,15 +1,18 @@
 """The page's requests and the stream of events. All paths are below ``api/``:
 
-GET view      the boxes of a view (encode.py has the shape). clock=cpu|wall|off-cpu  threads=1,2
-              zoom=ID.ID.…  width=PX  rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
-GET symbols   modules and their share of the profile (encode_code.py has the shape). clock  threads
-GET lines     the lines of one function: function=ID from a view, clock  threads
+GET view      the boxes of a view (encode.py has the shape). WEIGHTS  zoom=ID.ID.…  width=PX
+              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
+GET symbols   modules and their share of the profile (encode_code.py has the shape). WEIGHTS
+GET lines     the lines of one function: function=ID from a view, WEIGHTS
 GET instructions  its machine code; arguments as for lines
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
 POST pause    {"paused": bool} → {"paused": bool}
+
+WEIGHTS are what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
+language=all|python|native  plumbing=1 (the interpreter's own functions, too; see frame_filter).
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -31,12 +34,13 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
+from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.model import Clock, Status
 
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .source import ProfileSource
-from .trees import TreeCache
+from .trees import Choice, TreeCache
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
 HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
@@ -82,13 +86,13 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/view")
     def view() -> Response:
         query = parse_view_query(request.args.to_dict())
-        revision, index = service.trees.get(query.clock, query.thread_ids, query.revision)
+        revision, index = service.trees.get(query.choice, query.revision)
         return json_response(encode_view(index, query, revision))
 
     @api.get("/symbols")
     def symbols() -> Response:
-        clock, thread_ids = parse_weights(request.args.to_dict())
-        return json_response(encode_symbols(service.source.symbols(clock, thread_ids)))
+        choice = parse_weights(request.args.to_dict())
+        return json_response(encode_symbols(service.source.symbols(*choice)))
 
     @api.get("/lines")
     def lines() -> Response:
@@ -165,13 +169,14 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
             abort(400, f"{name} must be a number")
         return min(max(value, low), high)
 
-    clock, thread_ids = parse_weights(args)
+    clock, thread_ids, frames = parse_weights(args)
     table = args.get("table", "")
     if table not in ("", "self", "total"):
         abort(400, "table must be self or total")
     return ViewQuery(
         clock=clock,
         thread_ids=thread_ids,
+        frames=frames,
         revision=int(number("revision", 0, 0, 2**53)),
         zoom=_numbers(args, "zoom", "."),
         width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
@@ -181,8 +186,8 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
     )
 
 
-def parse_weights(args: dict[str, str]) -> tuple[Clock, frozenset[int] | None]:
-    """Parse clock and threads; None for all threads.
+def parse_weights(args: dict[str, str]) -> Choice:
+    """Parse clock, threads (None for all) and the shown frames.
 
     Raises:
         BadRequest: an argument is invalid; the message names it.
@@ -194,7 +199,14 @@ def parse_weights(args: dict[str, str]) -> tuple[Clock, frozenset[int] | None]:
     threads = _numbers(args, "threads", ",")
     if not all(0 <= thread < 2**32 for thread in threads):
         abort(400, "threads must be ids of threads")
-    return clock, frozenset(threads) if threads else None
+    try:
+        language = Language(args.get("language", Language.ALL.value))
+    except ValueError:
+        abort(400, f"language must be one of {', '.join(each.value for each in Language)}")
+    if args.get("plumbing", "0") not in ("0", "1"):
+        abort(400, "plumbing must be 0 or 1")
+    frames = FrameFilter(language, args.get("plumbing") == "1")
+    return clock, frozenset(threads) if threads else None, frames
 
 
 def parse_function(args: dict[str, str], count: int) -> int:

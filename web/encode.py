@@ -17,10 +17,12 @@ The answer to a view request (weights and positions in nanoseconds of the reques
         function            index into functions below, -1 for the root and runs of narrow boxes
     functions       columns: id (the tree's index of it, constant while the server runs) name
                     module file kind full_name matches (0 or 1, only with a search)
+                    origin (of a profile with Python functions: whose code it is, see Origin)
     line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
-    table           null, or {rows: {id name module file kind self_ns total_ns}, function_count}
+    table           null, or {rows: {id name module file kind origin self_ns total_ns},
+                    function_count}
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flametap.analysis.calltree import CallTree
+from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
+from flametap.analysis.origins import origin_of
 from flametap.analysis.tree_view import (
     Boxes,
     TreeIndex,
@@ -54,12 +57,18 @@ class ViewQuery:
 
     clock: Clock = Clock.CPU
     thread_ids: frozenset[int] | None = None
+    frames: FrameFilter = ALL_FRAMES
     revision: int = 0  # at least
     zoom: tuple[int, ...] = ()  # function ids, root first
     width_px: float = 1000.0
     last_row: int = 400
     search: str = ""
     table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
+
+    @property
+    def choice(self) -> tuple[Clock, frozenset[int] | None, FrameFilter]:
+        """What decides which tree to show; see ``trees.Choice``."""
+        return self.clock, self.thread_ids, self.frames
 
 
 def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, Any]:
@@ -79,7 +88,7 @@ def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, 
         },
         "deepest_row": boxes.deepest_row,
         "last_row": query.last_row,
-        **_encode_boxes(boxes, tree, matching),
+        **_encode_boxes(boxes, index, matching),
         "search": search,
         "table": _encode_table(index, zoom, query.table, matching) if query.table else None,
     }
@@ -92,13 +101,14 @@ def _path_ids(index: TreeIndex, node: int) -> list[int]:
 
 def _encode_boxes(
     boxes: Boxes,
-    tree: CallTree,
+    index: TreeIndex,
     matching: Sequence[bool] | None,
 ) -> dict[str, Any]:
+    tree = index.tree
     local: dict[int, int] = {-1: -1}
     column = [local.setdefault(function, len(local) - 1) for function in boxes.function.tolist()]
     del local[-1]
-    columns = _function_columns(tree, list(local))
+    columns = _function_columns(index, list(local))
     columns["full_name"] = [tree.functions[function].full_name for function in local]
     if matching is not None:
         columns["matches"] = [int(matching[function]) for function in local]
@@ -121,15 +131,18 @@ def _encode_boxes(
     }
 
 
-def _function_columns(tree: CallTree, ids: list[int]) -> dict[str, Any]:
-    functions = [tree.functions[function] for function in ids]
-    return {
+def _function_columns(index: TreeIndex, ids: list[int]) -> dict[str, Any]:
+    functions = [index.tree.functions[function] for function in ids]
+    columns: dict[str, Any] = {
         "id": ids,
         "name": [function.name for function in functions],
         "module": [function.module for function in functions],
         "file": [function.file for function in functions],
         "kind": [function.kind.value for function in functions],
     }
+    if index.has_python:
+        columns["origin"] = [origin_of(function).value for function in functions]
+    return columns
 
 
 def _encode_search(index: TreeIndex, zoom: int, text: str) -> tuple[dict[str, Any] | None, Any]:
@@ -154,7 +167,7 @@ def _encode_search(index: TreeIndex, zoom: int, text: str) -> tuple[dict[str, An
 
 def _encode_table(index: TreeIndex, zoom: int, order: str, matching: Any) -> dict[str, Any]:
     top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=order == "self", matching=matching)
-    rows = _function_columns(index.tree, top.function.tolist())
+    rows = _function_columns(index, top.function.tolist())
     rows["self_ns"] = top.self_ns
     rows["total_ns"] = top.total_ns
     return {"rows": rows, "function_count": top.function_count}

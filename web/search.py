@@ -1,8 +1,8 @@
 """Compile the text of the search box into a predicate on functions.
 
-A text searches the names of functions; ``module:…`` and ``file:…`` search modules and files
-instead. The rest is plain text, or a regular expression after ``re:`` (``module:re:^lib``). A text
-with an upper-case letter is case-sensitive.
+A text searches the names of functions, and the short paths of Python functions; ``module:…`` and
+``file:…`` search modules and files instead. The rest is plain text, or a regular expression after
+``re:`` (``module:re:^lib``). A text with an upper-case letter is case-sensitive.
 
 Regular expressions run in RE2: its time is linear in the length of the name, and it releases the
 interpreter's lock. Python's ``re`` can take exponential time with the lock held, which would stall
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import re2
 
-from flametap.model import Function
+from flametap.model import FrameKind, Function
 
 MAX_PATTERN_CHARS = 1000
 MAX_PATTERN_BYTES = (
@@ -51,6 +51,8 @@ def compile_search(text: str) -> Callable[[Function], bool]:
             texts = [function.file]
         else:
             texts = [function.name, function.full_name]
+            if function.kind is FrameKind.PYTHON:
+                texts.append(function.module)
         return any(found and finds(found) for found in texts)
 
     return matches

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.frame_filter import FrameFilter
 from flametap.model import Clock, Function, Status, ThreadInfo
 
 
@@ -28,16 +29,24 @@ class ProfileSource(Protocol):
         """
         ...
 
-    def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
-        """Return the current call tree; None means all threads."""
+    def tree(
+        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter
+    ) -> CallTree:
+        """Return the current call tree of the shown frames; None means all threads."""
         ...
 
-    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
+    def symbols(
+        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter
+    ) -> SymbolReport:
         """Return each module's share of the profile, and how much of it has names."""
         ...
 
     def lines(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None,
+        frames: FrameFilter,
     ) -> AnnotatedSource:
         """Return the weight of each line of a function, with its text; by its index in
         ``functions``.
@@ -45,7 +54,11 @@ class ProfileSource(Protocol):
         ...
 
     def instructions(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None,
+        frames: FrameFilter,
     ) -> AnnotatedCode:
         """Return the weight of each instruction of a function; by its index in ``functions``."""
         ...

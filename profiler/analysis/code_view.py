@@ -43,6 +43,7 @@ CONTEXT_ROWS = 40
 MAX_LISTINGS = 4  # in the cache; a listing of 10 000 instructions has some MB
 NOT_THERE = "this function has no weight for the chosen clock and threads"
 PYTHON_MODULE = "Python"  # all Python functions together, among the modules
+IN_NO_FILE = "its code is in no file: made while the program ran, or part of the interpreter"
 GENERATED = "code that was generated while the program ran: it is in no file"
 
 
@@ -149,6 +150,8 @@ class CodeView:
     def _text(self, function: Function, file: str) -> SourceText:
         if not file:
             return SourceText(None, self._why_no_lines(function))
+        if function.kind is FrameKind.PYTHON and file.startswith("<"):
+            return SourceText(None, IN_NO_FILE)
         roots = self._symbolizer.roots if self._symbolizer else ()
         return read_source(file, roots, self._built_ns(function))
 
@@ -185,6 +188,9 @@ class CodeView:
         function = self._table.functions[function_id]
         if function.kind is FrameKind.TAIL_CALL:
             notes = ["it left no frame, so the addresses in it are unknown"]
+            return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
+        if function.kind is FrameKind.PYTHON:
+            notes = ["a Python function has no machine code: the interpreter runs it"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
         found = places(self._profile, weights, [function_id])
         none = AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], [])

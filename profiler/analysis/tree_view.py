@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Function
+from ..model import FrameKind, Function
 from .calltree import CallTree
 
 Bools = npt.NDArray[np.bool_]
@@ -84,6 +84,11 @@ class TreeIndex:
     def node_count(self) -> int:
         """The number of nodes, including the root."""
         return len(self.tree.parent)
+
+    @cached_property
+    def has_python(self) -> bool:
+        """True if the profile has Python functions, shown or not."""
+        return any(function.kind is FrameKind.PYTHON for function in self.tree.functions)
 
     def children(self, node: int) -> range:
         """Return the children of a node, left to right."""

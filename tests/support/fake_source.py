@@ -26,6 +26,7 @@ from flametap.analysis.annotation import (
     SymbolReport,
 )
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
 from flametap.analysis.module_shares import ModuleShare
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 from flametap.wire import abi
@@ -281,7 +282,9 @@ class FakeSource:
             np.int64
         ) * (alive_s > 0)
 
-    def tree(self, clock: Clock, thread_ids: frozenset[int] | None) -> CallTree:
+    def tree(
+        self, clock: Clock, thread_ids: frozenset[int] | None, _: FrameFilter = ALL_FRAMES
+    ) -> CallTree:
         self.tree_calls += 1
         weights = self._weights()
         if clock is not Clock.WALL:
@@ -394,7 +397,9 @@ class FakeSource:
             notes=["the attach interrupted one epoll_wait of the main thread (EINTR), once"],
         )
 
-    def symbols(self, clock: Clock, thread_ids: frozenset[int] | None) -> SymbolReport:
+    def symbols(
+        self, clock: Clock, thread_ids: frozenset[int] | None, _: FrameFilter = ALL_FRAMES
+    ) -> SymbolReport:
         tree = self.tree(clock, thread_ids)
         modules = [tree.functions[function].module for function in tree.function[1:].tolist()]
         own: Counter[str] = Counter()
@@ -417,7 +422,11 @@ class FakeSource:
         return SymbolReport(whole, whole - sum(own[row.source.module] for row in rows), rows)
 
     def _weight_of(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None,
+        _: FrameFilter = ALL_FRAMES,
     ) -> tuple[int, int, int]:
         """Of a function: self and total (recursion left out of account); and of everything."""
         tree = self.tree(clock, thread_ids)
@@ -426,7 +435,11 @@ class FakeSource:
         return int(tree.self_ns[mine].sum()), total, int(tree.total_ns[0])
 
     def lines(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None,
+        _: FrameFilter = ALL_FRAMES,
     ) -> AnnotatedSource:
         own, total, whole = self._weight_of(function_id, clock, thread_ids)
         shown = self.functions[function_id]
@@ -447,7 +460,11 @@ class FakeSource:
     last_line = 900  # of the made-up source files
 
     def instructions(
-        self, function_id: int, clock: Clock, thread_ids: frozenset[int] | None
+        self,
+        function_id: int,
+        clock: Clock,
+        thread_ids: frozenset[int] | None,
+        _: FrameFilter = ALL_FRAMES,
     ) -> AnnotatedCode:
         own, total, whole = self._weight_of(function_id, clock, thread_ids)
         shown = self.functions[function_id]

@@ -2,7 +2,7 @@
 // the box was selected by touch or keyboard.
 
 import { bar, byId, h } from './dom.js';
-import { explainKind, hasCode } from './explain.js';
+import { explainKind, hasAssembly, hasCode, originLabel } from './explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from './format.js';
 import { CLOCK_NAMES } from './state.js';
 
@@ -46,9 +46,12 @@ function about(view, box, palette) {
   if (f === null) return [h('p', { class: 'name' }, 'all'), h('p', { class: 'place' }, 'Everything recorded')];
   const kind = explainKind(f);
   const file = view.lineFileOf(box);
-  const place = formatPlace(file, view.boxes.line[box]);
+  const line = view.boxes.line[box];
+  // A Python function's module is its short path, so the card has the whole path beside it.
+  const isPython = f.kind === 'python';
+  const place = isPython ? `${file}${line ? `:${line}` : ''}` : formatPlace(file, line);
   const swatch = h('span', { class: 'swatch' });
-  swatch.style.background = palette.module(f.module);
+  swatch.style.background = palette.swatch(f);
   return [
     h('p', { class: 'name' }, f.full_name || f.name, kind && h('span', { class: 'badge' }, kind.badge)),
     f.module &&
@@ -56,11 +59,15 @@ function about(view, box, palette) {
         'p',
         { class: 'place' },
         swatch,
-        h('span', {}, f.module),
+        h('span', {}, isPython ? originLabel(f.origin) : f.module),
         place && h('span', { class: 'file', title: file }, place),
       ),
     kind?.text && h('p', { class: 'place' }, kind.text),
   ];
+}
+
+function assemblyHint(f) {
+  return hasAssembly(f) ? [h('kbd', {}, 'A'), ' assembly'] : [];
 }
 
 export class Details {
@@ -108,7 +115,7 @@ export class Details {
       f === null ? '' : h('p', { class: `verdict ${level}` }, note),
       isDocked ? h('div', { class: 'details-actions' }, this.actions(view, box, f)) : '',
       !isDocked && hasCode(f) && !view.isRun(box)
-        ? h('p', { class: 'hint' }, h('kbd', {}, 'S'), ' source ', h('kbd', {}, 'A'), ' assembly')
+        ? h('p', { class: 'hint' }, h('kbd', {}, 'S'), ' source ', ...assemblyHint(f))
         : '',
     );
     this.card.classList.toggle('docked', isDocked);
@@ -123,7 +130,7 @@ export class Details {
     return [
       canZoom && action('Zoom in', () => this.onZoom(view.pathOf(box))),
       hasCode(f) && action('Source', () => this.onCode(f, 'source')),
-      hasCode(f) && action('Assembly', () => this.onCode(f, 'assembly')),
+      hasAssembly(f) && action('Assembly', () => this.onCode(f, 'assembly')),
     ].filter(Boolean);
   }
 

@@ -86,9 +86,9 @@ export class Painter {
   /** Looks up the colour of each function of the view once, not once per box. */
   learnColors({ view, palette }) {
     if (this.colorsOf === view && this.palette === palette) return;
-    const { kind, module, name } = view.functions;
+    const { kind, module, name, origin } = view.functions;
     this.colors = name.map((_, at) =>
-      palette.box({ kind: kind[at], module: module[at], name: name[at] }),
+      palette.box({ kind: kind[at], module: module[at], name: name[at], origin: origin?.[at] }),
     );
     this.colorsOf = view;
     this.palette = palette;

@@ -2,6 +2,7 @@
 // trusted. No DOM.
 
 import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from './format.js';
+import { ORIGINS } from './color.js';
 import { LOSSES } from './losses.js';
 
 const ENGINES = ['rounds', 'cpu-timers']; // agent/abi.h, enum engine
@@ -136,11 +137,35 @@ export function explainVerdicts(verdictNs) {
   return { total, complete, rows: rows.filter(({ ns }) => ns > 0) };
 }
 
+/** ManagedVerdict of model.py: name, label, meaning, level. */
+export const PYTHON_VERDICTS = [
+  ['EXACT', 'Exact', 'Each Python function stands above the native function that runs it.', 'good'],
+  ['ENTERING', 'At a call', 'Exact; the innermost function was just being called or left.', 'good'],
+  ['REPAIRED', 'Put together', 'Python was changing its list of functions; the parts were joined again.', 'good'],
+  ['TORN', 'Cut', 'The list of functions changed while it was read: some are missing.', 'bad'],
+  ['MISPLACED', 'Placed by order', 'Some functions may stand above the wrong native function.', 'fair'],
+  ['DEPTH', 'Too deep', 'More functions than the limit: those at the root are missing.', 'bad'],
+];
+
+/** Returns CPU time with Python functions by verdict: {total, exact, rows: [{label, text, level, ns}]}. */
+export function explainPython(verdictNs = {}) {
+  const rows = PYTHON_VERDICTS.map(([name, label, text, level]) => {
+    return { name, label, text, level, ns: verdictNs[name] ?? 0 };
+  });
+  const sum = (some) => some.reduce((found, { ns }) => found + ns, 0);
+  return {
+    total: sum(rows),
+    exact: sum(rows.filter(({ level }) => level === 'good')),
+    rows: rows.filter(({ ns }) => ns > 0),
+  };
+}
+
 export const SOURCES = {
   symcache: ['full', 'names, inlined functions and lines'],
   symtab: ['names', 'function names'],
   dynsym: ['exported', 'exported names only'],
   'perf map': ['perf map', 'names that the runtime has written to a file'],
+  interpreter: ['lines', 'names and lines that the interpreter itself has'],
   jitdump: ['jitdump', 'names that the runtime has written to a file'],
   none: ['none', 'no names: module+offset'],
   pending: ['reading', 'being read'],
@@ -180,6 +205,16 @@ export function hasCode(f) {
   return Boolean(f) && !['syscall', 'synthetic'].includes(f.kind);
 }
 
+/** Returns whether a function has instructions to show. */
+export function hasAssembly(f) {
+  return hasCode(f) && f.kind !== 'python';
+}
+
+/** Returns the words of the legend for an origin; "" for an unknown one. */
+export function originLabel(origin) {
+  return ORIGINS.find((each) => each.origin === origin)?.label ?? '';
+}
+
 const FRAME_KINDS = {
   inlined: ['inlined', 'Inlined into its caller by the compiler.'],
   'tail call': [
@@ -197,6 +232,7 @@ const SYNTHETIC = {
   '[waiting for a CPU]': 'The thread could run, but all CPUs that it may use were busy.',
   '[stack table full]': "Time whose stacks exceed flametap's memory limit.",
   '[truncated]': 'The parent of all stacks that were not unwound to their root.',
+  '[no Python frames]': 'The time of all stacks in which no Python function was running.',
 };
 
 /** Describes a special kind of frame: {badge, text}; null for an ordinary function. */
@@ -246,6 +282,15 @@ export function summarise(status) {
       text: `costs ${formatShare(cost, 1)} of a core`,
     },
   ];
+  const python = explainPython(status.managed_verdict_cpu_ns);
+  if (python.total) {
+    const exact = python.exact / python.total;
+    facts.splice(1, 0, {
+      id: 'python',
+      level: exact >= 0.99 ? 'good' : exact >= 0.9 ? 'fair' : 'bad',
+      text: `${formatShare(python.exact, python.total)} exact Python stacks`,
+    });
+  }
   if (eintr) {
     facts.push({ id: 'eintr', level: 'bad', text: `${formatCount(eintr)} calls returned EINTR` });
   }

@@ -35,8 +35,8 @@ export class Functions {
     // Rows are not reordered while the pointer is over the table.
     if (!(this.isPointedAt && isSame)) this.body.replaceChildren(...elements);
     if (palette !== this.palette) {
-      for (const { swatch, module } of this.rows.values()) {
-        swatch.style.background = palette.module(module);
+      for (const { swatch, module, origin } of this.rows.values()) {
+        swatch.style.background = palette.swatch({ module, origin });
       }
     }
     Object.assign(this, { sort, palette });
@@ -51,13 +51,14 @@ export class Functions {
   }
 
   makeRow(rows, at, palette) {
-    const f = { id: rows.id[at], name: rows.name[at], kind: rows.kind[at], module: rows.module[at] };
+    const f = { id: rows.id[at], name: rows.name[at], kind: rows.kind[at], module: rows.module[at], origin: rows.origin?.[at] };
     const kind = explainKind(f);
     const swatch = h('span', { class: 'swatch' });
-    swatch.style.background = palette.module(f.module);
+    swatch.style.background = palette.swatch(f);
     const row = {
       swatch,
       module: f.module,
+      origin: f.origin,
       self: h('span', { class: 'number' }),
       selfShare: h('span', { class: 'number dim' }),
       selfBar: bar('fill', 0),

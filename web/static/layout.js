@@ -46,6 +46,7 @@ export class BoxView {
       module: f.module[at],
       file: f.file[at],
       kind: f.kind[at],
+      origin: f.origin?.[at] ?? '',
       full_name: f.full_name[at],
       matches: f.matches ? f.matches[at] === 1 : false,
     };

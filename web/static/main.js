@@ -14,12 +14,15 @@ import { formatShare, programName } from './format.js';
 import { Functions } from './functions.js';
 import { Graph } from './graph.js';
 import { Header } from './header.js';
+import { Languages } from './languages.js';
 import { Quality } from './quality.js';
 import { SearchBox } from './searchbox.js';
 import {
   CLOCKS,
   CLOCK_NAMES,
+  LANGUAGES,
   ROWS_STEP,
+  WEIGHTS,
   exactPattern,
   isStep,
   parseHash,
@@ -34,7 +37,7 @@ const RESIZE_GAP_MS = 120;
 const TOAST_MS = 5000;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
-const ASKED = ['clock', 'threads', 'zoom', 'search', 'tab', 'sort'];
+const ASKED = [...WEIGHTS, 'zoom', 'search', 'tab', 'sort'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
@@ -61,6 +64,7 @@ const graph = new Graph(
   { zoom: zoomTo, point, needRow },
 );
 const threads = new Threads((chosen) => change({ threads: chosen }));
+const languages = new Languages(change);
 const functions = new Functions({
   sort: (sort) => change({ sort }),
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
@@ -85,8 +89,11 @@ const showLayout = choice(byId('layout'), (layout) => change({ layout }));
 function usePalette() {
   const { status } = feed;
   const program = status ? programName(status.command) : '';
-  if (palette?.theme === theme() && palette.program === program) return;
-  palette = new Palette(theme(), program);
+  const hasPython = status?.has_python ?? false;
+  const key = [theme(), program, hasPython].join();
+  if (palette?.key === key) return;
+  palette = Object.assign(new Palette(theme(), program, hasPython), { key });
+  languages.setPalette(palette);
   graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   if (status) quality.update(status, palette);
   if (views.current) functions.update(views.current, { sort: state.sort, palette });
@@ -116,17 +123,18 @@ function apply(before) {
   if (isOther('tab')) graph.layOut();
   if (!ASKED.some(isOther)) return;
   threads.update(threads.threads, state.threads, state.clock);
-  if (isOther('clock') || isOther('threads')) {
+  if (WEIGHTS.some(isOther)) {
     code.news({ isOther: true });
     fetchModules();
   }
-  views.request({ isNewPlace: ['zoom', 'clock', 'threads'].some(isOther) });
+  views.request({ isNewPlace: [...WEIGHTS, 'zoom'].some(isOther) });
 }
 
 function showChoices() {
   showClock(state.clock);
   showTab(state.tab);
   showLayout(state.layout);
+  languages.update(state);
   byId('graph').hidden = state.tab !== 'graph';
   byId('functions').hidden = state.tab !== 'functions';
   byId('layout').hidden = state.tab !== 'graph';
@@ -165,9 +173,9 @@ function offline({ isLive }) {
   if (!view) return;
   if (weightQuery(view.asked) !== weightQuery(state)) {
     say('flametap does not answer. The graph stays as it is.');
-    const { clock, threads } = view.asked;
     const before = state;
-    state = { ...state, clock, threads };
+    state = { ...state };
+    for (const key of WEIGHTS) state[key] = view.asked[key];
     history.replaceState(null, '', toHash(state) || location.pathname);
     apply(before);
     return;
@@ -294,6 +302,7 @@ const feed = new Feed({
     threads.update(list, state.threads, state.clock);
     header.update(status);
     if (views.current) showEmpty(views.current);
+    languages.setPython(status.has_python, state);
     usePalette();
     quality.update(status, palette);
     fetchModules({ isLive: true });
@@ -338,6 +347,11 @@ function escape() {
   else if (!search.clear()) document.activeElement.blur();
 }
 
+function nextLanguage() {
+  if (!languages.hasPython) return;
+  change({ language: LANGUAGES[(LANGUAGES.indexOf(state.language) + 1) % LANGUAGES.length] });
+}
+
 const KEYS = {
   '/': () => search.focus(),
   Escape: escape,
@@ -350,6 +364,7 @@ const KEYS = {
   d: toggleTheme,
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
+  l: () => nextLanguage(),
   n: () => search.step(1),
   N: () => search.step(-1),
   p: () => header.togglePause(),

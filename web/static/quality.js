@@ -5,6 +5,7 @@ import {
   costShare,
   explainCounters,
   explainModules,
+  explainPython,
   explainVerdicts,
   formatEngine,
   summarise,
@@ -32,6 +33,14 @@ function fact(label, value, text = '') {
     h('span', { class: 'number' }, value),
     text && h('span', { class: 'fact-text' }, text),
   );
+}
+
+function verdictRows(rows, total) {
+  return rows.map(({ level, label, text, ns }) => {
+    const item = fact(label, formatShare(ns, total), text);
+    item.firstChild.prepend(h('span', { class: `dot ${level}` }));
+    return item;
+  });
 }
 
 export class Quality {
@@ -77,6 +86,7 @@ export class Quality {
     );
     if (!this.isOpen) return;
     this.showStacks(status);
+    this.showPython(status);
     this.showCounters(status.counters);
     this.showSymbols();
     this.showCost(status);
@@ -100,11 +110,7 @@ export class Quality {
         h(
           'ul',
           { class: 'facts' },
-          rows.map(({ level, label, text, ns }) => {
-            const item = fact(label, formatShare(ns, total), text);
-            item.firstChild.prepend(h('span', { class: `dot ${level}` }));
-            return item;
-          }),
+          verdictRows(rows, total),
         ),
         atFault.length ? h('h3', {}, 'Where stacks stop') : '',
         atFault.length
@@ -122,6 +128,15 @@ export class Quality {
         ),
       ];
     });
+  }
+
+  showPython({ managed_verdict_cpu_ns: verdictNs }) {
+    const { total, exact, rows } = explainPython(verdictNs);
+    byId('quality-python-section').hidden = !total;
+    fill(byId('quality-python'), verdictNs, () => [
+      h('p', {}, h('strong', {}, formatShare(exact, total)), ' of the CPU time in Python is in stacks with all their Python functions, each in its place.'),
+      h('ul', { class: 'facts' }, verdictRows(rows, total)),
+    ]);
   }
 
   showCounters(counters) {

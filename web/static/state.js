@@ -3,6 +3,8 @@
 export const CLOCKS = ['cpu', 'wall', 'off-cpu'];
 export const CLOCK_NAMES = { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' };
 
+export const LANGUAGES = ['all', 'python', 'native'];
+
 /** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
@@ -13,6 +15,8 @@ export const DEFAULTS = Object.freeze({
   layout: 'flame', // or "icicle"
   tab: 'graph', // or "functions"
   sort: 'self', // or "total": order of the functions
+  language: 'all', // or "python", "native": the functions to show
+  plumbing: false, // show the interpreter's own functions, too
   search: '',
 });
 
@@ -21,6 +25,7 @@ const ONE_OF = {
   layout: ['flame', 'icicle'],
   tab: ['graph', 'functions'],
   sort: ['self', 'total'],
+  language: LANGUAGES,
 };
 
 function parseIds(text, separator) {
@@ -37,6 +42,7 @@ export function parseHash(hash) {
   }
   if (given.get('threads')) state.threads = parseIds(given.get('threads'), ',').sort((a, b) => a - b);
   if (given.get('zoom')) state.zoom = parseIds(given.get('zoom'), '.');
+  state.plumbing = given.get('plumbing') === '1';
   state.search = given.get('q') ?? '';
   return state;
 }
@@ -49,6 +55,7 @@ export function toHash(state) {
   }
   if (state.threads.length) parts.set('threads', state.threads.join(','));
   if (state.zoom.length) parts.set('zoom', state.zoom.join('.'));
+  if (state.plumbing) parts.set('plumbing', '1');
   if (state.search) parts.set('q', state.search);
   const text = parts.toString().replaceAll('%2C', ',');
   return text ? `#${text}` : '';
@@ -56,19 +63,28 @@ export function toHash(state) {
 
 /** Returns the query string of a view request. */
 export function viewQuery(state, { width, rows, revision }) {
-  const query = new URLSearchParams({ clock: state.clock, width: Math.round(width), rows, revision });
-  if (state.threads.length) query.set('threads', state.threads.join(','));
+  const query = weights(state);
+  for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
   if (state.zoom.length) query.set('zoom', state.zoom.join('.'));
   if (state.search) query.set('q', state.search);
   if (state.tab === 'functions') query.set('table', state.sort);
   return query.toString();
 }
 
-/** Returns the query string with clock and threads. */
-export function weightQuery(state) {
+/** Parts of the state that decide what is counted; weightQuery has no others. */
+export const WEIGHTS = ['clock', 'threads', 'language', 'plumbing'];
+
+function weights(state) {
   const query = new URLSearchParams({ clock: state.clock });
   if (state.threads.length) query.set('threads', state.threads.join(','));
-  return query.toString();
+  if (state.language !== DEFAULTS.language) query.set('language', state.language);
+  if (state.plumbing) query.set('plumbing', '1');
+  return query;
+}
+
+/** Returns the query string that says what is counted: clock, threads, language. */
+export function weightQuery(state) {
+  return weights(state).toString();
 }
 
 /** Returns the query string of a request for a function's lines or instructions. */
@@ -78,7 +94,7 @@ export function codeQuery(state, id) {
 
 /** Returns true if the browser's Back should undo the change from one state to the other. */
 export function isStep(before, after) {
-  return ['clock', 'tab', 'threads', 'zoom'].some(
+  return [...WEIGHTS, 'tab', 'zoom'].some(
     (key) => String(before[key]) !== String(after[key]),
   );
 }

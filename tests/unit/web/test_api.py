@@ -9,6 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TAKEN_IN, FakeSource
+from flametap.analysis.frame_filter import ALL_FRAMES
 from flametap.model import Clock, Function
 from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
@@ -166,7 +167,7 @@ def test_only_the_last_few_trees_are_kept(source: FakeSource) -> None:
     trees = TreeCache(source)
     source.tree_calls = 0
     for thread in [*range(MAX_TREES + 1), 0]:
-        trees.get(Clock.CPU, frozenset({thread}), 0)
+        trees.get((Clock.CPU, frozenset({thread}), ALL_FRAMES), 0)
     assert source.tree_calls == MAX_TREES + 2
 
 

@@ -26,6 +26,25 @@ test('every verdict of the agent is explained', () => {
   assert.deepEqual(enumNames('VERDICT').filter((name) => !known.includes(name)), []);
 });
 
+test('every verdict on Python functions is explained, and exact ones add up', () => {
+  const known = explain.PYTHON_VERDICTS.map(([name]) => name);
+  assert.deepEqual(
+    enumNames('MANAGED').filter((name) => name !== 'NONE' && !known.includes(name)),
+    [],
+  );
+  const found = explain.explainPython({ EXACT: 90, ENTERING: 5, TORN: 5 });
+  assert.deepEqual([found.total, found.exact, found.rows.length], [100, 95, 3]);
+  assert.equal(explain.explainPython().total, 0);
+});
+
+test('a Python function has source and no assembly', () => {
+  const f = { kind: 'python' };
+  assert.ok(explain.hasCode(f) && !explain.hasAssembly(f));
+  assert.ok(explain.hasAssembly({ kind: 'native' }) && !explain.hasAssembly(null));
+  assert.equal(explain.originLabel('stdlib'), 'standard library');
+  assert.equal(explain.explainKind({ kind: 'synthetic', name: '[no Python frames]' }).badge, 'not a function');
+});
+
 test('a function that left no frame is marked', () => {
   assert.equal(explain.explainKind({ kind: 'tail call', name: 'f' }).badge, 'tail call');
   assert.equal(explain.explainKind({ kind: 'native', name: 'f' }), null);

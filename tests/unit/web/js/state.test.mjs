@@ -12,13 +12,15 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     layout: 'icicle',
     tab: 'functions',
     sort: 'total',
+    language: 'python',
+    plumbing: true,
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
 });
 
 test('nonsense in the hash falls back to the defaults', () => {
-  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&other=1';
+  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&other=1';
   assert.deepEqual(state.parseHash(hash), state.DEFAULTS);
 });
 
@@ -31,12 +33,22 @@ test('a request asks for what is shown and for no more', () => {
   assert.equal(query.get('zoom'), '3.4');
   assert.equal(query.get('q'), 'a&b');
   assert.equal(query.get('table'), 'self');
+  assert.equal(query.get('language'), null);
+});
+
+test('every request says which functions are counted', () => {
+  const python = { ...state.DEFAULTS, language: 'native', plumbing: true };
+  assert.equal(state.weightQuery(python), 'clock=cpu&language=native&plumbing=1');
+  assert.match(state.viewQuery(python, { width: 1, rows: 1, revision: 0 }), /language=native&plumbing=1/);
+  assert.equal(state.codeQuery(python, 7), 'function=7&clock=cpu&language=native&plumbing=1');
+  for (const key of state.WEIGHTS) assert.ok(key in state.DEFAULTS);
 });
 
 test('Back undoes zooming, but not each letter of a search', () => {
   const { DEFAULTS, isStep } = state;
   assert.ok(isStep(DEFAULTS, { ...DEFAULTS, zoom: [1] }));
   assert.ok(isStep(DEFAULTS, { ...DEFAULTS, clock: 'wall' }));
+  assert.ok(isStep(DEFAULTS, { ...DEFAULTS, language: 'python' }));
   assert.ok(!isStep(DEFAULTS, { ...DEFAULTS, search: 'm' }));
 });
 

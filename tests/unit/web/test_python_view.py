@@ -1,0 +1,110 @@
+"""Views of a recording with Python functions: the filter of a request, and whose code it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from fake_source import TOKEN
+from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.model import Clock, FrameKind, Function
+from flametap.web.app import create_app
+from flametap.web.search import compile_search
+from python_source import EVAL, PythonSource
+
+
+@pytest.fixture(scope="module")
+def python() -> PythonSource:
+    return PythonSource(600)
+
+
+@pytest.fixture
+def client(python: PythonSource) -> FlaskClient:
+    client = create_app(python, TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    return client
+
+
+def view(client: FlaskClient, path: str = "view", **query: Any) -> dict[str, Any]:
+    response = client.get(f"/api/{path}", query_string=query)
+    assert response.status_code == 200, response.get_json()
+    found: dict[str, Any] = response.get_json()
+    return found
+
+
+def test_language_and_plumbing_choose_the_functions(client: FlaskClient) -> None:
+    all_of, python, native = (
+        set(view(client, **query)["functions"]["name"])
+        for query in ({}, {"language": "python"}, {"language": "native"})
+    )
+    assert {"product_list", "list_sort", "_start", "dgemm_kernel"} <= all_of
+    assert EVAL not in all_of
+    assert {"product_list", "by_price", "[no Python frames]"} <= python
+    assert not {"list_sort", "_start"} & python
+    assert {EVAL, "list_sort"} <= native
+    assert "product_list" not in native
+    assert EVAL in view(client, plumbing="1")["functions"]["name"]
+
+
+def test_sums_are_the_same_with_each_filter(client: FlaskClient, python: PythonSource) -> None:
+    whole = python.profile.total_ns(Clock.CPU)
+    for language in Language:
+        answer = view(client, language=language.value, table="self")
+        assert answer["total_ns"] == whole
+        assert sum(answer["table"]["rows"]["self_ns"]) == whole
+        assert view(client, "symbols", language=language.value)["total_ns"] == whole
+
+
+def test_functions_say_whose_code_they_are(client: FlaskClient) -> None:
+    answer = view(client, table="total")
+    rows = answer["table"]["rows"]
+    for columns in (answer["functions"], rows):
+        origins = dict(zip(columns["name"], columns["origin"], strict=True))
+        assert origins["product_list"] == "project"
+        assert origins["QuerySet._fetch_all"] == "library"
+        assert origins["dumps"] == "stdlib"
+        assert origins["list_sort"] == "interpreter"
+        assert origins["sqlite3_step"] == "native"
+
+
+@pytest.mark.parametrize("query", [{"language": "perl"}, {"plumbing": "yes"}])
+def test_unknown_filter_is_refused(client: FlaskClient, query: dict[str, str]) -> None:
+    for path in ("view", "symbols"):
+        response = client.get(f"/api/{path}", query_string=query)
+        assert response.status_code == 400
+        assert next(iter(query)) in response.get_json()["error"]
+
+
+def test_source_of_a_python_function_has_its_own_lines(
+    client: FlaskClient, python: PythonSource
+) -> None:
+    (number,) = (
+        at for at, function in enumerate(python.functions) if function.name == "product_list"
+    )
+    found = view(client, "lines", function=number, language="python")
+    lines = found["lines"]
+    weighed = {
+        line: total for line, total in zip(lines["line"], lines["total_ns"], strict=True) if total
+    }
+    assert set(weighed) == {25, 26, 29}
+    tree = python.tree(Clock.CPU, None, FrameFilter(Language.PYTHON))
+    total = int(tree.total_ns[tree.function == number].sum())
+    assert found["total_ns"] == sum(weighed.values()) == total
+    code = view(client, "instructions", function=number)
+    assert "no machine code" in code["notes"][0]
+
+
+def test_search_finds_the_short_path_of_python_functions() -> None:
+    function = Function("get", "shop/views.py", "/home/shop/views.py", FrameKind.PYTHON)
+    assert compile_search("shop/views")(function)
+    assert not compile_search("home")(function)
+    assert compile_search("file:home")(function)
+    assert not compile_search("libc")(Function("read", "libc.so.6"))
+
+
+def test_modules_have_one_row_for_all_python_functions(client: FlaskClient) -> None:
+    modules = {each["module"]: each for each in view(client, "symbols")["modules"]}
+    assert modules["Python"]["source"] == "interpreter"
+    assert modules["Python"]["lined_ns"] == modules["Python"]["self_ns"] > 0
