@@ -139,7 +139,7 @@ def test_signals_come_by_cpu_time_while_they_are_wanted(
     taken.clear()
     _burn()
     expected = CPU_S * 1e9 / MEAN_NS
-    # A host that takes the CPU away makes events fewer, and moves those of other threads' time here;
+    # A host that takes the CPU away makes events fewer, or moves those of other threads here;
     # signals that meet each other are one. A sample's weight is CPU time, whatever their number.
     assert expected / 3 < len(taken) < 3 * expected
     for other in (0, 1, tid, COOKIE ^ tid, wanted + perf_clock.TABLE_SIZE, wanted ^ 3 << 32):

@@ -1,0 +1,129 @@
+"""Stacks of Python programs: as the interpreter itself sees them, with the C functions between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flametap.analysis.calltree import build
+from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.capture.live import Capture
+from flametap.model import Clock, FrameKind, ManagedVerdict
+from python_targets import VERSIONS, PythonTarget, waiting_python
+from recording import capturing, record
+from running import Target, wait_until
+from stacks import of_tree
+
+__all__ = ["waiting_python"]
+
+pytestmark = pytest.mark.needs("attach")
+
+SPLIT = Path(__file__).parents[1] / "targets" / "python_split.py"
+# The C function that must lie between two Python functions.
+BETWEEN = {"in_sort": "list_sort", "in_reduce": "functools_reduce", "in_generator": "builtin_sum"}
+CPU_S = 2.0
+# Six standard errors of the largest share at CPU_S and 1 kHz; the interpreter's handling of its
+# lock adds a little.
+SHARE_ERROR = 0.05
+
+
+def python_stack(capture: Capture, thread_id: int) -> list[tuple[str, str, int]]:
+    """The one stack of a thread that waits, leaf first: names, files and lines."""
+    tree = build(
+        capture.profile,
+        capture.table,
+        Clock.WALL,
+        frozenset({thread_id}),
+        frames=FrameFilter(Language.PYTHON),
+    )
+    frames = []
+    for node in range(1, len(tree.parent)):
+        function = tree.functions[tree.function[node]]
+        assert tree.parent[node] == node - 1, "the thread has more than one stack"
+        if function.kind is FrameKind.PYTHON:
+            file = tree.line_files[tree.line_file[node]] or function.file
+            frames.append((function.name, file, int(tree.line[node])))
+    return frames[::-1]
+
+
+def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
+    waiting_python: PythonTarget,
+) -> None:
+    with capturing(waiting_python.pid, rate_hz=100) as capture:
+        wait_until(
+            lambda: (
+                len(capture.threads()) > len(waiting_python.stacks)
+                and all(thread.wall_ns for thread in capture.threads())
+            ),
+            "a stack of each thread",
+        )
+        capture.stop()
+        capture.finish_symbols(60)
+        seen = Counter(
+            tuple(python_stack(capture, thread.thread_id))
+            for thread in capture.threads()
+            if thread.tid != waiting_python.pid
+        )
+        verdicts = capture.profile.managed_verdict_cpu_ns()
+    expected = Counter(
+        tuple((qualified or name, file, line) for name, qualified, file, line, _ in frames)
+        for frames in waiting_python.stacks.values()
+    )
+    if not next(iter(waiting_python.stacks.values()))[0][1]:  # before 3.11: no qualified names
+        seen = Counter(
+            {
+                tuple((name.rpartition(".")[2], file, line) for name, file, line in stack): count
+                for stack, count in seen.items()
+            }
+        )
+    assert seen == expected
+    assert verdicts.keys() <= {ManagedVerdict.EXACT.name}
+
+
+@pytest.fixture(params=VERSIONS)
+def split(
+    request: pytest.FixtureRequest, require_capability: Callable[[str], str]
+) -> Iterator[Target]:
+    """A Python of each version that spends its time in a known ratio."""
+    name = "python" if request.param == "debian" else f"python{request.param}"
+    target = Target([require_capability(name), SPLIT])
+    yield target
+    target.close()
+
+
+def test_shares_are_those_that_the_program_measures(split: Target) -> None:
+    capture = record(split.pid, 1.0, cpu_s=CPU_S)
+    lines = split.finish()
+    spent = {name: float(value) for name, value in (part.split("=") for part in lines[-1].split())}
+    tree = capture.tree(Clock.CPU)
+    shown = of_tree(tree)
+    total = sum(shown.under(name) for name in spent)
+    assert total >= 0.9 * shown.total, shown.heaviest()  # the rest is the program's bookkeeping
+    for name, seconds in spent.items():
+        share = seconds / sum(spent.values())
+        assert shown.under(name) / total == pytest.approx(share, abs=SHARE_ERROR), name
+    # C functions stand where they were called.
+    for name, between in BETWEEN.items():
+        stacks = [stack for stack in shown.weights if name in stack and "work" in stack]
+        assert stacks, name
+        if split_has_symbols(shown.names()):
+            for stack in stacks:
+                inner = stack[stack.index(name) : stack.index("work")]
+                assert any(part.startswith(between) for part in inner), stack
+    assert_whole(capture)
+
+
+def split_has_symbols(names: set[str]) -> bool:
+    """Debian's interpreter is stripped: its C functions have no names."""
+    return any(name.startswith("list_sort") for name in names)
+
+
+def assert_whole(capture: Capture) -> None:
+    """Every stack of a thread that runs Python has its frames, and its native root."""
+    managed = capture.profile.managed_verdict_cpu_ns()
+    bad = [ManagedVerdict.TORN.name, ManagedVerdict.MISPLACED.name, ManagedVerdict.DEPTH.name]
+    assert sum(managed.get(name, 0) for name in bad) <= 0.002 * sum(managed.values()), managed
+    assert sum(managed.values()) >= 0.98 * capture.profile.total_ns(Clock.CPU), managed
