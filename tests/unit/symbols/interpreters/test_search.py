@@ -128,8 +128,6 @@ def test_unknown_version_gets_no_recipe(
 def test_stripped_of_exports_it_is_found_by_its_symbol_table(
     waiting_python: PythonTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if waiting_python.name == "debian":
-        pytest.skip("it has no symbol table")
     (before,) = find_interpreters(waiting_python.pid)
     real = LoadedElf.symbol
 
@@ -137,7 +135,8 @@ def test_stripped_of_exports_it_is_found_by_its_symbol_table(
         return None if name in find.NAMES else real(elf, name)
 
     monkeypatch.setattr(LoadedElf, "symbol", symbol)
-    assert find_interpreters(waiting_python.pid) == [before]
+    is_stripped = waiting_python.name == "debian"
+    assert find_interpreters(waiting_python.pid) == ([] if is_stripped else [before])
 
 
 def test_process_that_has_gone_has_none() -> None:
