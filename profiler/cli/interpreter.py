@@ -1,37 +1,74 @@
-"""A line for ``-v``: how the functions of an interpreted or JIT-compiled program are shown."""
+"""Say which interpreters a process has, and how the functions of their programs are shown."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ..linux import procfs
 
-_OLD_PYTHON = re.compile(r"(?:libpython|python)([23]\.\d+)(?:[dmu]*\.so.*)?")
+if TYPE_CHECKING:
+    # The readers of symbols take 0.1 s to import, so they are imported only if they are used.
+    from ..symbols.interpreters.found import FoundInterpreter
+
+# A process that serves pages of its memory itself may make us wait for ever.
+LOOK_TIMEOUT_S = 1.0
+_OTHER_PYTHON = re.compile(r"(?:libpython|python)(2\.\d+|3\.\d+)(?:[dmut]*\.so.*)?")
 # Runtime → how its functions are shown without a perf map.
 _SHOWN = {
     "Java": "compiled methods are [jit], interpreted ones the JVM's own functions",
     "Node.js": "compiled functions are [jit], interpreted ones node's own functions",
-    "Python": "Python functions appear as the interpreter's C functions",
     "Ruby": "Ruby methods appear as the interpreter's C functions, compiled ones as [jit]",
 }
 
 
-def interpreter_line(pid: int, proc: str = procfs.PROC) -> str:
-    """Describe how a Python, Java, node or Ruby process is shown. Return ``""`` for other processes
-    and where /proc cannot be read.
+def find_interpreters(
+    pid: int, proc: str = procfs.PROC, without: set[tuple[str, int]] | None = None
+) -> Sequence[FoundInterpreter]:
+    """Return the interpreters of a process; none if it lets us wait, or may not be looked at.
+
+    Args:
+        pid: the process.
+        proc: where procfs is mounted.
+        without: files that hold none, see ``Interpreters``.
     """
+    from ..symbols.interpreters.search import Interpreters
+
+    interpreters = Interpreters(pid, proc, without)
+    thread = threading.Thread(target=interpreters.look, name="flametap-look", daemon=True)
+    thread.start()
+    thread.join(LOOK_TIMEOUT_S)
+    return interpreters.found
+
+
+def shown(found: FoundInterpreter) -> str:
+    """Say in one line how the functions of an interpreter are shown."""
+    if found.recipe is not None:
+        more = found.note.removeprefix(found.version)
+        return f"{found.version}: Python functions are shown" + more.replace(": ", "; ", 1)
+    return found.note or f"{found.version}: it has not run anything yet"
+
+
+def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
+    """Describe how a Python, Java, node or Ruby process is shown, one line for each.
+
+    Return none for other processes, and where /proc cannot be read.
+    """
+    lines = [shown(found) for found in find_interpreters(pid, proc)]
     try:
         names = {mapping.name for mapping in procfs.read_mappings(pid, proc)}
         own_pid = procfs.read_status(pid, proc).own_pid
     except OSError:
-        return ""
+        return lines
     has_map = False
     with contextlib.suppress(OSError):
         has_map = os.path.exists(f"{proc}/{pid}/root/tmp/perf-{own_pid}.map")
-    return shown_of(names, pid, has_map)
+    other = shown_of(names, pid, has_map)
+    return [*lines, other] if other and not (lines and other.startswith("Python")) else lines
 
 
 def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
@@ -47,10 +84,8 @@ def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
         if has_map and not runtime.keeps_no_map:
             return f"{runtime.name}: its perf map names its functions"
         remedy = runtime.remedy.format(pid=pid)
-        if runtime.name == "Python":
-            remedy += ', or have it call sys.activate_stack_trampoline("perf")'
         return f"{runtime.name}: {_SHOWN[runtime.name]}; for more, {remedy}"
     for module in modules:
-        if match := _OLD_PYTHON.fullmatch(module):
-            return f"Python {match[1]}: {_SHOWN['Python']}; from Python 3.12 on, -X perf names them"
+        if match := _OTHER_PYTHON.fullmatch(module):
+            return f"Python {match[1]}: Python functions appear as the interpreter's C functions"
     return ""

@@ -10,7 +10,7 @@ from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
 from ..safety import preflight
 from ..safety.finding import Severity
 from .attach_options import AttachOptions
-from .interpreter import interpreter_line
+from .interpreter import interpreter_lines
 from .progress import Progress
 from .signals import Interrupted, Interrupts, not_suspended
 
@@ -113,5 +113,5 @@ def print_findings(pid: int, progress: Progress) -> None:
     for finding in preflight.findings(pid):
         mark = "ok" if finding.severity is Severity.OK else finding.severity.value
         progress.say(f"check {finding.check}: {mark}: {finding.message}")
-    if line := interpreter_line(pid):
+    for line in interpreter_lines(pid):
         progress.say(line)

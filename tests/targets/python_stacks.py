@@ -144,7 +144,10 @@ def frames_of(frame):
 def main():
     for target in TARGETS:
         threading.Thread(target=target, daemon=True).start()
+        deadline = time.time() + 30
         while len(WAITING) == TARGETS.index(target):
+            if time.time() > deadline:
+                sys.exit("a thread does not wait")
             time.sleep(0.01)
     before = {}
     while True:  # until none of them moves any more

@@ -67,6 +67,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "linux",
         "model",
         "safety",
+        "symbols.interpreters",
         "symbols.jit",
         "symbols.locate",
         "wire",

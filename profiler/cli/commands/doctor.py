@@ -7,6 +7,7 @@ import click
 from ...linux import procfs
 from ...safety import preflight
 from ...safety.finding import Severity
+from ..interpreter import find_interpreters, shown
 from ..options import pid_arguments
 from ..progress import Progress
 from ..streams import print_json, print_line
@@ -27,6 +28,7 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     target = find_target(pid, pid_option, Progress())
     found = list(preflight.findings(target))
     first = next((finding.error for finding in found if finding.error is not None), None)
+    interpreters = find_interpreters(target)
     if as_json:
         rows = [
             {
@@ -37,12 +39,27 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
             }
             for finding in found
         ]
-        print_json({"pid": target, "attachable": first is None, "checks": rows})
+        runtimes = [
+            {
+                "runtime": each.runtime,
+                "version": each.version,
+                "module": each.module,
+                "functions_shown": each.recipe is not None,
+                "note": each.note,
+            }
+            for each in interpreters
+        ]
+        attachable = first is None
+        print_json(
+            {"pid": target, "attachable": attachable, "checks": rows, "interpreters": runtimes}
+        )
         return first.exit_code if first else 0
     for finding in found:
         print_line(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
         if finding.hint:
             print_line(f"{'':<20}remedy: {finding.hint}")
+    for each in interpreters:
+        print_line(f"{MARKS[Severity.OK]:<5}{'interpreter':<15}{shown(each)}")
     try:
         name = procfs.read_status(target).name
     except OSError:

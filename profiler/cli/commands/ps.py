@@ -13,6 +13,7 @@ import click
 from ...linux import procfs
 from ...safety import permissions, preflight
 from ...safety.finding import Finding, Severity
+from ..interpreter import find_interpreters
 from ..streams import print_json, print_line
 from ..targets import shorten
 
@@ -27,6 +28,7 @@ class Row:
     attachable: bool
     reason: str  # why not, or a warning; "" for neither
     command: str
+    runtime: str = ""  # "CPython 3.12.1", if its functions are shown
 
 
 @click.command(short_help="List the processes that can be attached to.")
@@ -35,6 +37,8 @@ class Row:
 @click.argument("text", required=False)
 def ps(show_all: bool, as_json: bool, text: str | None) -> int:
     """List processes: id, user, threads, whether flametap can attach, and the command.
+
+    RUNTIME names an interpreter whose program's functions are shown: CPython.
 
     With TEXT, only processes whose command contains it. This does not attach to any of them;
     `flametap doctor PID` has the details of one.
@@ -45,10 +49,15 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
         return 0
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     user_width = max([4, *(len(row.user) for row in rows)])
-    print_line(f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  COMMAND")
+    runtime_width = max(len(row.runtime) for row in rows) if rows else 0
+    runtime_width = max(runtime_width, len("RUNTIME")) if runtime_width else 0
+    runtime = f"{'RUNTIME':<{runtime_width}}  " if runtime_width else ""
+    head = f"{'PID':>7}  {'USER':<{user_width}}  {'THREADS':>7}  {'ATTACH':<6}  "
+    print_line(f"{head}{runtime}COMMAND")
     for row in rows:
         answer = "yes" if row.attachable else "no"
         line = f"{row.pid:>7}  {row.user:<{user_width}}  {row.threads:>7}  {answer:<6}  "
+        line += f"{row.runtime:<{runtime_width}}  " if runtime_width else ""
         reason = f"  ({row.reason})" if row.reason else ""
         if width is not None:
             # The reason matters more than the end of a long command line.
@@ -66,6 +75,7 @@ def rows_of(show_all: bool) -> Iterator[Row]:
     Args:
         show_all: include kernel threads.
     """
+    without: set[tuple[str, int]] = set()  # files that hold no interpreter
     for pid in procfs.list_pids():
         if pid == os.getpid():
             continue
@@ -83,13 +93,16 @@ def rows_of(show_all: bool) -> Iterator[Row]:
                 break
             if finding.severity is Severity.WARNING and verdict is None:
                 verdict = finding
+        attachable = verdict is None or verdict.severity is Severity.WARNING
+        found = find_interpreters(pid, without=without) if attachable else ()
         yield Row(
             pid=pid,
             user=permissions.user_name(status.uids[0]),
             threads=status.threads,
-            attachable=verdict is None or verdict.severity is Severity.WARNING,
+            attachable=attachable,
             reason=reason_of(verdict, pid) if verdict else "",
             command=command,
+            runtime=", ".join(each.version for each in found if each.recipe is not None),
         )
 
 

@@ -14,7 +14,6 @@ class Runtime(NamedTuple):
     keeps_no_map: bool = False  # it writes a map only on request, and does not extend it later
 
 
-_PYTHON = "start Python with -X perf (3.12 or newer) for the names of its functions"
 # Patterns of the file name of a mapped module; the first match is used.
 _RUNTIMES = [
     (
@@ -64,11 +63,6 @@ _RUNTIMES = [
     (
         re.compile(r"opcache\.so"),
         Runtime("PHP", "set opcache.jit_debug = 0x10 in php.ini"),
-    ),
-    (
-        # 3.12 and newer. Without perf support, generated code belongs to an extension module.
-        re.compile(r"(libpython|python)3\.(1[2-9]|[2-9]\d)(\.so.*)?"),
-        Runtime("Python", _PYTHON),
     ),
 ]
 

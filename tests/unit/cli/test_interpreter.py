@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fakeproc import FakeProc, mapping
-from flametap.cli.interpreter import interpreter_line, shown_of
+from flametap.cli.interpreter import interpreter_lines, shown, shown_of
+from flametap.symbols.interpreters.found import FoundInterpreter
+from flametap.symbols.interpreters.recipe import Recipe
 
 
 @pytest.mark.parametrize(
@@ -16,10 +21,8 @@ from flametap.cli.interpreter import interpreter_line, shown_of
         ("libjvm.so", "Java: compiled methods are [jit], "),
         ("libjvm.so", "jcmd 7 Compiler.perfmap"),
         ("node", "start node with --perf-basic-prof"),
-        ("python3.11", "Python 3.11: Python functions appear as the interpreter's C functions"),
+        ("python3.7", "Python 3.7: Python functions appear as the interpreter's C functions"),
         ("libpython2.7.so.1.0", "Python 2.7: "),
-        ("python3.12", "start Python with -X perf"),
-        ("libpython3.13.so.1.0", 'sys.activate_stack_trampoline("perf")'),
         ("libruby-3.1.so.3.1.2", "Ruby: Ruby methods appear as"),
     ],
 )
@@ -41,5 +44,36 @@ def test_other_programs(module: str) -> None:
 def test_process_by_its_mappings(tmp_path: Path) -> None:
     fake = FakeProc(tmp_path)
     fake.process(7, maps=mapping(0x1000, 0x1000, "/usr/bin/python3.11"))
-    assert interpreter_line(7, fake.proc).startswith("Python 3.11: ")
-    assert interpreter_line(8, fake.proc) == ""
+    (line,) = interpreter_lines(7, fake.proc)
+    assert line.startswith("Python 3.11: ")
+    assert interpreter_lines(8, fake.proc) == []
+
+
+@pytest.mark.needs("attach", "python3.12")
+def test_python_by_its_memory(require_capability: Callable[[str], str]) -> None:
+    python = require_capability("python3.12")
+    program = [python, "-c", "print(1, flush=True); input()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"1\n"
+        assert re.fullmatch(
+            r"CPython 3\.12\.\d+: Python functions are shown", *interpreter_lines(child.pid)
+        )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "note", "says"),
+    [
+        (Recipe({}), "", "CPython 3.13.0: Python functions are shown"),
+        (
+            Recipe({}),
+            "CPython 3.13.0: a note",
+            "CPython 3.13.0: Python functions are shown; a note",
+        ),
+        (None, "CPython 3.13.0: not known yet", "CPython 3.13.0: not known yet"),
+        (None, "", "CPython 3.13.0: it has not run anything yet"),
+    ],
+)
+def test_line_of_an_interpreter(recipe: Recipe | None, note: str, says: str) -> None:
+    found = FoundInterpreter(1, "CPython", "CPython 3.13.0", (3, 13), "/x", recipe, note)
+    assert shown(found) == says

@@ -19,6 +19,7 @@ from .version import Version, find_version
 
 _RUNTIME, _CODE_TYPE, _STRING_TYPE = "_PyRuntime", "PyCode_Type", "PyUnicode_Type"
 _EVAL, _EVAL_COLD = "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold"
+NAMES = (_RUNTIME, _CODE_TYPE, _STRING_TYPE, _EVAL)
 _SECTION = ".PyRuntime"
 _MAX_EVAL_BYTES = 1 << 20  # it has 35 to 56 kB
 
@@ -53,7 +54,7 @@ def locate(
         file: the file itself, for what is not exported; None if it cannot be opened.
     """
     symbols = _in_file(file, elf.load_bias)
-    for name in (_RUNTIME, _CODE_TYPE, _STRING_TYPE, _EVAL):
+    for name in NAMES:
         if symbol := elf.symbol(name):
             symbols[name] = symbol
     runtime = symbols.get(_RUNTIME)
@@ -104,8 +105,7 @@ def _in_file(file: ElfFile | None, load_bias: int) -> dict[str, LoadedSymbol]:
     if section is not None and section.addr:
         found[_RUNTIME] = LoadedSymbol(load_bias + section.addr, section.size)
     try:
-        names = (_RUNTIME, _CODE_TYPE, _STRING_TYPE, _EVAL)
-        symbols = file_symbols(file, *(f"{name}\0" for name in names), _EVAL_COLD)
+        symbols = file_symbols(file, *(f"{name}\0" for name in NAMES), _EVAL_COLD)
     except ElfError:
         symbols = []
     for name, file_addr, size in symbols:

@@ -44,6 +44,7 @@ _CALLS = (
     r"_PyFunction_(Vectorcall|FastCall\w*)",
     r"_Py(C?Function|CFunction|MethodDef|MethodDescr|Stack)_(Vectorcall|Fast)\w*",
     r"function_(call|code_fastcall|vectorcall)",
+    r"_Py_?\w*Call\w*_StackRef\w*",  # since 3.14
     # Functions written in C, methods and descriptors.
     r"cfunction_(call|vectorcall_\w+|call_varargs|enter_call)",
     r"PyCFunction_Call",

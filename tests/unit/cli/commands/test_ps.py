@@ -32,3 +32,14 @@ def test_lines_are_cut_on_a_terminal_only(
     assert max(map(len, (header, java, old))) == 80
     assert java.endswith("…")
     assert old.endswith("(it is a 32-bit program)")
+
+
+def test_runtime_has_a_column_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = command.Row(9, "root", 1, True, "", "python app.py", "CPython 3.12.1")
+    monkeypatch.setattr(command, "rows_of", lambda _: iter([*ROWS, python]))
+    header, java, _, last = lines(capsys)
+    assert header.split()[-2:] == ["RUNTIME", "COMMAND"]
+    assert last.split()[4:] == ["CPython", "3.12.1", "python", "app.py"]
+    assert java.index("java") == last.index("python")

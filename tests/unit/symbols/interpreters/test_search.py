@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from flametap.linux.process_memory import ProcessMemory
+from flametap.symbols.interpreters.loaded_symbols import LoadedElf, LoadedSymbol
+from flametap.symbols.interpreters.python import find, offsets, recipes
+from flametap.symbols.interpreters.python.version import Version
 from flametap.symbols.interpreters.search import Interpreters, find_interpreters
 from flametap.wire.abi import RECIPE_WORDS
 from python_frames import Walker
 from python_targets import PythonTarget
-from running import Start
+from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach")
 
@@ -66,6 +71,72 @@ def test_second_look_finds_the_same_and_costs_little(waiting_python: PythonTarge
 def test_program_without_an_interpreter_has_none(start: Start) -> None:
     target = start("demo")
     assert find_interpreters(target.pid) == []
+
+
+@pytest.mark.needs("gcc", "python3.12")
+def test_interpreter_that_is_loaded_and_started_later(
+    start: Start, require_capability: Callable[[str], str]
+) -> None:
+    python = Path(require_capability("python3.12")).resolve()
+    library = python.parent.parent / "lib" / "libpython3.12.so.1.0"
+    if not library.exists():
+        pytest.skip("this Python has no shared library")
+    target = start("embeds", str(library))
+    interpreters = Interpreters(target.pid)
+    assert interpreters.look() == []
+    target.say("load")
+    assert target.lines[-1] == "loaded"
+    (found,) = interpreters.look()
+    assert (found.has_started, found.recipe is not None) == (False, True)
+    assert not interpreters.is_settled
+    target.say("start")
+    (found,) = interpreters.look()
+    assert (found.has_started, interpreters.is_settled) == (True, False)
+    target.say("run")
+
+    def is_checked() -> bool:
+        interpreters.look()
+        return interpreters.is_settled
+
+    wait_until(is_checked, "frames to be checked")
+    (found,) = interpreters.found
+    assert (found.recipe_id, found.note, found.recipe is not None) == (1, "", True)
+
+
+def test_build_that_does_not_fit_its_recipe_gets_none(
+    waiting_python: PythonTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = {version: {**table, "frame_code": 40} for version, table in offsets.TABLES.items()}
+    monkeypatch.setattr(recipes, "TABLES", moved)
+    real = recipes.numbers_of
+    monkeypatch.setattr(recipes, "numbers_of", lambda found: {**real(found), "frame_code": 40})
+    (found,) = find_interpreters(waiting_python.pid)
+    assert found.recipe is None
+    assert "a build that is not known (its frames are not where they should be)" in found.note
+
+
+def test_unknown_version_gets_no_recipe(
+    waiting_python: PythonTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(find, "find_version", lambda *_: Version(3, 16, 0))
+    (found,) = find_interpreters(waiting_python.pid)
+    assert (found.recipe, found.recipe_id) == (None, 0)
+    text = "CPython 3.16.0: not known yet: its functions are shown as the interpreter's own"
+    assert found.note == text
+
+
+def test_stripped_of_exports_it_is_found_by_its_symbol_table(
+    waiting_python: PythonTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = find_interpreters(waiting_python.pid)
+    real = LoadedElf.symbol
+
+    def symbol(elf: LoadedElf, name: str) -> LoadedSymbol | None:
+        return None if name in find.NAMES else real(elf, name)
+
+    monkeypatch.setattr(LoadedElf, "symbol", symbol)
+    is_stripped = waiting_python.name == "debian"
+    assert find_interpreters(waiting_python.pid) == ([] if is_stripped else [before])
 
 
 def test_process_that_has_gone_has_none() -> None:
