@@ -12,7 +12,7 @@ import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError
@@ -22,44 +22,33 @@ from ..linux import procfs
 from ..model import Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
+from ..symbols.interpreters.search import Interpreters
 from ..symbols.names.table import SymbolTable
-from ..wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
 from ..wire.decoder import Decoder
-from ..wire.events import ModuleUpdate
+from ..wire.events import Code, ModuleUpdate
+from .end_reasons import (
+    AGENT_STOP_NOTES,
+    AGENT_STOP_REASONS,
+    DATA_DAMAGED,
+    FINAL_REASONS,
+    LAST_THREAD_ENDED,
+    STOPPED,
+    TARGET_ENDED,
+)
 from .exit_status import ExitStatus, ExitWatch
 from .heartbeat import Heartbeat
+from .interpreters import InterpreterWatch
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
 from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
+from .symbol_servers import client_of
 from .views import Views
 
-if TYPE_CHECKING:
-    from ..symbols.locate.debuginfod import Debuginfod
-
 PUMP_INTERVAL_S = 0.05
-STOPPED = "stopped"
-TARGET_ENDED = END_REASONS["process-terminated"]
-LAST_THREAD_ENDED = "the last thread of the target ended"
 # 1 % of a core.
 BUDGET_PPM = 10_000
-HOST_WAS_STOPPED = "flametap itself was stopped"
-DATA_DAMAGED = "what the agent sends from the target is damaged"
-TARGET_WAS_SANDBOXED = "the target put itself under a seccomp filter"
-# Reasons for which the agent stops by itself (agent/abi.h), and the note for each.
-AGENT_STOP_REASONS = {STOP_HOST_SILENT: HOST_WAS_STOPPED, STOP_SANDBOXED: TARGET_WAS_SANDBOXED}
-AGENT_STOP_NOTES = {
-    HOST_WAS_STOPPED: "sampling stopped because flametap was stopped for too long: the agent ends "
-    f"after {HOST_SILENCE_NS / 1e9:g} s without a heartbeat from flametap",
-    TARGET_WAS_SANDBOXED: "sampling stopped because the target put itself under a seccomp filter: "
-    "the filter might kill the target for one of the agent's system calls",
-}
-# Reasons that stay true even if the target has ended by the time we have detached.
-FINAL_REASONS = (
-    *(*AGENT_STOP_REASONS.values(), LAST_THREAD_ENDED, DATA_DAMAGED),
-    END_REASONS["process-replaced"],
-)
 # When a target dies, its pidfd may become readable a moment before Frida reports the reason.
 REASON_WAIT_S = 0.5
 
@@ -94,6 +83,7 @@ class Capture(Views):
         self._session = Injector(pid)
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
+        self._interpreters: InterpreterWatch | None = None
         self._kernel = KernelWatch(pid)
         self._decoder = Decoder()
         self._state = "attaching"
@@ -123,13 +113,19 @@ class Capture(Views):
             self.pid,
             inlines=self.options.inlines,
             symbol_dirs=self.options.symbol_dirs,
-            debuginfod=_debuginfod(self.options.debuginfod_urls),
+            debuginfod=client_of(self.options.debuginfod_urls),
         )
         self.use_symbolizer(symbolizer)
         try:
             ring = self._session.attach(self.options.rate_hz)
             self._heartbeat = Heartbeat(ring)
             ring.set_budget(self.options.budget_ppm)
+            self._interpreters = InterpreterWatch(
+                Interpreters(self.pid),
+                lambda recipes: cast(Any, self._session).set_recipes(recipes),
+                self.symbolizer.set_interpreters,
+            )
+            self._interpreters.start()
             self._session.start()
             self._kernel.begin()
         except BaseException:
@@ -171,6 +167,8 @@ class Capture(Views):
             # Beat until the agent is unloaded: that may take longer than HOST_SILENCE_NS.
             self._session.detach()
             self._heartbeat.stop()
+        if self._interpreters is not None:
+            self._interpreters.close()
         self._session.close()
         if self.symbolizer is not None:
             self.symbolizer.close()
@@ -222,6 +220,7 @@ class Capture(Views):
             is_final=is_final,
             notes=[
                 *self._notes,
+                *(self._interpreters.notes if self._interpreters else []),
                 *([symbolizer.note] if symbolizer and symbolizer.note else []),
                 *rates.notes(asked_hz, self.options.budget_ppm, lowered),
                 *signal_notes(counters),
@@ -310,11 +309,13 @@ class Capture(Views):
         if ring is None or self.error is not None:
             return
         modules: list[ModuleUpdate] = []
+        codes: list[Code] = []
         try:
             with self._pump_lock:
                 for batch in self._decoder.feed(ring.read()):
                     self.profile.apply(batch)
                     modules += batch.modules
+                    codes += batch.codes
                 self._counters = ring.counters()
                 self._handler_ns = ring.handler_quantiles_ns()
             self.error = self._decoder.error
@@ -325,11 +326,14 @@ class Capture(Views):
             self.error = FlametapError(what, "please report it; what was recorded is kept")
         if self.error is not None:
             self._notes.append(self.error.message)
-        self._pass_on(modules)
+        self._pass_on(modules, codes)
 
-    def _pass_on(self, modules: Sequence[ModuleUpdate]) -> None:
+    def _pass_on(self, modules: Sequence[ModuleUpdate], codes: Sequence[Code] = ()) -> None:
         """Request the names of what is new."""
         assert self.symbolizer is not None
+        if modules and self._interpreters is not None:
+            self._interpreters.look_again()
+        self.symbolizer.add_codes(codes)
         for update in modules:
             if not update.gone and self.profile.has_module(update.module.module_id):
                 self.symbolizer.add_module(update.module)
@@ -360,11 +364,3 @@ class Capture(Views):
         self._state = "ended"
         self._revision.step()  # wake the page: the recording has ended
         self._ended.set()
-
-
-def _debuginfod(urls: Sequence[str]) -> Debuginfod | None:
-    if not urls:
-        return None
-    from ..symbols.locate.debuginfod import client
-
-    return client(urls)

@@ -19,11 +19,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Module, RawFrame, SymbolSource
+from ..model import MANAGED, Module, RawFrame, SymbolSource
+from ..wire.events import Code
 from .advice import MAX_DEBUG_INFO_BYTES
 from .background import BackgroundJobs
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
+from .interpreters.found import FoundInterpreter
+from .interpreters.managed_names import ManagedNames
 from .jit.names_thread import JitNames
 from .line_thread import REST_AFTER_S, LineReader
 from .locate.module_files import TargetFiles
@@ -79,6 +82,7 @@ class Symbolizer:
         budgets = Budgets()
         self._debug_info = DebugInfo(self._files, self._cache, budgets)
         self._jit = JitNames(table, pid, inlines=inlines)
+        self._managed = ManagedNames(table, self._files.roots, budgets)
         self._loader = Loader(self._files, self._debug_info, budgets, inlines=inlines)
         self._works: dict[int, ModuleWork] = {}
         self._orphans: dict[int, list[Address]] = {}  # of modules that were not added yet
@@ -112,6 +116,14 @@ class Symbolizer:
             self._works[module.module_id] = work
             self._enqueue(work, self._orphans.pop(module.module_id, []))
 
+    def set_interpreters(self, found: Iterable[FoundInterpreter]) -> None:
+        """Say which interpreters the target has."""
+        self._managed.set_interpreters(found)
+
+    def add_codes(self, codes: Iterable[Code]) -> None:
+        """Add functions of interpreted programs."""
+        self._managed.add_codes(codes)
+
     def submit_many(self, addresses: Iterable[tuple[int, RawFrame]], seen_ns: int = 0) -> None:
         """Request the names of addresses, each once. Their modules may be added later.
 
@@ -124,6 +136,7 @@ class Symbolizer:
         for address_id, frame in addresses:
             by_module.setdefault(frame.module_id, []).append((address_id, frame.addr))
         self._jit.submit(by_module.pop(0, ()), seen_ns)
+        self._managed.submit(by_module.pop(MANAGED, ()))
         with self._changed:
             for module_id, asked in by_module.items():
                 self._pending += len(asked)
@@ -155,13 +168,14 @@ class Symbolizer:
     @property
     def pending(self) -> int:
         """The number of addresses without their final names."""
-        return self._pending + self._jit.pending
+        return self._pending + self._jit.pending + self._managed.pending
 
     @property
     def is_idle(self) -> bool:
         """True if all addresses of added modules have final names, and all modules final notes."""
         with self._changed:
-            return self._closing or (self._is_settled() and self._jit.is_idle)
+            is_idle = self._is_settled() and self._jit.is_idle and self._managed.is_idle
+            return self._closing or is_idle
 
     def look_again(self) -> None:
         """Look again for names of generated code. Call it when no more addresses will come.
@@ -185,6 +199,8 @@ class Symbolizer:
         with self._changed:
             if not self._changed.wait_for(lambda: self._closing or self._is_settled(), timeout_s):
                 return False
+        if not self._managed.wait_idle(deadline - time.monotonic()):
+            return False
         return self._jit.wait_idle(deadline - time.monotonic())
 
     def _is_settled(self) -> bool:
@@ -196,7 +212,7 @@ class Symbolizer:
         """Return the sources of names of each module that occurs in a stack."""
         with self._changed:
             seen = [work.symbol_source() for work in self._works.values() if work.seen]
-            return seen + self._jit.sources()
+            return seen + self._managed.sources() + self._jit.sources()
 
     def work_on(self, module_id: int) -> ModuleWork | None:
         """Return the state of a module; None if it was not added."""
@@ -215,6 +231,7 @@ class Symbolizer:
         self._tail_calls.close()
         self._line_reader.close()
         self._jit.close()
+        self._managed.close()
         self._files.stop_fetching()
         has_stopped = self._jobs.close(CLOSE_TIMEOUT_S)
         for thread in self._threads:

@@ -35,8 +35,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols.jit": ("linux", "model", "symbols.names"),
+    "symbols.interpreters": (
+        *("linux", "model", "wire"),
+        *("symbols.locate", "symbols.names", "symbols.object"),
+    ),
     "symbols": (
-        *("linux", "model", "symbols.debuginfo", "symbols.dwarf", "symbols.jit"),
+        *("linux", "model", "wire"),
+        *("symbols.debuginfo", "symbols.dwarf", "symbols.interpreters", "symbols.jit"),
         *("symbols.locate", "symbols.names", "symbols.object"),
     ),
     # What was recorded, and the attach that records.
@@ -45,11 +50,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "safety": ("errors", "inject", "linux"),
     "analysis": (
         *("linux", "model", "profile"),
-        *("symbols", "symbols.locate", "symbols.names", "symbols.object"),
+        *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "capture": (
         *("analysis", "errors", "inject", "linux", "model", "profile"),
-        *("symbols", "symbols.locate", "symbols.names", "wire"),
+        *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "wire"),
     ),
     # What people see.
     "export": ("flametap", "analysis", "errors", "model", "profile", "symbols.names"),

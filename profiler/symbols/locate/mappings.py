@@ -5,9 +5,8 @@ Source: proc(5), "/proc/pid/maps", "/proc/pid/map_files", "/proc/pid/mem".
 
 from __future__ import annotations
 
-import os
-
 from ...linux.maps import Mapping, read_maps
+from ...linux.process_memory import MemoryReadError, ProcessMemory
 from ...model import Module
 
 
@@ -67,7 +66,7 @@ class Mappings:
 def read_memory(proc: str, runtime_addr: int, size: int) -> bytes:
     """Return up to ``size`` bytes of a process's memory; none without the right to read it."""
     try:
-        with open(f"{proc}/mem", "rb", buffering=0) as memory:
-            return os.pread(memory.fileno(), size, runtime_addr)
-    except (OSError, OverflowError, MemoryError):
+        with ProcessMemory(proc) as memory:
+            return memory.read_some(runtime_addr, size)
+    except (OSError, MemoryReadError, MemoryError):
         return b""

@@ -56,7 +56,7 @@ def code_of(pid: int) -> ProcessCode:
             code.generated.append(Range(line.start, line.end, 0))
     for parts in files.values():
         path = parts[0].path
-        own = None if path == VDSO_PATH else _mapped_file(proc, root, parts[0])
+        own = None if path == VDSO_PATH else open_mapped(proc, root, parts[0])
         if own is None and path.startswith(_SHARED_MEMORY):
             code.generated.extend(Range(part.start, part.end, 0) for part in parts)
             continue
@@ -74,10 +74,15 @@ def code_of(pid: int) -> ProcessCode:
     return code
 
 
-def _mapped_file(proc: str, root: Root, mapping: Mapping) -> Image | None:
-    """Open the mapped file, for its build-id.
+def open_mapped(proc: str, root: Root, mapping: Mapping) -> Image | None:
+    """Open the file of a mapping, with the rights of ``root``; None if it cannot be read.
 
     Without the right to use map_files, this works only if the file's name still leads to it.
+
+    Args:
+        proc: ``/proc/PID``.
+        root: the root of the process.
+        mapping: one of the process.
     """
     with contextlib.suppress(OSError, ValueError):
         return open_image(mapping.shown_path, root, f"{proc}/map_files/{mapping.span}")

@@ -6,6 +6,7 @@ process's root, with its user's rights, up to a maximum size, and show only text
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -57,11 +58,25 @@ def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceTe
     return SourceText(None, f"{path} cannot be shown: {reason}")
 
 
-def _read(path: str, root: Root) -> tuple[bytes, int]:
+def source_bytes(path: str, roots: Sequence[Root], max_bytes: int) -> bytes | None:
+    """Return a source file as it is; None if it cannot be read, is too large, or is not text.
+
+    Args:
+        path: an absolute path.
+        roots: see ``read_source``.
+        max_bytes: of a file that is read.
+    """
+    for root in roots if path.startswith("/") else ():
+        with contextlib.suppress(OSError, ValueError):
+            return _read(path, root, max_bytes)[0]
+    return None
+
+
+def _read(path: str, root: Root, max_bytes: int = MAX_SOURCE_BYTES) -> tuple[bytes, int]:
     file = OpenFile(path, root)
     try:
-        if file.size > MAX_SOURCE_BYTES:
-            raise ObjectError(f"larger than {MAX_SOURCE_BYTES >> 20} MiB")
+        if file.size > max_bytes:
+            raise ObjectError(f"larger than {max_bytes >> 20} MiB")
         # A file in procfs has size 0 and may return endless text or block, so it is not read.
         data = file.read(0, file.size) if file.size else b""
         if b"\0" in data:

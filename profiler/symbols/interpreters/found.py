@@ -1,0 +1,30 @@
+"""Define what the search for interpreters returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from .recipe import Recipe
+
+
+class Checked(Enum):
+    """What a look at the running interpreter says about its recipe."""
+
+    FITS = "fits"  # frames were read with it
+    UNSEEN = "unseen"  # nothing contradicts it, but no frame was there to be read
+    WRONG = "wrong"  # it contradicts what is in memory
+
+
+@dataclass(frozen=True)
+class FoundInterpreter:
+    """One interpreter in a process."""
+
+    recipe_id: int  # 1 …; 0 if there is no recipe and never was one
+    runtime: str  # "CPython"
+    version: str  # "CPython 3.12.1"
+    minor_version: tuple[int, int]  # decides how its line tables are written; (0, 0) if unknown
+    module: str  # path of its file, as the process sees it
+    recipe: Recipe | None  # None: its frames cannot be read, the note says why
+    note: str = ""  # one line for the user; "" if there is nothing to say
+    has_started: bool = True  # False: it was loaded, and has not run anything yet

@@ -1,0 +1,176 @@
+"""Name the functions of interpreted programs: code id and position → function, file and line.
+
+The agent sends each code object once, before the first stack that contains it. Its addresses are
+named at once, in the thread of the caller. Where the record of a code object is missing (its batch
+was dropped), addresses wait until it is sent again.
+
+Functions of Python before 3.11 get a second, better name once their source file is read
+(``python.class_finder``). Nothing here raises for what the target sends.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from ...model import MANAGED, SymbolSource
+from ...wire.events import Code
+from ..locate.open_file import Root
+from ..names.limits import Budgets
+from ..names.table import SymbolTable
+from .found import FoundInterpreter
+from .python.class_finder import ClassFinder
+from .python.derived_names import SourceNames
+from .python.names import PythonCode, PythonNames
+
+_CODE_MASK = 0xFFFFFFFF
+_POSITION_SHIFT = 32
+# Code ids that are kept. Each costs a pointer; their contents are bounded by the budgets.
+_MAX_CODE_IDS = 1 << 24
+_CLASS_FOUND = "class found in the source file"
+_FUNCTION_FOUND = "function around it found in the source file"
+
+# Address id, code, and position in it.
+_Named = tuple[int, PythonCode, int]
+
+
+class ManagedNames:
+    """The names of interpreted functions; see the module docstring. Any thread may call it.
+
+    Args:
+        table: receives the names.
+        roots: where the paths of the target are valid.
+        budgets: what all modules may use together.
+    """
+
+    def __init__(
+        self, table: SymbolTable, roots: Sequence[Root] = (), budgets: Budgets | None = None
+    ) -> None:
+        budgets = budgets or Budgets()
+        self._table = table
+        self._changed = threading.Condition()
+        self._interpreters: dict[int, FoundInterpreter] = {}
+        self._silent: list[FoundInterpreter] = []  # those without a recipe
+        self._names = PythonNames(self._version_of, budgets.names, budgets.table_bytes)
+        self._finder = ClassFinder(roots, self._found_classes)
+        self._codes: dict[int, PythonCode] = {}
+        self._orphans: dict[int, list[tuple[int, int]]] = {}
+        self._orphan_count = 0
+        self._bare: dict[str, list[_Named]] = {}  # by source file
+        self._bare_count = 0
+        self._closing = False
+
+    def set_interpreters(self, found: Iterable[FoundInterpreter]) -> None:
+        """Say which interpreters there are; those that were known before are kept."""
+        with self._changed:
+            found = list(found)
+            self._interpreters |= {each.recipe_id: each for each in found if each.recipe_id}
+            self._silent = [each for each in found if not each.recipe_id]
+
+    def add_codes(self, codes: Iterable[Code]) -> None:
+        """Add code objects, and name the addresses that waited for them."""
+        with self._changed:
+            named: list[_Named] = []
+            for code in codes:
+                if code.code_id in self._codes or len(self._codes) >= _MAX_CODE_IDS:
+                    continue
+                self._codes[code.code_id] = made = self._names.code(code)
+                waiting = self._orphans.pop(code.code_id, ())
+                self._orphan_count -= len(waiting)
+                named += ((address_id, made, position) for address_id, position in waiting)
+            self._set(named)
+
+    def submit(self, addresses: Iterable[tuple[int, int]]) -> None:
+        """Name addresses.
+
+        Args:
+            addresses: address ids, each once, and ``RawFrame.addr``.
+        """
+        with self._changed:
+            named: list[_Named] = []
+            for address_id, addr in addresses:
+                code_id, position = addr & _CODE_MASK, addr >> _POSITION_SHIFT
+                code = self._codes.get(code_id)
+                if code is None:
+                    self._orphans.setdefault(code_id, []).append((address_id, position))
+                    self._orphan_count += 1
+                else:
+                    named.append((address_id, code, position))
+            self._set(named)
+
+    @property
+    def pending(self) -> int:
+        """The number of addresses without their final names."""
+        return self._orphan_count + self._bare_count
+
+    @property
+    def is_idle(self) -> bool:
+        """True if all addresses whose code has come have their final names."""
+        return self._closing or not self._bare_count
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until that is so; False after a timeout."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            return self._changed.wait_for(lambda: self.is_idle, deadline - time.monotonic())
+
+    def sources(self) -> list[SymbolSource]:
+        """Return a line for each interpreter."""
+        with self._changed:
+            notes = self._names.note
+            found = []
+            for each in (*self._interpreters.values(), *self._silent):
+                note = "; ".join(filter(None, (each.note, notes if each.recipe else "")))
+                number = MANAGED - max(each.recipe_id - 1, 0)
+                source = "python" if each.recipe is not None else "none"
+                has_lines = each.recipe is not None
+                found.append(SymbolSource(number, each.version, source, note, has_lines))
+            return found
+
+    def close(self) -> None:
+        """End the thread. Names that are missing then will not be found."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._finder.close()
+
+    def _version_of(self, recipe_id: int) -> tuple[int, int]:
+        found = self._interpreters.get(recipe_id)
+        return (0, 0) if found is None else found.minor_version
+
+    def _set(self, named: Sequence[_Named]) -> None:
+        """Give names to addresses. The lock is held."""
+        if not named:
+            return
+        self._table.set_many(
+            [address_id for address_id, _, _ in named],
+            [code.frames_at(position) for _, code, position in named],
+        )
+        for each in named:
+            source = each[1].source
+            if source and not self._closing:
+                if source not in self._bare:
+                    self._finder.ask(source)
+                self._bare.setdefault(source, []).append(each)
+                self._bare_count += 1
+
+    # -- the class finder's thread --------------------------------------------------------------
+
+    def _found_classes(self, path: str, names: SourceNames | None) -> None:
+        """Give better names to the functions of a file."""
+        with self._changed:
+            waiting = self._bare.pop(path, [])
+            self._bare_count -= len(waiting)
+            for code in {id(code): code for _, code, _ in waiting}.values():
+                code.source = ""
+                if names is None:
+                    continue
+                name, is_in_class = names.qualified(code.name, code.first_line)
+                if name != code.name:
+                    mark = _CLASS_FOUND if is_in_class else _FUNCTION_FOUND
+                    file = code.function.file
+                    code.rename(self._names.function(file, name, code.first_line, mark))
+            if names is not None:
+                self._set(waiting)
+            self._changed.notify_all()

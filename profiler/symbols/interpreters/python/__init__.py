@@ -1,0 +1,1 @@
+"""Find CPython in a process, say where its frames lie, and name its functions."""

@@ -1,0 +1,220 @@
+"""Find the interpreters of a process, and again when it has loaded more.
+
+``Interpreters`` holds what was found. Each look costs one reading of ``/proc/PID/maps``, and some
+40 µs for every file that was not looked at before. Files are opened only for what the loaded part
+does not say, below the process's root and with its rights.
+
+Nothing here raises for what a process or its files are: a problem is a note. One thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...linux.file_rights import ProcessUser
+from ...linux.maps import read_maps
+from ...linux.process_memory import MemoryReadError, ProcessMemory
+from ...linux.procfs import PROC
+from ...wire.abi import RECIPES_MAX
+from ..locate.open_file import Root
+from ..locate.process_code import open_mapped
+from ..object.elf import ElfError, ElfFile
+from .found import Checked, FoundInterpreter
+from .loaded_symbols import LoadedElf
+from .mapped_files import MappedFile, mapped_files
+from .python import check, find
+from .python.recipes import make_recipe
+from .recipe import Recipe
+
+# Files that are looked at in one process. Chromium maps 150.
+MAX_FILES = 4096
+# Files that are opened, in one process, to look for an interpreter that is not exported: it takes
+# 0.3 ms each. A program comes before its libraries.
+MAX_OPENED_FILES = 8
+_WEAK_LOCK = "who holds its global lock is not known"
+_UNTESTED = "builds without a global lock are not tested"
+
+
+class _Place:
+    """A file that holds an interpreter, and what is known about it."""
+
+    def __init__(self, file: MappedFile, location: find.Location, recipe_id: int) -> None:
+        self.file = file
+        self.location = location
+        self.recipe_id = recipe_id
+        self.checked = Checked.UNSEEN
+        self.found: FoundInterpreter | None = None
+
+
+class Interpreters:
+    """The interpreters of one process.
+
+    Args:
+        pid: the process.
+        proc: where procfs is mounted.
+
+    Attributes:
+        found: those of the last look, in the order in which they were first found.
+        problem: why nothing could be looked at; "" if it could.
+    """
+
+    def __init__(self, pid: int, proc: str = PROC) -> None:
+        self._folder = f"{proc}/{pid}"
+        self._root = Root(f"{self._folder}/root", ProcessUser(pid, proc))
+        self._seen: set[tuple[str, int, int]] = set()
+        self._places: list[_Place] = []
+        self._last_id = 0
+        self._opened = 0
+        self._types = check.Types(frozenset(), frozenset())  # of the program itself
+        self.found: list[FoundInterpreter] = []
+        self.problem = ""
+
+    def look(self) -> list[FoundInterpreter]:
+        """Look for interpreters, and check those again that had not started. Return all."""
+        try:
+            mappings = list(read_maps(self._folder))
+            with ProcessMemory(self._folder) as memory:
+                self._look(memory, mapped_files(mappings)[:MAX_FILES])
+            self.problem = ""
+        except (OSError, MemoryReadError) as error:
+            self.problem = str(error)
+        self.found = [place.found for place in self._places if place.found is not None]
+        return self.found
+
+    def recipes(self) -> list[tuple[int, ...]]:
+        """Return the words of all recipes that may be used."""
+        return [each.recipe.words() for each in self.found if each.recipe is not None]
+
+    @property
+    def is_settled(self) -> bool:
+        """True if a further look is of use only when the process has loaded something."""
+        return all(place.checked is not Checked.UNSEEN for place in self._places)
+
+    def _look(self, memory: ProcessMemory, files: Sequence[MappedFile]) -> None:
+        mapped = {file.key for file in files}
+        self._places = [place for place in self._places if place.file.key in mapped]
+        self._seen &= mapped
+        new = [file for file in files if file.key not in self._seen]
+        hidden: list[tuple[MappedFile, LoadedElf]] = []
+        for file in new:
+            self._seen.add(file.key)
+            try:
+                elf = LoadedElf(memory, file.start)
+            except MemoryReadError:
+                continue
+            if file is files[0]:
+                types = find.types_of_program(elf)
+                self._types = check.Types(*(frozenset({each} - {0}) for each in types))
+            if find.is_exported(elf):
+                self._add(memory, file, elf)
+            else:
+                hidden.append((file, elf))
+        if not self._places:
+            self._look_into_files(memory, hidden)
+        for place in self._places:
+            if place.checked is Checked.UNSEEN:
+                self._check(memory, place)
+
+    def _look_into_files(
+        self, memory: ProcessMemory, hidden: Sequence[tuple[MappedFile, LoadedElf]]
+    ) -> None:
+        """Look for an interpreter that is not exported."""
+        for file, elf in hidden:
+            if self._opened >= MAX_OPENED_FILES:
+                return
+            self._opened += 1
+            image = open_mapped(self._folder, self._root, file.code)
+            if image is None:
+                continue
+            try:
+                if isinstance(image.elf, ElfFile) and find.may_hold(image.elf):
+                    self._add(memory, file, elf, image.elf)
+            except ElfError:
+                pass
+            finally:
+                image.close()
+
+    def _add(
+        self,
+        memory: ProcessMemory,
+        file: MappedFile,
+        elf: LoadedElf,
+        opened: ElfFile | None = None,
+    ) -> None:
+        if opened is not None:
+            location = find.locate(memory, elf, file.path, opened)
+        else:
+            image = open_mapped(self._folder, self._root, file.code)
+            own = image.elf if image is not None and isinstance(image.elf, ElfFile) else None
+            try:
+                location = find.locate(memory, elf, file.path, own)
+            finally:
+                if image is not None:
+                    image.close()
+        if location is not None:
+            self._places.append(_Place(file, location, 0))
+
+    def _check(self, memory: ProcessMemory, place: _Place) -> None:
+        location = place.location
+        recipe_id = place.recipe_id or self._last_id + 1
+        made = make_recipe(memory, location, recipe_id)
+        if isinstance(made, Recipe) and recipe_id > RECIPES_MAX:
+            made = f"{location.version}: only {RECIPES_MAX} interpreters are shown"
+        if not isinstance(made, Recipe):
+            place.checked = Checked.WRONG
+            place.found = _found(place, None, made)
+            return
+        place.recipe_id = recipe_id
+        self._last_id = max(self._last_id, recipe_id)
+        types = check.Types(
+            self._types.code | ({location.code_type} - {0}),
+            self._types.string | ({location.string_type} - {0}),
+        )
+        result = check.check(memory, made, types)
+        place.checked = result.checked
+        if result.checked is Checked.WRONG:
+            note = f"{location.version}: a build that is not known ({result.reason}): "
+            note += "its functions are shown as the interpreter's own"
+            place.found = _found(place, None, note)
+            return
+        notes = []
+        if location.version is not None and location.version.is_free_threaded:
+            notes.append(_UNTESTED)
+        if not result.has_lock and result.checked is Checked.FITS:
+            made = _without_lock(made)
+            notes.append(_WEAK_LOCK)
+        if result.code_type:
+            made = Recipe({**made.numbers, "code_type_addr": result.code_type})
+        is_usable = made["code_type_addr"] != 0
+        note = f"{location.version}: {'; '.join(notes)}" if notes else ""
+        found = _found(place, made if is_usable else None, note)
+        place.found = replace(found, has_started=result.has_started)
+
+
+def find_interpreters(pid: int, proc: str = PROC) -> list[FoundInterpreter]:
+    """Return the interpreters of a process; none if it has none or may not be looked at.
+
+    Args:
+        pid: the process.
+        proc: where procfs is mounted.
+    """
+    return Interpreters(pid, proc).look()
+
+
+def _found(place: _Place, recipe: Recipe | None, note: str) -> FoundInterpreter:
+    version = place.location.version
+    return FoundInterpreter(
+        place.recipe_id,
+        "CPython",
+        "CPython" if version is None else str(version),
+        (0, 0) if version is None else version.minor_version,
+        place.file.path,
+        recipe,
+        note,
+    )
+
+
+def _without_lock(recipe: Recipe) -> Recipe:
+    kept = {k: v for k, v in recipe.numbers.items() if "gil" not in k}
+    return Recipe(kept)

@@ -1,0 +1,50 @@
+"""Pythons of all versions, with threads that wait at known places."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from running import Target
+
+SCRIPT = Path(__file__).parents[1] / "targets" / "python_stacks.py"
+VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "debian")
+
+
+@dataclass
+class PythonTarget:
+    """A running Python."""
+
+    name: str  # of VERSIONS
+    program: str
+    target: Target
+    # pthread_self → frames, leaf first: name, qualified name or None, file, line, first line
+    stacks: dict[int, list[tuple[str, str | None, str, int, int]]]
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.target.pid
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def waiting_python(
+    request: pytest.FixtureRequest,
+    require_capability: Callable[[str], str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[PythonTarget]:
+    """A Python of each version."""
+    version = request.param
+    program = require_capability("python" if version == "debian" else f"python{version}")
+    report = tmp_path_factory.mktemp("python") / "stacks.json"
+    target = Target([program, SCRIPT, report])
+    try:
+        stacks = json.loads(report.read_text("utf-8"))
+        found = {int(i): [tuple(frame) for frame in frames] for i, frames in stacks.items()}
+        yield PythonTarget(version, program, target, found)  # type: ignore[arg-type]
+    finally:
+        target.close()
