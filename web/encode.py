@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
-from flametap.analysis.origins import origin_of
 from flametap.analysis.tree_view import (
     Boxes,
     TreeIndex,
@@ -141,7 +140,7 @@ def _function_columns(index: TreeIndex, ids: list[int]) -> dict[str, Any]:
         "kind": [function.kind.value for function in functions],
     }
     if index.has_python:
-        columns["origin"] = [origin_of(function).value for function in functions]
+        columns["origin"] = [index.origin(function) for function in ids]
     return columns
 
 

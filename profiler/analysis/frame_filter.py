@@ -25,12 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import MANAGED, FrameKind, Function
-from .origins import is_plumbing
+from ..symbols.interpreters.python.plumbing import is_plumbing
 
 Bools = npt.NDArray[np.bool_]
 
 # What decides whether a function is hidden, as bits.
-_IS_PYTHON, _IS_PLUMBING, _IS_OURS = 1, 2, 4
+_IS_PYTHON, _IS_PLUMBING, _IS_OURS, _IS_NAMELESS = 1, 2, 4, 8
 _ALWAYS_SHOWN = (FrameKind.SYNTHETIC, FrameKind.SYSCALL)
 
 
@@ -48,6 +48,8 @@ def traits(function: Function) -> int:
         return _IS_PYTHON
     if function.kind in _ALWAYS_SHOWN:
         return _IS_OURS
+    if function.kind is FrameKind.UNKNOWN:
+        return _IS_NAMELESS
     return _IS_PLUMBING if is_plumbing(function) else 0
 
 
@@ -76,18 +78,29 @@ class FrameFilter:
             return _has(function_traits, _IS_PYTHON)
         return _has(function_traits, _IS_PLUMBING if self.hides_plumbing else 0)
 
-    def hidden_addresses(self, module_ids: npt.NDArray[np.int32], is_eval: Bools) -> Bools:
+    def hidden_addresses(
+        self,
+        module_ids: npt.NDArray[np.int32],
+        is_eval: Bools,
+        function_traits: npt.NDArray[np.uint8],
+    ) -> Bools:
         """Return at which addresses all functions are hidden, in stacks with Python frames.
+
+        A function without a name in the file of an interpreter counts as plumbing: most are.
 
         Args:
             module_ids: of each address.
             is_eval: whether each address is in an interpreter's loop.
+            function_traits: of the function at each address, the innermost one.
         """
         if self.language is Language.NATIVE:
             is_managed: Bools = module_ids == MANAGED
             return is_managed
         hides_eval = self.hides_plumbing or self.language is Language.PYTHON
-        return is_eval if hides_eval else np.zeros(len(is_eval), bool)
+        if not hides_eval:
+            return np.zeros(len(is_eval), bool)
+        is_nameless = _has(function_traits, _IS_NAMELESS)
+        return is_eval | (np.isin(module_ids, np.unique(module_ids[is_eval])) & is_nameless)
 
 
 ALL_FRAMES = FrameFilter()

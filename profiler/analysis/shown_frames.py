@@ -62,8 +62,10 @@ def shown_frames(
     is_python_only = frames.language is Language.PYTHON
     if not is_python_only and not is_managed.any():
         return ShownFrames(whole, whole, False, no_node, -1)
-    hides_function = frames.hidden_functions(np.frombuffer(table.labels(traits), np.uint8))
-    hides_address = frames.hidden_addresses(module_ids, is_eval)
+    of_function = np.frombuffer(table.labels(traits), np.uint8)
+    innermost = np.array(whole.functions)[np.array(whole.first) + np.array(whole.count) - 1]
+    hides_function = frames.hidden_functions(of_function)
+    hides_address = frames.hidden_addresses(module_ids, is_eval, of_function[innermost])
     if not hides_function.any() and not hides_address.any():
         return ShownFrames(whole, whole, False, no_node, -1)
     # What the names say of a Python function may still be to come.

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import FrameKind, Function
+from ..symbols.interpreters.function_origin import origin_of
 from .calltree import CallTree
 
 Bools = npt.NDArray[np.bool_]
@@ -89,6 +90,10 @@ class TreeIndex:
     def has_python(self) -> bool:
         """True if the profile has Python functions, shown or not."""
         return any(function.kind is FrameKind.PYTHON for function in self.tree.functions)
+
+    def origin(self, function: int) -> str:
+        """Return whose code a function is (the value of an ``Origin``), by its id."""
+        return origin_of(self.tree.functions[function]).value
 
     def children(self, node: int) -> range:
         """Return the children of a node, left to right."""

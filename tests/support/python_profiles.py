@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import wire
 from flametap.analysis import own_frames
 from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.origins import is_plumbing
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Verdict
 from flametap.profile import stacks
 from flametap.profile.store import Profile
+from flametap.symbols.interpreters.python.plumbing import is_plumbing
 from flametap.symbols.names.table import SymbolTable
 from flametap.wire import abi
 from profiles import apply
@@ -172,6 +172,7 @@ def naive_filtered(
     trie = profile.trie()
     leaves = profile.leaf_weights(clock)
     module_ids, is_eval = profile.addresses()[0].tolist(), profile.eval_addresses().tolist()
+    interpreters = {module_ids[at] for at, runs in enumerate(is_eval) if runs}
     found: Counter[tuple[Function, ...]] = Counter()
     for node, sysno, weight in zip(
         leaves.node.tolist(), leaves.sysno.tolist(), leaves.weight.tolist(), strict=True
@@ -195,7 +196,8 @@ def naive_filtered(
                 return is_managed
             if not has_python or frames.plumbing or is_managed:
                 return True
-            return not (at >= 0 and is_eval[at]) and not is_plumbing(function)
+            is_nameless = function.kind is FrameKind.UNKNOWN and module_ids[at] in interpreters
+            return not (at >= 0 and is_eval[at]) and not is_nameless and not is_plumbing(function)
 
         kept = [function for at, function in path if shows(at, function)]
         if path and not kept and sysno < 0 and frames.language is Language.NATIVE:

@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "safety": ("errors", "inject", "linux"),
     "analysis": (
         *("linux", "model", "profile"),
-        *("symbols", "symbols.locate", "symbols.names", "symbols.object"),
+        *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "capture": (
         *("analysis", "errors", "inject", "linux", "model", "profile"),

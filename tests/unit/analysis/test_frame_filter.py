@@ -217,6 +217,12 @@ def test_masks() -> None:
     assert PYTHON.hidden_functions(found).tolist() == [False, True, True, False, False]
     assert NATIVE.hidden_functions(found).tolist() == [True, False, False, False, False]
     modules, is_eval = np.array([MANAGED, 1, 1], np.int32), np.array([False, True, False])
-    assert ALL.hidden_addresses(modules, is_eval).tolist() == [False, True, False]
-    assert NATIVE.hidden_addresses(modules, is_eval).tolist() == [True, False, False]
-    assert not EVERYTHING.hidden_addresses(modules, is_eval).any()
+    nameless = traits(Function("libpython+0x1", "libpython", kind=FrameKind.UNKNOWN))
+    own = np.array([0, 0, 0], np.uint8)
+    assert ALL.hidden_addresses(modules, is_eval, own).tolist() == [False, True, False]
+    assert NATIVE.hidden_addresses(modules, is_eval, own).tolist() == [True, False, False]
+    assert not EVERYTHING.hidden_addresses(modules, is_eval, own).any()
+    # Without a name, in the interpreter's own file.
+    modules, is_eval = np.array([1, 1, 2], np.int32), np.array([True, False, False])
+    own = np.array([0, nameless, nameless], np.uint8)
+    assert ALL.hidden_addresses(modules, is_eval, own).tolist() == [True, True, False]
