@@ -118,6 +118,11 @@ TARGETS ?=
 fuzz: $(STAMP) ## the agent's C under libFuzzer and sanitizers, seconds each; see tests/fuzz/README.md
 	nice -n 19 $(BIN)/python tests/fuzz/run.py --runs $(RUNS) $(TARGETS)
 
+# A part of them: make fuzz-host ARGS="elf query --runs 1000000"
+.PHONY: fuzz-host
+fuzz-host: $(STAMP) ## the parsers of flametap's own process on damaged input; see tests/fuzz/README.md
+	nice -n 19 $(BIN)/python tests/fuzz/run_host.py $(ARGS)
+
 .PHONY: check
 check: fmt-check lint types installed test ## all that CI runs
 

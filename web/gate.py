@@ -101,8 +101,8 @@ def _check_request_line(line: bytes) -> None:
     words = line.split()
     if len(words) == 3 and words[1].startswith(b"/") and words[2].startswith(b"HTTP/1."):
         try:
-            urlsplit(words[1].decode("latin-1"))
-        except ValueError:  # "//[": not an address
+            urlsplit(words[1].decode("utf-8"))
+        except ValueError:  # not UTF-8, or no address ("//[")
             pass
         else:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..capture.cost import Certificate
 from ..capture.figures import counted
-from ..errors import NoSamplesError
+from ..errors import NoSamplesError, OutputError
 from ..model import Clock, ManagedVerdict, Status, ThreadInfo, Verdict
 from .frame_options import ALL_FRAMES, FrameOptions
 from .heaviest import heaviest_lines
@@ -132,8 +133,14 @@ def finish(
         _refuse_empty(capture, what)
         if what.shown.language == "python" and not status.has_python:
             progress.warn(NO_PYTHON)
+    problems: list[OutputError] = []
     for output in outputs:
-        _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
+        try:
+            _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
+        except OutputError as error:
+            problems.append(error)  # the others are written all the same
+    if problems:
+        raise problems[0]
     for line in (*lines, *certificate.lines()):
         progress.say(line)
     if outputs and not what.has_page and not progress.is_quiet:
@@ -188,24 +195,38 @@ def _write(
 ) -> None:
     from ..export import write_file
 
+    def write(path: str) -> None:
+        progress.step(f"writing {path}")
+        write_file(
+            path,
+            output.format,
+            capture.profile,
+            capture.table,
+            clock=what.clock,
+            thread_ids=what.thread_ids(capture),
+            by_thread=what.by_thread,
+            unit=what.unit,
+            frames=what.shown.frames,
+            by_line=what.shown.by_line,
+            full_filenames=what.shown.full_filenames,
+            title=f"{capture.command} ({capture.pid})",
+            notes=notes,
+            cost=cost,
+        )
+
     path = output.path_for(capture.pid, time.time())
-    progress.step(f"writing {path}")
-    write_file(
-        path,
-        output.format,
-        capture.profile,
-        capture.table,
-        clock=what.clock,
-        thread_ids=what.thread_ids(capture),
-        by_thread=what.by_thread,
-        unit=what.unit,
-        frames=what.shown.frames,
-        by_line=what.shown.by_line,
-        full_filenames=what.shown.full_filenames,
-        title=f"{capture.command} ({capture.pid})",
-        notes=notes,
-        cost=cost,
-    )
+    try:
+        write(path)
+    except OutputError as error:
+        if output.path == STDOUT:
+            raise
+        # In a shared folder, another user may have taken the name since it was checked.
+        other = f"{path}.{secrets.token_hex(4)}"
+        try:
+            write(other)
+        except OutputError:
+            raise error from None
+        raise OutputError(error.message, f"the recording is in {other}") from error
     if output.path != STDOUT:
         progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
 

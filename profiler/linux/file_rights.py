@@ -49,7 +49,9 @@ class Rights:
 class ProcessUser:
     """The user of a process. Asked anew at each use, since a process may change it.
 
-    After the end of the process it is the last one that we saw, even if the number is reused.
+    After the end of the process it is the last one that we saw, even if the number is reused. It is
+    also the last one after the process has become what it could not become by itself: it then runs
+    a setuid program, which does not open files for the program before.
 
     Args:
         pid: the process.
@@ -65,6 +67,7 @@ class ProcessUser:
         self._proc = proc
         self._started: int | None = None
         self._last: Rights | None = None
+        self._status: procfs.ProcessStatus | None = None  # from which the rights are
         try:
             self._started = procfs.read_start_ticks(pid, proc)
         except OSError:
@@ -90,9 +93,25 @@ class ProcessUser:
                 return
         except OSError:
             return
+        if self._status is not None and not _may_become(self._status, status, bool(is_ours)):
+            return
+        self._status = status
         # Capabilities in another user namespace mean nothing for files of ours.
         reads_all = bool(is_ours) and bool(status.capabilities_effective & _READS_ALL)
         self._last = Rights(status.uids[3], status.gids[3], status.groups, reads_all)
+
+
+def _may_become(
+    before: procfs.ProcessStatus, now: procfs.ProcessStatus, is_our_namespace: bool
+) -> bool:
+    """Return whether a process could change its rights so without a program that has others."""
+    capabilities = before.capabilities_permitted
+    groups = now.groups | set(now.gids)
+    may_uids = set(now.uids) <= set(before.uids) or capabilities >> CAP_SETUID & 1
+    may_gids = groups <= before.groups | set(before.gids) or capabilities >> CAP_SETGID & 1
+    # A new user namespace gives all capabilities, over what is in it.
+    has_more = is_our_namespace and now.capabilities_permitted & ~capabilities
+    return bool(may_uids and may_gids and not has_more)
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """Give up all rights of this process: for code that reads hostile files.
 
 Afterwards the process can compute, and read and write through the descriptors that it has. It is no
-longer root and has no capability. It can never get rights again (no_new_privs). Other processes
-cannot read its memory. A filter denies all other system calls with EPERM: it cannot open or create
-a file, start a program or a thread, make a socket, or trace, signal or read another process. Import
-and open everything before.
+longer root, but a user that nobody else is, and has no capability. It can never get rights again
+(no_new_privs). Other processes cannot read its memory. A filter denies all other system calls with
+EPERM: it cannot open or create a file, start a program or a thread, make a socket, or trace, signal
+or read another process. Import and open everything before.
 
 The filter is a list of what is allowed, in classic BPF. We write it ourselves: libseccomp is not on
 every machine, and its bindings for Python bring none. ``seccomp`` reads such programs; this module
@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import random
 import resource
 
 from .arch_x86_64 import AUDIT_ARCH
@@ -27,6 +29,9 @@ from .seccomp import ALLOW, ERRNO, INSTRUCTION, KILL_PROCESS
 from .syscalls import syscall_number
 
 NOBODY = 65534
+# No system gives these to a user (systemd's UIDS-GIDS.md). ``nobody`` is a user as others: its
+# processes could stop or end ours.
+STRANGERS = range(0x70000000, 0x7FFFFFFE)
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38  # include/uapi/linux/prctl.h
 _SECCOMP_SET_MODE_FILTER, _TSYNC = 1, 1
 _EPERM = 1
@@ -34,7 +39,7 @@ _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 
 # What an interpreter and native code need to compute, and to answer over a socket that they have.
-# glibc's fstat is newfstatat: it may also ask for the size of a file by name, as nobody.
+# glibc's fstat is newfstatat: it may also ask for the size of a file by name, as that user.
 _ALLOWED = """
     brk mmap munmap mremap mprotect madvise mlock munlock membarrier
     read pread64 readv lseek fstat newfstatat close dup fcntl write writev memfd_create ftruncate
@@ -54,12 +59,11 @@ def confine() -> None:
     """
     raw_syscall("prctl", _PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0)))
     if os.geteuid() == 0:
-        # A container's root may lack the right to become another user. The filter holds all the
-        # same, and it may open nothing.
+        # A container's root may lack the right to become another user, or know few of them. The
+        # filter holds all the same, and it may open nothing.
         with contextlib.suppress(PermissionError):
             os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            _become(random.SystemRandom().choice(STRANGERS))
     drop_capabilities()
     raw_syscall("prctl", _PR_SET_DUMPABLE, *map(ctypes.c_ulong, (0, 0, 0, 0)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -79,6 +83,18 @@ def deny_system_calls() -> None:
 
     head = Program(len(program) // INSTRUCTION.size, ctypes.addressof(code))
     raw_syscall("seccomp", _SECCOMP_SET_MODE_FILTER, _TSYNC, ctypes.byref(head))
+
+
+def _become(user: int) -> None:
+    """Become a user and a group that no other process has, else ``nobody``."""
+    for number in (user, NOBODY):
+        try:
+            os.setresgid(number, number, number)
+            os.setresuid(number, number, number)
+            return
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # not mapped in our user namespace
+                raise
 
 
 def _program() -> bytes:

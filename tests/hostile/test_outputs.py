@@ -119,3 +119,6 @@ def test_link_that_appears_while_recording_is_refused(
         assert recorder.process.wait(cli.TIMEOUT_S) == 1, recorder.output
         assert "symbolic link of user" in recorder.output
     assert victim.read_text() == "precious"
+    (saved,) = shared_folder.glob("out.folded.*")  # under a name that nobody could foresee
+    assert str(saved) in recorder.output
+    assert saved.read_text().strip()

@@ -216,6 +216,12 @@ def test_page_that_reads_nothing_is_hung_up_on(
         (HALF + b"Authorization: Bearer wrong\r\n\r\n", 403),
         (HALF + b"\xff\xfe: \xff\r\n\r\n", 403),
         (b"GET //[ HTTP/1.1\r\n\r\n", 400),
+        (
+            b"GET /api/view?q=\xff HTTP/1.1\r\nAuthorization: Bearer "
+            + TOKEN.encode()
+            + b"\r\n\r\n",
+            400,
+        ),
         (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
         (b"GET http://127.0.0.1/ HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/9\r\n\r\n", 400),

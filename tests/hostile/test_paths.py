@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fakeproc import FakeProc
+from flametap.linux import open_beneath, procfs
+from flametap.linux.file_rights import ProcessUser
 from flametap.model import Module
 from flametap.symbols import SymbolTable
 from flametap.symbols.jit.names_thread import JitNames
@@ -20,7 +23,7 @@ from flametap.symbols.locate.module_files import TargetFiles
 from flametap.symbols.locate.open_file import OpenFile, open_image
 from objects import compile_object, open_elf
 from other_user import GID, SLEEPER, UID
-from running import Target
+from running import Target, wait_until
 
 pytestmark = pytest.mark.needs("gcc", "setpriv")
 
@@ -223,3 +226,57 @@ def test_fifo_in_place_of_a_module_is_not_waited_for(
     with pytest.raises(OSError, match="not a regular file"):
         open_image(str(their_folder / "fifo"), files.roots[0])
     files.close()
+
+
+def test_setuid_program_opens_nothing_for_the_one_before(
+    tmp_path: Path, their_folder: Path, start_theirs: Callable[..., Target]
+) -> None:
+    """The target becomes ``su``, say: a process of root's with the same number."""
+    secret = tmp_path / "secret"
+    secret.write_text("the secret of root")
+    secret.chmod(0o600)
+    tmp_path.chmod(0o755)
+    program = compile_object(their_folder, SLEEPER, name="program")
+    program.chmod(0o4755)
+    target = start_theirs("sh", "-c", f"echo ready; read line; exec {program}")
+    user = ProcessUser(target.pid)
+    assert user.rights().uid == UID
+    target.say("go")
+    wait_until(lambda: procfs.read_status(target.pid).uids[3] == 0, "the program to be root's")
+    assert user.rights().uid == UID
+    with pytest.raises(PermissionError):
+        open_beneath.open_regular(str(secret), f"/proc/{target.pid}/root", user=user)
+
+
+@pytest.mark.parametrize(
+    ("changed", "uid"),
+    [
+        ({"Uid": "5\t5\t5\t5"}, 1000),
+        ({"Uid": "0\t0\t0\t0"}, 1000),
+        ({"CapPrm": "ff", "CapEff": "ff"}, 1000),  # a program with capabilities of its own
+        ({"Groups": "42"}, 1000),
+        ({"Uid": "1000\t1001\t1000\t1001"}, 1001),  # one of its own
+    ],
+    ids=str,
+)
+def test_rights_change_only_to_what_the_process_may_become(
+    changed: dict[str, str], uid: int, tmp_path: Path
+) -> None:
+    proc = FakeProc(tmp_path)
+    uids = "1000\t1000\t1001\t1000"
+    folder = proc.process(77, Uid=uids)
+    (tmp_path / "self/ns").mkdir()
+    (folder / "ns").mkdir()
+    for place in ("self", "77"):
+        (tmp_path / place / "ns/user").symlink_to("user:[1]")
+    user = ProcessUser(77, proc.proc)
+    before = user.rights()
+    text = (folder / "status").read_text()
+    for name, value in changed.items():
+        text = "".join(
+            line for line in text.splitlines(keepends=True) if not line.startswith(f"{name}:")
+        )
+        text += f"{name}:\t{value}\n"
+    (folder / "status").write_text(text)
+    assert user.rights().uid == uid
+    assert user.rights() == before or uid != 1000

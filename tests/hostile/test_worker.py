@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from flametap.linux.sandbox import STRANGERS
 from flametap.model import Module
 from flametap.symbols.debuginfo.disk_cache import DiskCache
 from flametap.symbols.debuginfo.job import DebugJob
@@ -17,7 +19,7 @@ from flametap.symbols.locate.module_files import TargetFiles
 from flametap.symbols.names.inline_chains import LinesError
 from harm import harmful
 from objects import compile_object, open_elf
-from other_user import SLEEPER
+from other_user import AS_NOBODY, SLEEPER
 from running import Target
 
 pytestmark = pytest.mark.needs("gcc")
@@ -96,13 +98,17 @@ def test_worker_has_no_rights(
     lines = dict(
         line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
     )
-    assert lines["Uid"].split() == lines["Gid"].split() == ["65534"] * 4
+    user = lines["Uid"].split()[0]
+    assert int(user) in STRANGERS
+    assert lines["Uid"].split() == lines["Gid"].split() == [user] * 4
     assert lines["Groups"].split() == []
     for kind in ("Inh", "Prm", "Eff", "Amb"):
         assert int(lines[f"Cap{kind}"], 16) == 0
     assert lines["NoNewPrivs"] == "1"
     assert lines["Seccomp"] == "2"
     assert os.stat(f"/proc/{pid}/mem").st_uid == 0  # not dumpable: nobody else of its user reads it
+    for attack in (["kill", "-STOP", pid], ["renice", "19", pid], ["prlimit", "--as=1", "-p", pid]):
+        assert subprocess.run([*AS_NOBODY, *attack], capture_output=True).returncode, attack
 
 
 @pytest.mark.needs("setpriv")

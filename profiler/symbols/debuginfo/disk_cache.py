@@ -29,6 +29,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ...linux.homes import cache_home
 from ..locate.open_file import OpenFile
 from ..locate.owners import identity, writers
 
@@ -53,10 +54,8 @@ _Version = tuple[int, int, int, int, int]
 
 def default_dir() -> Path | None:
     """Return ``$XDG_CACHE_HOME/flametap/symcache``, default ``~/.cache``; None without a home."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "flametap" / "symcache" if os.path.isabs(base) else None
+    base = cache_home(os.environ)
+    return None if base is None else base / "flametap" / "symcache"
 
 
 class EntryKeys:
@@ -121,7 +120,9 @@ class DiskCache:
     def __init__(self, folder: Path | None = None, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder or default_dir()
         self.max_bytes = max_bytes
-        self.note = "" if self.folder else "symbols are not kept for next time: no home folder"
+        self.note = (
+            "" if self.folder else "symbols are not kept for next time: no home folder of ours"
+        )
 
     def load(self, key: str) -> bytes | None:
         """Return the payload of an entry; ``None`` if there is none, it is damaged or not ours."""

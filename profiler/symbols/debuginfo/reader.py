@@ -41,12 +41,20 @@ def open_symcache(payload: bytes, base_addr: int) -> LineSource:
     """
     parts = unpack(payload)
     if parts:
-        return Layers([open_symcache(part, base_addr) for part in parts])
-    if version_of(payload) in VERSIONS:
+        return Layers([_open_part(part, base_addr) for part in parts])
+    return _open_part(payload, base_addr)
+
+
+def _open_part(payload: bytes, base_addr: int) -> LineSource:
+    version = version_of(payload)
+    if version in VERSIONS:
         return SymcacheTable(payload, base_addr)
-    # Another version of the library wrote it: use the library, which is slower.
+    # The library is newer than this reader: use it, which is slower. It is native code, and a file
+    # may have taken over the worker, so it gets nothing but what the worker's library writes.
     from . import symcache
 
+    if version != symcache.FORMAT_VERSION:
+        raise LinesError("damaged symcache, or one of another version")
     return symcache.load(payload, base_addr)
 
 

@@ -18,12 +18,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ...linux.helper_process import start as start_process
 from ..locate.open_file import OpenFile
 from ..names.inline_chains import LinesError
 from .job import Built, DebugJob
-from .worker import MAX_MESSAGE_BYTES
+from .worker import MAX_MESSAGE_BYTES, MAX_NOTE
 
 MAX_PAYLOAD_BYTES = 2 << 30
 # .debug_info is read at 40 MB/s (libpython, 14 MB: 0.35 s). If it takes ten times as long, we
@@ -96,10 +97,10 @@ class Worker:
         try:
             if not answer:
                 raise LinesError(self._death(cpu_s))
-            said = json.loads(answer)
-            if said["error"] or not received:
-                raise LinesError(said["error"] or "its debug information gave no result")
-            return Built(_contents(received[0]), said["note"], said["may_be_kept"])
+            said = parse_answer(answer)
+            if not received:
+                raise LinesError("its debug information gave no result")
+            return replace(said, payload=_contents(received[0]))
         finally:
             for descriptor in received:
                 os.close(descriptor)
@@ -168,9 +169,31 @@ class Worker:
                 process.wait(_EXIT_TIMEOUT_S)
 
 
+def parse_answer(answer: bytes) -> Built:
+    """Return what the process says about its result, without the payload.
+
+    Raises:
+        LinesError: there is no result, or no such answer: a file may have taken over the process.
+    """
+    try:
+        said = json.loads(answer)
+        error, note, may_be_kept = said["error"], said["note"], said["may_be_kept"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        error, note, may_be_kept = None, "", False
+    if not (isinstance(error, str) and isinstance(note, str) and isinstance(may_be_kept, bool)):
+        raise LinesError("the process that reads debug information gave no valid answer")
+    if error:
+        raise LinesError(_one_line(error))
+    return Built(b"", _one_line(note), may_be_kept)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[:MAX_NOTE].split())
+
+
 def _asked(answer: bytes) -> tuple[str, int] | None:
     """Return path and root of the file that an answer asks for; None if it is the result."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         said = json.loads(answer)
         path, root = said["open"], said["root"]
         if isinstance(path, str) and isinstance(root, int) and root >= 0:

@@ -27,6 +27,9 @@ NOT_FOUND = -1
 # Upper limits of the size classes. If ranges of a class do not overlap, a look-up examines at most
 # as many of them as fit into one range: 16, except in the lowest class.
 _SIZE_CLASSES = np.array([1 << 12, 1 << 16, 1 << 20, 1 << 24], np.uint64)
+# Ranges of a run that are examined for one address, the nearest ones; it takes 2 ms. Real code has
+# some hundred. A damaged map may hold two million ranges around one address.
+MAX_EXAMINED = 1 << 13
 # Candidates examined at once; they need 100 MB of temporary memory.
 _CANDIDATES = 1 << 20
 
@@ -156,8 +159,9 @@ def _newest_of_equals(ranges: Ranges) -> Ranges:
 
 def _find_in_run(run: _Run, addresses: Addresses, seen_ns: Int64s, found: Found) -> None:
     """Update ``found`` with the newer ranges of a run."""
-    first = np.searchsorted(run.reach, addresses, "right")
-    count = np.maximum(np.searchsorted(run.ranges.start, addresses, "right") - first, 0)
+    end = np.searchsorted(run.ranges.start, addresses, "right")
+    first = np.maximum(np.searchsorted(run.reach, addresses, "right"), end - MAX_EXAMINED)
+    count = np.maximum(end - first, 0)
     asked = np.flatnonzero(count)
     # Split the addresses into groups with about _CANDIDATES candidates each, at least one address.
     groups = np.cumsum(count[asked]) // _CANDIDATES

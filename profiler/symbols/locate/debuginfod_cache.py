@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from ...linux.homes import cache_home, is_ours, own_home
+
 DEBUGINFO, EXECUTABLE = "debuginfo", "executable"  # the kinds of files
 # Defaults of the control files.
 _CACHE_MISS_S = 600
@@ -139,11 +141,12 @@ def is_usable(build_id: str) -> bool:
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder that debuginfod's own client uses."""
-    if given := environment.get("DEBUGINFOD_CACHE_PATH"):
+    """Return the folder that debuginfod's own client uses, unless somebody else controls it."""
+    given = environment.get("DEBUGINFOD_CACHE_PATH", "")
+    if given and is_ours(os.path.abspath(given)):
         return Path(given)
-    home = Path(environment.get("HOME") or "/")
+    home = own_home(environment) or Path("/")
     old = home / ".debuginfod_client_cache"
     if old.exists():
         return old
-    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "debuginfod_client"
+    return (cache_home(environment) or home / ".cache") / "debuginfod_client"

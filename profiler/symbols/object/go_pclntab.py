@@ -23,6 +23,7 @@ from .loaded_image import LoadedImage
 MAGIC_1_2, MAGIC_1_16, MAGIC_1_18, MAGIC_1_20 = 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
 _MAX_FUNCTIONS = 4 << 20
 _MAX_RUN_BYTES = 1 << 20
+_MAX_ADDR = 1 << 62  # low enough that a start can be added
 _MAX_CHAIN = 128
 _MAX_KEPT_RUNS = 1 << 13
 _NONE = 0xFFFFFFFF
@@ -131,6 +132,8 @@ class GoTable:
             words = self._image.pointers(addr, count * 2 + 1)
             starts, offsets = words[0::2], words[1::2]
         else:
+            if text_addr >= _MAX_ADDR:
+                raise IndexError("code at no address")
             pairs = array("I", self._image.read(addr, count * 8 + 4))
             starts = array("Q", (text_addr + start for start in pairs[0::2]))
             offsets = array("Q", pairs[1::2])

@@ -389,6 +389,7 @@ def test_full_disk_leaves_a_note_and_no_rubbish(tmp_path: Path) -> None:
 def test_no_home_means_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "nowhere")
+    monkeypatch.setattr("flametap.linux.homes._listed_home", lambda: "")
     assert default_dir() is None
     cache = DiskCache()
     cache.save("abcd", b"payload")

@@ -17,10 +17,11 @@ import gotables
 from flametap.model import FrameKind, Module
 from flametap.symbols.names.limits import ModuleNames
 from flametap.symbols.object import elf
-from flametap.symbols.object.elf import ElfError
+from flametap.symbols.object.elf import ElfError, from_bytes
 from flametap.symbols.object.go_find import find_go_table
 from flametap.symbols.object.go_names import go_names, short_go_name
-from flametap.symbols.object.go_pclntab import GoTable
+from flametap.symbols.object.go_pclntab import MAGIC_1_20, GoTable
+from flametap.symbols.object.loaded_image import LoadedImage
 from flametap.symbols.resolver import ModuleResolver
 from objects import module_of, open_elf, run
 
@@ -286,3 +287,12 @@ def test_type_arguments_and_closures_have_a_short_and_a_full_name(
     assert of_main["main.Sum[go.shape.int_0]"] == "main.Sum[...]"
     assert of_main["main.Sum[go.shape.float64_0]"] == "main.Sum[...]"
     assert of_main["main.main.func1"] == "main.main.func1"
+
+
+def test_start_of_code_beyond_all_addresses_is_damage() -> None:
+    """Found by ``make fuzz-host``: it was an OverflowError, which nobody expects."""
+    image = LoadedImage(from_bytes(gotables.program("1.20")))
+    addr = next(image.find(struct.pack("<IHBB", MAGIC_1_20, 0, 1, 8)))
+    assert len(GoTable(image, addr, gotables.TEXT)) == gotables.FUNCTIONS
+    with pytest.raises(IndexError, match="no address"):
+        GoTable(image, addr, (1 << 64) - 1)
