@@ -123,7 +123,7 @@ class Capture(Views):
             self._interpreters = InterpreterWatch(
                 Interpreters(self.pid),
                 lambda recipes: cast(Any, self._session).set_recipes(recipes),
-                self.symbolizer.set_interpreters,
+                symbolizer.set_interpreters,
             )
             self._interpreters.start()
             self._session.start()
