@@ -289,7 +289,7 @@ enum recipe {                             /* index into an array of u64 */
     RECIPE_EVAL_COLD_END = 10,
     RECIPE_RUNTIME_HEAD = 11,             /* offsets in _PyRuntime: the first interpreter */
     RECIPE_RUNTIME_FINALIZING = 12,
-    RECIPE_RUNTIME_MAIN_THREAD = 13,
+    RECIPE_RUNTIME_BYTES = 13,            /* size of _PyRuntime, 0 if unknown */
     RECIPE_INTERPRETER_NEXT = 14,         /* offsets in an interpreter state */
     RECIPE_INTERPRETER_THREADS = 15,
     RECIPE_THREAD_NEXT = 16,              /* offsets in a thread state */

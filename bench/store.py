@@ -26,11 +26,13 @@ import numpy.typing as npt
 import benchmark
 from benchmark import Bench, run
 from flametap.analysis import calltree
+from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.export import folded
 from flametap.export.request import ExportRequest
-from flametap.model import Clock, Frame, FrameKind, Function, Module, Verdict
+from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Verdict
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.wire import abi
 from flametap.wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
 from reporting import Data, Table
 
@@ -79,9 +81,25 @@ def rows(
     return found
 
 
+def mixed(frames: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Turn a native stack into one of Python: of four frames, two are Python, one is the loop."""
+    at = np.arange(len(frames))[::-1] % 4  # from the root
+    code, line = frames >> np.uint64(8) & np.uint64(0xFFFFFF), frames & np.uint64(0xFF)
+    python = (
+        np.uint64(abi.FRAME_KIND_MANAGED << abi.FRAME_KIND_SHIFT) | line << np.uint64(32) | code
+    )
+    loop = np.uint64(abi.FRAME_KIND_EVAL << abi.FRAME_KIND_SHIFT | 1 << 40 | 0x77)
+    return np.select([(at == 1) | (at == 2), at == 3], [python, np.full_like(frames, loop)], frames)
+
+
 def name_all(profile: Profile, table: SymbolTable) -> None:
     """Name all addresses; one in five has an inlined frame."""
     for address_id, frame in profile.news().addresses:
+        if frame.module_id == MANAGED:
+            name, path = f"function_{frame.code_id}", f"app/module_{frame.code_id % 50}.py"
+            python = Function(name, path, f"/srv/{path}", FrameKind.PYTHON)
+            table.set(address_id, [Frame(python, frame.position)])
+            continue
         number = frame.addr >> 8
         frames = [Frame(Function(f"function_{number}", "libx.so", "x.c"), frame.addr & 0xFF)]
         if address_id % 5 == 0:
@@ -115,20 +133,24 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
     module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
     profile.apply(Batch(0, 1, [module], [], [], [], NO_ROWS))
 
-    def fill_traces() -> None:
-        for trace_id, frames in enumerate(stacks(options.traces), 1):
+    def fill_traces(profile: Profile, n: int, is_mixed: bool = False) -> None:
+        for trace_id, frames in enumerate(stacks(n), 1):
+            frames = mixed(frames) if is_mixed else frames
             verdict = Verdict.COMPLETE if trace_id % 50 else Verdict.NO_UNWIND_INFO
             trace = Trace(trace_id, verdict, 0 if trace_id % 50 else 1, frames)
             profile.apply(Batch(0, 1, [], [], [], [trace], NO_ROWS))
 
-    def fill_intervals() -> None:
+    def fill_intervals(profile: Profile, n: int, n_traces: int) -> None:
         rng = np.random.default_rng(1)
-        for batch in range(options.intervals // BATCH_ROWS):
-            records = rows(rng, batch, options.traces, options.threads)
+        for batch in range(n // BATCH_ROWS):
+            records = rows(rng, batch, n_traces, options.threads)
             profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], [], records))
 
-    step("filling: traces", fill_traces)
-    step("filling: intervals (making them included)", fill_intervals)
+    step("filling: traces", lambda: fill_traces(profile, options.traces))
+    step(
+        "filling: intervals (making them included)",
+        lambda: fill_intervals(profile, options.intervals, options.traces),
+    )
     table = SymbolTable(profile.locate)
     step("filling: names", lambda: name_all(profile, table))
     for clock in Clock:
@@ -149,6 +171,20 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
     step("thread list", profile.thread_infos)
     step("verdicts", lambda: (profile.verdict_cpu_ns(), profile.verdict_modules()))
     step("export: folded", lambda: folded.write(ExportRequest(profile, table), io.BytesIO()))
+    # Fewer stacks of a Python program: 10⁵ nodes.
+    python, few = Profile(), options.traces // 4
+    python.apply(Batch(0, 1, [module], [], [], [], NO_ROWS))
+    fill_traces(python, few, is_mixed=True)
+    fill_intervals(python, min(options.intervals, 1_000_000), few)
+    names = SymbolTable(python.locate)
+    name_all(python, names)
+    n_nodes = len(python.trie().parent)
+    choices = {each.value: FrameFilter(each) for each in Language}
+    for what, frames in ({"with plumbing": FrameFilter(plumbing=True)} | choices).items():
+        step(
+            f"Python, {n_nodes:,} nodes: tree, {what}",
+            partial(calltree.build, python, names, Clock.CPU, frames=frames),
+        )
     return {
         "steps": steps,
         "trie_nodes": len(profile.trie().parent),

@@ -75,6 +75,7 @@ static u32 code_fingerprint_now(struct agent *a, const u64 *recipe, u64 code)
     u32 is_shim;
     a->parked_walk->agent = a;
     a->parked_walk->in_handler = 0;
+    a->parked_walk->runtime_bytes = 0;
     managed_forget_pages_sigsafe(a->parked_walk);
     return code_fingerprint_sigsafe(a->parked_walk, recipe, code, &is_shim);
 }

@@ -70,6 +70,8 @@ struct managed_walk {
     u32 is_cut;                           /* more frames than fit */
     u32 reserved;
     u64 leaf_sp;
+    u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
+    u64 runtime_bytes;
     u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */
     u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */
     struct python_state states[STATES_PER_THREAD]; /* those of the thread */

@@ -255,7 +255,10 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
     for (i = 0; i < count; i++) {
+        const u64 *recipe = u->agent->recipes[w->states[i].recipe];
         u32 runs = w->run_count;
+        w->runtime_start = recipe[RECIPE_RUNTIME_ADDR];
+        w->runtime_bytes = recipe[RECIPE_RUNTIME_BYTES] < 8 ? 0 : recipe[RECIPE_RUNTIME_BYTES] - 7;
         if (!is_state_sigsafe(w, &w->states[i]))
             continue;
         python_walk_sigsafe(w, &w->states[i], u, gregs);

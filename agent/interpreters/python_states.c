@@ -28,11 +28,15 @@ static u64 state_word(const u8 *bytes, u64 offset)
     return offset + 8 <= STATE_BYTES ? *(const u64 *)(bytes + offset) : 0;
 }
 
-/* Return the tid in the thread's control block, which glibc keeps right after a fork, too; 0 if it cannot be read. */
-static u32 thread_tid(const struct agent *a, u64 thread_pointer)
+/* Return the tid in the thread's control block, which glibc keeps right after a fork, too. Where the block is unknown,
+ * what Python noted when the state was made (3.11 …); else 0. */
+static u32 thread_tid(const struct agent *a, const u64 *recipe, const u8 *bytes)
 {
+    u64 thread_pointer = state_word(bytes, recipe[RECIPE_THREAD_POINTER]);
     u32 tid = 0;
-    if (a->tid_offset && thread_pointer)
+    if (!a->tid_offset)
+        return recipe[RECIPE_THREAD_TID] == ABSENT ? 0 : (u32)state_word(bytes, recipe[RECIPE_THREAD_TID]);
+    if (thread_pointer)
         read_memory(a, thread_pointer + a->tid_offset, &tid, 4);
     return tid;
 }
@@ -56,7 +60,7 @@ static u32 states_read(struct agent *a, u32 recipe_index, u64 interpreter, struc
         if (state_word(bytes, recipe[RECIPE_THREAD_INTERPRETER]) != interpreter)
             return 0;
         state->thread_pointer = state_word(bytes, recipe[RECIPE_THREAD_POINTER]);
-        state->tid = thread_tid(a, state->thread_pointer);
+        state->tid = thread_tid(a, recipe, bytes);
         state->runtime_addr = at;
         state->interpreter = interpreter;
         state->recipe = recipe_index;

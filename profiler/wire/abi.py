@@ -138,7 +138,7 @@ RECIPE_NAMES = (
     "eval_cold_end",
     "runtime_head",
     "runtime_finalizing",
-    "runtime_main_thread",
+    "runtime_bytes",
     "interpreter_next",
     "interpreter_threads",
     "thread_next",

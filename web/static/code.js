@@ -3,6 +3,7 @@
 
 import { HttpError, fetchJson } from './connection.js';
 import { byId, choice, h, setText } from './dom.js';
+import { hasAssembly } from './explain.js';
 import { formatNs, formatShare } from './format.js';
 import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from './listing.js';
 import { codeQuery } from './state.js';
@@ -43,6 +44,8 @@ export class Code {
   /** Shows a function; `tab` is "source" or "assembly", by default the one shown last. */
   open(func, tab = this.tab) {
     if (!func) return;
+    byId('code-tabs').hidden = !hasAssembly(func);
+    if (!hasAssembly(func)) tab = 'source';
     const isOther = !this.isOpen || func.id !== this.func?.id || tab !== this.tab;
     if (!this.isOpen) this.returnTo = document.activeElement;
     this.panel.hidden = false;

@@ -22,6 +22,7 @@ _EVAL, _EVAL_COLD = "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold"
 NAMES = (_RUNTIME, _CODE_TYPE, _STRING_TYPE, _EVAL)
 _SECTION = ".PyRuntime"
 _MAX_EVAL_BYTES = 1 << 20  # it has 35 to 56 kB
+_MAX_RUNTIME_BYTES = 1 << 22  # it has 1 to 300 kB
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Location:
 
     version: Version | None
     runtime: int  # _PyRuntime
+    runtime_bytes: int  # its size
     code_type: int  # PyCode_Type
     string_type: int  # PyUnicode_Type
     image: tuple[int, int]  # start and end of its file's memory
@@ -68,6 +70,7 @@ def locate(
     return Location(
         find_version(memory, elf, runtime.addr, path),
         runtime.addr,
+        runtime.size if runtime.size <= _MAX_RUNTIME_BYTES else 0,
         symbols.get(_CODE_TYPE, nothing).addr,
         symbols.get(_STRING_TYPE, nothing).addr,
         (elf.start, elf.end),

@@ -32,6 +32,7 @@ def make_recipe(memory: ProcessMemory, place: Location, recipe_id: int) -> Recip
         "runtime": RUNTIME_PYTHON,
         "id": recipe_id,
         "runtime_addr": place.runtime,
+        "runtime_bytes": place.runtime_bytes,
         "code_type_addr": place.code_type,
         "image_start": place.image[0],
         "image_end": place.image[1],

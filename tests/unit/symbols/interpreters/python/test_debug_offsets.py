@@ -158,6 +158,7 @@ def test_recipes_have_all_words_that_their_walk_needs() -> None:
     optional = {name for name in needed if name.startswith(("thread_", "cframe_", "gil_"))}
     optional |= {"frame_owner", "frame_is_entry", "code_bytes", "code_version"}
     optional |= {"code_qualified_name", "interpreter_gil", "interpreter_collecting"}
+    optional |= {"runtime_bytes"}  # of the process, not of the version
     for table in TABLES.values():
         assert needed - optional <= table.keys()
         Recipe(table)
