@@ -120,12 +120,12 @@ class ManagedNames:
         with self._changed:
             notes = self._names.note
             found = []
-            for each in (*self._interpreters.values(), *self._silent):
+            # The first one stands for all that has the number of interpreted frames.
+            for index, each in enumerate((*self._interpreters.values(), *self._silent)):
                 note = "; ".join(filter(None, (each.note, notes if each.recipe else "")))
-                number = MANAGED - max(each.recipe_id - 1, 0)
                 source = "python" if each.recipe is not None else "none"
                 has_lines = each.recipe is not None
-                found.append(SymbolSource(number, each.version, source, note, has_lines))
+                found.append(SymbolSource(MANAGED - index, each.version, source, note, has_lines))
             return found
 
     def close(self) -> None:

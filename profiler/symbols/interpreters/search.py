@@ -198,8 +198,9 @@ class Interpreters:
         if not result.has_lock and result.checked is Checked.FITS:
             made = _without_lock(made)
             notes.append(_WEAK_LOCK)
-        if result.code_type:
-            made = Recipe({**made.numbers, "code_type_addr": result.code_type})
+        code_type = result.code_type or next(iter(self._types.code), 0)
+        if code_type:
+            made = Recipe({**made.numbers, "code_type_addr": code_type})
         is_usable = made["code_type_addr"] != 0
         note = f"{location.version}: {'; '.join(notes)}" if notes else ""
         found = _found(place, made if is_usable else None, note)

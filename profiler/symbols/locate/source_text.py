@@ -42,7 +42,7 @@ def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceTe
     for root in roots:
         where = "on this machine" if root == OURS else "in the process's root"
         try:
-            text, modified_ns = _read(path, root)
+            text, modified_ns = _read(path, root, MAX_SOURCE_BYTES)
         except FileNotFoundError:
             problems.append(f"no such file {where}")
         except OSError as error:
@@ -72,7 +72,7 @@ def source_bytes(path: str, roots: Sequence[Root], max_bytes: int) -> bytes | No
     return None
 
 
-def _read(path: str, root: Root, max_bytes: int = MAX_SOURCE_BYTES) -> tuple[bytes, int]:
+def _read(path: str, root: Root, max_bytes: int) -> tuple[bytes, int]:
     file = OpenFile(path, root)
     try:
         if file.size > max_bytes:
