@@ -130,7 +130,7 @@ def test_torn_chains_are_rare(steps: list[Step]) -> None:
 
 def test_every_frame_is_above_the_loop_that_runs_it(steps: list[Step]) -> None:
     """Further out than the innermost call, every native frame of the loop has its frames."""
-    misplaced = Counter()
+    misplaced: Counter[str] = Counter()
     for step in steps:
         if step.managed is ManagedVerdict.MISPLACED:
             misplaced["misplaced"] += 1

@@ -283,7 +283,7 @@ class FakeSource:
         ) * (alive_s > 0)
 
     def tree(
-        self, clock: Clock, thread_ids: frozenset[int] | None, _: FrameFilter = ALL_FRAMES
+        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter = ALL_FRAMES
     ) -> CallTree:
         self.tree_calls += 1
         weights = self._weights()
@@ -398,7 +398,7 @@ class FakeSource:
         )
 
     def symbols(
-        self, clock: Clock, thread_ids: frozenset[int] | None, _: FrameFilter = ALL_FRAMES
+        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter = ALL_FRAMES
     ) -> SymbolReport:
         tree = self.tree(clock, thread_ids)
         modules = [tree.functions[function].module for function in tree.function[1:].tolist()]
@@ -426,7 +426,7 @@ class FakeSource:
         function_id: int,
         clock: Clock,
         thread_ids: frozenset[int] | None,
-        _: FrameFilter = ALL_FRAMES,
+        frames: FrameFilter = ALL_FRAMES,
     ) -> tuple[int, int, int]:
         """Of a function: self and total (recursion left out of account); and of everything."""
         tree = self.tree(clock, thread_ids)
@@ -439,7 +439,7 @@ class FakeSource:
         function_id: int,
         clock: Clock,
         thread_ids: frozenset[int] | None,
-        _: FrameFilter = ALL_FRAMES,
+        frames: FrameFilter = ALL_FRAMES,
     ) -> AnnotatedSource:
         own, total, whole = self._weight_of(function_id, clock, thread_ids)
         shown = self.functions[function_id]
@@ -464,7 +464,7 @@ class FakeSource:
         function_id: int,
         clock: Clock,
         thread_ids: frozenset[int] | None,
-        _: FrameFilter = ALL_FRAMES,
+        frames: FrameFilter = ALL_FRAMES,
     ) -> AnnotatedCode:
         own, total, whole = self._weight_of(function_id, clock, thread_ids)
         shown = self.functions[function_id]

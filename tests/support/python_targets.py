@@ -45,6 +45,6 @@ def waiting_python(
     try:
         stacks = json.loads(report.read_text("utf-8"))
         found = {int(i): [tuple(frame) for frame in frames] for i, frames in stacks.items()}
-        yield PythonTarget(version, program, target, found)  # type: ignore[arg-type]
+        yield PythonTarget(version, program, target, found)
     finally:
         target.close()

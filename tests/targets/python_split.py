@@ -59,9 +59,14 @@ def spend(function, seconds):
     SPENT[function.__name__] += time.thread_time() - begun
 
 
+def await_end():
+    sys.stdin.read()
+    END.set()
+
+
 def main():
     print("ready", flush=True)
-    threading.Thread(target=lambda: (sys.stdin.read(), END.set()), daemon=True).start()
+    threading.Thread(target=await_end, daemon=True).start()
     parts = [in_python, in_sort, in_reduce, in_generator]
     while not END.is_set():
         for part in parts:

@@ -16,7 +16,7 @@ import threading
 import time
 
 END = threading.Event()
-WAITING = []
+WAITING: list = []
 
 
 def wait():
@@ -42,7 +42,7 @@ class Base:
         @classmethod
         @functools.wraps(len)
         def klass(cls):
-            return sorted([1, 2], key=lambda x: wait())
+            return sorted([1, 2], key=lambda x: wait() or x)
 
 
 def made():
@@ -87,7 +87,7 @@ def imports():
 
 
 def многоязычная():
-    functools.reduce(lambda a, b: wait(), [1, 2])
+    functools.reduce(lambda a, b: wait() or a, [1, 2])
 
 
 class Finalized:
@@ -115,7 +115,7 @@ def recursive(depth):
         recursive(depth - 1)
 
 
-TARGETS = [
+TARGETS: list = [
     made,
     lambda: Base.Inner.static(3),
     Base.Inner.klass,
@@ -149,7 +149,7 @@ def main():
             if time.time() > deadline:
                 sys.exit("a thread does not wait")
             time.sleep(0.01)
-    before = {}
+    before: dict = {}
     while True:  # until none of them moves any more
         time.sleep(0.05)
         now = {i: frames_of(f) for i, f in sys._current_frames().items() if i in WAITING}

@@ -56,9 +56,8 @@ def test_python_by_its_memory(require_capability: Callable[[str], str]) -> None:
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"1\n"
-        assert re.fullmatch(
-            r"CPython 3\.12\.\d+: Python functions are shown", *interpreter_lines(child.pid)
-        )
+        (line,) = interpreter_lines(child.pid)
+        assert re.fullmatch(r"CPython 3\.12\.\d+: Python functions are shown", line)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,10 @@ def qualified_names() -> dict[tuple[str, int], str]:
                 yield from codes(constant)
 
     compiled = compile(SCRIPT.read_text("utf-8"), str(SCRIPT), "exec")
-    return {(each.co_name, each.co_firstlineno): each.co_qualname for each in codes(compiled)}
+    return {
+        (each.co_name, each.co_firstlineno): each.co_qualname  # type: ignore[attr-defined]
+        for each in codes(compiled)
+    }
 
 
 @pytest.mark.needs("attach")
@@ -209,9 +212,9 @@ def test_stacks_are_named_as_python_names_them(waiting_python: PythonTarget) -> 
             assert seen == [(name, file, line) for name, file, line in wanted]
         else:
             assert [(f.function.name, f.file, f.line) for f in got] == wanted
-        for frame, (name, _, file, _, first_line) in zip(got, expected, strict=True):
+        for named, (name, _, file, _, first_line) in zip(got, expected, strict=True):
             if file == str(SCRIPT) and known:
-                assert frame.function.name == known[name, first_line]
+                assert named.function.name == known[name, first_line]
 
 
 def test_symbolizer_names_interpreted_frames(tmp_path: Path) -> None:

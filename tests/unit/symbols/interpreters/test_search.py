@@ -12,7 +12,7 @@ import pytest
 
 from flametap.linux.process_memory import ProcessMemory
 from flametap.symbols.interpreters.loaded_symbols import LoadedElf, LoadedSymbol
-from flametap.symbols.interpreters.python import find, offsets, recipes
+from flametap.symbols.interpreters.python import debug_offsets, find, offsets, recipes
 from flametap.symbols.interpreters.python.version import Version
 from flametap.symbols.interpreters.search import Interpreters, find_interpreters
 from flametap.wire.abi import RECIPE_WORDS
@@ -108,7 +108,7 @@ def test_build_that_does_not_fit_its_recipe_gets_none(
 ) -> None:
     moved = {version: {**table, "frame_code": 40} for version, table in offsets.TABLES.items()}
     monkeypatch.setattr(recipes, "TABLES", moved)
-    real = recipes.numbers_of
+    real = debug_offsets.numbers_of
     monkeypatch.setattr(recipes, "numbers_of", lambda found: {**real(found), "frame_code": 40})
     (found,) = find_interpreters(waiting_python.pid)
     assert found.recipe is None

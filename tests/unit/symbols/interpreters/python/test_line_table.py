@@ -28,7 +28,7 @@ def test_every_position_has_the_line_that_python_says(
     version: str, require_capability: Callable[[str], str]
 ) -> None:
     python = require_capability(f"python{version}")
-    command = [python, SCRIPT, str(MODULES)]
+    command = [python, str(SCRIPT), str(MODULES)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     positions = 0
     for text in printed.stdout.splitlines():
