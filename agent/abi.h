@@ -129,8 +129,6 @@ enum counter {
     COUNTER_CLOCKS_LENT = 48,             /* precise clocks that threads were given: perf_clocks.c */
     COUNTER_CODES = 49,                   /* functions of interpreted programs that were sent */
     COUNTER_CODES_LOST = 50,              /* … whose memory was used again before it could be read */
-    COUNTER_MANAGED_TORN = 51,            /* stacks in which managed frames are missing or misplaced */
-    COUNTER_INTERPRETERS_OFF = 52,        /* interpreters whose frames are not read: a check of their memory failed */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

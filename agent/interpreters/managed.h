@@ -4,6 +4,7 @@
  *   python_states.c  sampler      which interpreter state belongs to which thread
  *   managed_memory.c both         reading the interpreter's memory
  *   python_code.c    both         what tells one code object from another; which number it has on the wire
+ *   python_chain.c   both         where a chain of frames begins; repairs
  *   python_walk.c    both         thread state → runs of frames
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
@@ -68,7 +69,6 @@ struct managed_walk {
     u32 word_count;
     u32 placed;                           /* up to this run, those that have their native frame got it */
     u32 is_cut;                           /* more frames than fit */
-    u32 reserved;
     u64 leaf_sp;
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;

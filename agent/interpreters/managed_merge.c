@@ -240,6 +240,7 @@ static void marks_read_sigsafe(struct managed_walk *w, const struct python_state
 static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 thread_pointer, u32 tid, const u64 *gregs)
 {
     u32 i, walked = 0, count = w ? states_of_thread_sigsafe(u->agent, thread_pointer, tid, w->states) : 0, from, bridges = 0;
+    const u64 *recipe;
     u64 leaf_sp = u->sp;
     if (w)
         w->marks = 0;
@@ -250,13 +251,13 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     w->agent = u->agent;
     w->in_handler = u->in_handler;
     w->verdict = MANAGED_NONE;
-    w->run_count = w->word_count = w->placed = w->is_cut = w->marks = 0;
+    w->run_count = w->word_count = w->placed = w->is_cut = 0;
     w->lock = 0;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
     for (i = 0; i < count; i++) {
-        const u64 *recipe = u->agent->recipes[w->states[i].recipe];
         u32 runs = w->run_count;
+        recipe = u->agent->recipes[w->states[i].recipe];
         w->runtime_start = recipe[RECIPE_RUNTIME_ADDR];
         w->runtime_bytes = recipe[RECIPE_RUNTIME_BYTES] < 8 ? 0 : recipe[RECIPE_RUNTIME_BYTES] - 7;
         if (!is_state_sigsafe(w, &w->states[i]))
@@ -270,8 +271,9 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         return w->verdict;
     if (walked > 1)
         runs_sort_sigsafe(w);
-    if (u->agent->recipes[w->states[0].recipe][RECIPE_WALK] == PYTHON_FRAME_OBJECTS) {
-        runs_place_by_loop_sigsafe(w, u, u->agent->recipes[w->states[0].recipe]);
+    recipe = u->agent->recipes[w->states[0].recipe];
+    if (recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS) {
+        runs_place_by_loop_sigsafe(w, u, recipe);
     } else {
         runs_place_sigsafe(w, u, 0);
         while (w->placed < w->run_count && bridges++ < BRIDGES_MAX && walk_bridge_sigsafe(w, u)) {

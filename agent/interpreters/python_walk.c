@@ -8,6 +8,7 @@
  *   3.12 …     an entry frame ends a run, and is its anchor
  */
 
+/* Begin a run; python_walk_sigsafe begins the first one. Context: signal. */
 static void run_begin_sigsafe(struct managed_walk *w)
 {
     if (w->run_count >= RUNS_MAX) {
@@ -84,14 +85,13 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
     u32 first_run = w->run_count;
     while (frame && !w->is_cut) {
         u64 back;
-        run_begin_sigsafe(w);
-        if (w->is_cut || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
+        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
             !frame_add_sigsafe(w, recipe, recipe_index, frame))
             return w->is_cut;
         run_end_sigsafe(w, 0);
+        run_begin_sigsafe(w);
         frame = back;
     }
-    run_begin_sigsafe(w);
     return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || w->is_cut ||
            cframes_pair_sigsafe(w, recipe, state, first_run);
 }
@@ -101,7 +101,6 @@ static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
                                 const struct python_chain *chain)
 {
     u64 frame = chain->frame, cframe = chain->cframe, current;
-    run_begin_sigsafe(w);
     while (frame && !w->is_cut) {
         u64 previous;
         u8 is_entry;
@@ -129,7 +128,6 @@ static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
     if (recipe[RECIPE_THREAD_BASE_FRAME] != ABSENT &&
         !managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_BASE_FRAME], &base))
         return 0;
-    run_begin_sigsafe(w);
     while (frame && frame != base && !w->is_cut) {
         u64 previous;
         u8 owner;

@@ -66,7 +66,7 @@ static void sample_take(struct agent *a, struct thread_slot *slot, struct sample
     /* The sample may be newer than the clock reading. */
     u64 age_tsc = now_tsc > sample->began_tsc ? now_tsc - sample->began_tsc : 0;
     u64 taken_ns = now_ns - (age_tsc * a->ns_per_tsc_20 >> 20);
-    struct verdicts verdicts = {sample->verdict, sample->managed_verdict, sample->marks, 0, sample->fault_pc};
+    struct verdicts verdicts = {sample->verdict, sample->managed_verdict, sample->marks, sample->fault_pc};
     u32 trace_id, injected = 0;
     handler_cost_add(a, sample->took_tsc, sample->took_cpu_ns);
     slot->timer_set_cpu_ns = sample->cpu_ns;

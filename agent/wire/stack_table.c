@@ -11,7 +11,6 @@ struct verdicts {
     u32 native;                           /* enum verdict */
     u32 managed;                          /* enum managed_verdict */
     u32 marks;                            /* enum mark */
-    u32 reserved;
     u64 fault_pc;
 };
 
@@ -24,20 +23,19 @@ static u64 hash_mix(u64 hash, u64 value)
 }
 
 /* Convert a word (managed.h) to a frame of the wire format. */
-static u64 frame_encode(struct agent *a, u64 runtime_addr, u32 *injected)
+static u64 frame_encode(struct agent *a, u64 word, u32 *injected)
 {
-    u64 kind = runtime_addr >> FRAME_KIND_SHIFT, file_addr;
+    u64 kind = word >> FRAME_KIND_SHIFT, runtime_addr = word & WORD_ADDRESS_MASK, file_addr;
     const struct code_range *range;
     if (kind == FRAME_KIND_MANAGED)
-        return runtime_addr;
-    runtime_addr &= WORD_ADDRESS_MASK;
+        return word;
     range = code_range_sigsafe(a->map, runtime_addr);
     if (!range || !range->module)
-        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr);
+        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | runtime_addr;
     *injected |= a->modules[range->module].injected;
     file_addr = runtime_addr - a->modules[range->module].load_bias;
     if (file_addr > FRAME_ADDRESS_MASK)
-        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | (runtime_addr);
+        return (u64)FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | runtime_addr;
     return kind << FRAME_KIND_SHIFT | (u64)range->module << FRAME_MODULE_SHIFT | file_addr;
 }
 

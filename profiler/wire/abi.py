@@ -102,8 +102,6 @@ COUNTER_NAMES = (
     "clocks_lent",
     "codes",
     "codes_lost",
-    "managed_torn",
-    "interpreters_off",
 )
 ENGINE_ROUNDS = 0
 ENGINE_CPU_TIMERS = 1

@@ -881,7 +881,7 @@ static void case_the_module_at_fault(void)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         pcs[0] = FUNCTION(1) + i; /* another stack each time */
         u32 used = agent.traces_out.used;
-        const struct verdicts verdicts = {ends[i].verdict, MANAGED_NONE, 0, 0, ends[i].fault_pc};
+        const struct verdicts verdicts = {ends[i].verdict, MANAGED_NONE, 0, ends[i].fault_pc};
         require(trace_intern(&agent, pcs, 1, &verdicts, &injected) == i + 1, "a new trace");
         const struct trace_record *record = (const void *)(agent.traces_out.data + used);
         require(record->trace_id == i + 1 && record->verdict == ends[i].verdict, "the record");

@@ -46,8 +46,6 @@ export const COUNTER_GROUPS = [
       ['handler_replaced', 'Handler replaced', 'The process has set its own handler for our signal: threads are sampled only while they wait.'],
       ['gaps', 'Suspensions', 'The whole process was stopped (SIGSTOP, freezer); that time is in no sample.'],
       ['gap_ns', 'Suspended for', 'Time in which no thread of the process could run.', formatNs],
-      ['managed_torn', 'Interpreted frames missing', 'Stacks in which functions of the interpreted program are missing, or placed by a guess.'],
-      ['interpreters_off', 'Interpreters not read', 'A check of the interpreter\'s memory failed: its stacks are native only.'],
       ['not_ready', 'Retried', 'Unwind information was still being compiled.'],
     ],
   },

@@ -40,7 +40,7 @@ class ClassFinder:
         self._kept: OrderedDict[str, SourceNames | None] = OrderedDict()
 
     def ask(self, path: str) -> None:
-        """Have a file read; what is asked for twice is answered twice."""
+        """Request the names of a file; each request gets an answer."""
         with self._changed:
             if self._closing:
                 return
