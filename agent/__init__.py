@@ -40,6 +40,7 @@ C_SOURCES = (
     "interpreters/managed_merge.c",
     "interpreters/code_table.c",
     "interpreters/python_states.c",
+    "interpreters/recipes.c",
     "wire/stack_table.c",
     "platform/procfs_text.c",
     "process/modules.c",

@@ -272,8 +272,9 @@ struct agent {
     u64 signals_from_ns;                  /* no signal is sent before this time */
 
     /* interpreters/ */
-    u64 recipes[RECIPES_MAX][RECIPE_WORDS]; /* by the JS thread; never changed once counted */
-    volatile u32 recipe_count;
+    u64 recipes[RECIPES_STORED_MAX][RECIPE_WORDS]; /* recipes.c; never changed once counted */
+    volatile u64 recipes_used;            /* bits by index */
+    u32 recipe_count;
     u32 code_count;
     u32 next_code_id;
     u32 states_list_number;

@@ -33,7 +33,7 @@ const FUNCTIONS = {
   agent_note_stack: ['void', ['uint', 'uint64', 'uint64', 'int64']],
   agent_next_unknown: ['uint', []],
   agent_set_owner: ['void', ['uint', 'int']],
-  agent_add_recipe: ['int', ['pointer']],
+  agent_set_recipes: ['int', ['pointer', 'uint']],
   agent_is_orphaned: ['int', []],
   agent_hang_up: ['void', ['uint64', 'uint']],
 };
@@ -175,14 +175,13 @@ rpc.exports = {
     return agent.agent_start();
   },
 
-  /* Tell the agent of interpreters: for each an array of numbers as text, in the order of enum recipe. */
-  addRecipes(recipes) {
+  /* Have frames of these interpreters read: for each an array of numbers as text, in the order of enum recipe. */
+  setRecipes(recipes) {
     if (agent === null) return;
-    for (const words of recipes) {
-      const memory = Memory.alloc(words.length * 8);
-      words.forEach((word, index) => memory.add(index * 8).writeU64(uint64(word)));
-      agent.agent_add_recipe(memory);
-    }
+    const words = recipes.flat();
+    const memory = Memory.alloc(Math.max(words.length, 1) * 8);
+    words.forEach((word, index) => memory.add(index * 8).writeU64(uint64(word)));
+    agent.agent_set_recipes(memory, recipes.length);
   },
 
   setPaused(paused) {

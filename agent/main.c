@@ -194,20 +194,11 @@ void agent_note_stack(unsigned int tid, unsigned long long sp, unsigned long lon
     room_note(agent_cell, tid, sp, alternate_start, alternate_bytes);
 }
 
-/* Add an interpreter: RECIPE_WORDS numbers, enum recipe. One that is known by its id is not changed. Returns 0 if there is
- * no room for another one. May be called while sampling. */
-int agent_add_recipe(const unsigned long long *words)
+/* Read frames of these interpreters, and of no others: RECIPE_WORDS numbers for each, enum recipe. Returns how many there
+ * was no room for. May be called while sampling. */
+int agent_set_recipes(const unsigned long long *words, unsigned int count)
 {
-    struct agent *a = agent_cell;
-    u32 i, count = a ? a->recipe_count : RECIPES_MAX;
-    for (i = 0; i < count && a; i++)
-        if (a->recipes[i][RECIPE_ID] == words[RECIPE_ID])
-            return 1;
-    if (count >= RECIPES_MAX)
-        return 0;
-    bytes_copy(a->recipes[count], words, sizeof a->recipes[count]);
-    store_release_u32(&a->recipe_count, count + 1);
-    return 1;
+    return agent_cell ? (int)recipes_set(agent_cell, words, count) : 0;
 }
 
 unsigned int agent_next_unknown(void)

@@ -8,6 +8,7 @@
  *   python_walk.c    both         thread state → runs of frames
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
+ *   recipes.c        JS           where the interpreters are, and how to read them
  *
  * "Both" runs in the handler for a running thread, and in the sampler thread for a sleeping one.
  *
@@ -34,6 +35,7 @@
 
 #define RUNS_MAX 1024
 #define CACHED_PAGES 64
+#define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
 #define NATIVE_NONE (~0U)

@@ -93,8 +93,9 @@ static u32 interpreters_read(struct agent *a, u32 recipe_index, struct python_st
 static void states_keep(struct agent *a, u64 now_ns)
 {
     struct python_states *to;
-    u32 count = 0, recipes = load_acquire_u32(&a->recipe_count), i;
-    if (!recipes || (now_ns - a->states_read_ns < STATES_INTERVAL_NS && a->states_list_number == a->list_number) ||
+    u64 used = load_acquire_u64(&a->recipes_used);
+    u32 count = 0, i;
+    if ((!used && !a->states) || (now_ns - a->states_read_ns < STATES_INTERVAL_NS && a->states_list_number == a->list_number) ||
         now_ns - a->states_read_ns < a->states_cost_ns * STATES_COST_FACTOR)
         return;
     if (!a->states_pages) {
@@ -109,8 +110,8 @@ static void states_keep(struct agent *a, u64 now_ns)
     a->states_list_number = a->list_number;
     to = a->states == a->states_pages ? a->states_pages + 1 : a->states_pages;
     to->count = 0;
-    for (i = 0; i < recipes; i++)
-        if (!interpreters_read(a, i, to, &count))
+    for (i = 0; i < RECIPES_STORED_MAX; i++)
+        if (used >> i & 1 && !interpreters_read(a, i, to, &count))
             return;
     states_sort(to, count);
     store_release_u32(&to->count, count);

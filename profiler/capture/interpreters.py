@@ -28,18 +28,18 @@ class InterpreterWatch:
 
     Args:
         interpreters: those of the target.
-        add_recipes: gives all recipes to the agent; called in the thread, when they have changed.
+        set_recipes: gives all recipes to the agent; called in the thread, when they have changed.
         set_interpreters: gives what was found to the symbolizer, before that.
     """
 
     def __init__(
         self,
         interpreters: Interpreters,
-        add_recipes: Callable[[Sequence[tuple[int, ...]]], None],
+        set_recipes: Callable[[Sequence[tuple[int, ...]]], None],
         set_interpreters: Callable[[Sequence[FoundInterpreter]], None],
     ) -> None:
         self._interpreters = interpreters
-        self._add_recipes = add_recipes
+        self._set_recipes = set_recipes
         self._set_interpreters = set_interpreters
         self._recipes: list[tuple[int, ...]] = []
         self._found: list[FoundInterpreter] = []
@@ -95,4 +95,4 @@ class InterpreterWatch:
         if recipes != self._recipes:
             self._recipes = recipes
             with contextlib.suppress(FlametapError):  # the attach is over
-                self._add_recipes(recipes)
+                self._set_recipes(recipes)

@@ -121,7 +121,7 @@ class Capture(Views):
             ring.set_budget(self.options.budget_ppm)
             self._interpreters = InterpreterWatch(
                 Interpreters(self.pid),
-                self._session.add_recipes,
+                self._session.set_recipes,
                 symbolizer.set_interpreters,
             )
             self._interpreters.start()

@@ -100,17 +100,16 @@ class Injector:
             raise AttachFailedError(error.message, error.hint) from error
         return self.ring
 
-    def add_recipes(self, recipes: Sequence[Sequence[int]]) -> None:
+    def set_recipes(self, recipes: Sequence[Sequence[int]]) -> None:
         """Tell the agent how to read the frames of interpreters, before ``start`` or later.
 
-        Those that it knows already, by their ids, are not changed. Nothing happens when the attach
-        is over.
+        They replace those of the last call. Nothing happens when the attach is over.
 
         Args:
             recipes: for each interpreter the numbers of ``wire.abi.RECIPE_NAMES``.
         """
         with contextlib.suppress(FlametapError):
-            self._ask("add_recipes", [[str(word) for word in recipe] for recipe in recipes])
+            self._ask("set_recipes", [[str(word) for word in recipe] for recipe in recipes])
 
     def start(self) -> None:
         """Begin to sample.

@@ -212,8 +212,10 @@ class Session:
         if error:
             raise AttachFailedError(f"the agent could not start: {os.strerror(abs(error))}")
 
-    def add_recipes(self, recipes: Sequence[Sequence[str]]) -> None:
-        """Tell the agent how to read the frames of interpreters. Nothing happens after the end.
+    def set_recipes(self, recipes: Sequence[Sequence[str]]) -> None:
+        """Tell the agent how to read the frames of interpreters, in place of those before.
+
+        Nothing happens after the end.
 
         Args:
             recipes: for each, the numbers of ``wire.abi.RECIPE_NAMES`` in decimal: they have 64
@@ -221,10 +223,10 @@ class Session:
         """
         if not self.ended.is_set() and self._script is not None:
             with contextlib.suppress(Exception):
-                add = functools.partial(
-                    self._script.exports_sync.add_recipes, [list(each) for each in recipes]
+                call = functools.partial(
+                    self._script.exports_sync.set_recipes, [list(each) for each in recipes]
                 )
-                bounded(self.attached, add, CALL_TIMEOUT_S, "add_recipes")
+                bounded(self.attached, call, CALL_TIMEOUT_S, "set_recipes")
 
     def set_paused(self, paused: bool) -> None:
         """Stop sampling for a while, or go on. Nothing happens when the session has ended."""

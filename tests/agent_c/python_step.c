@@ -62,13 +62,17 @@ static void trap(int signo, siginfo_t *info, void *context)
 int step_begin(const u64 *recipe, long steps)
 {
     struct sigaction action;
+    u64 wrong[RECIPE_WORDS];
     if (agent_prepare(100, FILTERED_NOBODY, 0))
         return 1;
     struct agent *a = agent_cell;
     struct thread_slot *slot = own_slot(a);
     a->sampler_tid = (u32)syscall(SYS_gettid);
     stack_notes_find(a);
-    agent_add_recipe(recipe);
+    bytes_copy(wrong, recipe, sizeof wrong);
+    wrong[RECIPE_FRAME_CODE] += 8;
+    agent_set_recipes(wrong, 1);          /* until the host knows better */
+    agent_set_recipes(recipe, 1);
     states_keep(a, now_ns_sigsafe());
     if (!slot || !a->states || !a->states->count)
         return 2;

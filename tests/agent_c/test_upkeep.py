@@ -1,4 +1,4 @@
-"""The dead-man rule, the governor, the gaps between rounds and the turns of idle threads, by
+"""The dead-man rule, the governor, the gaps between rounds, the turns of idle threads, recipes, by
 literal clocks and costs."""
 
 from __future__ import annotations
@@ -140,3 +140,9 @@ def test_thread_that_shares_a_cpu_has_not_stood_still(cases: dict[str, list[int]
 def test_all_threads_are_drained_at_once(cases: dict[str, list[int]]) -> None:
     """One after another, 159 busy threads of two programs on two CPUs took 156 s to detach."""
     assert cases["drained_together"] == [3]
+
+
+def test_recipes_in_use_are_those_of_the_last_call(cases: dict[str, list[int]]) -> None:
+    refused, used = cases["recipes"][::2], cases["recipes"][1::2]
+    assert used == [0b11, 0b110, 0, 0b1, 2**64 - 1]
+    assert refused == [0, 0, 0, 0, 1]

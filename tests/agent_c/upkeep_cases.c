@@ -1,6 +1,7 @@
 /*
  * The dead-man rule, the governor, the gaps between rounds and the turns of idle threads on literal clocks; what a thread
- * has run and waited for a CPU, on one that it shares. Built behind the agent's sources. Prints one line per case: its name and the numbers that the test asks for.
+ * has run and waited for a CPU, on one that it shares; which recipes are in use. Built behind the agent's sources. Prints
+ * one line per case: its name and the numbers that the test asks for.
  */
 #include <sched.h>
 #include <signal.h>
@@ -174,6 +175,24 @@ static void print_drained_together(void)
     printf("drained_together %u\n", counting);
 }
 
+/* Recipes that are given, corrected, withdrawn, given again, and too many; prints how many were refused and the bits of
+ * those in use. */
+static void print_recipes(void)
+{
+    static u64 words[RECIPES_STORED_MAX + 1][RECIPE_WORDS];
+    static const u32 steps[][2] = {{0, 2}, {1, 2}, {0, 0}, {0, 1}, {0, RECIPES_STORED_MAX + 1}};
+    u32 i;
+    bytes_zero(&agent, sizeof agent);
+    for (i = 0; i <= RECIPES_STORED_MAX; i++)
+        words[i][RECIPE_RUNTIME_ADDR] = i;
+    printf("recipes");
+    for (i = 0; i < sizeof steps / sizeof *steps; i++) {
+        u32 refused = recipes_set(&agent, words[steps[i][0]], steps[i][1]);
+        printf(" %u %llu", refused, agent.recipes_used);
+    }
+    printf("\n");
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -207,5 +226,6 @@ int main(void)
     print_turns("many_idle_on_a_budget", 1000, 100, 10000);
     print_longest_run();
     print_drained_together();
+    print_recipes();
     return 0;
 }

@@ -46,7 +46,7 @@ class Receiver:
         self.found: list[list[FoundInterpreter]] = []
         self.fails = False
 
-    def add_recipes(self, recipes: Sequence[tuple[int, ...]]) -> None:
+    def set_recipes(self, recipes: Sequence[tuple[int, ...]]) -> None:
         self.recipes.append(list(recipes))
         if self.fails:
             raise FlametapError("the attach is over", "")
@@ -70,7 +70,7 @@ def receiver() -> Receiver:
 @pytest.fixture
 def watch(target: FakeInterpreters, receiver: Receiver) -> Iterator[InterpreterWatch]:
     one = InterpreterWatch(
-        cast(Interpreters, cast(Any, target)), receiver.add_recipes, receiver.set_interpreters
+        cast(Interpreters, cast(Any, target)), receiver.set_recipes, receiver.set_interpreters
     )
     yield one
     target.hangs.set()
