@@ -34,6 +34,7 @@
 #define WORD_ADDRESS_MASK ((1ULL << WORD_RECIPE_SHIFT) - 1)
 
 #define RUNS_MAX 1024
+#define STEPS_MAX 32768                   /* of one walk: a millisecond */
 #define CACHED_PAGES 64
 #define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
@@ -71,6 +72,7 @@ struct managed_walk {
     u32 word_count;
     u32 placed;                           /* up to this run, those that have their native frame got it */
     u32 is_cut;                           /* more frames than fit */
+    u32 steps_left;                       /* along chains of frames */
     u64 leaf_sp;
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
