@@ -36,6 +36,7 @@ C_SOURCES = (
     "interpreters/managed_memory.c",
     "interpreters/python_code.c",
     "interpreters/python_chain.c",
+    "interpreters/greenlet.c",
     "interpreters/python_walk.c",
     "interpreters/managed_merge.c",
     "interpreters/code_table.c",

@@ -286,6 +286,8 @@ struct agent {
     struct managed_walk *parked_walk;     /* of the sampler thread */
     volatile u64 loop_distance;           /* managed_merge.c: from a run's anchor to the CFA of its native frame */
     volatile u64 loop_pc;                 /* a call site in the interpreter's loop */
+    volatile u64 greenlet_start;          /* runtime_addr of greenlet's code, which switches stacks; 0: not loaded */
+    volatile u64 greenlet_end;
 
     u8 *stack_copy;                       /* STACK_COPY_BYTES */
     u64 *parked_frames;                   /* MAX_FRAMES */

@@ -5,6 +5,7 @@
  *   managed_memory.c both         reading the interpreter's memory
  *   python_code.c    both         what tells one code object from another; which number it has on the wire
  *   python_chain.c   both         where a chain of frames begins; repairs
+ *   greenlet.c       both         stacks that greenlet switches
  *   python_walk.c    both         thread state → runs of frames
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
@@ -40,6 +41,7 @@
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
 #define NATIVE_NONE (~0U)
+#define GREENLET_SEARCH_BYTES 16384       /* of C functions between a switch and the Python function that asks for it */
 
 struct managed_run {
     u64 anchor;                           /* runtime_addr in the native frame that runs it; 0: not known */
@@ -74,6 +76,7 @@ struct managed_walk {
     u32 is_cut;                           /* more frames than fit */
     u32 steps_left;                       /* along chains of frames */
     u64 leaf_sp;
+    u64 leaf_frame;                       /* runtime_addr of the innermost managed frame, 0: none */
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
     u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */

@@ -28,13 +28,48 @@ static u32 is_in_loop_sigsafe(const u64 *recipe, u64 pc)
            pc - recipe[RECIPE_EVAL_COLD_START] < recipe[RECIPE_EVAL_COLD_END] - recipe[RECIPE_EVAL_COLD_START];
 }
 
+/* Return the index of the first native frame of the loop from `from` on; NATIVE_NONE if there is none. Context:
+ * signal. */
+static u32 loop_next_sigsafe(const struct unwinder *u, const u64 *recipe, u32 from)
+{
+    u32 i;
+    for (i = from; i < u->frame_count; i++)
+        if (is_in_loop_sigsafe(recipe, u->frames[i]))
+            return i;
+    return NATIVE_NONE;
+}
+
+static u32 loops_count_sigsafe(const struct unwinder *u, const u64 *recipe, u32 from, u32 end)
+{
+    u32 i, loops = 0;
+    for (i = from; i < end; i++)
+        loops += is_in_loop_sigsafe(recipe, u->frames[i]);
+    return loops;
+}
+
+/* End the stack where the current greenlet began: at greenlet's first frames that have as many of the loop below them as
+ * there are runs, or one more. Context: signal. */
+static void greenlet_end_by_loop_sigsafe(const struct managed_walk *w, struct unwinder *u, const u64 *recipe)
+{
+    u32 at = 0, from = 0, loops = 0;
+    while ((at = greenlet_frame_sigsafe(u, from)) != NATIVE_NONE && loops <= w->run_count) {
+        loops += loops_count_sigsafe(u, recipe, from, at);
+        if (loops - w->run_count <= 1) {
+            greenlet_end_sigsafe(u, at);
+            return;
+        }
+        from = at + 1;
+    }
+}
+
 /* Give runs without anchors (3.8, 3.9) the native frames of the loop, from the root; from the leaf if the native walk was
  * cut. Context: signal. */
-static void runs_place_by_loop_sigsafe(struct managed_walk *w, const struct unwinder *u, const u64 *recipe)
+static void runs_place_by_loop_sigsafe(struct managed_walk *w, struct unwinder *u, const u64 *recipe)
 {
-    u32 i, loops = 0, run, is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
-    for (i = 0; i < u->frame_count; i++)
-        loops += is_in_loop_sigsafe(recipe, u->frames[i]);
+    u32 i, loops, run, is_whole;
+    greenlet_end_by_loop_sigsafe(w, u, recipe);
+    loops = loops_count_sigsafe(u, recipe, 0, u->frame_count);
+    is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
     if (is_whole && (loops < w->run_count || loops > w->run_count + 1) && w->verdict != MANAGED_TORN)
         w->verdict = MANAGED_MISPLACED;
     if (is_whole && loops == w->run_count + 1 && w->verdict == MANAGED_EXACT)
@@ -240,6 +275,7 @@ static void marks_read_sigsafe(struct managed_walk *w, const struct python_state
 static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 thread_pointer, u32 tid, const u64 *gregs)
 {
     u32 i, walked = 0, count = w ? states_of_thread_sigsafe(u->agent, thread_pointer, tid, w->states) : 0, from, bridges = 0;
+    u32 loop, in_greenlet;
     const u64 *recipe;
     u64 leaf_sp = u->sp;
     if (w)
@@ -268,11 +304,19 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
             marks_read_sigsafe(w, &w->states[i]);
         walked += w->run_count > runs;
     }
-    if (!w->run_count)
+    if (!w->run_count) {
+        greenlet_end_sigsafe(u, 0);           /* a greenlet that runs no Python now */
         return w->verdict;
+    }
+    recipe = u->agent->recipes[w->states[0].recipe];
+    loop = recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS ? loop_next_sigsafe(u, recipe, 0)
+                                                       : native_of_sigsafe(w, u, w->runs[0].anchor, 0);
+    /* Greenlet's code is called by the innermost Python function: it may be about to switch, or be switching. */
+    in_greenlet = u->agent->greenlet_start && greenlet_frame_sigsafe(u, 0) < loop;
+    if (in_greenlet && !is_frame_of_loop_sigsafe(w, u, gregs, loop))
+        return between_greenlets_sigsafe(u);
     if (walked > 1)
         runs_sort_sigsafe(w);
-    recipe = u->agent->recipes[w->states[0].recipe];
     if (recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS) {
         runs_place_by_loop_sigsafe(w, u, recipe);
     } else {
@@ -284,8 +328,12 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
                 return MANAGED_NONE;
             runs_place_sigsafe(w, u, from);
         }
+        if (w->placed == w->run_count)
+            greenlet_end_sigsafe(u, w->runs[w->placed - 1].native + 1);
     }
     runs_place_rest_sigsafe(w, u);
+    if (in_greenlet && (w->verdict == MANAGED_MISPLACED || loops_count_sigsafe(u, recipe, 0, u->frame_count) > w->run_count))
+        return between_greenlets_sigsafe(u);
     merge_cut_sigsafe(w, u);
     merge_insert_sigsafe(w, u);
     return w->is_cut && w->verdict < MANAGED_TORN ? MANAGED_DEPTH : w->verdict;

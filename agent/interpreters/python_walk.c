@@ -52,15 +52,24 @@ static u32 frame_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 reci
 
 /* Give each frame object the C frame of the loop that runs it, from the root. `first_run` is the first of this thread
  * state. Context: signal. */
-static u32 cframes_pair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 state, u32 first_run)
+static u32 cframes_pair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 state, u32 first_run,
+                                const struct unwinder *u)
 {
     u64 cframe, root = state + recipe[RECIPE_THREAD_ROOT_CFRAME];
     u32 count = 0, runs = w->run_count - first_run, run, skip;
     if (!managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_CFRAME], &cframe))
         return 0;
-    for (; cframe && cframe != root && count < RUNS_MAX; count++)
-        if (!managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe))
+    while (cframe && cframe != root && count < RUNS_MAX) {
+        u64 previous;
+        if (!managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &previous))
             return 0;
+        if (previous == root && is_greenlet_cframe_sigsafe(w, u, cframe)) {
+            root = cframe;
+            break;
+        }
+        cframe = previous;
+        count++;
+    }
     if (cframe != root || count + 1 < runs || count > runs + 1)
         return 0;
     managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_CFRAME], &cframe);
@@ -80,7 +89,8 @@ static u32 cframes_pair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 s
 }
 
 /* Walk frame objects, 3.8 to 3.10. Context: signal. */
-static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame)
+static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame,
+                                      const struct unwinder *u)
 {
     u32 first_run = w->run_count;
     while (frame && !w->is_cut) {
@@ -93,12 +103,12 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
         frame = back;
     }
     return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || w->is_cut ||
-           cframes_pair_sigsafe(w, recipe, state, first_run);
+           cframes_pair_sigsafe(w, recipe, state, first_run, u);
 }
 
 /* Walk C frames and their frames, 3.11. Context: signal. */
 static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state,
-                                const struct python_chain *chain)
+                                const struct python_chain *chain, const struct unwinder *u)
 {
     u64 frame = chain->frame, cframe = chain->cframe, current;
     while (frame && !w->is_cut) {
@@ -117,7 +127,7 @@ static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
         }
         frame = previous;
     }
-    return w->is_cut || cframe == state + recipe[RECIPE_THREAD_ROOT_CFRAME];
+    return w->is_cut || cframe == state + recipe[RECIPE_THREAD_ROOT_CFRAME] || is_greenlet_cframe_sigsafe(w, u, cframe);
 }
 
 /* Walk frames with entry frames among them, 3.12 … Context: signal. */
@@ -160,10 +170,12 @@ static void python_walk_sigsafe(struct managed_walk *w, const struct python_stat
         w->verdict = MANAGED_TORN;
         return;
     }
+    if (!runs)
+        w->leaf_frame = chain.frame;
     if (recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || recipe[RECIPE_WALK] == PYTHON_CFRAME_OBJECTS)
-        whole = frame_objects_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame);
+        whole = frame_objects_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame, u);
     else if (recipe[RECIPE_WALK] == PYTHON_CFRAMES)
-        whole = cframes_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, &chain);
+        whole = cframes_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, &chain, u);
     else
         whole = entries_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame);
     /* Frames of a run whose end was not reached are kept: they are what was read. */

@@ -296,6 +296,10 @@ static u32 module_for_line(struct agent *a, const struct map_line *line, u64 bas
     } else {
         m->module_id = i = ++a->module_count;
     }
+    if (text_contains(m->path, m->path_bytes, "/_greenlet.")) {
+        a->greenlet_end = m->end;
+        a->greenlet_start = m->start;         /* last: handlers look at it first */
+    }
     module_announce(a, m);
     return i;
 }

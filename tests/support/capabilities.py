@@ -108,6 +108,12 @@ def libc_debug_file() -> str | None:
     return str(debug) if debug.exists() else None
 
 
+def greenlet() -> str | None:
+    """A Python that has the package: that of the tests, else Debian's."""
+    tried = (works(name, "-c", "import greenlet") for name in (sys.executable, "/usr/bin/python3"))
+    return next((found for probe in tried if (found := probe()) is not None), None)
+
+
 def postgres() -> str | None:
     """The server's program, which Debian keeps off PATH; its clients are beside it."""
     return next(map(str, Path("/usr/lib/postgresql").glob("*/bin/postgres")), None)
@@ -266,6 +272,7 @@ CAPABILITIES: dict[str, Capability] = {
     "gevent": Capability(
         works("/usr/bin/python3", "-c", "import gevent"), ("python3-gevent",), False
     ),
+    "greenlet": Capability(greenlet, ("python3-greenlet",), required=False),
     "libgc": Capability(compiles(_MAIN, "-lgc"), ("libgc-dev",), required=False),
     "perl-coro": Capability(works("perl", "-MCoro", "-e", "1"), ("libcoro-perl",), False),
     "pth": Capability(compiles(_MAIN, "-lpth"), ("libpth-dev",), required=False),
@@ -273,7 +280,7 @@ CAPABILITIES: dict[str, Capability] = {
     "unshare": Capability(unshare, ("util-linux",), required=False),
     "valgrind": Capability(command("valgrind"), ("valgrind",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
-    **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 14)},
+    **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 16)},
 }
 
 

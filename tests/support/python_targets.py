@@ -12,7 +12,7 @@ import pytest
 from running import Target
 
 SCRIPT = Path(__file__).parents[1] / "targets" / "python_stacks.py"
-VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "debian")
+VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "debian")
 
 
 @dataclass

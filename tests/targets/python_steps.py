@@ -1,15 +1,22 @@
 """Call all kinds of Python functions while the agent's walk is tried at each machine instruction.
 
-Usage: python_steps.py LIBRARY STEPS OUT. LIBRARY is tests/agent_c/python_step.c. Prints ready, and
-reads the recipe of its own interpreter: a line of numbers in decimal. Writes the stacks to OUT, and
-then to stdout one JSON object: the number of steps, the address of each code object → the name of
-its function, and the calls that the program can make. Runs on every CPython from 3.8 on.
+Usage: python_steps.py LIBRARY STEPS OUT [greenlets]. LIBRARY is tests/agent_c/python_step.c. Prints
+ready, and reads the recipe of its own interpreter: a line of numbers in decimal. Writes the stacks
+to OUT, and then to stdout one JSON object: the number of steps, the address of each code object →
+the name of its function. Runs on every CPython from 3.8 on.
+
+With "greenlets" it does nothing but switch between them; that needs the package greenlet.
 """
 
 import ctypes
 import functools
 import json
 import sys
+
+try:
+    from greenlet import getcurrent, greenlet
+except ImportError:
+    greenlet = None
 
 
 def leaf(x):
@@ -131,9 +138,52 @@ def drive():
     reducing()
 
 
+def switching():
+    """Two greenlets that begin at the same depth, and one that begins deeper."""
+    main = getcurrent()
+    right = greenlet(right_first)
+    right.switch(main)
+    greenlet(left_first).switch(right, 3)
+    right.switch(None)
+
+
+def left_first(right, rounds):
+    for i in range(rounds):
+        left_second(right, i)
+    sorted([2, 1], key=left_key)
+
+
+def left_second(right, i):
+    right.switch(getcurrent())
+    leaf(i)
+
+
+def left_key(x):
+    return greenlet(inner_first).switch(x)
+
+
+def inner_first(x):
+    return leaf(x)
+
+
+def right_first(back):
+    right_second(back)
+
+
+def right_second(back):
+    while back is not None:
+        back = right_third(back)
+
+
+def right_third(back):
+    back = back.switch()
+    leaf(1)
+    return back
+
+
 CALLS = {
     "<module>": ["main"],
-    "main": ["drive"],
+    "main": ["drive", "switching"],
     "drive": [
         *("mid", "loop_over_generator", "sum_of_generator", "sorting", "list_of_delegating"),
         *("catching", "making", "comparing", "running_coroutine", "closing", "comprehending"),
@@ -161,6 +211,12 @@ CALLS = {
     "<listcomp>": ["leaf"],
     "reducing": ["<lambda>"],
     "<lambda>": ["leaf"],
+    "left_first": ["left_second", "left_key"],
+    "left_second": ["leaf"],
+    "inner_first": ["leaf"],
+    "right_first": ["right_second"],
+    "right_second": ["right_third"],
+    "right_third": ["leaf"],
 }
 
 
@@ -172,7 +228,8 @@ def codes(code):
 
 
 def main():
-    library, steps, out = sys.argv[1:]
+    library, steps, out = sys.argv[1:4]
+    run = switching if "greenlets" in sys.argv[4:] else drive
     print("ready", flush=True)
     words = [int(word) for word in sys.stdin.readline().split()]
     agent = ctypes.CDLL(library)
@@ -181,18 +238,18 @@ def main():
     agent.step_end.restype = ctypes.c_long
     is_on, end = agent.step_is_on, agent.step_end  # ctypes looks names up in Python
     for _ in range(40):  # the interpreter specialises what runs often
-        drive()
+        run()
     array = (ctypes.c_uint64 * len(words))(*words)
     error = agent.step_begin(array, int(steps))
     if error:
         sys.exit(f"step_begin failed: {error}")
     for _ in range(1000):
-        drive()
+        run()
         if not is_on():
             break
     done = end(out.encode())
     names = {id(each): each.co_name for each in codes(sys._getframe(1).f_code)}
-    print(json.dumps({"steps": done, "names": names, "calls": CALLS}), flush=True)
+    print(json.dumps({"steps": done, "names": names}), flush=True)
 
 
 main()
