@@ -73,6 +73,7 @@ _ROOTS = (
     r"Py_(RunMain|BytesMain|Main)",
     r"_Py_UnixMain",
     r"pymain_\w+",
+    r"pyrun_file",
     r"_?PyRun_\w+",
     r"run_(mod|eval_code_obj)",
     r"_PyRun_\w+",
