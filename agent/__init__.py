@@ -39,6 +39,7 @@ C_SOURCES = (
     "interpreters/python_walk.c",
     "interpreters/managed_merge.c",
     "interpreters/code_table.c",
+    "interpreters/lock_holder.c",
     "interpreters/python_states.c",
     "wire/stack_table.c",
     "platform/procfs_text.c",

@@ -282,6 +282,12 @@ struct agent {
     u64 states_read_ns;
     u64 states_cost_ns;
     struct code_slot *codes;              /* CODE_TABLE_SLOTS */
+    struct python_lock locks[LOCKS_MAX];  /* lock_holder.c */
+    u32 lock_count;
+    u32 lock_reserved;
+    u64 locks_ns;                         /* time of the last look at them */
+    i64 lock_ns;                          /* how long they were held by threads that neither ran nor slept … */
+    u64 lock_queued_ns;                   /* … while threads that may have held them waited for a CPU this long */
     struct managed_walk *parked_walk;     /* of the sampler thread */
     volatile u64 loop_distance;           /* managed_merge.c: from a run's anchor to the CFA of its native frame */
     volatile u64 loop_pc;                 /* a call site in the interpreter's loop */
