@@ -68,7 +68,9 @@ class Server:
         is_exposed: True if other machines can reach it.
     """
 
-    def __init__(self, app: Flask, listener: socket.socket, host: str, token: str) -> None:
+    def __init__(
+        self, app: Flask, listener: socket.socket, host: str, token: str, view: str
+    ) -> None:
         self._service: Service = app.extensions["flametap"]
         address, port = listener.getsockname()[:2]
         self.is_exposed = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
@@ -79,8 +81,9 @@ class Server:
         )
         origin = f"http://{shown}:{port}/"
         key = Key(token)
-        self.url = f"{origin}?token={token}"
-        self.form = key.form(origin)
+        view = f"#{view}" if view else ""
+        self.url = f"{origin}?token={token}{view}"
+        self.form = key.form(origin + view)
         self._answering: set[socket.socket] = set()
         self._changed = threading.Condition()  # of the set
         self._gate = Gate(self._wsgi.socket, key.is_in, self._serve)
@@ -131,11 +134,15 @@ class Server:
             self._wsgi.shutdown_request(connection)
 
 
-def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
+def serve(source: ProfileSource, host: str, port: int, token: str, *, view: str = "") -> Server:
     """Serve a profile in the background.
 
     Args:
+        source: the profile.
+        host: the address to listen on.
         port: 0 for any free port.
+        token: opens the page.
+        view: the state in which the page opens, as its own URL has it after ``#``.
 
     Raises:
         OutputError: the server cannot listen on the address.
@@ -149,4 +156,4 @@ def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    return Server(create_app(source, token), listener, host, token)
+    return Server(create_app(source, token), listener, host, token, view)

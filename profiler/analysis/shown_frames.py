@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import MANAGED, Frame
-from ..profile.stacks import NO_ADDRESS, TRUNCATED, Trie
+from ..profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
 from .collector_frames import collecting_marks, with_collections
 from .frame_filter import FrameFilter, Language, traits
-from .own_frames import NO_PYTHON_FUNCTION
+from .own_frames import NO_PYTHON_FUNCTION, SYNTHETIC
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -217,6 +217,13 @@ class StackReader:
         if not found and or_innermost and leaf > TRUNCATED:
             found = _slice(shown.whole, _range(shown.whole, self._address[leaf]))[-1:]
         return found
+
+    def path(self, node: int) -> list[int]:
+        """Return the function ids of the shown frames of a stack, root first, as in a call tree."""
+        root = self.root(node)
+        above = [] if root == ROOT else [self._table.function_id(SYNTHETIC[root])]
+        places = self.places(node, or_innermost=False)
+        return above + [function for function, _, _ in places]
 
     def frames(self, node: int, *, or_innermost: bool = True) -> list[Frame]:
         """Return the shown frames of the stack that ends in a node, root first; see ``places``."""

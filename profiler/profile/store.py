@@ -16,7 +16,7 @@ shows below ``[stack table full]`` or in the thread ``[more threads]``, so that 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -316,31 +316,31 @@ class Profile:
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""
         with self._lock:
-            totals = {clock: self._thread_totals(clock) for clock in Clock}
+            cells = {clock: self._intervals.totals(clock) for clock in Clock}
             waits = self._intervals.open_waits()
-            lock = lock_times(self._intervals.totals(Clock.WALL), self._stacks.stack_marks())
+            lock = lock_times(cells[Clock.WALL], self._stacks.stack_marks())
+            totals = {clock: by_thread(c.thread_id, c.weight) for clock, c in cells.items()}
             return [
                 ThreadInfo(
                     thread_id=thread.thread_id,
                     tid=thread.tid,
                     name=thread.name,
-                    cpu_ns=totals[Clock.CPU].get(thread.thread_id, 0),
-                    wall_ns=totals[Clock.WALL].get(thread.thread_id, 0),
-                    off_cpu_ns=totals[Clock.OFF_CPU].get(thread.thread_id, 0),
+                    cpu_ns=totals[Clock.CPU].get(i, 0),
+                    wall_ns=totals[Clock.WALL].get(i, 0),
+                    off_cpu_ns=totals[Clock.OFF_CPU].get(i, 0),
                     exited=thread.exited,
-                    waits_in=(
-                        syscall_name(waits[thread.thread_id]) if thread.thread_id in waits else ""
-                    ),
+                    waits_in=syscall_name(waits[i]) if i in waits else "",
                     signals_blocked=thread.signals_blocked,
-                    gil_held_ns=lock[LockState.HELD].get(thread.thread_id, 0),
-                    gil_awaited_ns=lock[LockState.AWAITED].get(thread.thread_id, 0),
+                    gil_held_ns=lock[LockState.HELD].get(i, 0),
+                    gil_awaited_ns=lock[LockState.AWAITED].get(i, 0),
                 )
-                for thread in self._roster.threads.values()
+                for i, thread in self._roster.threads.items()
             ]
 
-    def _thread_totals(self, clock: Clock) -> Mapping[int, int]:
-        cells = self._intervals.totals(clock)
-        return by_thread(cells.thread_id, cells.weight)
+    def lock_times(self, clock: Clock) -> dict[LockState, dict[int, int]]:
+        """Return each thread's time by what it did with the interpreter's lock; no ``NONE``."""
+        with self._lock:
+            return lock_times(self._intervals.totals(clock), self._stacks.stack_marks())
 
     def lock_intervals(self) -> LockIntervals:
         """Take a snapshot of the intervals in which threads hold or await the interpreter's lock.
