@@ -39,7 +39,7 @@ def gil_lines(capture: Capture) -> list[str]:
     if waits.holders:
         heaviest = waits.holders[0]
         part = heaviest.ns / waits.total_ns
-        line += f", held meanwhile by {_holder(capture, heaviest)} {part:.0%}"
+        line += f", held meanwhile by {_holder(capture, heaviest)} ({part:.0%})"
     return [line]
 
 
