@@ -20,6 +20,7 @@ from .own_frames import syscall_function
 from .shown_frames import StackReader
 
 MAX_HOLDERS = 8
+MIN_SHARE = 0.005  # less may be rounding
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,11 @@ def lock_waits(
     # wait. What lies within tells the shares.
     sums *= total_ns / sums.sum()
     heaviest = np.argsort(-sums, kind="stable")[:MAX_HOLDERS]
-    holders = [Holder(int(keys[0, at]), int(keys[1, at]), int(sums[at])) for at in heaviest]
+    holders = [
+        Holder(int(keys[0, at]), int(keys[1, at]), int(sums[at]))
+        for at in heaviest
+        if sums[at] >= MIN_SHARE * total_ns
+    ]
     return LockWaits(total_ns, holders)
 
 
