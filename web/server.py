@@ -68,9 +68,7 @@ class Server:
         is_exposed: True if other machines can reach it.
     """
 
-    def __init__(
-        self, app: Flask, listener: socket.socket, host: str, token: str, view: str
-    ) -> None:
+    def __init__(self, app: Flask, listener: socket.socket, host: str, token: str) -> None:
         self._service: Service = app.extensions["flametap"]
         address, port = listener.getsockname()[:2]
         self.is_exposed = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
@@ -81,9 +79,8 @@ class Server:
         )
         origin = f"http://{shown}:{port}/"
         key = Key(token)
-        view = f"#{view}" if view else ""
-        self.url = f"{origin}?token={token}{view}"
-        self.form = key.form(origin + view)
+        self.url = f"{origin}?token={token}"
+        self.form = key.form(origin)
         self._answering: set[socket.socket] = set()
         self._changed = threading.Condition()  # of the set
         self._gate = Gate(self._wsgi.socket, key.is_in, self._serve)
@@ -156,4 +153,4 @@ def serve(source: ProfileSource, host: str, port: int, token: str, *, view: str 
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    return Server(create_app(source, token), listener, host, token, view)
+    return Server(create_app(source, token, view), listener, host, token)

@@ -72,5 +72,11 @@ def test_threads_say_how_long_they_held_it(client: FlaskClient) -> None:
     assert [each["gil_awaited_ns"] for each in threads] == [40 * MS, 60 * MS, 10 * MS]
 
 
-def test_page_can_be_opened_in_a_state() -> None:
-    assert 'action="http://127.0.0.1:1/#gil=1"' in Key(TOKEN).form("http://127.0.0.1:1/#gil=1")
+@pytest.mark.parametrize("site", ["none", "cross-site"])
+def test_page_can_be_opened_in_a_state(site: str) -> None:
+    client = create_app(PythonSource(10), TOKEN, "gil=1").test_client()
+    answer = client.get(f"/?token={TOKEN}", headers={"Sec-Fetch-Site": site})
+    place = f"/{Key(TOKEN).address}/#gil=1"
+    assert answer.headers.get("Location", place) == place
+    assert (answer.status_code == 303) or f'url={place}"' in answer.text
+    assert f"Path=/{Key(TOKEN).address}/;" in answer.headers["Set-Cookie"]
