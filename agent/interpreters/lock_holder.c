@@ -3,9 +3,9 @@
  *
  * A thread that waits for a CPU may hold the lock, or may have been woken to ask for it once more. Its last stack does
  * not tell which. But each round shows whether a lock is held. Of that time, what threads ran or slept with the lock is
- * known (intervals.c). In the rest, its holder waits for a CPU: that rest, as a share of the time in which threads wait
- * for a CPU whose last stack held the lock, is what such a thread is taken to hold it (queued_without_lock), but never
- * longer than it was seen to hold it. Single rounds are too few to tell it for each wait.
+ * known (intervals.c). In the rest, its holder waits for a CPU. That rest is shared out among the threads that wait for
+ * a CPU and whose last stack held the lock (queued_without_lock): to each the same part of its wait, but never more than
+ * it was seen to hold the lock. Single rounds are too few to tell it for each wait.
  */
 
 #define LOCK_LOOK_MAX_NS 1000000000ULL    /* a round that is later says little about the time before it */

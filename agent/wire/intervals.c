@@ -18,6 +18,7 @@
 #define RECENT_SAMPLES 6                  /* or one after which at most that many more samples were due on average */
 #define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is reported when this much has accumulated */
 #define LOCK_WINDOW_NS 4000000000ULL      /* time waiting for a CPU over which the share with the lock is averaged */
+#define LOCK_TAKE_UP_NS 500000000LL       /* … and over which what is missing in it is made up for */
 #define RUN_DELAY_UNKNOWN (~0ULL)
 #define ASLEEP_UNSEEN_NS 500000000LL      /* the most unreported time asleep that waits for a look which finds the
                                            * thread asleep */
@@ -118,19 +119,26 @@ static void interval_unattributed(struct agent *a, struct thread_slot *slot, u64
 /* Return in how much of `queued_ns` the thread did not hold the lock that its last stack held: lock_holder.c. */
 static u64 queued_without_lock(struct agent *a, struct thread_slot *slot, u64 queued_ns)
 {
-    u64 share_10, with_ns = queued_ns;
+    i64 share_10;
+    u64 with_ns;
     if ((slot->last_run_marks & MARK_LOCK) != MARK_LOCK_HELD || !a->lock_count)
         return 0;
-    a->lock_queued_ns += queued_ns;
-    share_10 = a->lock_ns <= 0 ? 0 : ((u64)a->lock_ns << 10) / a->lock_queued_ns;
-    if (share_10 < 1 << 10)
-        with_ns = queued_ns * share_10 >> 10;
+    /* As much as of late, and more or less as too little or too much was told so far. */
+    share_10 = a->lock_ns / (LOCK_TAKE_UP_NS >> 10);
+    if (a->lock_queued_ns)
+        share_10 += (i64)((a->lock_told_ns << 10) / a->lock_queued_ns);
+    if (share_10 < 0)
+        share_10 = 0;
+    with_ns = share_10 < 1 << 10 ? queued_ns * (u64)share_10 >> 10 : queued_ns;
     if (with_ns > slot->lock_ns)
         with_ns = slot->lock_ns;
     slot->lock_ns -= with_ns;
+    a->lock_ns -= (i64)with_ns;
+    a->lock_told_ns += with_ns;
+    a->lock_queued_ns += queued_ns;
     while (a->lock_queued_ns > LOCK_WINDOW_NS) {
         a->lock_queued_ns /= 2;
-        a->lock_ns /= 2;
+        a->lock_told_ns /= 2;
     }
     return queued_ns - with_ns;
 }

@@ -140,3 +140,11 @@ def test_thread_that_shares_a_cpu_has_not_stood_still(cases: dict[str, list[int]
 def test_all_threads_are_drained_at_once(cases: dict[str, list[int]]) -> None:
     """One after another, 159 busy threads of two programs on two CPUs took 156 s to detach."""
     assert cases["drained_together"] == [3]
+
+
+def test_time_waiting_for_a_cpu_with_the_interpreters_lock(cases: dict[str, list[int]]) -> None:
+    busy_ms, idle_ms = cases["queued_with_lock"]
+    assert busy_ms == pytest.approx(7_000, abs=500)
+    assert idle_ms == 0
+    # By the last stack alone, where nothing else is known.
+    assert cases["queued_after_release"] == cases["queued_with_unknown_lock"] == [0]
