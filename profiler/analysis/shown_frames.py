@@ -57,7 +57,8 @@ def shown_frames(
     """
     n = trie.n_addresses
     whole = table.pool(n)
-    module_ids, addrs = (column[:n] for column in profile.addresses())
+    module_ids, addrs = profile.addresses()
+    module_ids, addrs = module_ids[:n], addrs[:n]
     is_eval = profile.eval_addresses()[:n]
     is_managed = module_ids == MANAGED
     no_node = np.zeros(len(trie.parent), bool)

@@ -85,7 +85,7 @@ class LockIntervals:
 
 def _some(block: Block, wanted: Bools) -> Block:
     rows = wanted[block.cell] & (block.wall_ns > 0)
-    return Block(*(column[rows] for column in block))
+    return Block(block.t0_ns[rows], block.wall_ns[rows], block.cpu_ns[rows], block.cell[rows])
 
 
 class _Grid:
@@ -139,7 +139,7 @@ def _own(
     room = float(end - start + 1)
 
     def place(at_ns: npt.NDArray[np.int64], of: npt.NDArray[np.uint32]) -> Floats:
-        return np.searchsorted(threads, of) * room + (at_ns - start)
+        return np.asarray(np.searchsorted(threads, of) * room + (at_ns - start), np.float64)
 
     begin, stop = place(waits.t0_ns, waiting), place(waits.t0_ns + waits.wall_ns, waiting)
     stop[:-1] = np.minimum(stop[:-1], begin[1:])
@@ -149,4 +149,4 @@ def _own(
     found = np.interp(place(held.t0_ns + held.wall_ns, thread), edges, sums)
     found -= np.interp(place(held.t0_ns, thread), edges, sums)
     found[~np.isin(thread, threads)] = 0
-    return found
+    return found.astype(np.float64, copy=False)

@@ -30,7 +30,8 @@ def lock_states(
     """
     lock = marks & np.uint8(MARK_LOCK)
     no_longer_holds = (state == ThreadState.QUEUED) & (sysno == LOCK)
-    return np.where(no_longer_holds, np.uint8(LockState.RELEASED), lock)
+    states: npt.NDArray[np.uint8] = np.where(no_longer_holds, np.uint8(LockState.RELEASED), lock)
+    return states
 
 
 def are_holding(

@@ -42,6 +42,13 @@ def work(n):
     return total
 
 
+class Item:
+    """Something that refers to itself."""
+
+    def __init__(self):
+        self.own = self
+
+
 def collect():
     gc.collect()
 
@@ -54,10 +61,8 @@ def compute(seconds):
 
 def halves():
     gc.disable()
-    kept = [[i] for i in range(50000)]
-    for each in kept:
-        each.append(each)
-    while not END.is_set():
+    kept = [Item() for _ in range(50000)]
+    while kept and not END.is_set():
         begun = time.thread_time()
         collect()
         spent = time.thread_time() - begun

@@ -13,9 +13,9 @@ from flametap.model import Clock
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from flametap.wire.abi import MARK_COLLECTING, MARK_LOCK_AWAITED, MARK_LOCK_HELD
-from gil_profiles import EVAL_ADDR, MAIN_ADDR, MS, NAMES, PARSE_ADDR, at, gil_profile
+from gil_profiles import MS, NAMES, PARSE_ADDR, at, gil_profile
 from profiles import apply, small_profile
-from python_profiles import named
+from python_profiles import EVAL_ADDR, MAIN_ADDR, named
 
 
 def capture(profile: Profile, table: SymbolTable) -> Any:

@@ -71,5 +71,5 @@ def test_long_recordings_use_a_coarser_grid() -> None:
 
 
 def test_nothing_recorded() -> None:
-    empty = LockIntervals([], *(np.zeros(0, kind) for kind in (np.uint32, np.int32, np.uint8)))
+    empty = LockIntervals([], np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0, np.uint8))
     assert empty.held_meanwhile(empty.awaited)[0] == 0
