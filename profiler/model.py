@@ -60,6 +60,15 @@ class ManagedVerdict(IntEnum):
     DEPTH = 6  # deeper than the limit
 
 
+class LockState(IntEnum):
+    """What a thread does with the interpreter's lock, the GIL (``agent/abi.h``: ``enum mark``)."""
+
+    NONE = 0  # it runs no Python, or its interpreter has no lock
+    HELD = 1
+    AWAITED = 2  # asleep until it gets the lock
+    RELEASED = 3  # in C code or a system call that needs no lock
+
+
 @dataclass(frozen=True)
 class Module:
     """A file (or the vDSO) mapped executable into the target.
@@ -125,6 +134,8 @@ class RawFrame:
 
 MANAGED = -1
 """``RawFrame.module_id`` of the functions of interpreted programs."""
+COLLECTION_CODE = 0xFFFFFFFF
+"""``RawFrame.code_id`` of no function: here an interpreter began to collect garbage."""
 
 
 class FrameKind(str, Enum):
@@ -190,6 +201,8 @@ class ThreadInfo:
     exited: bool
     waits_in: str  # name of the system call in which it waits now, "" if it runs
     signals_blocked: bool = False  # see ``Thread``
+    gil_held_ns: int = 0  # elapsed time in which it held the GIL …
+    gil_awaited_ns: int = 0  # … and was asleep until it got it
 
 
 @dataclass
@@ -214,6 +227,7 @@ class Status:
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
     has_python: bool = False  # Python functions were recorded
+    has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict
     )  # module at fault → CPU weight cut there

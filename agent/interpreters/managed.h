@@ -10,6 +10,7 @@
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
  *   recipes.c        JS           where the interpreters are, and how to read them
+ *   lock_holder.c    sampler      which thread holds the interpreter's lock
  *
  * "Both" runs in the handler for a running thread, and in the sampler thread for a sleeping one.
  *
@@ -91,6 +92,15 @@ struct python_states {
     volatile u32 count;
     u32 reserved;
     struct python_state states[STATES_MAX];
+};
+
+#define LOCKS_MAX 16                      /* sub-interpreters may have their own */
+
+/* The lock of one or more interpreters. */
+struct python_lock {
+    u64 runtime_addr;
+    u32 recipe;                           /* index */
+    u32 slot;                             /* index of the thread that held it last */
 };
 
 struct code_slot {

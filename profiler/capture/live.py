@@ -213,6 +213,7 @@ class Capture(Views):
             verdict_cpu_ns=verdict_cpu_ns,
             managed_verdict_cpu_ns=self.profile.managed_verdict_cpu_ns(),
             has_python=self.profile.has_managed,
+            has_gil=self.profile.has_lock,
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,

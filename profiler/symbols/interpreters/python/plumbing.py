@@ -80,8 +80,8 @@ _ROOTS = (
     r"(t_bootstrap|thread_run|pythread_wrapper)",
 )
 # gcc's and clang's marks on parts and copies of a function. Most are cut off with the symbol.
-_CLONE = r"(\.(cold|constprop|isra|part|lto_priv|llvm|warm)(\.\d+)*)*"
-_PLUMBING = re.compile(f"(?:{'|'.join((*_CALLS, *_ROOTS))}){_CLONE}")
+CLONE = r"(\.(cold|constprop|isra|part|lto_priv|llvm|warm)(\.\d+)*)*"
+_PLUMBING = re.compile(f"(?:{'|'.join((*_CALLS, *_ROOTS))}){CLONE}")
 
 
 def is_plumbing(function: Function) -> bool:
