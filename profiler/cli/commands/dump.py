@@ -230,9 +230,12 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
 
 def as_lines(pid: int, command: str, stacks: list[ThreadStack]) -> list[str]:
     """Format the stacks as lines for people."""
+    waits = _waits_in_no_call()
     lines = [f"process {pid}: {command}"]
     for stack in stacks:
         does = f"waits in {stack.waits_in}" if stack.waits_in else "runs"
+        if stack.waits_in in waits:
+            does = f"is {waits[stack.waits_in]}"
         if stack.runs_in:
             does = f"runs in {stack.runs_in}"
         if not stack.frames:
@@ -249,11 +252,12 @@ def as_python_lines(
     pid: int, command: str, stacks: list[ThreadStack], *, full_filenames: bool = False
 ) -> list[str]:
     """Format the stacks of a Python process as lines for people, as py-spy does."""
+    waits = _waits_in_no_call()
     lines = [f"process {pid}: {command}"]
     for stack in stacks:
         does = "active" + (f" in {stack.runs_in}" if stack.runs_in else "")
         if stack.waits_in:
-            does = f"idle in {stack.waits_in}"
+            does = waits.get(stack.waits_in, f"idle in {stack.waits_in}")
         if not stack.frames:
             does = f"not seen: {stack.unseen_because}"
         lines += ["", f'Thread {stack.tid} ({does}): "{stack.name}"']
@@ -261,6 +265,14 @@ def as_python_lines(
         if stack.frames and not stack.is_complete:
             lines.append("    … the rest could not be unwound")
     return lines
+
+
+def _waits_in_no_call() -> dict[str, str]:
+    """Map each ``waits_in`` that is no system call to what such a thread does."""
+    from ...linux.syscalls import LOCK, QUEUED, syscall_name
+
+    queued, lock = syscall_name(QUEUED), syscall_name(LOCK)
+    return {queued: f"active, {queued}", lock: lock}
 
 
 def _frame_text(frame: Frame, full_filenames: bool = False) -> str:
