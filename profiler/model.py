@@ -93,6 +93,7 @@ class Thread:
     first_seen_ns: int = 0
     exited: bool = False
     signals_blocked: bool = False  # its mask blocks our signal: sampled only while asleep
+    comm: str = ""  # the kernel's name of it, where ``name`` is the program's own
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,7 @@ class ThreadInfo:
     exited: bool
     waits_in: str  # name of the system call in which it waits now, "" if it runs
     signals_blocked: bool = False  # see ``Thread``
+    comm: str = ""  # see ``Thread``
 
 
 @dataclass

@@ -43,6 +43,7 @@ from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
 from .symbol_servers import client_of
+from .thread_names import ThreadNames
 from .views import Views
 
 PUMP_INTERVAL_S = 0.05
@@ -83,6 +84,7 @@ class Capture(Views):
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
         self._interpreters: InterpreterWatch | None = None
+        self._thread_names: ThreadNames | None = None
         self._kernel = KernelWatch(pid)
         self._decoder = Decoder()
         self._state = "attaching"
@@ -125,7 +127,14 @@ class Capture(Views):
                 symbolizer.set_interpreters,
             )
             self._interpreters.start()
+            self._thread_names = ThreadNames(
+                self.pid,
+                self._interpreters.found,
+                lambda: frozenset(self.profile.threads),
+                self.profile.set_thread_names,
+            )
             self._session.start()
+            self._thread_names.start()
             self._kernel.begin()
         except BaseException:
             self._session.detach()
@@ -148,6 +157,7 @@ class Capture(Views):
             if self._state in ("attaching", "ended"):
                 return
             self._kernel.end(self.profile)
+            self._end_names()
             note = self._session.stop()
             if note:
                 self._notes.append(note)
@@ -166,6 +176,7 @@ class Capture(Views):
             # Beat until the agent is unloaded: that may take longer than HOST_SILENCE_NS.
             self._session.detach()
             self._heartbeat.stop()
+        self._end_names()
         if self._interpreters is not None:
             self._interpreters.close()
         self._session.close()
@@ -174,6 +185,10 @@ class Capture(Views):
         if self._target is not None:
             self._target.close()
         self._revision.step()
+
+    def _end_names(self) -> None:
+        if self._thread_names is not None:
+            self._thread_names.close()
 
     # ------------------------------------------------------------------ what the page asks for
 

@@ -99,6 +99,19 @@ class Profile:
         if has_changed:
             self._on_change()
 
+    def set_thread_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> None:
+        """Give threads the names by which the program itself knows them.
+
+        Args:
+            names: by tid.
+            defaults: names that the kernel gives to all threads of the process: these say less.
+        """
+        with self._lock:
+            has_changed = self._roster.set_names(names, defaults)
+            self._revision += has_changed
+        if has_changed:
+            self._on_change()
+
     def _add_intervals(self, batch: Batch) -> None:
         records = self._roster.seat(batch.intervals)
         self._check_sum(records, batch.now_ns)
@@ -323,6 +336,7 @@ class Profile:
                         syscall_name(waits[thread.thread_id]) if thread.thread_id in waits else ""
                     ),
                     signals_blocked=thread.signals_blocked,
+                    comm=thread.comm,
                 )
                 for thread in self._roster.threads.values()
             ]
