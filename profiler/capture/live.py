@@ -21,6 +21,7 @@ from ..linux import procfs
 from ..model import Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
+from ..symbols.interpreters.found import FoundInterpreter
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.names.table import SymbolTable
 from ..wire.decoder import Decoder
@@ -246,6 +247,10 @@ class Capture(Views):
     def compare(self) -> Comparison | None:
         """Return the CPU times by the kernel and by us; None if they cannot be compared."""
         return self._kernel.compare(self.profile, self.table)
+
+    def interpreters(self) -> Sequence[FoundInterpreter]:
+        """Return the interpreters of the target that are known now."""
+        return [] if self._interpreters is None else self._interpreters.found()
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision differs from ``revision`` or time is up; return it."""

@@ -20,6 +20,7 @@ import json
 import sys
 import threading
 import time
+import typing
 
 END = threading.Event()
 WAITING: dict = {}  # pthread_self → the kernel's number
@@ -100,10 +101,10 @@ def strings():
 
 
 def containers():
-    empties = [[], (), {}, set(), frozenset()]
+    empties: list = [[], (), {}, set(), frozenset()]
     single, pair, members, frozen = (1,), (1, "b"), {7}, frozenset({("x", 1)})
     nested = [1, [2, [3, [4, {"five": (6,)}]]]]
-    itself = [1]
+    itself: list = [1]
     itself.append(itself)
     mapping = {"a": 1, 2: {"b": None}, (1, 2): [3]}
     shrunk = {number: None for number in range(20)}
@@ -209,7 +210,7 @@ async def gathers(future):
 
 
 async def groups(future):
-    async with asyncio.TaskGroup() as group:
+    async with TASK_GROUP() as group:
         group.create_task(leaf(future), name="in a group")
         AWAITED_BY["in a group"] = ["groups"]
 
@@ -219,6 +220,7 @@ async def sleeps():
 
 
 AWAITED_BY: dict = {}
+TASK_GROUP: typing.Any = vars(asyncio).get("TaskGroup")  # 3.11 and newer
 TASKS: dict = {}
 
 
@@ -266,7 +268,9 @@ async def main():
     AWAITED_BY["sleeps"] = ["awaits"]
     for name, task in tasks.items():
         task.set_name(name)
-    asyncio.current_task().set_name("main")
+    own = asyncio.current_task()
+    assert own is not None
+    own.set_name("main")
     await asyncio.sleep(0.05)
     loop.call_later(0.05, says_tasks)
     WAITING[threading.get_ident()] = threading.get_native_id()

@@ -16,16 +16,12 @@ from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.own_frames import NO_PYTHON_FUNCTION
 from flametap.cli import recording
-from flametap.cli.commands.dump import (
-    ThreadStack,
-    as_lines,
-    as_object,
-    as_python_lines,
-    read_stacks,
-)
+from flametap.cli.commands.dump import read_stacks
+from flametap.cli.dump_json import as_object
+from flametap.cli.dump_text import as_lines, as_python_lines
 from flametap.cli.progress import Progress, duration, recording_line
 from flametap.cli.recording import Selection, summary, symbol_lines
-from flametap.linux.syscalls import LOCK, QUEUED, syscall_name
+from flametap.cli.thread_stack import FOR_A_CPU, FOR_THE_LOCK, ThreadStack
 from flametap.model import (
     Clock,
     Frame,
@@ -179,8 +175,8 @@ STACKS = [
         ],
         "read",
     ),
-    ThreadStack(11, "next", syscall_name(QUEUED), True, [Frame(MAIN, 40)]),
-    ThreadStack(12, "lock", syscall_name(LOCK), True, [Frame(MAIN, 40)]),
+    ThreadStack(11, "next", FOR_A_CPU, True, [Frame(MAIN, 40)]),
+    ThreadStack(12, "lock", FOR_THE_LOCK, True, [Frame(MAIN, 40)]),
 ]
 
 
@@ -219,8 +215,8 @@ def test_dump_of_a_python_process_as_text() -> None:
         ThreadStack(7, "app", "poll", True, [Frame(MAIN, 3), Frame(HANDLE, 14), Frame(SERVE, 40)]),
         ThreadStack(8, "blas", "", False, [Frame(NO_PYTHON_FUNCTION)], "read"),
         ThreadStack(9, "new", "", False, [], "", "it blocks"),
-        ThreadStack(10, "next", syscall_name(QUEUED), True, [Frame(HANDLE, 14)]),
-        ThreadStack(11, "lock", syscall_name(LOCK), True, [Frame(HANDLE, 14)]),
+        ThreadStack(10, "next", FOR_A_CPU, True, [Frame(HANDLE, 14)]),
+        ThreadStack(11, "lock", FOR_THE_LOCK, True, [Frame(HANDLE, 14)]),
     ]
     assert (
         "\n".join(as_python_lines(7, "python app.py", stacks))
@@ -282,7 +278,11 @@ def test_summary_says_what_is_wrong_with_python_frames() -> None:
 def test_dump_as_json() -> None:
     document = json.loads(json.dumps(as_object(7, "./demo", STACKS)))
     waits_in = [thread["waits_in"] for thread in document["threads"]]
-    assert waits_in == ["epoll_wait", *[None] * 3, "waiting for a CPU", "waiting for the GIL"]
+    assert waits_in == ["epoll_wait", *[None] * 5]
+    assert [(thread["state"], thread["gil"]) for thread in document["threads"]] == [
+        *(("idle", None), ("active", None), ("not seen", None), ("active", None)),
+        *(("active, waiting for a CPU", None), ("waiting for the GIL", "waits")),
+    ]
     runs_in = [thread["runs_in"] for thread in document["threads"]]
     assert runs_in == [*[None] * 3, "read", None, None]
     assert document["threads"][2]["unseen_because"] == "it blocks"

@@ -224,7 +224,9 @@ class Objects:
         length = self._length(addr + at.LENGTH)
         count = min(length, limit)
         if kind.has(at.IS_LIST):
-            place = self.memory.word(addr + at.LIST_ITEMS) if count else 0
+            place, room = struct.unpack("<2Q", self.memory.read(addr + at.LIST_ITEMS, 16))
+            if length > room:
+                raise ObjectError(f"the list at {addr:#x} is damaged")
         elif kind.has(at.IS_TUPLE):
             place = addr + self.layout.tuple_items
         else:

@@ -1,13 +1,13 @@
 """Look at all Python threads of a process once: frames, local variables, who holds the lock.
 
-Only memory is read, and no thread is stopped. So what is read of a thread counts only if it slept
-from before to after: the kernel counts how often it was switched. Values that other threads change
-meanwhile are read twice, and shown only if both times agree.
+Only memory is read, and no thread is stopped. So what is read of a thread counts if it slept from
+before to after (the kernel counts how often it was switched), or if all is the same a second time.
+A value that other threads may change meanwhile is read twice, and shown if both times agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....linux.process_memory import MemoryReadError
@@ -16,6 +16,7 @@ from .bounded_memory import LimitReached
 from .frames import FrameAt, Frames, StateAt
 from .locals import variables
 from .objects import Objects
+from .paths import short_path
 from .values import Values
 
 RUNS = "it runs"
@@ -44,6 +45,11 @@ class FrameLook:
     line: int
     variables: tuple[Local, ...] = ()
     problem: str = ""  # why variables are missing
+
+    @property
+    def short_file(self) -> str:
+        """The file as people know it."""
+        return short_path(self.file)
 
 
 @dataclass(frozen=True)
@@ -96,15 +102,17 @@ class Looker:
         has_lock = None if holder < 0 else holder == state.addr
         problem = RUNS
         for _ in range(_TRIES):
+            before = rest_mark(self._pid, tid)
             try:
-                found = at_rest(self._pid, tid, lambda: self._look(state))
+                found = self._look(state)
+                is_same = before is not None and rest_mark(self._pid, tid) == before
+                if is_same or self._look(state) == found:
+                    return ThreadLook(state.tid, found, has_lock)
             except LimitReached:
                 return ThreadLook(state.tid, (), has_lock, LIMIT)
             except MemoryReadError:
                 problem = DAMAGED
                 continue
-            if found is not None:
-                return ThreadLook(state.tid, found, has_lock)
             problem = RUNS
         return ThreadLook(state.tid, (), has_lock, problem)
 
@@ -140,14 +148,3 @@ class Looker:
                 return text
             text = again
         return CHANGES
-
-
-def at_rest(
-    pid: int, tid: int, read: Callable[[], tuple[FrameLook, ...]]
-) -> tuple[FrameLook, ...] | None:
-    """Return what ``read`` does if the thread slept all the time; None if it ran."""
-    before = rest_mark(pid, tid)
-    if before is None:
-        return None
-    found = read()
-    return found if rest_mark(pid, tid) == before else None

@@ -10,6 +10,7 @@ Source: Lib/threading.py of 3.8 to 3.13.
 from __future__ import annotations
 
 from ....linux.process_memory import MemoryReadError
+from .bounded_memory import LimitReached
 from .frames import Frames
 from .object_layout import IS_INT, IS_STRING
 from .objects import Objects
@@ -54,13 +55,19 @@ def _names(objects: Objects, interpreter: int, pointers: dict[int, int]) -> dict
     active = objects.lookup(threading, "_active") if threading else 0
     found: dict[int, str] = {}
     for key, thread in objects.pairs(active, MAX_THREADS)[0] if active else ():
-        tid = pointers.get(objects.integer(key) or 0)
-        if tid and (name := _name(objects, thread, objects.integer(key), tid)):
-            found[tid] = name
+        try:
+            pointer = objects.integer(key) or 0
+            tid = pointers.get(pointer)
+            if tid and (name := _name(objects, thread, pointer, tid)):
+                found[tid] = name
+        except LimitReached:
+            raise
+        except MemoryReadError:
+            continue  # this one is damaged, or has just been freed
     return found
 
 
-def _name(objects: Objects, thread: int, pointer: int | None, tid: int) -> str:
+def _name(objects: Objects, thread: int, pointer: int, tid: int) -> str:
     """Return the name in a thread object; "" if it is not the object of this thread."""
     name = ident = native = 0
     for key, value in objects.attributes(thread):

@@ -11,10 +11,11 @@ import pytest
 from flametap.linux import tasks
 from flametap.symbols.interpreters.found import FoundInterpreter
 from flametap.symbols.interpreters.python import thread_look
-from flametap.symbols.interpreters.python.bounded_memory import BoundedMemory
+from flametap.symbols.interpreters.python.bounded_memory import BoundedMemory, LimitReached
 from flametap.symbols.interpreters.python.reader import FREE_THREADED, Readers, open_readers
-from flametap.symbols.interpreters.python.thread_look import Looker, ThreadLook
+from flametap.symbols.interpreters.python.thread_look import FrameLook, Looker, ThreadLook
 from flametap.symbols.interpreters.python.thread_names import thread_names
+from flametap.symbols.interpreters.python.values import Values
 from flametap.symbols.interpreters.search import find_interpreters
 from python_targets import PythonState
 
@@ -99,20 +100,30 @@ def test_nobody_holds_the_lock_while_all_wait(python_state: PythonState, readers
     assert not any(frame.variables for thread in threads.values() for frame in thread.frames)
 
 
-def test_thread_that_runs_is_left_out(
+def test_thread_that_moves_is_left_out(
     python_state: PythonState, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    marks = iter(range(1_000_000))
-    monkeypatch.setattr(thread_look, "rest_mark", lambda *_: next(marks))
+    lines = iter(range(1_000_000))
+    monkeypatch.setattr(thread_look, "rest_mark", lambda *_: None)
+    monkeypatch.setattr(Looker, "_look", lambda *_: (FrameLook("f", "f.py", next(lines)),))
     for thread in look(python_state, readers).values():
         assert (thread.frames, thread.problem) == ((), thread_look.RUNS)
+
+
+def test_thread_that_is_not_at_rest_is_shown_if_nothing_has_changed(
+    python_state: PythonState, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resting = look(python_state, readers)
+    marks = iter(range(1_000_000))
+    monkeypatch.setattr(thread_look, "rest_mark", lambda *_: (next(marks), 0))
+    assert look(python_state, readers) == resting
 
 
 def test_value_that_changes_meanwhile_is_no_value(
     python_state: PythonState, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = iter(range(1_000_000))
-    monkeypatch.setattr(thread_look.Values, "text", lambda *_: str(next(numbers)))
+    monkeypatch.setattr(Values, "text", lambda *_: str(next(numbers)))
     frames = [f for thread in look(python_state, readers).values() for f in thread.frames]
     texts = {each.text for frame in frames for each in frame.variables}
     assert texts == {thread_look.CHANGES}
@@ -129,7 +140,7 @@ def test_limits_end_a_look_with_a_mark(
         began = time.monotonic()
         try:
             threads = look(python_state, opened)
-        except thread_look.LimitReached:
+        except LimitReached:
             return
         assert thread_look.LIMIT in {
             problem
