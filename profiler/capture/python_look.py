@@ -22,9 +22,8 @@ from ..symbols.interpreters.python.reader import Readers, open_readers
 from ..symbols.interpreters.python.task_look import LoopLook, LoopLooker
 from ..symbols.interpreters.python.thread_look import FrameLook, Looker, ThreadLook
 
-# Of variables, and of tasks. 10 000 tasks take 2 s.
-_SECONDS = 5.0
-_TIMEOUT_S = 12.0
+_VARIABLES_S, _TASKS_S = 5.0, 8.0  # 10 000 tasks take 2 to 4 s
+_TIMEOUT_S = 15.0
 _SELF_DESCRIBED = (3, 14)
 
 
@@ -69,7 +68,7 @@ def _look(pid: int, found: FoundInterpreter, look: PythonLook, *, with_locals: b
     folder = f"{procfs.PROC}/{pid}"
     tids = own_tids(pid)
     look.versions.append(found.version)
-    with BoundedMemory(folder, seconds=_SECONDS) as memory:
+    with BoundedMemory(folder, seconds=_VARIABLES_S) as memory:
         readers = open_readers(memory, found)
         if readers is None:
             return
@@ -79,7 +78,7 @@ def _look(pid: int, found: FoundInterpreter, look: PythonLook, *, with_locals: b
         for thread in looker.threads():
             look.threads.setdefault(thread.tid, []).append(thread)
     if readers.objects is not None:
-        with BoundedMemory(folder, seconds=_SECONDS) as memory:
+        with BoundedMemory(folder, seconds=_TASKS_S) as memory:
             _look_at_loops(pid, found, look, memory, tids)
 
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from ....linux.process_memory import MemoryReadError
 from . import object_layout as at
-from .objects import ObjectError, Objects
+from .objects import Objects
+from .scalars import ObjectError
 
 MAX_VARIABLES = 512  # of a frame
 _VAR_POSITIONAL, _VAR_KEYWORDS = 4, 8  # co_flags

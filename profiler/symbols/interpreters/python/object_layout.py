@@ -62,6 +62,7 @@ class ObjectLayout:
     states_waiting: tuple[int, ...]  # of a coroutine that may await another
     states_running: tuple[int, ...]
     task: TaskLayout
+    thread_loop: int  # in a thread's state: its event loop; before 3.13, the thread's dictionary
     tuple_items: int = 24
 
     @property
@@ -86,6 +87,7 @@ def _before_11(version: tuple[int, int], modules: int, keys: int, task: TaskLayo
         states_waiting=(-1,) if is_10 else (0,),
         states_running=(0,) if is_10 else (1,),
         task=task,
+        thread_loop=152,
     )
 
 
@@ -95,6 +97,7 @@ def _since_11(
     keys: int,
     waiting: tuple[int, ...],
     task: TaskLayout,
+    thread_loop: int = 0,
     running: int = 0,
 ) -> ObjectLayout:
     is_11, is_14 = version == (3, 11), version >= (3, 14)
@@ -112,6 +115,7 @@ def _since_11(
         states_waiting=waiting,
         states_running=(running,),
         task=task,
+        thread_loop=thread_loop,
         tuple_items=32 if is_14 else 24,
     )
 
@@ -122,9 +126,9 @@ _LAYOUTS = {
         _before_11((3, 8), 56, 872, TaskLayout(144, 72, 104, 112, 120)),
         _before_11((3, 9), 856, 864, TaskLayout(184, 80, 144, 152, 160)),
         _before_11((3, 10), 856, 872, TaskLayout(192, 88, 152, 160, 168)),
-        _since_11((3, 11), 888, 872, (-1,), TaskLayout(176, 88, 128, 136, 144)),
-        _since_11((3, 12), 944, 880, (-1,), TaskLayout(176, 88, 128, 136, 144)),
-        _since_11((3, 13), 7656, 880, (-1, -2), TaskLayout(144, 96, 112, 120, 128)),
+        _since_11((3, 11), 888, 872, (-1,), TaskLayout(176, 88, 128, 136, 144), 128),
+        _since_11((3, 12), 944, 880, (-1,), TaskLayout(176, 88, 128, 136, 144), 112),
+        _since_11((3, 13), 7656, 880, (-1, -2), TaskLayout(144, 96, 112, 120, 128), 304),
         _since_11((3, 14), 7688, 880, (-1, -2), TaskLayout(168, 104, 120, 128, 136)),
         _since_11((3, 15), 7592, 888, (1, 2, 3), TaskLayout(168, 104, 120, 128, 136), running=4),
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ....linux.process_memory import MemoryReadError
 from ....linux.tasks import rest_mark
 from .asyncio_debug import AsyncioDebug
+from .bounded_memory import LimitReached
 from .frames import FrameAt, Frames
 from .objects import Objects
 from .tasks import LoopAt, TaskAt, Tasks
@@ -96,18 +97,19 @@ class LoopLooker:
         return best or []
 
     def _look(self) -> list[LoopLook]:
+        tids = {state.pointer: state.tid for state in self._frames.states()}
         before = self._marks()
         first, is_cut = self._read()
         after = self._marks()
         second: dict[int, dict[int, TaskLook]] | None = None
         found = []
         for loop, tasks in first:
-            tid = self._tid_of(loop)
+            tid = tids.get(loop.pointer, 0)
             mark = before.get(self._tids.get(tid, 0))
             shown = list(tasks.values())
             if mark is None or mark != after.get(self._tids[tid]):
                 if second is None:
-                    second = {each.addr: own for each, own in self._read()[0]}
+                    second = self._read_again()
                 again = second.get(loop.addr, {})
                 shown = [task for addr, task in tasks.items() if again.get(addr) == task]
             if self._debug is None:  # a set has no order
@@ -120,9 +122,11 @@ class LoopLooker:
     def _marks(self) -> _Marks:
         return {tid: rest_mark(self._pid, tid) for tid in self._tids.values()}
 
-    def _tid_of(self, loop: LoopAt) -> int:
-        states = self._frames.states() if loop.pointer else []
-        return next((each.tid for each in states if each.pointer == loop.pointer), 0)
+    def _read_again(self) -> dict[int, dict[int, TaskLook]]:
+        try:
+            return {loop.addr: tasks for loop, tasks in self._read()[0]}
+        except LimitReached:
+            return {}
 
     def _read(self) -> tuple[list[tuple[LoopAt, dict[int, TaskLook]]], bool]:
         """Return the loops with their tasks by address, and whether there are more."""
@@ -165,15 +169,14 @@ class LoopLooker:
 
     def _running_frames(self, loop: LoopAt, coroutine: int) -> tuple[FrameAt, ...] | None:
         """Return the frames of the loop's thread down to a coroutine's; None if it is not there."""
-        for state in self._frames.states():
-            if state.pointer == loop.pointer:
-                try:
-                    frames = self._frames.frames(state.addr)
-                except MemoryReadError:
-                    return None
+        try:
+            for state in self._frames.states():
+                frames = self._frames.frames(state.addr) if state.pointer == loop.pointer else []
                 for index, frame in enumerate(frames):
                     if frame.addr == coroutine:
                         return tuple(frames[: index + 1])
+        except MemoryReadError:
+            pass
         return None
 
     def _frame(self, frame: FrameAt) -> FrameLook:

@@ -20,7 +20,8 @@ from .asyncio_debug import AsyncioDebug
 from .bounded_memory import LimitReached
 from .coroutines import Chain, Coroutines
 from .frames import Frames, StateAt
-from .objects import ObjectError, Objects
+from .objects import Objects
+from .scalars import ObjectError
 from .thread_names import module
 
 MAX_TASKS = 10_000
@@ -28,6 +29,7 @@ _MAX_CHILDREN = 1000
 _MAX_CALLBACKS = 4
 _MAX_NAME = 256
 _PENDING = 0
+_RUNNING_LOOP = "__asyncio_running_event_loop__"
 _NO_POINTER = 4096
 
 
@@ -38,7 +40,6 @@ class TaskAt:
     addr: int
     name: str
     loop: int
-    coroutine: int
     waits_for: int  # a future or another task; 0 if it can run
     chain: Chain
     awaited_by: set[int] = field(default_factory=set)  # tasks
@@ -85,6 +86,8 @@ class Tasks:
             for addr in self._found():
                 self._add(addr)
             self._find_awaiters()
+            if self._debug is None:
+                self._find_threads()
         except LimitReached:
             self.is_cut = True
         return list(self._loops.values())
@@ -110,7 +113,7 @@ class Tasks:
         if not tasks:
             return
         for key, value in objects.pairs(tasks, 1 << 12)[0]:
-            name = objects.text(key)[0]
+            name = objects.key(key)
             if name in names:
                 names[name] = value
         current = names.pop("_current_tasks")
@@ -136,6 +139,30 @@ class Tasks:
             referent = objects.memory.word(member + at.REFERENCE_OBJECT)
             if referent >= _NO_POINTER:
                 yield referent
+
+    def _find_threads(self) -> None:
+        """Find the threads of loops that do not say it themselves: those written in C."""
+        for state in self._frames.states() if self._loops else ():
+            try:
+                for addr in self._running_loops(state):
+                    loop = self._loops.get(addr)
+                    if loop is not None and not loop.pointer:
+                        loop.pointer = state.pointer
+            except LimitReached:
+                raise
+            except MemoryReadError:
+                continue
+
+    def _running_loops(self, state: StateAt) -> tuple[int, ...]:
+        """Return what may be the loop that a thread runs."""
+        objects, memory = self._objects, self._objects.memory
+        found = memory.word(state.addr + objects.layout.thread_loop)
+        if objects.layout.version >= (3, 13) or not found:
+            return (found,)
+        holder = objects.lookup(found, _RUNNING_LOOP)
+        if not holder or not objects.type_of(holder).name.endswith("RunningLoopHolder"):
+            return (holder,)  # 3.12: no holder, but the loop
+        return memory.word(holder + 16), memory.word(holder + 24)  # one of them is a pid
 
     # ------------------------------------------------------------------ since 3.14
 
@@ -196,16 +223,18 @@ class Tasks:
     def _read(self, addr: int) -> TaskAt | None:
         objects, layout = self._objects, self._objects.layout.task
         memory = objects.memory
-        if not self._is_task(addr) or memory.integer(addr + layout.state, 4) != _PENDING:
+        if not self._is_task(addr):
             return None
-        loop = memory.word(addr + at.FUTURE_LOOP)
-        coroutine = memory.word(addr + layout.coroutine)
-        waits_for = memory.word(addr + layout.waits_for)
+        whole = memory.read(addr, layout.size)
+        if int.from_bytes(whole[layout.state :][:4], "little") != _PENDING:
+            return None
+        fields = at.FUTURE_LOOP, layout.waits_for, layout.coroutine, layout.name
+        loop, waits_for, coroutine, name = (
+            int.from_bytes(whole[offset : offset + 8], "little") for offset in fields
+        )
         if waits_for and objects.type_of(waits_for).name == "NoneType":
             waits_for = 0
-        chain = self._coroutines.chain(coroutine)
-        name = self._name(memory.word(addr + layout.name))
-        return TaskAt(addr, name, loop, coroutine, waits_for, chain)
+        return TaskAt(addr, self._name(name), loop, waits_for, self._coroutines.chain(coroutine))
 
     def _is_task(self, addr: int) -> bool:
         """Return whether it is a task of ``_asyncio``, or of a class that is derived from it."""

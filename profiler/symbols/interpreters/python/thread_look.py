@@ -94,11 +94,13 @@ class Looker:
         Raises:
             MemoryReadError: they cannot be listed.
         """
-        return [self._thread(state) for state in self._frames.states() if state.tid in self._tids]
+        states = [state for state in self._frames.states() if state.tid in self._tids]
+        # All at one moment: there is one holder.
+        holders = {each: self._frames.lock_holder(each) for each in {s.interpreter for s in states}}
+        return [self._thread(state, holders[state.interpreter]) for state in states]
 
-    def _thread(self, state: StateAt) -> ThreadLook:
+    def _thread(self, state: StateAt, holder: int) -> ThreadLook:
         tid = self._tids[state.tid]
-        holder = self._frames.lock_holder(state.interpreter)
         has_lock = None if holder < 0 else holder == state.addr
         problem = RUNS
         for _ in range(_TRIES):

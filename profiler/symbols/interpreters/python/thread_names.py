@@ -20,7 +20,7 @@ _MAX_NAME = 256
 
 
 def thread_names(frames: Frames, objects: Objects) -> dict[int, str]:
-    """Return the names by thread id, as the process itself sees it; none if they change meanwhile.
+    """Return the names by thread id, as the process itself sees it, but for those that change.
 
     Args:
         frames, objects: the readers of one interpreter.
@@ -32,9 +32,8 @@ def thread_names(frames: Frames, objects: Objects) -> dict[int, str]:
     found: dict[int, str] = {}
     for interpreter in frames.interpreters():
         first = _names(objects, interpreter, pointers)
-        if first != _names(objects, interpreter, pointers):
-            return {}
-        found |= first
+        again = _names(objects, interpreter, pointers) if first else {}
+        found |= {tid: name for tid, name in first.items() if again.get(tid) == name}
     return found
 
 
@@ -71,7 +70,7 @@ def _name(objects: Objects, thread: int, pointer: int, tid: int) -> str:
     """Return the name in a thread object; "" if it is not the object of this thread."""
     name = ident = native = 0
     for key, value in objects.attributes(thread):
-        text = objects.text(key)[0]
+        text = objects.key(key)
         if text == "_name":
             name = value
         elif text == "_ident":

@@ -13,7 +13,8 @@ from ....linux.process_memory import MemoryReadError
 from ...names.limits import MARK
 from . import object_layout as at
 from .bounded_memory import LimitReached
-from .objects import Objects, Type
+from .objects import Objects
+from .scalars import Type
 
 MAX_CHARACTERS = 120  # of a value
 _MAX_DEPTH = 8

@@ -13,6 +13,7 @@ from flametap.symbols.interpreters.python.asyncio_debug import AsyncioDebug
 from flametap.symbols.interpreters.python.bounded_memory import BoundedMemory
 from flametap.symbols.interpreters.python.frames import FrameAt
 from flametap.symbols.interpreters.python.object_layout import layout_of
+from flametap.symbols.interpreters.python.objects import Objects
 from flametap.symbols.interpreters.python.reader import open_readers
 from flametap.symbols.interpreters.python.task_look import WAITING, LoopLooker, TaskLook
 from flametap.symbols.interpreters.python.thread_look import FrameLook
@@ -55,6 +56,19 @@ def test_tasks_are_those_that_the_program_has(
     assert [task.name for task in loop.tasks] == sorted(python_state.tasks)
     for task in loop.tasks:
         assert_agrees(python_state, task)
+
+
+def test_thread_is_known_of_a_loop_that_does_not_say_it(
+    python_state: PythonState, looker: LoopLooker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # uvloop's are written in C.
+    (tid,) = (tid for tid, name in python_state.names.items() if name == "loop")
+    real = Objects.attribute
+    monkeypatch.setattr(
+        Objects, "attribute", lambda *own: 0 if own[2] == "_thread_id" else real(*own)
+    )
+    (loop,) = looker.loops()
+    assert (loop.tid, len(loop.tasks)) == (tid, len(python_state.tasks))
 
 
 def test_loop_that_runs_is_read_twice(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from flametap.linux import tasks
 from flametap.symbols.interpreters.found import FoundInterpreter
 from flametap.symbols.interpreters.python import thread_look
+from flametap.symbols.interpreters.python import thread_names as names_module
 from flametap.symbols.interpreters.python.bounded_memory import BoundedMemory, LimitReached
 from flametap.symbols.interpreters.python.reader import FREE_THREADED, Readers, open_readers
 from flametap.symbols.interpreters.python.thread_look import FrameLook, Looker, ThreadLook
@@ -92,6 +94,21 @@ def test_arguments_are_told_from_other_variables(
 def test_names_are_those_that_the_program_gave(python_state: PythonState, readers: Readers) -> None:
     assert readers.objects is not None
     assert thread_names(readers.frames, readers.objects) == python_state.names
+
+
+def test_name_that_changes_meanwhile_is_left_out(
+    python_state: PythonState, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert readers.objects is not None
+    real, count = names_module._name, iter(range(1_000_000))
+
+    def name(*arguments: Any) -> str:
+        found = real(*arguments)
+        return f"{found} {next(count)}" if found == "loop" else found
+
+    monkeypatch.setattr(names_module, "_name", name)
+    found = thread_names(readers.frames, readers.objects)
+    assert found == {tid: name for tid, name in python_state.names.items() if name != "loop"}
 
 
 def test_nobody_holds_the_lock_while_all_wait(python_state: PythonState, readers: Readers) -> None:
