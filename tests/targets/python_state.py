@@ -80,7 +80,7 @@ class Slots:
     __slots__ = ("only",)
 
 
-def scalars(positional, *rest, keyword=3, **more):
+def scalars(positional, *rest, keyword=None, **more):
     zero, one, negative, large = 0, 1, -7, 2**29
     two_digits, many_digits, minus = 2**30 + 5, 3**200, -(2**90)
     yes, no, nothing = True, False, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -148,10 +148,9 @@ def test_value_that_changes_meanwhile_is_no_value(
 
 @pytest.mark.parametrize("limits", [{"reads": 200}, {"read_bytes": 9000}, {"seconds": 0.0}])
 def test_limits_end_a_look_with_a_mark(
-    python_state: PythonState, found: FoundInterpreter, limits: dict[str, float]
+    python_state: PythonState, found: FoundInterpreter, limits: dict[str, Any]
 ) -> None:
-    make: Callable[..., BoundedMemory] = BoundedMemory
-    with make(f"/proc/{python_state.pid}", **limits) as memory:
+    with BoundedMemory(f"/proc/{python_state.pid}", **limits) as memory:
         opened = open_readers(memory, found)
         assert opened is not None
         began = time.monotonic()
