@@ -157,8 +157,8 @@ class Capture(Views):
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
                 return
-            self._kernel.end(self.profile)
             self._end_names()
+            self._kernel.end(self.profile)
             note = self._session.stop()
             if note:
                 self._notes.append(note)

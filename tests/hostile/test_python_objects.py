@@ -57,9 +57,11 @@ def test_look_at_damaged_objects_ends(damaged: Target) -> None:
         "Task-2": ("waiting", True),
         "Task-4": ("waiting", False),
     }
+    (running,) = (task for task in loop.tasks if task.state == "running")
+    assert [frame.name for frame in running.frames] == ["tasks"]
 
 
-@pytest.mark.parametrize("damaged", ["3.8", "3.12", "3.13"], indirect=True)
+@pytest.mark.parametrize("damaged", ["3.9", "3.12"], indirect=True)
 def test_dump_of_damaged_objects_harms_neither_side(damaged: Target) -> None:
     result = cli.run("dump", "--locals", "--json", damaged.pid)
     result.assert_saved()

@@ -85,6 +85,7 @@ def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
     assert verdicts.keys() <= {ManagedVerdict.EXACT.name}
 
 
+@pytest.mark.parametrize("python_state", ["3.8", "3.11", "3.13"], indirect=True)
 def test_dump_has_names_variables_and_tasks(python_state: PythonState) -> None:
     result = cli.run("dump", "--json", "--locals", python_state.pid)
     result.assert_saved()
