@@ -102,6 +102,7 @@ class Thread:
     first_seen_ns: int = 0
     exited: bool = False
     signals_blocked: bool = False  # its mask blocks our signal: sampled only while asleep
+    comm: str = ""  # the kernel's name of it, where ``name`` is the program's own
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,7 @@ class ThreadInfo:
     signals_blocked: bool = False  # see ``Thread``
     gil_held_ns: int = 0  # elapsed time in which it held the GIL …
     gil_awaited_ns: int = 0  # … and was asleep until it got it
+    comm: str = ""  # see ``Thread``
 
 
 @dataclass

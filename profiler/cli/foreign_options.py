@@ -109,7 +109,7 @@ FOREIGN = (
         "start one flametap for each; `flametap ps` lists them",
     ),
     _all("--function --nolineno", "a frame is a whole function, not a line of it", LEAVE_OUT),
-    _all("-l --locals", "flametap does not read variables", "`py-spy dump --locals` does"),
+    _all("-l --locals", "variables are shown by another command", "`flametap dump --locals PID`"),
     _all("--core", "flametap samples running processes", "`gdb PROGRAM CORE` reads core files"),
     # -- perf
     _all(

@@ -16,12 +16,11 @@ shows below ``[stack table full]`` or in the thread ``[more threads]``, so that 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import syscall_name
 from ..model import (
     Clock,
     LockState,
@@ -41,8 +40,8 @@ from .lock_intervals import LockIntervals
 from .lock_states import are_holding, lock_states, lock_times
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Mark, News, Stacks, Trie
+from .thread_infos import thread_infos
 from .timelines import Timelines
-from .totals import by_thread
 from .verdicts import by_module_at_fault, by_verdict
 
 BEGINNING = Mark()
@@ -100,6 +99,19 @@ class Profile:
             if batch.modules or batch.threads or len(batch.intervals) or self._intervals.has_open:
                 self._revision += 1
                 has_changed = True
+        if has_changed:
+            self._on_change()
+
+    def set_thread_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> None:
+        """Give threads the names by which the program itself knows them.
+
+        Args:
+            names: by tid.
+            defaults: names that the kernel gives to all threads of the process: these say less.
+        """
+        with self._lock:
+            has_changed = self._roster.set_names(names, defaults)
+            self._revision += has_changed
         if has_changed:
             self._on_change()
 
@@ -316,26 +328,7 @@ class Profile:
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""
         with self._lock:
-            cells = {clock: self._intervals.totals(clock) for clock in Clock}
-            waits = self._intervals.open_waits()
-            lock = lock_times(cells[Clock.WALL], self._stacks.stack_marks())
-            totals = {clock: by_thread(c.thread_id, c.weight) for clock, c in cells.items()}
-            return [
-                ThreadInfo(
-                    thread_id=thread.thread_id,
-                    tid=thread.tid,
-                    name=thread.name,
-                    cpu_ns=totals[Clock.CPU].get(i, 0),
-                    wall_ns=totals[Clock.WALL].get(i, 0),
-                    off_cpu_ns=totals[Clock.OFF_CPU].get(i, 0),
-                    exited=thread.exited,
-                    waits_in=syscall_name(waits[i]) if i in waits else "",
-                    signals_blocked=thread.signals_blocked,
-                    gil_held_ns=lock[LockState.HELD].get(i, 0),
-                    gil_awaited_ns=lock[LockState.AWAITED].get(i, 0),
-                )
-                for i, thread in self._roster.threads.items()
-            ]
+            return thread_infos(self._roster.threads, self._intervals, self._stacks)
 
     def lock_times(self, clock: Clock) -> dict[LockState, dict[int, int]]:
         """Return each thread's time by what it did with the interpreter's lock; no ``NONE``."""

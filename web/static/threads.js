@@ -101,6 +101,7 @@ export class Threads {
       row.element.classList.toggle('is-chosen', isChosen);
       row.element.classList.toggle('has-exited', thread.exited);
       setText(row.name, thread.name || '(no name)');
+      row.name.title = thread.comm ? `${thread.name} (the kernel's name: ${thread.comm})` : '';
       setText(row.weight, formatNs(this.weight(thread)));
       row.meter.style.width = `${(100 * this.weight(thread)) / most}%`;
       setText(row.held, formatShare(thread.gil_held_ns, this.status?.duration_ns ?? 0));

@@ -23,7 +23,7 @@ from flametap.cli.main import flametap, run
         (["record", "-a"], "not a whole machine", "perf record -a"),
         (["record", "--save-only", "1"], "only saves", "leave it out"),
         (["record", "--no-open", "1"], "only saves", "leave it out"),
-        (["dump", "--locals", "1"], "variables", "py-spy dump"),
+        (["record", "--locals", "1"], "variables", "flametap dump --locals"),
         (["dump", "-j", "1"], "--json", "--json"),
         (["1", "--wall"], "switch for the clock", "wall"),
         (["1", "--python-only"], "switch for the language", "record"),
