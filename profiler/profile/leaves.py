@@ -25,6 +25,14 @@ class LeafWeights:
     sysno: npt.NDArray[np.int16]  # -1 for none; for the CPU clock always -1
     weight: npt.NDArray[np.int64]  # nanoseconds, or samples
 
+    def where(self, wanted: npt.NDArray[np.bool_]) -> LeafWeights:
+        """Return some of the rows."""
+        if wanted.all():
+            return self
+        columns = self.thread_id, self.node, self.sysno, self.weight
+        thread_id, node, sysno, weight = (column[wanted] for column in columns)
+        return LeafWeights(thread_id, node, sysno, weight)
+
     @property
     def total(self) -> int:
         """The sum of all weights."""
