@@ -29,9 +29,9 @@ class LeafWeights:
         """Return some of the rows."""
         if wanted.all():
             return self
-        columns = self.thread_id, self.node, self.sysno, self.weight
-        thread_id, node, sysno, weight = (column[wanted] for column in columns)
-        return LeafWeights(thread_id, node, sysno, weight)
+        return LeafWeights(
+            self.thread_id[wanted], self.node[wanted], self.sysno[wanted], self.weight[wanted]
+        )
 
     @property
     def total(self) -> int:
