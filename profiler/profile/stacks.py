@@ -31,6 +31,8 @@ from ..wire.abi import (
     FRAME_KIND_SHIFT,
     FRAME_MODULE_SHIFT,
     MARK_LOCK,
+    MARK_LOCK_AWAITED,
+    MARK_LOCK_HELD,
 )
 from ..wire.decoder import ProtocolError
 from ..wire.events import Trace, raw_frame
@@ -51,6 +53,8 @@ STACK_FULL = 1
 # Trace ids count up from 1. An id this far above the highest one so far means damaged data; we must
 # not allocate a table for it.
 _MAX_TRACE_ID_GAP = 1 << 22
+# In a build without a lock, all threads seem to have released it.
+_USES_LOCK = (MARK_LOCK_HELD, MARK_LOCK_AWAITED)
 # Odd and random: the target chooses addresses, and must not know which share a slot.
 _MIX_PARENT, _MIX_ADDRESS = (secrets.randbits(32) | 1 << 31 | 1 for _ in range(2))
 _MIX_FRAME = np.uint64(secrets.randbits(64) | 1)
@@ -142,7 +146,7 @@ class Stacks:
         whole = trace.verdict.root_reached and len(trace.frames) > 0
         node = self._node(ROOT if whole else TRUNCATED, trace.frames)
         stack = STACK_FULL if node < 0 else self._stack(node, trace)
-        self._has_lock = self._has_lock or trace.marks & MARK_LOCK > 0
+        self._has_lock = self._has_lock or trace.marks & MARK_LOCK in _USES_LOCK
         self._stack_of_trace[trace_id] = stack
 
     def _grow_traces(self, trace_id: int) -> bool:
@@ -259,7 +263,7 @@ class Stacks:
 
     @property
     def has_lock(self) -> bool:
-        """True if a thread held an interpreter's lock, waited for it, or had released it."""
+        """True if a thread held an interpreter's lock, or waited for it."""
         return self._has_lock
 
     def raw_frame(self, address_id: int) -> RawFrame:

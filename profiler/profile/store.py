@@ -212,7 +212,7 @@ class Profile:
 
     @property
     def has_lock(self) -> bool:
-        """True if a thread held an interpreter's lock, waited for it, or had released it."""
+        """True if a thread held an interpreter's lock, or waited for it."""
         with self._lock:
             return self._stacks.has_lock
 
