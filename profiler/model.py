@@ -135,8 +135,6 @@ class RawFrame:
 
 MANAGED = -1
 """``RawFrame.module_id`` of the functions of interpreted programs."""
-COLLECTION_CODE = 0xFFFFFFFF
-"""``RawFrame.code_id`` of no function: here an interpreter began to collect garbage."""
 
 
 class FrameKind(str, Enum):

@@ -98,7 +98,7 @@ class FrameFilter:
         """
         if self.language is Language.NATIVE:
             is_managed: Bools = module_ids == MANAGED
-            return is_managed & ~_has(function_traits, _IS_OURS)
+            return is_managed
         hides_eval = self.hides_plumbing or self.language is Language.PYTHON
         if not hides_eval:
             return np.zeros(len(is_eval), bool)

@@ -14,7 +14,6 @@ from ..profile.lock_intervals import LockIntervals
 from ..profile.stacks import TRUNCATED
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
-from .collector_frames import collecting_marks
 from .frame_filter import ALL_FRAMES, FrameFilter
 from .own_frames import syscall_function
 from .shown_frames import StackReader
@@ -118,8 +117,7 @@ def _python_functions(
 ) -> npt.NDArray[np.int64]:
     """Return the innermost Python function of each stack, -1 if it has none."""
     trie = profile.trie()
-    module_ids, addrs = profile.addresses()
-    is_python = np.append((module_ids == MANAGED) & ~collecting_marks(module_ids, addrs), False)
+    is_python = np.append(profile.addresses()[0] == MANAGED, False)
     at = nodes.copy()
     while True:
         goes_up = ~is_python[trie.address[at]] & (at > TRUNCATED)

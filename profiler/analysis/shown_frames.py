@@ -20,7 +20,7 @@ from ..model import MANAGED, Frame
 from ..profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
-from .collector_frames import collecting_marks, with_collections
+from .collector_frames import with_collections
 from .frame_filter import FrameFilter, Language, traits
 from .own_frames import NO_PYTHON_FUNCTION, SYNTHETIC
 
@@ -57,22 +57,23 @@ def shown_frames(
     """
     n = trie.n_addresses
     whole = table.pool(n)
-    module_ids, addrs = profile.addresses()
-    module_ids, addrs = module_ids[:n], addrs[:n]
+    module_ids = profile.addresses()[0][:n]
     is_eval = profile.eval_addresses()[:n]
     is_managed = module_ids == MANAGED
     no_node = np.zeros(len(trie.parent), bool)
     is_python_only = frames.language is Language.PYTHON
     if not is_python_only and not is_managed.any():
         return ShownFrames(whole, whole, False, no_node, -1)
-    in_interpreter = np.isin(module_ids, np.unique(module_ids[is_eval]))
-    whole, has_collector = with_collections(whole, table, in_interpreter)
+    in_interpreter = np.isin(module_ids, np.unique(module_ids[is_eval])) & ~is_eval
+    whole, collections = with_collections(whole, profile, table, trie, in_interpreter, is_managed)
     of_function = np.frombuffer(table.labels(traits), np.uint8)
     innermost = np.array(whole.functions)[np.array(whole.first) + np.array(whole.count) - 1]
     hides_function = frames.hidden_functions(of_function)
     hides_address = frames.hidden_addresses(module_ids, is_eval, of_function[innermost])
-    if has_collector:
-        hides_address |= collecting_marks(module_ids, addrs)
+    # A hidden address of the collector keeps its first frame, that of the garbage collection.
+    for address in collections:
+        if hides_address[address]:
+            hides_address[address], whole.count[address] = False, 1
     if not hides_function.any() and not hides_address.any():
         return ShownFrames(whole, whole, False, no_node, -1)
     # What the names say of a Python function may still be to come.

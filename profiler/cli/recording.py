@@ -174,7 +174,7 @@ def _refuse_empty(capture: Capture, what: Selection) -> None:
         return
     if only_gil and profile.leaf_weights(what.clock, thread_ids).total > 0:
         if not profile.has_lock:
-            what_is = f"process {capture.pid} has no GIL: it runs no Python, or one without it"
+            what_is = f"no thread of process {capture.pid} held a GIL while it was recorded"
             raise NoSamplesError(what_is, "leave out --gil")
         raise NoSamplesError(
             f"no thread held the GIL in the {what.clock.value} time that was recorded",

@@ -1,4 +1,4 @@
-"""Tell what a thread did with the interpreter's lock (the GIL) in an interval. Pure functions.
+"""Tell what a thread did with the interpreter's lock (the GIL), by marks of stacks. Pure functions.
 
 The stack has a mark: its thread held the lock, waited for it, or had released it. A thread that
 waits for a CPU has no new stack; the agent says in how much of that time it still held the lock.
@@ -6,12 +6,14 @@ waits for a CPU has no new stack; the agent says in how much of that time it sti
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from ..linux.syscalls import LOCK
 from ..model import LockState, ThreadState
-from ..wire.abi import MARK_LOCK
+from ..wire.abi import MARK_COLLECTING, MARK_LOCK
 from .intervals import CellWeights
 from .totals import by_thread
 
@@ -57,3 +59,18 @@ def lock_times(
         rows = lock == each
         times[each] = by_thread(cells.thread_id[rows], cells.weight[rows])
     return times
+
+
+class Collections(NamedTuple):
+    """Stacks of threads that hold the lock, in columns: do they collect garbage?"""
+
+    node: npt.NDArray[np.int32]  # the leaf in the trie
+    collects: Bools
+
+
+def collections(
+    node_of_stack: npt.NDArray[np.int32], marks_of_stack: npt.NDArray[np.uint8]
+) -> Collections:
+    """Return the stacks with the lock. Another thread than the one that collects may be marked."""
+    holds = marks_of_stack & np.uint8(MARK_LOCK) == LockState.HELD
+    return Collections(node_of_stack[holds], marks_of_stack[holds] & MARK_COLLECTING > 0)

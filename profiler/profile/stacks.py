@@ -11,8 +11,6 @@ whose root was not reached are below a node of their own, so that they can be re
 A *stack* is a node, the unwinder's verdicts, and the module at fault. The agent may send the same
 stack again under a new trace id. Both ids then have the same stack.
 
-The stack of a thread that collects garbage has one more frame, with ``COLLECTION_CODE``.
-
 Not thread-safe; ``Profile`` holds the lock.
 """
 
@@ -26,14 +24,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..model import COLLECTION_CODE, ManagedVerdict, RawFrame, Verdict
+from ..model import ManagedVerdict, RawFrame, Verdict
 from ..wire.abi import (
     FRAME_KIND_MANAGED,
     FRAME_KIND_MODULE,
     FRAME_KIND_SHIFT,
     FRAME_MODULE_SHIFT,
-    MARK_COLLECTING,
     MARK_LOCK,
+    MARK_LOCK_AWAITED,
+    MARK_LOCK_HELD,
 )
 from ..wire.decoder import ProtocolError
 from ..wire.events import Trace, raw_frame
@@ -54,6 +53,8 @@ STACK_FULL = 1
 # Trace ids count up from 1. An id this far above the highest one so far means damaged data; we must
 # not allocate a table for it.
 _MAX_TRACE_ID_GAP = 1 << 22
+# In a build without a lock, all threads seem to have released it.
+_USES_LOCK = (MARK_LOCK_HELD, MARK_LOCK_AWAITED)
 # Odd and random: the target chooses addresses, and must not know which share a slot.
 _MIX_PARENT, _MIX_ADDRESS = (secrets.randbits(32) | 1 << 31 | 1 for _ in range(2))
 _MIX_FRAME = np.uint64(secrets.randbits(64) | 1)
@@ -143,10 +144,9 @@ class Stacks:
             return
         # A trace without frames is not complete, whatever its verdict.
         whole = trace.verdict.root_reached and len(trace.frames) > 0
-        frames = with_collection(trace.frames) if trace.marks & MARK_COLLECTING else trace.frames
-        node = self._node(ROOT if whole else TRUNCATED, frames)
+        node = self._node(ROOT if whole else TRUNCATED, trace.frames)
         stack = STACK_FULL if node < 0 else self._stack(node, trace)
-        self._has_lock = self._has_lock or trace.marks & MARK_LOCK > 0
+        self._has_lock = self._has_lock or trace.marks & MARK_LOCK in _USES_LOCK
         self._stack_of_trace[trace_id] = stack
 
     def _grow_traces(self, trace_id: int) -> bool:
@@ -263,7 +263,7 @@ class Stacks:
 
     @property
     def has_lock(self) -> bool:
-        """True if a thread held an interpreter's lock, waited for it, or had released it."""
+        """True if a thread held an interpreter's lock, or waited for it."""
         return self._has_lock
 
     def raw_frame(self, address_id: int) -> RawFrame:
@@ -336,15 +336,6 @@ class Stacks:
     def stack_faults(self) -> npt.NDArray[np.int32]:
         """Return the module at fault for each truncated stack; 0 if there is none."""
         return np.array(self._stack_fault, np.int32)
-
-
-def with_collection(frames_leaf_first: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return a stack with ``COLLECTION_CODE`` as what its innermost interpreted function calls."""
-    is_managed = frames_leaf_first >> np.uint64(FRAME_KIND_SHIFT) == FRAME_KIND_MANAGED
-    if not is_managed.any():
-        return frames_leaf_first
-    collection = np.uint64(FRAME_KIND_MANAGED << FRAME_KIND_SHIFT | COLLECTION_CODE)
-    return np.insert(frames_leaf_first, int(is_managed.argmax()), collection)
 
 
 def _node_hash(parent: int, address_id: int) -> int:

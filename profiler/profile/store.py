@@ -37,7 +37,7 @@ from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals
-from .lock_states import are_holding, lock_states, lock_times
+from .lock_states import Collections, are_holding, collections, lock_states, lock_times
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Mark, News, Stacks, Trie
 from .thread_infos import thread_infos
@@ -224,7 +224,7 @@ class Profile:
 
     @property
     def has_lock(self) -> bool:
-        """True if a thread held an interpreter's lock, waited for it, or had released it."""
+        """True if a thread held an interpreter's lock, or waited for it."""
         with self._lock:
             return self._stacks.has_lock
 
@@ -242,6 +242,11 @@ class Profile:
         """Return all stacks as one trie; a copy."""
         with self._lock:
             return self._stacks.trie()
+
+    def collections(self) -> Collections:
+        """Return which stacks are of threads that collect garbage."""
+        with self._lock:
+            return collections(self._stacks.stack_nodes(), self._stacks.stack_marks())
 
     # ---- weights
 
@@ -284,27 +289,19 @@ class Profile:
             return self._leaves(clock, self._intervals.samples(clock), thread_ids, holding)
 
     def _leaves(
-        self,
-        clock: Clock,
-        cells: CellWeights,
-        thread_ids: frozenset[int] | None,
-        holding: bool,
+        self, clock: Clock, cells: CellWeights, thread_ids: frozenset[int] | None, holding: bool
     ) -> LeafWeights:
         node, sysno = leaf_of(
             clock, self._stacks.stack_nodes()[cells.stack], cells.state, cells.sysno
         )
         leaves = LeafWeights(cells.thread_id, node, sysno, cells.weight)
-        if thread_ids is None and not holding:
-            return leaves
         wanted = np.ones(len(node), bool)
         if thread_ids is not None:
             wanted = np.isin(cells.thread_id, np.fromiter(thread_ids, np.uint32))
         if holding:
             marks = self._stacks.stack_marks()[cells.stack]
             wanted &= are_holding(marks, cells.state, cells.sysno)
-        return LeafWeights(
-            cells.thread_id[wanted], node[wanted], sysno[wanted], cells.weight[wanted]
-        )
+        return leaves.where(wanted)
 
     def timelines(self, clock: Clock, *, holding: bool = False) -> Timelines:
         """Take a snapshot of the intervals, to list each thread's leaves in order of time.

@@ -119,3 +119,21 @@ def test_garbage_collection_has_the_share_that_the_program_measures(
         if GC in stack and "collect" in stack[: stack.index(GC)]
     )
     assert triggered >= 0.98 * of_tree(capture.tree(Clock.CPU)).under(GC)
+
+
+@pytest.mark.parametrize("version", ["3.12", "debian"])
+def test_finalizers_are_called_by_the_garbage_collection(
+    require_capability: Callable[[str], str], version: str
+) -> None:
+    with python(require_capability, version, "finalize") as target:
+        capture = record(target.pid, 1.0, cpu_s=1.0)
+    for frames in (FrameFilter(), FrameFilter(Language.PYTHON)):
+        shown = of_tree(capture.tree(Clock.CPU, frames=frames))
+        assert shown.under("finalize") >= 0.3 * shown.total
+        outside = sum(
+            weight
+            for stack, weight in shown.weights.items()
+            if "finalize" in stack and GC not in stack[: stack.index("finalize")]
+        )
+        assert outside <= 0.02 * shown.under("finalize"), shown.heaviest()
+        assert all(stack.count(GC) <= 1 for stack in shown.weights)

@@ -1,9 +1,9 @@
 """Share the interpreter's lock, or collect garbage, in a known way.
 
 Argument 1 is what to do: "spin", three threads that compute, and one that sleeps; "alone", one that
-computes; "collect", garbage collection for half of the time. Prints "ready". When its standard
-input ends, "collect" prints "collect=SECONDS compute=SECONDS", the CPU time that it measured
-itself. Runs on Python 3.8 to 3.15.
+computes; "collect", garbage collection for half of the time; "finalize", garbage whose finalizers
+compute. Prints "ready". When its standard input ends, "collect" prints "collect=SECONDS
+compute=SECONDS", the CPU time that it measured itself. Runs on Python 3.8 to 3.15.
 """
 
 import gc
@@ -49,6 +49,22 @@ class Item:
         self.own = self
 
 
+class Final(Item):
+    """The same, with a finalizer."""
+
+    def __del__(self):
+        finalize()
+
+
+def finalize():
+    work(200)
+
+
+def drop():
+    for _ in range(1000):
+        Final()
+
+
 def collect():
     gc.collect()
 
@@ -88,6 +104,11 @@ def main():
     elif sys.argv[1] == "alone":
         print("ready", flush=True)
         parse()
+    elif sys.argv[1] == "finalize":
+        print("ready", flush=True)
+        while not END.is_set():
+            drop()
+            work(1000)
     else:
         print("ready", flush=True)
         halves()

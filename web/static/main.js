@@ -348,8 +348,8 @@ function escape() {
 }
 
 function nextLanguage() {
-  if (!languages.hasPython) return;
-  change({ language: LANGUAGES[(LANGUAGES.indexOf(state.language) + 1) % LANGUAGES.length] });
+  const next = LANGUAGES[(LANGUAGES.indexOf(state.language) + 1) % LANGUAGES.length];
+  if (languages.hasPython) change({ language: next });
 }
 
 const KEYS = {
@@ -362,8 +362,8 @@ const KEYS = {
   3: () => change({ clock: CLOCKS[2] }),
   a: () => showCode('assembly'),
   d: toggleTheme,
-  g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
+  g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
   l: () => nextLanguage(),
   n: () => search.step(1),

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from ...model import COLLECTION_CODE, MANAGED, SymbolSource
+from ...model import MANAGED, SymbolSource
 from ...wire.events import Code
 from ..locate.open_file import Root
 from ..names.limits import Budgets
@@ -91,8 +91,6 @@ class ManagedNames:
             named: list[_Named] = []
             for address_id, addr in addresses:
                 code_id, position = addr & _CODE_MASK, addr >> _POSITION_SHIFT
-                if code_id == COLLECTION_CODE:
-                    continue  # the table's stand-in is its name
                 code = self._codes.get(code_id)
                 if code is None:
                     self._orphans.setdefault(code_id, []).append((address_id, position))

@@ -32,7 +32,7 @@ def one_thread(marks: int, waits_ms: int = 0) -> tuple[Profile, SymbolTable]:
         at(100 + waits_ms),
         threads=[wire.thread(1, 101, "python")],
         traces=[
-            wire.trace(1, frames, marks=marks),
+            wire.trace(1, [wire.frame(1, 0x7000), *frames], marks=marks),
             wire.trace(2, frames, marks=MARK_LOCK_AWAITED),
         ],
         intervals=[wire.interval(1, 1, at(0), 100 * MS, 100 * MS), *waits[: waits_ms > 0]],

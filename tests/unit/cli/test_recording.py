@@ -287,7 +287,7 @@ def test_thread_that_is_not_there(out: io.StringIO, written: list[str]) -> None:
 
 def test_process_without_a_gil(out: io.StringIO, written: list[str]) -> None:
     what = Selection(shown=FrameOptions(only_gil=True))
-    with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="has no GIL") as raised:
+    with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="held a GIL") as raised:
         conclude(PlayedCapture(), interrupts, out, what)
     assert (raised.value.hint, written) == ("leave out --gil", [])
 

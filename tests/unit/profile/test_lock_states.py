@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import wire
 from flametap.model import Clock, LockState
 from flametap.profile.store import Profile
+from flametap.wire.abi import MARK_LOCK_AWAITED, MARK_LOCK_HELD, MARK_LOCK_RELEASED
 from gil_profiles import MAIN_THREAD, MS, READER, WORKER, gil_profile
-from profiles import small_profile
+from profiles import apply, small_profile
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +55,13 @@ def test_program_without_interpreter() -> None:
     assert profile.leaf_weights(Clock.CPU, holding=True).total == 0
     assert not any(profile.lock_times(Clock.WALL).values())
     assert gil_profile()[0].has_lock
+
+
+@pytest.mark.parametrize(
+    ("marks", "has_lock"),
+    [(MARK_LOCK_HELD, True), (MARK_LOCK_AWAITED, True), (MARK_LOCK_RELEASED, False), (0, False)],
+)
+def test_build_without_a_lock(marks: int, has_lock: bool) -> None:
+    profile = Profile()
+    apply(profile, 1, traces=[wire.trace(1, [wire.managed_frame(1)], marks=marks)])
+    assert profile.has_lock == has_lock
