@@ -60,6 +60,10 @@ def _thread(stack: ThreadStack) -> dict[str, Any]:
         "frames_leaf_first": [
             _frame(frame, stack.seen.get(index)) for index, frame in enumerate(stack.frames)
         ],
+        "later_frames_leaf_first": [
+            {"name": each.name, "file": each.file, "line": each.line} | _locals(each)
+            for each in stack.later
+        ],
     }
 
 
@@ -72,13 +76,18 @@ def _frame(frame: Frame, seen: FrameLook | None) -> dict[str, Any]:
         "function_file": frame.function.file,
         "kind": frame.function.kind.value,
     }
-    if seen is not None:
-        found["locals"] = [
+    return found if seen is None else found | _locals(seen)
+
+
+def _locals(seen: FrameLook) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "locals": [
             {"name": each.name, "value": each.text, "argument": each.is_argument}
             for each in seen.variables
         ]
-        if seen.problem:
-            found["locals_missing_because"] = seen.problem
+    }
+    if seen.problem:
+        found["locals_missing_because"] = seen.problem
     return found
 
 

@@ -46,6 +46,11 @@ def as_python_lines(
             does = f"not seen: {stack.unseen_because}"
         lines += ["", f'Thread {stack.tid} ({does}): "{stack.name}"']
         lines += _frame_lines(stack, full_filenames=full_filenames)
+        if stack.later:
+            lines.append(f"{_INDENT}… a moment later, when its variables were read:")
+            for each in stack.later:
+                lines.append(_INDENT * 2 + _python_text(each, full_filenames))
+                lines += [_INDENT + line for line in _variable_lines(each)]
         if stack.unread_because:
             lines.append(f"{_INDENT}… variables are not shown: {stack.unread_because}")
     return lines

@@ -30,6 +30,7 @@ class ThreadStack:
     comm: str = ""  # the kernel's name of it, if that is another
     has_lock: bool | None = None  # holds an interpreter's lock; None if unknown, or not of Python
     seen: Mapping[int, FrameLook] = field(default_factory=dict)  # by index of the frame
+    later: tuple[FrameLook, ...] = ()  # its Python frames when they were read, if it had moved
     unread_because: str = ""  # why variables are missing; "" if none are wanted, or all are there
 
     @property

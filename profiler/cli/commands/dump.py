@@ -153,9 +153,13 @@ def with_look(
         stack = replace(stack, has_lock=has_lock)
         if with_locals and looks and any(f.function.kind.value == "python" for f in stack.frames):
             seen = frames_seen(stack.frames, looks, is_complete=stack.is_complete)
-            problem = next((each.problem for each in looks if each.problem), "")
-            why = "" if seen else problem or "the thread is elsewhere now"
-            stack = replace(stack, seen=seen, unread_because=why)
+            later = tuple(frame for each in looks for frame in each.frames)
+            if seen or not any(frame.variables for frame in later):
+                later = ()
+            why = next((each.problem for each in looks if each.problem), "")
+            stack = replace(
+                stack, seen=seen, later=later, unread_because="" if seen or later else why
+            )
         found.append(stack)
     return found
 

@@ -64,18 +64,36 @@ Thread 7 (active): "MainThread"
     )
 
 
-@pytest.mark.parametrize(
-    ("thread", "reason"),
-    [
-        (ThreadLook(7, (), True, RUNS), "it runs"),
-        (ThreadLook(7, (GET,), True), "the thread is elsewhere now"),
-    ],
-)
-def test_variables_of_a_thread_that_runs_are_not_shown(thread: ThreadLook, reason: str) -> None:
-    (stack,) = looked(thread)
+def test_variables_of_a_thread_that_runs_are_not_shown() -> None:
+    (stack,) = looked(ThreadLook(7, (), True, RUNS))
     assert not stack.seen
     lines = as_python_lines(7, "", [stack])
-    assert lines[-1] == f"    … variables are not shown: {reason}"
+    assert lines[-1] == "    … variables are not shown: it runs"
+
+
+def test_thread_that_has_moved_is_shown_twice() -> None:
+    elsewhere = replace(GET, line=15)
+    (stack,) = looked(ThreadLook(7, (elsewhere, ROOT), True))
+    assert (stack.seen, stack.unread_because) == ({}, "")
+    assert as_python_lines(7, "", [stack])[3:] == [
+        "    list_sort (libpython3.12.so)",
+        "    Handler.get (app/views.py:14)",
+        "    serve (app/main.py:40)",
+        "    … a moment later, when its variables were read:",
+        "        Handler.get (app/views.py:15)",
+        "            Arguments:",
+        "                self: <Handler object at 0x7f00>",
+        "                key: 'a'",
+        "            Locals:",
+        "                rows: [1, 2, …]",
+        "        serve (app/main.py:40)",
+        "            … variables are missing: they cannot be read",
+    ]
+    (thread,) = as_object(7, "", [stack])["threads"]
+    assert not any("locals" in frame for frame in thread["frames_leaf_first"])
+    get, root = thread["later_frames_leaf_first"]
+    assert (get["name"], get["line"], len(get["locals"])) == ("Handler.get", 15, 3)
+    assert root["locals_missing_because"] == "they cannot be read"
 
 
 def test_variables_are_not_shown_unless_they_are_wanted() -> None:

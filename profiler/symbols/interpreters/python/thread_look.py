@@ -108,7 +108,7 @@ class Looker:
             try:
                 found = self._look(state)
                 is_same = before is not None and rest_mark(self._pid, tid) == before
-                if is_same or self._look(state) == found:
+                if is_same or (not _has_changed(found) and self._look(state) == found):
                     return ThreadLook(state.tid, found, has_lock)
             except LimitReached:
                 return ThreadLook(state.tid, (), has_lock, LIMIT)
@@ -150,3 +150,8 @@ class Looker:
                 return text
             text = again
         return CHANGES
+
+
+def _has_changed(frames: tuple[FrameLook, ...]) -> bool:
+    """Return whether a value changed while it was read, of which nothing is known then."""
+    return any(each.text == CHANGES for frame in frames for each in frame.variables)

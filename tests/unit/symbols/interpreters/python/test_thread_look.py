@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from flametap.linux import tasks
+from flametap.linux.process_memory import MemoryReadError
 from flametap.symbols.interpreters.found import FoundInterpreter
 from flametap.symbols.interpreters.python import thread_look
 from flametap.symbols.interpreters.python import thread_names as names_module
@@ -19,10 +20,12 @@ from flametap.symbols.interpreters.python.thread_look import FrameLook, Looker, 
 from flametap.symbols.interpreters.python.thread_names import thread_names
 from flametap.symbols.interpreters.python.values import Values
 from flametap.symbols.interpreters.search import find_interpreters
-from python_targets import PythonState
+from python_targets import STATE, PythonState
+from running import Target, wait_until
 
 pytestmark = pytest.mark.needs("attach")
 
+MOVES = STATE.with_name("python_moves.py")
 MODULE = re.compile(r"\b(?:\w+\.)+(?=\w+(?: object at |\())")
 
 
@@ -134,6 +137,46 @@ def test_thread_that_is_not_at_rest_is_shown_if_nothing_has_changed(
     marks = iter(range(1_000_000))
     monkeypatch.setattr(thread_look, "rest_mark", lambda *_: (next(marks), 0))
     assert look(python_state, readers) == resting
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.10", "3.11", "3.12", "3.13"])
+def test_variables_of_a_thread_that_runs_are_those_of_one_moment(
+    version: str, require_capability: Callable[[str], str]
+) -> None:
+    target = Target([require_capability(f"python{version}"), MOVES])
+    n_seen = 0
+    try:
+        (found,) = find_interpreters(target.pid)
+
+        def see() -> bool:
+            nonlocal n_seen
+            with BoundedMemory(f"/proc/{target.pid}") as memory:
+                opened = open_readers(memory, found)
+                assert opened is not None
+                tids = tasks.own_tids(target.pid)
+                looker = Looker(target.pid, tids, opened.frames, opened.objects, with_locals=True)
+                try:
+                    threads = looker.threads()
+                except MemoryReadError:  # the list of threads changed
+                    return False
+            for thread in threads:
+                if thread.frames and thread.frames[0].name == "moves":
+                    n_seen += 1
+                    assert_of_one_moment({v.name: v.text for v in thread.frames[0].variables})
+            return n_seen >= 20
+
+        wait_until(see, "twenty looks at a thread that stayed as it was meanwhile", 60)
+    finally:
+        target.close()
+
+
+def assert_of_one_moment(variables: dict[str, str]) -> None:
+    """Compare the numbers of ``python_moves.py``."""
+    numbers = [[int(n) for n in re.findall(r"\d+", text)] for text in variables.values()]
+    assert len(numbers) == 4, variables
+    flat = [n for own in numbers for n in own]
+    assert flat == sorted(flat, reverse=True), variables
+    assert flat[0] - flat[-1] <= 1, variables
 
 
 def test_value_that_changes_meanwhile_is_no_value(
