@@ -166,6 +166,7 @@ struct agent {
     u32 asks;                             /* seccomp_guard.c: our threads have no filter, so check for a new one */
     u32 handlers_ask;                     /* the same for handlers: no thread had a filter at the attach */
     u64 alternate_handlers;               /* alternate_stack.c: signals whose handlers run there and return */
+    u64 frequent_handlers;                /* of these, those that may be met while they run */
     u32 alternate_is_for_ours;            /* the target's SIGURG handler ran there at the attach */
     u32 handlers_are_plain;               /* some handlers that return do not run there */
     u32 strays_have_alternates;           /* set by stack_headroom.c: threads off their own stack have one */

@@ -1,5 +1,5 @@
 /*
- * The recipes that the host gives: one for each interpreter whose frames can be read. JS thread only.
+ * The recipes that the host gives: one for each interpreter whose frames can be read. JS thread, if nothing else is said.
  *
  * A handler may use a recipe at any time, so one that was stored is never changed. A corrected recipe gets a place of its
  * own, and the sampler thread no longer lists thread states by the old one.
@@ -39,5 +39,18 @@ static u32 recipes_set(struct agent *a, const u64 *words, u32 count)
         refused += !bit;
     }
     store_release_u64(&a->recipes_used, used);
+    a->dispositions_read_ns = 0;          /* handlers of interpreters are brief: disposition.c */
     return refused;
+}
+
+/* Return whether `runtime_addr` is in the file of an interpreter. Sampler thread. */
+static u32 is_interpreters_code(const struct agent *a, u64 runtime_addr)
+{
+    u64 used = load_acquire_u64(&a->recipes_used);
+    u32 i;
+    for (i = 0; i < RECIPES_STORED_MAX; i++)
+        if (used >> i & 1 && runtime_addr - a->recipes[i][RECIPE_IMAGE_START] <
+                                 a->recipes[i][RECIPE_IMAGE_END] - a->recipes[i][RECIPE_IMAGE_START])
+            return 1;
+    return 0;
 }

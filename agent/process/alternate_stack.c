@@ -106,7 +106,7 @@ static u32 alternate_is_too_small(const struct agent *a, const struct thread_slo
  * Watch a thread whose alternate stack is unknown, in a target with handlers that run on alternate stacks. Its mask
  * shows when such a handler runs: a thread ever seen in one gets no signal; any other gets one only after QUIET_LOOKS
  * looks, unless other threads have large stacks. By then, interrupting a handler there is very unlikely. If the
- * handlers are for rare signals, one look is enough. If the target handles our own signal there (Go), the stacks are
+ * handlers are for rare signals, or CPython's, which only note the signal, one look is enough. If the target handles our own signal there (Go), the stacks are
  * made for signals at any time.
  */
 static void alternate_watch(struct agent *a, struct thread_slot *slot)
@@ -126,5 +126,5 @@ static u32 alternate_is_quiet(const struct agent *a, const struct thread_slot *s
 {
     if (!a->alternate_handlers || a->alternate_is_for_ours || a->alternate_smallest >= alternate_bytes_needed(a))
         return 1;
-    return !slot->is_in_own_handlers && slot->quiet_looks > (a->alternate_handlers & ~SELDOM_SIGNALS ? QUIET_LOOKS : 0);
+    return !slot->is_in_own_handlers && slot->quiet_looks > (a->frequent_handlers ? QUIET_LOOKS : 0);
 }

@@ -75,7 +75,7 @@ static void dispositions_read(struct agent *a)
 {
     const u64 ignored_by_default = 1ULL << 16 | 1ULL << 17 | 1ULL << 22 | 1ULL << 27; /* CHLD CONT URG WINCH */
     struct kernel_sigaction action;
-    u64 blocking = 0, ignored = 0, alternate = 0, plain = 0;
+    u64 blocking = 0, ignored = 0, alternate = 0, plain = 0, brief = SELDOM_SIGNALS;
     i32 signo;
     for (signo = 1; signo <= 64; signo++) {
         u64 bit = 1ULL << (signo - 1);
@@ -87,11 +87,14 @@ static void dispositions_read(struct agent *a)
             alternate |= bit;
         else if (action.handler > SIGNAL_IGNORE)
             plain |= bit;
+        if (is_interpreters_code(a, action.handler))
+            brief |= bit;
         if (action.handler == SIGNAL_IGNORE || (action.handler == SIGNAL_DEFAULT && bit & ignored_by_default))
             ignored |= bit;
     }
     a->blocking_handlers = blocking;
     a->alternate_handlers = alternate & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC;
+    a->frequent_handlers = a->alternate_handlers & ~brief;
     a->handlers_are_plain = (plain & ~FATAL_SIGNALS & ~SIGNALS_OF_LIBC) != 0;
     a->handler_mask = ~ignored;
     a->handler_mask_least &= ~ignored;

@@ -1,0 +1,42 @@
+"""A Python service that handles signals: each thread is sampled from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recording import record
+from running import Target
+
+# As in gunicorn: CPython lets all its handlers run on alternate stacks. The threads wait for the GIL
+# when flametap attaches, so that nobody can tell whether they have such a stack.
+SERVICE = """
+import signal, threading
+for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD, signal.SIGWINCH):
+    signal.signal(number, lambda *_: None)
+def work():
+    while True:
+        sum(range(1000))
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+print("ready", flush=True)
+input()
+"""
+
+
+@pytest.mark.needs("python", "attach")
+def test_threads_of_a_service_with_handlers_are_sampled_at_once(
+    adopt: Callable[[Target], Target], require_capability: Callable[[str], str], tmp_path: Path
+) -> None:
+    script = tmp_path / "service.py"
+    script.write_text(SERVICE)
+    target = adopt(Target([require_capability("python"), script]))
+    capture = record(target.pid, 0.3, rate_hz=100.0, cpu_s=0.5)
+    try:
+        counters = capture.status().counters
+        assert counters.get("small_stack", 0) == counters.get("stray_stack", 0) == 0
+        assert counters["signals_handled"] > 0
+    finally:
+        capture.close()
