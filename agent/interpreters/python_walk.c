@@ -131,7 +131,8 @@ static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
 }
 
 /* Walk frames with entry frames among them, 3.12 … Context: signal. */
-static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame)
+static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame,
+                                const struct unwinder *u)
 {
     u64 base = 0;
     u32 is_inside = 0;
@@ -155,7 +156,8 @@ static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
         }
         frame = previous;
     }
-    return w->is_cut || (!is_inside && (!base || frame == base));
+    /* The chain of a greenlet ends without the sentinel. */
+    return w->is_cut || (!is_inside && (!base || frame == base || greenlet_frame_sigsafe(u, 0) != NATIVE_NONE));
 }
 
 /* Append the frames of one thread state. The native frames of the thread are in `u` and w->cfas. Context: signal. */
@@ -177,7 +179,7 @@ static void python_walk_sigsafe(struct managed_walk *w, const struct python_stat
     else if (recipe[RECIPE_WALK] == PYTHON_CFRAMES)
         whole = cframes_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, &chain, u);
     else
-        whole = entries_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame);
+        whole = entries_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame, u);
     /* Frames of a run whose end was not reached are kept: they are what was read. */
     if (w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)
         run_end_sigsafe(w, 0);
