@@ -6,7 +6,7 @@
  * A C frame is a local of the loop. It points to the frame that runs, and to the C frame of the loop below it.
  */
 
-#define CHAIN_MAX 4096                    /* frames of one run */
+#define CHAIN_MAX MAX_FRAMES              /* frames of one run that are looked at: no more are shown */
 #define OWNER_CSTACK 3                    /* an entry frame, 3.12 …: a local of the loop */
 #define LOCALS_BYTES 1024                 /* most bytes between two locals of the loop */
 #define OWNER_THREAD 0                    /* a frame on the thread's data stack */
@@ -28,6 +28,7 @@ static u32 ends_at_caller_sigsafe(struct managed_walk *w, const u64 *recipe, u64
 /* Return whether the frames from `frame` on are one run of the loop that owns `cframe`. Context: signal. */
 static u32 is_run_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe, u64 frame)
 {
+    u64 seen = 0;
     u32 steps;
     for (steps = 0; steps < CHAIN_MAX; steps++) {
         u64 previous;
@@ -46,8 +47,12 @@ static u32 is_run_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe,
                 return ends_at_caller_sigsafe(w, recipe, cframe, previous);
         }
         frame = previous;
+        if (frame == seen)
+            return 0;                     /* a ring, of frames that were used before */
+        if (!(steps & (steps + 1)))
+            seen = frame;
     }
-    return 0;
+    return 1;                             /* deeper than what is shown */
 }
 
 /* Return whether `cframe` is filled in and its run is sound; sets `*frame` to what it runs. Context: signal. */

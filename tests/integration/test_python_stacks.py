@@ -22,6 +22,8 @@ __all__ = ["waiting_python"]
 pytestmark = pytest.mark.needs("attach")
 
 SPLIT = Path(__file__).parents[1] / "targets" / "python_split.py"
+DEEP = Path(__file__).parents[1] / "targets" / "python_deep.py"
+DEPTH = 20_000
 # The C function that must lie between two Python functions.
 BETWEEN = {"in_sort": "list_sort", "in_reduce": "functools_reduce", "in_generator": "builtin_sum"}
 CPU_S = 2.0
@@ -114,6 +116,26 @@ def test_shares_are_those_that_the_program_measures(split: Target) -> None:
                 inner = stack[stack.index(name) : stack.index("work")]
                 assert any(part.startswith(between) for part in inner), stack
     assert_whole(capture)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_a_deep_recursion_the_innermost_functions_are_shown(
+    version: str, require_capability: Callable[[str], str]
+) -> None:
+    name = "python" if version == "debian" else f"python{version}"
+    target = Target([require_capability(name), DEEP, str(DEPTH)])
+    try:
+        capture = record(target.pid, 0.5, rate_hz=200, cpu_s=0.5)
+        target.finish()
+    finally:
+        target.close()
+    shown = of_tree(capture.tree(Clock.CPU))
+    innermost = shown.where(lambda stack: "bottom" in stack and stack.count("deep") > 500)
+    assert innermost.total >= 0.9 * shown.total, shown.heaviest(2)
+    for stack in innermost.weights:
+        assert stack[stack.index("bottom") - 1] == "deep"
+    verdicts = capture.profile.managed_verdict_cpu_ns()
+    assert verdicts[ManagedVerdict.DEPTH.name] >= 0.9 * sum(verdicts.values()), verdicts
 
 
 def split_has_symbols(names: set[str]) -> bool:
