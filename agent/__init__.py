@@ -40,6 +40,7 @@ C_SOURCES = (
     "interpreters/python_walk.c",
     "interpreters/managed_merge.c",
     "interpreters/code_table.c",
+    "interpreters/lock_holder.c",
     "interpreters/python_states.c",
     "interpreters/recipes.c",
     "wire/stack_table.c",

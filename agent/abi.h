@@ -344,7 +344,8 @@ struct interval_record {
     unsigned int trace_id;
     unsigned char state;                  /* enum thread_state */
     unsigned char flags;
-    short sysno;                          /* system call it waits in, SYSNO_LOCK, -1 if none */
+    short sysno;                          /* system call it waits in, SYSNO_LOCK, -1 if none. With STATE_QUEUED,
+                                           * SYSNO_LOCK: its stack held that lock, and the thread no longer does */
     unsigned int samples;                 /* stacks seen that fell into this interval */
 };
 

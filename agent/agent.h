@@ -283,6 +283,13 @@ struct agent {
     u64 states_read_ns;
     u64 states_cost_ns;
     struct code_slot *codes;              /* CODE_TABLE_SLOTS */
+    struct python_lock locks[LOCKS_MAX];  /* lock_holder.c */
+    u32 lock_count;
+    u32 lock_reserved;
+    u64 locks_ns;                         /* time of the last look at them */
+    i64 lock_ns;                          /* how long they were held, less what is in intervals */
+    u64 lock_told_ns;                     /* of late: in intervals of threads that waited for a CPU with a lock … */
+    u64 lock_queued_ns;                   /* … and all time waiting for a CPU of threads that may have had it */
     struct managed_walk *parked_walk;     /* of the sampler thread */
     volatile u64 loop_distance;           /* managed_merge.c: from a run's anchor to the CFA of its native frame */
     volatile u64 loop_pc;                 /* a call site in the interpreter's loop */

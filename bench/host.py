@@ -20,7 +20,7 @@ import numpy as np
 from flametap.capture.live import Capture, CaptureOptions
 from flametap.export import folded
 from flametap.export.request import ExportRequest
-from flametap.model import Clock
+from flametap.model import Clock, ManagedVerdict, Verdict
 
 SYMBOLS_TIMEOUT_S = 30.0
 
@@ -44,14 +44,31 @@ def report(capture: Capture) -> str:
 
 def last_report(capture: Capture) -> str:
     """Return ``report`` with slower figures: number of different stacks, number of stacks taken of
-    running threads, and the time of a view."""
+    running threads, the share of CPU time whose stack is in doubt, and the time of a view."""
     began = time.thread_time()
     capture.tree(Clock.CPU)
     view_s = time.thread_time() - began
     leaves = capture.profile.leaf_weights(Clock.CPU).node
     cpu_samples = int(capture.profile.leaf_samples(Clock.CPU).total)
-    more = {"stacks": len(np.unique(leaves)), "cpu_samples": cpu_samples, "view_s": view_s}
+    more = {
+        "stacks": len(np.unique(leaves)),
+        "cpu_samples": cpu_samples,
+        "view_s": view_s,
+        "errors_percent": errors_percent(capture),
+    }
     return json.dumps(json.loads(report(capture)) | more)
+
+
+def errors_percent(capture: Capture) -> float:
+    """Return the share of CPU time whose native stack did not reach its root, or whose Python
+    frames are in doubt; the larger of both, in percent."""
+    profile = capture.profile
+    total_ns = max(1, profile.total_ns(Clock.CPU))
+    native = profile.verdict_cpu_ns().items()
+    native_ns = sum(ns for name, ns in native if not Verdict[name].root_reached)
+    managed = profile.managed_verdict_cpu_ns().items()
+    managed_ns = sum(ns for name, ns in managed if ManagedVerdict[name] >= ManagedVerdict.TORN)
+    return 100 * max(native_ns, managed_ns) / total_ns
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     def server(path: Path, n: int) -> programs.Program:
         return programs.python_program("server", path, str(n))
 
-    return requestloop.measure(options, folder, server, peers.FOR_PYTHON)
+    return requestloop.measure(options, folder, server, (*peers.FOR_PYTHON, peers.PY_SPY_DUMP))
 
 
 def tables(data: Data) -> list[Table]:

@@ -47,6 +47,7 @@ class Outcome:
     output: Path
     samples: int = 0
     note: str = ""
+    errors_percent: float | None = None  # of its samples, as it counts them itself
     status: dict[str, Any] = field(default_factory=dict)
 
 
@@ -76,16 +77,35 @@ class Flametap:
         lines = self._host.finish().splitlines()
         status = json.loads(lines[-1]) if lines else {}
         return Outcome(
-            self._output, status.get("samples", 0), "; ".join(status.get("notes", [])), status
+            self._output,
+            status.get("samples", 0),
+            "; ".join(status.get("notes", [])),
+            status.get("errors_percent"),
+            status,
         )
 
 
 class Recorder:
-    """A profiler command that runs until SIGINT and then writes a file."""
+    """A profiler command that runs until SIGINT and then writes a file.
 
-    def __init__(self, command: list[str], output: Path, samples: str) -> None:
+    Args:
+        command: what to run.
+        output: the file that it writes.
+        samples: pattern of the number of samples in what it prints.
+        errors: pattern of the number of errors there.
+        is_percentage: what that finds is a percentage of the samples.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        output: Path,
+        samples: str,
+        errors: str = "",
+        is_percentage: bool = False,
+    ) -> None:
         self._output = output
-        self._samples = samples  # pattern of the number of samples in what it prints
+        self._samples, self._errors, self._is_percentage = samples, errors, is_percentage
         self._log = output.with_suffix(".log").open("w+")
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
@@ -109,7 +129,15 @@ class Recorder:
         found = re.search(self._samples, text)
         if not self._output.exists():
             return Outcome(self._output, note=text.strip()[-200:] or "no output")
-        return Outcome(self._output, int(found.group(1)) if found else 0)
+        samples = int(found.group(1)) if found else 0
+        return Outcome(self._output, samples, errors_percent=self._errors_percent(text, samples))
+
+    def _errors_percent(self, text: str, samples: int) -> float | None:
+        found = re.search(self._errors, text) if self._errors else None
+        if found is None:
+            return None
+        number = float(found.group(1))
+        return number if self._is_percentage else 100 * number / max(1, samples)
 
     def wait_for(self, is_ready: Callable[[], bool]) -> None:
         """Wait until it samples; return without an error if that cannot be detected."""
@@ -136,48 +164,63 @@ class Recorder:
         return f"ended by itself: {self._text().strip()[-200:]}"
 
 
-class GdbLoop:
-    """``gdb -p PID -batch -ex 'thread apply all bt'`` in a loop."""
+class DumpLoop:
+    """A command that prints the stacks of all threads once, in a loop: each run is a sample."""
 
-    def __init__(self, pid: int, _rate_hz: float, output: Path, _options: tuple[str, ...]) -> None:
-        self._pid, self._output = pid, output
+    def __init__(self, command: list[str], output: Path) -> None:
+        self._command, self._output = command, output
         self._stopping = threading.Event()
-        self._cpu_ns = self._rounds = self._gdb_pid = 0
+        self._cpu_ns = self._rounds = self._failures = self._running_pid = 0
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self._thread.start()
 
     def _loop(self) -> None:
-        command = ["gdb", "-q", "-nx", "-p", str(self._pid), "-batch"]
-        command += ["-ex", "set debuginfod enabled off", "-ex", "thread apply all bt"]
         while not self._stopping.is_set():
             with self._output.open("w") as output:
                 process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.DEVNULL,
                 )
-                self._gdb_pid = process.pid
-                _, _, used = os.wait4(process.pid, 0)
-                process.returncode = 0  # waited for above
-                self._gdb_pid = 0
+                self._running_pid = process.pid
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)  # waited for above
+                self._running_pid = 0
             self._cpu_ns += int((used.ru_utime + used.ru_stime) * 1e9)
             self._rounds += 1
+            self._failures += process.returncode != 0
 
     def mark(self) -> Usage:
-        running = usage.cpu_ns(self._gdb_pid) if self._gdb_pid else 0
+        running = usage.cpu_ns(self._running_pid) if self._running_pid else 0
         return Usage(self._cpu_ns + running, rounds=self._rounds)
 
     def stop(self) -> Outcome:
         self._stopping.set()
         self._thread.join(STOP_TIMEOUT_S)
-        return Outcome(self._output, self._rounds)
+        errors_percent = 100 * self._failures / max(1, self._rounds)
+        return Outcome(self._output, self._rounds, errors_percent=errors_percent)
 
 
-Running = Flametap | Recorder | GdbLoop
+Running = Flametap | Recorder | DumpLoop
+
+
+def _start_gdb(pid: int, _rate_hz: float, output: Path, _options: tuple[str, ...]) -> Running:
+    command = ["gdb", "-q", "-nx", "-p", str(pid), "-batch"]
+    command += ["-ex", "set debuginfod enabled off", "-ex", "thread apply all bt"]
+    return DumpLoop(command, output)
+
+
+def _start_py_spy_dump(
+    pid: int, _rate_hz: float, output: Path, options: tuple[str, ...]
+) -> Running:
+    return DumpLoop([_find("py-spy"), "dump", "-p", str(pid), *options], output)
 
 
 def _start_py_spy(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
     command = [_find("py-spy"), "record", "-p", str(pid), "-r", f"{rate_hz:.0f}", "-d", "3600"]
     command += ["-f", "raw", "-o", str(output), *options]
-    recorder = Recorder(command, output, r"Samples: (\d+)")
+    recorder = Recorder(command, output, r"Samples: (\d+)", r"Errors: (\d+)")
     recorder.wait_for(lambda: recorder.says("Sampling process"))
     return recorder
 
@@ -193,9 +236,29 @@ def _start_perf(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]
 def _start_austin(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
     interval_us = round(1e6 / rate_hz)
     command = [_find("austin"), "-i", str(interval_us), "-p", str(pid), "-o", str(output), *options]
-    recorder = Recorder(command, output, r"Error rate.*?(?:/|\S+/)(\d+)")
+    recorder = Recorder(command, output, r"Error rate.*?\d+/(\d+)", r"Error rate.*?(\d+)/")
     recorder.wait_for(lambda: recorder.says("version"))
     return recorder
+
+
+TACHYON_NAME = "Tachyon"
+
+
+def tachyon(python: str) -> Peer:
+    """Return Python's own sampling profiler (3.15), which needs the Python of its target.
+
+    Args:
+        python: the command.
+    """
+
+    def start(pid: int, rate_hz: float, output: Path, options: tuple[str, ...]) -> Running:
+        command = [python, "-u", "-m", "profiling.sampling", "attach", "-r", f"{rate_hz:.0f}"]
+        command += ["-a", "--realtime-stats", *options, "--collapsed", "-o", str(output), str(pid)]
+        recorder = Recorder(command, output, r"Captured (\d+)", r"Error rate: ([\d.]+)", True)
+        recorder.wait_for(lambda: recorder.says("Stats:"))
+        return recorder
+
+    return Peer(TACHYON_NAME, python, start, python_only=True)
 
 
 def _find(program: str) -> str:
@@ -234,7 +297,10 @@ PY_SPY_FREE = Peer(
     "py-spy --nonblocking", "py-spy", _start_py_spy, ("--nonblocking",), python_only=True
 )
 AUSTIN = Peer("austin", "austin", _start_austin, python_only=True)
-GDB = Peer("gdb in a loop", "gdb", GdbLoop, has_rate=False)
+PY_SPY_DUMP = Peer(
+    "py-spy dump in a loop", "py-spy", _start_py_spy_dump, python_only=True, has_rate=False
+)
+GDB = Peer("gdb in a loop", "gdb", _start_gdb, has_rate=False)
 
 # Tables have the same order.
 FOR_ALL = (FLAMETAP, PERF_FP, PERF_DWARF, GDB)
@@ -247,4 +313,4 @@ FOR_PYTHON = (
     AUSTIN,
     GDB,
 )
-ALL = (*FOR_ALL[:-1], *(peer for peer in FOR_PYTHON if peer not in FOR_ALL), GDB)
+ALL = (*FOR_ALL[:-1], *(peer for peer in FOR_PYTHON if peer not in FOR_ALL), PY_SPY_DUMP, GDB)

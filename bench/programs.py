@@ -144,6 +144,6 @@ class Program:
         self.close()
 
 
-def python_program(name: str, *arguments: str | Path) -> Program:
-    """Start ``targets/NAME.py`` under this Python."""
-    return Program([sys.executable, TARGETS / f"{name}.py", *arguments])
+def python_program(name: str, *arguments: str | Path, python: str = sys.executable) -> Program:
+    """Start ``targets/NAME.py`` under a Python, by default this one."""
+    return Program([python, TARGETS / f"{name}.py", *arguments])

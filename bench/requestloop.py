@@ -176,12 +176,14 @@ def _watch(
     if not ended.samples and ended.note:
         raise RuntimeError(f"no samples: {ended.note}")
     core = window.wall_ns / 100
+    errors = {} if ended.errors_percent is None else {"errors_percent": ended.errors_percent}
     return {
         **asdict(window),
         "per_second": window.per_second,
         "host_cpu_percent": (last.host_cpu_ns - first.host_cpu_ns) / core,
         "sampler_cpu_percent": (last.target_cpu_ns - first.target_cpu_ns) / core,
         "stacks_per_second": ended.samples / ran_s,
+        **errors,
     }
 
 
@@ -195,13 +197,18 @@ def tables(data: Data, what: str) -> list[Table]:
         for peer, rate in _keys(of_n):
             cell = [one for one in of_n if (one["peer"], one["rate_hz"]) == (peer, rate)]
             rows.append(_row(peer, rate, cell))
-        rows += [[name, *["missing"] * 7] for name in data["missing"]]
+        rows += [[name, *["missing"] * 8] for name in data["missing"]]
         found.append(
             Table(
                 f"{what}, {n} threads",
                 (
                     *("profiler", "rate, Hz", "slowdown, %", "p99, µs", "p99, × without"),
-                    *("slowest request, ms", "profiler's CPU, % of a core", "stacks/s"),
+                    *(
+                        "slowest request, ms",
+                        "profiler's CPU, % of a core",
+                        "stacks/s",
+                        "errors, %",
+                    ),
                 ),
                 rows,
             )
@@ -213,7 +220,9 @@ def tables(data: Data, what: str) -> list[Table]:
         + (" Server and client share one CPU." if data["settings"].get("one_cpu") else "")
         + " With one request at a time, a long stop is one slow request: see the slowest."
         " CPU of flametap: its process + its thread in the target. gdb runs at its own rate;"
-        " stacks/s counts what each profiler calls a sample, including its start."
+        " stacks/s counts what each profiler calls a sample, including its start. Errors are"
+        " what the profiler itself counts: samples that failed; of flametap, CPU time whose stack"
+        " did not reach its root or whose Python frames are in doubt."
     )
     return [*found[:-1], *(Table(t.title, t.columns, t.rows, remark) for t in found[-1:])]
 
@@ -221,6 +230,7 @@ def tables(data: Data, what: str) -> list[Table]:
 def _keys(windows: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
     """Return (peer, rate), no profiler first, then in the order of ``peers.ALL``."""
     order = [NOBODY, *(peer.name for peer in (peers.FLAMETAP_IN_BUDGET, *peers.ALL))]
+    order.append(peers.TACHYON_NAME)
     keys = {(one["peer"], one["rate_hz"]) for one in windows}
     return sorted(keys, key=lambda key: (key[1], order.index(key[0])))
 
@@ -232,7 +242,7 @@ def _column(windows: Sequence[dict[str, Any]], name: str) -> list[float]:
 def _row(peer: str, rate: float, cell: Sequence[dict[str, Any]]) -> list[str]:
     failures = [one["error"] for one in cell if "error" in one]
     if len(failures) == len(cell):
-        return [peer, f"{rate:.0f}" if rate else MISSING, f"failed: {failures[0]}", *[MISSING] * 5]
+        return [peer, f"{rate:.0f}" if rate else MISSING, f"failed: {failures[0]}", *[MISSING] * 6]
     p99 = _column(cell, "p99_ns")
     host = spread_text(_column(cell, "host_cpu_percent"))
     sampler = _column(cell, "sampler_cpu_percent")
@@ -247,4 +257,5 @@ def _row(peer: str, rate: float, cell: Sequence[dict[str, Any]]) -> list[str]:
         spread_text(_column(cell, "max_ns"), 1, 1e-6),
         host,
         spread_text(_column(cell, "stacks_per_second"), 0),
+        spread_text(_column(cell, "errors_percent"), 2),
     ]

@@ -20,6 +20,7 @@ import eintr
 import idle
 import latency_c
 import latency_python
+import latency_tachyon
 import memory
 import reporting
 import servers
@@ -32,6 +33,7 @@ BENCHES: tuple[Bench, ...] = (
     cost.BENCH,
     latency_c.BENCH,
     latency_python.BENCH,
+    latency_tachyon.BENCH,
     eintr.BENCH,
     idle.BENCH,
     depth.BENCH,

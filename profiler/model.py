@@ -60,6 +60,15 @@ class ManagedVerdict(IntEnum):
     DEPTH = 6  # deeper than the limit
 
 
+class LockState(IntEnum):
+    """What a thread does with the interpreter's lock, the GIL (``agent/abi.h``: ``enum mark``)."""
+
+    NONE = 0  # it runs no Python, or its interpreter has no lock
+    HELD = 1
+    AWAITED = 2  # asleep until it gets the lock
+    RELEASED = 3  # in C code or a system call that needs no lock
+
+
 @dataclass(frozen=True)
 class Module:
     """A file (or the vDSO) mapped executable into the target.
@@ -93,6 +102,7 @@ class Thread:
     first_seen_ns: int = 0
     exited: bool = False
     signals_blocked: bool = False  # its mask blocks our signal: sampled only while asleep
+    comm: str = ""  # the kernel's name of it, where ``name`` is the program's own
 
 
 @dataclass(frozen=True)
@@ -190,6 +200,9 @@ class ThreadInfo:
     exited: bool
     waits_in: str  # name of the system call in which it waits now, "" if it runs
     signals_blocked: bool = False  # see ``Thread``
+    gil_held_ns: int = 0  # elapsed time in which it held the GIL …
+    gil_awaited_ns: int = 0  # … and was asleep until it got it
+    comm: str = ""  # see ``Thread``
 
 
 @dataclass
@@ -214,6 +227,7 @@ class Status:
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
     has_python: bool = False  # Python functions were recorded
+    has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict
     )  # module at fault → CPU weight cut there

@@ -5,6 +5,8 @@ GET view      the boxes of a view (encode.py has the shape). WEIGHTS  zoom=ID.ID
 GET symbols   modules and their share of the profile (encode_code.py has the shape). WEIGHTS
 GET lines     the lines of one function: function=ID from a view, WEIGHTS
 GET instructions  its machine code; arguments as for lines
+GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, WEIGHTS
+              (encode_gil.py has the shape)
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
@@ -12,7 +14,8 @@ GET events    server-sent events. ``status``: model.Status without ``symbols``, 
 POST pause    {"paused": bool} → {"paused": bool}
 
 WEIGHTS are what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
-language=all|python|native  plumbing=1 (the interpreter's own functions, too; see frame_filter).
+language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
+thread holds the GIL; see frame_filter).
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -39,6 +42,7 @@ from flametap.model import Clock, Status
 
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
+from .encode_gil import encode_holders
 from .source import ProfileSource
 from .trees import Choice, TreeCache
 
@@ -106,6 +110,14 @@ def blueprint(service: Service) -> Blueprint:
         function = parse_function(args, len(service.source.functions))
         found = service.source.instructions(function, *parse_weights(args))
         return json_response(encode_instructions(found))
+
+    @api.get("/gil")
+    def gil() -> Response:
+        args = request.args.to_dict()
+        _, thread_ids, frames = parse_weights(args)
+        waits = service.source.lock_waits(thread_ids, frames, _numbers(args, "path", "."))
+        threads = {each.thread_id: each for each in service.source.threads()}
+        return json_response(encode_holders(waits, threads, service.source.functions))
 
     @api.get("/status")
     def status() -> Response:
@@ -203,9 +215,10 @@ def parse_weights(args: dict[str, str]) -> Choice:
         language = Language(args.get("language", Language.ALL.value))
     except ValueError:
         abort(400, f"language must be one of {', '.join(each.value for each in Language)}")
-    if args.get("plumbing", "0") not in ("0", "1"):
-        abort(400, "plumbing must be 0 or 1")
-    frames = FrameFilter(language, args.get("plumbing") == "1")
+    for name in ("plumbing", "gil"):
+        if args.get(name, "0") not in ("0", "1"):
+            abort(400, f"{name} must be 0 or 1")
+    frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
     return clock, frozenset(threads) if threads else None, frames
 
 

@@ -14,10 +14,15 @@ from .login import Key
 from .source import ProfileSource
 
 
-def create_app(source: ProfileSource, token: str) -> Flask:
+def create_app(source: ProfileSource, token: str, view: str = "") -> Flask:
     """Create an app that serves one profile to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
+
+    Args:
+        source: the profile.
+        token: opens the page.
+        view: the state in which the page opens, as its own URL has it after ``#``.
     """
     key = Key(token)
     service = Service(source)
@@ -25,7 +30,7 @@ def create_app(source: ProfileSource, token: str) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service
     app.wsgi_app = _mounted(app.wsgi_app, f"/{key.address}")  # type: ignore[method-assign]
-    protect(app, key)
+    protect(app, key, view)
     app.register_blueprint(blueprint(service), url_prefix="/api")
 
     @app.get("/")

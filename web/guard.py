@@ -66,15 +66,21 @@ def is_trusted_host(header: str) -> bool:
     return True
 
 
-def protect(app: Flask, key: Key) -> None:
-    """Check every request to the app and set the security headers of every response."""
+def protect(app: Flask, key: Key, view: str = "") -> None:
+    """Check every request to the app and set the security headers of every response.
+
+    Args:
+        app: the app.
+        key: of its page.
+        view: the state in which the page opens after a login.
+    """
 
     @app.before_request
     def check() -> Response | None:
         if not is_trusted_host(request.headers.get("Host", "")):
             abort(403, "the Host header names neither an address nor localhost")
         if _is_login(key):
-            return _enter(key)
+            return _enter(key, f"#{view}" if view else "")
         if not _has_key(key):
             abort(403, HOW_TO_ENTER)
         if _is_foreign():
@@ -99,16 +105,17 @@ def _is_login(key: Key) -> bool:
     return is_same(source.get("token", ""), key.token)
 
 
-def _enter(key: Key) -> Response:
+def _enter(key: Key, view: str) -> Response:
     """Set the cookie, and send the browser to the page's address."""
-    place = f"/{key.address}/"
+    path = f"/{key.address}/"
+    place = path + view
     # A browser that comes from another site would follow a redirect without the cookie, as that is
     # strict. So does one that comes from a file. A page of ours that leads on is of our site.
     if request.headers.get("Sec-Fetch-Site") in ("none", "same-origin", "same-site"):
         response = Response(status=303, headers={"Location": place})
     else:
         response = Response(render_template("enter.html", place=place))
-    response.set_cookie(COOKIE, key.cookie, path=place, httponly=True, samesite="Strict")
+    response.set_cookie(COOKIE, key.cookie, path=path, httponly=True, samesite="Strict")
     return response
 
 

@@ -131,11 +131,15 @@ class Server:
             self._wsgi.shutdown_request(connection)
 
 
-def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
+def serve(source: ProfileSource, host: str, port: int, token: str, *, view: str = "") -> Server:
     """Serve a profile in the background.
 
     Args:
+        source: the profile.
+        host: the address to listen on.
         port: 0 for any free port.
+        token: opens the page.
+        view: the state in which the page opens, as its own URL has it after ``#``.
 
     Raises:
         OutputError: the server cannot listen on the address.
@@ -149,4 +153,4 @@ def serve(source: ProfileSource, host: str, port: int, token: str) -> Server:
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    return Server(create_app(source, token), listener, host, token)
+    return Server(create_app(source, token, view), listener, host, token)

@@ -8,6 +8,7 @@ from typing import Protocol
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.frame_filter import FrameFilter
+from flametap.analysis.lock_waits import LockWaits
 from flametap.model import Clock, Function, Status, ThreadInfo
 
 
@@ -61,6 +62,15 @@ class ProfileSource(Protocol):
         frames: FrameFilter,
     ) -> AnnotatedCode:
         """Return the weight of each instruction of a function; by its index in ``functions``."""
+        ...
+
+    def lock_waits(
+        self,
+        thread_ids: frozenset[int] | None,
+        frames: FrameFilter,
+        path: Sequence[int],
+    ) -> LockWaits:
+        """Return who held the GIL during the waits of one box; ``path`` has its functions' ids."""
         ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:

@@ -10,6 +10,7 @@
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
  *   recipes.c        JS           where the interpreters are, and how to read them
+ *   lock_holder.c    sampler      which thread holds the interpreter's lock
  *
  * "Both" runs in the handler for a running thread, and in the sampler thread for a sleeping one.
  *
@@ -35,6 +36,7 @@
 #define WORD_ADDRESS_MASK ((1ULL << WORD_RECIPE_SHIFT) - 1)
 
 #define RUNS_MAX 1024
+#define STEPS_MAX 32768                   /* of one walk: a millisecond */
 #define CACHED_PAGES 64
 #define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
@@ -73,6 +75,7 @@ struct managed_walk {
     u32 word_count;
     u32 placed;                           /* up to this run, those that have their native frame got it */
     u32 is_cut;                           /* more frames than fit */
+    u32 steps_left;                       /* along chains of frames */
     u64 leaf_sp;
     u64 leaf_frame;                       /* runtime_addr of the innermost managed frame, 0: none */
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
@@ -89,6 +92,15 @@ struct python_states {
     volatile u32 count;
     u32 reserved;
     struct python_state states[STATES_MAX];
+};
+
+#define LOCKS_MAX 16                      /* sub-interpreters may have their own */
+
+/* The lock of one or more interpreters. */
+struct python_lock {
+    u64 runtime_addr;
+    u32 recipe;                           /* index */
+    u32 slot;                             /* index of the thread that held it last */
 };
 
 struct code_slot {

@@ -334,6 +334,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     w->verdict = MANAGED_NONE;
     w->run_count = w->word_count = w->placed = w->is_cut = 0;
     w->lock = 0;
+    w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
     for (i = 0; i < count; i++) {

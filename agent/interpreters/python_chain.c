@@ -6,7 +6,7 @@
  * A C frame is a local of the loop. It points to the frame that runs, and to the C frame of the loop below it.
  */
 
-#define CHAIN_MAX MAX_FRAMES              /* frames of one run that are looked at: no more are shown */
+#define CHAIN_MAX 4096                    /* frames of one run that are looked at to tell whether it is sound */
 #define OWNER_CSTACK 3                    /* an entry frame, 3.12 …: a local of the loop */
 #define LOCALS_BYTES 1024                 /* most bytes between two locals of the loop */
 #define OWNER_THREAD 0                    /* a frame on the thread's data stack */
@@ -17,6 +17,12 @@ struct python_chain {
     u32 verdict;                          /* enum managed_verdict */
 };
 
+/* Count one step along a chain. Returns 0 when there were too many: damaged chains may lead in a circle. Context: signal. */
+static u32 walk_step_sigsafe(struct managed_walk *w)
+{
+    return w->steps_left && w->steps_left--;
+}
+
 /* Return whether what the C frame `cframe` runs ends where the one below it begins. Context: signal. */
 static u32 ends_at_caller_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe, u64 previous)
 {
@@ -25,7 +31,8 @@ static u32 ends_at_caller_sigsafe(struct managed_walk *w, const u64 *recipe, u64
            managed_word_sigsafe(w, below + recipe[RECIPE_CFRAME_FRAME], &current) && current == previous;
 }
 
-/* Return whether the frames from `frame` on are one run of the loop that owns `cframe`. Context: signal. */
+/* Return whether the frames from `frame` on are one run of the loop that owns `cframe`. A deep recursion is one run: so many
+ * frames in a row are no accident, unless they lead in a circle. Context: signal. */
 static u32 is_run_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe, u64 frame)
 {
     u64 seen = 0;
@@ -33,7 +40,7 @@ static u32 is_run_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe,
     for (steps = 0; steps < CHAIN_MAX; steps++) {
         u64 previous;
         u8 owner, is_entry = 0;
-        if (!frame || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) ||
+        if (!walk_step_sigsafe(w) || !frame || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) ||
             !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_OWNER], &owner))
             return 0;
         if (recipe[RECIPE_WALK] == PYTHON_CFRAME_ENTRIES && owner == OWNER_CSTACK)
@@ -48,11 +55,11 @@ static u32 is_run_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe,
         }
         frame = previous;
         if (frame == seen)
-            return 0;                     /* a ring, of frames that were used before */
+            return 0;
         if (!(steps & (steps + 1)))
             seen = frame;
     }
-    return 1;                             /* deeper than what is shown */
+    return 1;
 }
 
 /* Return whether `cframe` is filled in and its run is sound; sets `*frame` to what it runs. Context: signal. */

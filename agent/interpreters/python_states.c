@@ -96,10 +96,13 @@ static u32 interpreters_read(struct agent *a, u32 recipe_index, struct python_st
         state_read(a, recipe_index, finalizing, &interpreter, to, count);
         return 1;
     }
-    while (interpreter && seen++ < INTERPRETERS_MAX)
-        if (!states_read(a, recipe_index, interpreter, to, count) ||
-            read_memory(a, interpreter + recipe[RECIPE_INTERPRETER_NEXT], &interpreter, 8) != 8)
+    while (interpreter && seen++ < INTERPRETERS_MAX) {
+        if (!states_read(a, recipe_index, interpreter, to, count))
             return 0;
+        lock_note(a, recipe_index, interpreter);
+        if (read_memory(a, interpreter + recipe[RECIPE_INTERPRETER_NEXT], &interpreter, 8) != 8)
+            return 0;
+    }
     return 1;
 }
 

@@ -98,7 +98,7 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
     u32 first_run = w->run_count;
     while (frame && !w->is_cut) {
         u64 back;
-        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
+        if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
             !frame_add_sigsafe(w, recipe, recipe_index, frame))
             return w->is_cut;
         run_end_sigsafe(w, 0);
@@ -117,7 +117,7 @@ static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
     for (; frame && !w->is_cut; chain->cframe = cframe) {
         u64 previous;
         u8 is_entry;
-        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
+        if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
             !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_IS_ENTRY], &is_entry) ||
             !frame_add_sigsafe(w, recipe, recipe_index, frame))
             return w->is_cut;
@@ -145,7 +145,7 @@ static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
     while (frame && frame != base && !w->is_cut) {
         u64 previous;
         u8 owner;
-        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
+        if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
             !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_OWNER], &owner))
             return 0;
         if (owner >= OWNER_CSTACK) {

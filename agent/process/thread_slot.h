@@ -30,6 +30,7 @@ struct interval {
     u8 state;                             /* 0: no interval */
     u8 dirty;                             /* changed since it was sent to the host */
     i16 sysno;
+    u32 marks;                            /* of its stack: enum mark */
 };
 
 struct thread_slot {
@@ -156,6 +157,9 @@ struct thread_slot {
     i64 drain_cpu_ns;                     /* drain.c: the thread's CPU clock at that time */
     u64 last_run_ns;                      /* time when it was last seen on a CPU, and its stack */
     u32 last_run_trace;
+    u32 last_run_marks;
+    u64 lock_ns;                          /* lock_holder.c: how long it was seen holding the lock, less the time
+                                           * waiting for a CPU that is told to be such */
     u32 last_wait_trace;                  /* stack on which it was last seen asleep */
     u8 last_wait_state;                   /* 0: never seen asleep */
     i16 last_wait_sysno;

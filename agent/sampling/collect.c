@@ -80,7 +80,7 @@ static void sample_take(struct agent *a, struct thread_slot *slot, struct sample
     trace_id = trace_intern(a, sample->frames, sample->frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
-    interval_ran(a, slot, taken_ns, sample->cpu_ns, trace_id);
+    interval_ran(a, slot, taken_ns, sample->cpu_ns, trace_id, sample->marks);
 }
 
 static void samples_collect(struct agent *a, struct thread_slot *slot)
@@ -137,7 +137,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
         return;                           /* probably Frida's: wait until agent.js has said */
     if (slot->waited_in != NOT_WAITING) {
         /* It was asleep when the signal arrived: its CPU time belongs to what it did before. */
-        interval_asleep(a, slot, slot->sent_ns, trace_id, slot->waited_in < 0 ? STATE_BLOCKED : STATE_PARKED,
+        interval_asleep(a, slot, slot->sent_ns, trace_id, slot->marks, slot->waited_in < 0 ? STATE_BLOCKED : STATE_PARKED,
                         (i16)(slot->waited_in < 0 ? -1 : slot->waited_in), 1);
         count_up(a, COUNTER_WAITS_INTERRUPTED, 1);
         return;
@@ -145,13 +145,15 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     if (slot->woken)
         return;                           /* it was leaving a wait, so it had no CPU and used no CPU time here */
     if (stands_for_cpu(a, slot)) {
-        interval_ran(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id);
+        interval_ran(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id, slot->marks);
         slot->timer_set_cpu_ns = slot->sent_cpu_ns;
         cpu_timer_set_far(a, slot);
     } else {
         /* If it ends before it is seen on a CPU again, the last stack seen there stands for its CPU time. */
-        if (!slot->last_run_trace)
+        if (!slot->last_run_trace) {
             slot->last_run_trace = trace_id;
+            slot->last_run_marks = slot->marks;
+        }
         slot->last_run_ns = slot->sent_ns;
     }
 }

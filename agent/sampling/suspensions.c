@@ -46,6 +46,7 @@ static u64 longest_run_ns(struct agent *a)
 static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
 {
     u32 i;
+    locks_restart(a, now_ns);
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         struct interval was = slot->open;
@@ -56,7 +57,7 @@ static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
         /* A sleeping thread is still where it was: it need not be looked at again. */
         if (!was.state)
             continue;
-        interval_asleep(a, slot, slot->accounted_ns, was.trace_id, was.state, was.sysno, 0);
+        interval_asleep(a, slot, slot->accounted_ns, was.trace_id, was.marks, was.state, was.sysno, 0);
     }
     a->signals_from_ns = now_ns + GAP_GRACE_NS;
     count_up(a, COUNTER_GAPS, 1);

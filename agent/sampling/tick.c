@@ -221,7 +221,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         sampling_keep(a, slot, now_ns, cpu_ns, result == PARKED_RUNNING);
     slot->is_look_due = result == PARKED_HIDDEN && hostfile_is_coming(a, slot);
     if (result == PARKED_HIDDEN && !slot->is_look_due)
-        interval_asleep(a, slot, now_ns, 0, STATE_BLOCKED, -1, 1);
+        interval_asleep(a, slot, now_ns, 0, 0, STATE_BLOCKED, -1, 1);
     if (result != PARKED_SEEN)
         return;
     verdicts.native = u.verdict;
@@ -233,7 +233,8 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         return;
     if (slot->marks == MARK_LOCK_AWAITED)
         wait.sysno = SYSNO_LOCK;
-    interval_asleep(a, slot, now_ns, trace_id, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED, (i16)wait.sysno, 1);
+    interval_asleep(a, slot, now_ns, trace_id, slot->marks, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED,
+                    (i16)wait.sysno, 1);
 }
 
 /* Account for the time since the last look. `ran_ns` is the CPU time that the thread used in it. */
@@ -277,6 +278,7 @@ static u64 samples_collect_last(struct agent *a, struct thread_slot *slot)
 static void times_begin(struct agent *a)
 {
     u32 i;
+    locks_restart(a, now_ns_sigsafe());
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
         i64 cpu_ns = slot->tid ? clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) : -1;

@@ -17,6 +17,8 @@
 #define RECENT_PERIODS 10                 /* or one of that many periods, */
 #define RECENT_SAMPLES 6                  /* or one after which at most that many more samples were due on average */
 #define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is reported when this much has accumulated */
+#define LOCK_WINDOW_NS 4000000000ULL      /* time waiting for a CPU over which the share with the lock is averaged */
+#define LOCK_TAKE_UP_NS 500000000LL       /* … and over which what is missing in it is made up for */
 #define RUN_DELAY_UNKNOWN (~0ULL)
 #define ASLEEP_UNSEEN_NS 500000000LL      /* the most unreported time asleep that waits for a look which finds the
                                            * thread asleep */
@@ -47,6 +49,8 @@ static void interval_send(struct agent *a, struct thread_slot *slot, const struc
         count_up(a, COUNTER_INTERVALS_LOST, 1);
         return;
     }
+    if ((interval->marks & MARK_LOCK) == MARK_LOCK_HELD && !(flags & INTERVAL_OPEN))
+        a->lock_ns -= (i64)interval->wall_ns;
     record->t0_ns = interval->t0_ns;
     record->wall_ns = interval->wall_ns;
     record->cpu_ns = interval->cpu_ns;
@@ -71,9 +75,9 @@ static void interval_close(struct agent *a, struct thread_slot *slot)
     slot->open.dirty = 0;
 }
 
-/* Send an interval that is over: `wall_ns` up to `end_ns` in `state`. */
+/* Send an interval that is over: `wall_ns` up to `end_ns` in `state`. `marks` are those of the stack. */
 static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 end_ns, u64 wall_ns, u32 state, u32 trace_id,
-                               i16 sysno, u32 samples)
+                               u32 marks, i16 sysno, u32 samples)
 {
     struct interval past;
     past.t0_ns = end_ns - wall_ns;
@@ -83,18 +87,20 @@ static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 en
     past.samples = samples;
     past.state = (u8)state;
     past.sysno = sysno;
+    past.marks = marks;
     interval_close(a, slot);
     interval_send(a, slot, &past, 0);
 }
 
 /* Report CPU time up to `cpu_ns` of the thread's clock for this stack, seen at `seen_ns`. */
-static void interval_ran(struct agent *a, struct thread_slot *slot, u64 seen_ns, u64 cpu_ns, u32 trace_id)
+static void interval_ran(struct agent *a, struct thread_slot *slot, u64 seen_ns, u64 cpu_ns, u32 trace_id, u32 marks)
 {
     if (cpu_ns <= slot->cpu_told_ns)
         return;
-    interval_send_past(a, slot, seen_ns, cpu_ns - slot->cpu_told_ns, STATE_RUNNING, trace_id, -1, 1);
+    interval_send_past(a, slot, seen_ns, cpu_ns - slot->cpu_told_ns, STATE_RUNNING, trace_id, marks, -1, 1);
     slot->cpu_told_ns = cpu_ns;
     slot->last_run_trace = trace_id;
+    slot->last_run_marks = marks;
     slot->last_run_ns = seen_ns;
 }
 
@@ -106,16 +112,50 @@ static void interval_unattributed(struct agent *a, struct thread_slot *slot, u64
         return;
     count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, cpu_ns);
     count_up(a, why, cpu_ns);
-    interval_send_past(a, slot, now_ns, cpu_ns, STATE_RUNNING, 0, -1, 0);
+    interval_send_past(a, slot, now_ns, cpu_ns, STATE_RUNNING, 0, 0, -1, 0);
     slot->cpu_told_ns = slot->cpu_seen_ns;
+}
+
+/* Return in how much of `queued_ns` the thread did not hold the lock that its last stack held: lock_holder.c. */
+static u64 queued_without_lock(struct agent *a, struct thread_slot *slot, u64 queued_ns)
+{
+    i64 share_10;
+    u64 with_ns;
+    if ((slot->last_run_marks & MARK_LOCK) != MARK_LOCK_HELD || !a->lock_count)
+        return 0;
+    /* As much as of late, and more or less as too little or too much was told so far. */
+    share_10 = a->lock_ns / (LOCK_TAKE_UP_NS >> 10);
+    if (a->lock_queued_ns)
+        share_10 += (i64)((a->lock_told_ns << 10) / a->lock_queued_ns);
+    if (share_10 < 0)
+        share_10 = 0;
+    with_ns = share_10 < 1 << 10 ? queued_ns * (u64)share_10 >> 10 : queued_ns;
+    if (with_ns > slot->lock_ns)
+        with_ns = slot->lock_ns;
+    slot->lock_ns -= with_ns;
+    a->lock_ns -= (i64)with_ns;
+    a->lock_told_ns += with_ns;
+    a->lock_queued_ns += queued_ns;
+    while (a->lock_queued_ns > LOCK_WINDOW_NS) {
+        a->lock_queued_ns /= 2;
+        a->lock_told_ns /= 2;
+    }
+    return queued_ns - with_ns;
 }
 
 /* Report the time waiting for a CPU, for the stack on which the thread was last seen running. */
 static void interval_queued(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 at_least_ns)
 {
+    u64 without_ns;
     if (slot->queued_ns <= at_least_ns)
         return;
-    interval_send_past(a, slot, now_ns, slot->queued_ns, STATE_QUEUED, slot->last_run_trace, -1, 0);
+    without_ns = queued_without_lock(a, slot, slot->queued_ns);
+    if (without_ns)
+        interval_send_past(a, slot, now_ns - (slot->queued_ns - without_ns), without_ns, STATE_QUEUED, slot->last_run_trace,
+                           0, SYSNO_LOCK, 0);
+    if (without_ns < slot->queued_ns)
+        interval_send_past(a, slot, now_ns, slot->queued_ns - without_ns, STATE_QUEUED, slot->last_run_trace,
+                           0, -1, 0);
     slot->queued_ns = 0;
 }
 
@@ -147,8 +187,8 @@ static u64 time_pass(struct thread_slot *slot, u64 now_ns, u64 ran_ns, u64 queue
 
 /* Note that the thread is asleep at `now_ns` on this stack. `samples` is the number of stacks taken (0: the last one is
  * still valid). */
-static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 trace_id, u32 state, i16 sysno,
-                            u32 samples)
+static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 trace_id, u32 marks, u32 state,
+                            i16 sysno, u32 samples)
 {
     struct interval *open = &slot->open;
     if (open->state && (open->trace_id != trace_id || open->state != state || open->sysno != sysno))
@@ -161,6 +201,7 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
         open->trace_id = trace_id;
         open->state = (u8)state;
         open->sysno = sysno;
+        open->marks = marks;
         open->dirty = 1;
     }
     open->samples += samples;
@@ -177,7 +218,7 @@ static void interval_asleep_unseen(struct agent *a, struct thread_slot *slot, u6
     if (slot->open.state || slot->blocked_ns <= at_least_ns)
         return;
     interval_send_past(a, slot, now_ns, (u64)slot->blocked_ns, slot->last_wait_state ? slot->last_wait_state : STATE_BLOCKED,
-                       slot->last_wait_trace, slot->last_wait_state ? slot->last_wait_sysno : -1, 0);
+                       slot->last_wait_trace, 0, slot->last_wait_state ? slot->last_wait_sysno : -1, 0);
     slot->blocked_ns = 0;
 }
 
@@ -212,7 +253,7 @@ static void intervals_finish(struct agent *a, struct thread_slot *slot)
     interval_close(a, slot);
     if (last_run_holds(a, slot) && slot->cpu_seen_ns > slot->cpu_told_ns) {
         interval_send_past(a, slot, slot->accounted_ns, slot->cpu_seen_ns - slot->cpu_told_ns, STATE_RUNNING,
-                           slot->last_run_trace, -1, 0);
+                           slot->last_run_trace, slot->last_run_marks, -1, 0);
         slot->cpu_told_ns = slot->cpu_seen_ns;
     }
     interval_unattributed(a, slot, slot->accounted_ns, COUNTER_UNATTRIBUTED_ENDED_NS);

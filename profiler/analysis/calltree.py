@@ -81,9 +81,9 @@ def build(
         by_line: a Python function has a node for each of its lines, instead of one.
     """
     if count_samples:
-        leaves = profile.leaf_samples(clock, thread_ids)
+        leaves = profile.leaf_samples(clock, thread_ids, holding=frames.only_gil)
     else:
-        leaves = profile.leaf_weights(clock, thread_ids, t0_ns, t1_ns)
+        leaves = profile.leaf_weights(clock, thread_ids, t0_ns, t1_ns, holding=frames.only_gil)
     trie = profile.trie()
     leaves = in_kernel(leaves, trie, table)
     shown = shown_frames(profile, table, trie, frames)

@@ -1,4 +1,4 @@
-"""Choose which frames of a stack are shown: by language, with the interpreter's own or without.
+"""Choose what is shown: which stacks, and which of their frames, by language, with plumbing or not.
 
 A stack with Python frames has native ones around them: those that started the interpreter, its
 loop, the functions by which it calls, and the C functions that it called. A hidden frame becomes
@@ -11,6 +11,8 @@ part of its caller: its own weight counts as its caller's own. Sums stay as they
                   is one frame, ``[no Python frames]``.
 ``native``        All but Python functions.
 ================  ==================================================================================
+
+All stacks are shown, or only those of threads that hold the interpreter's lock (the GIL).
 
 Frames that flametap adds itself are always shown. So is the innermost frame of a stack of which
 nothing else would remain.
@@ -60,10 +62,11 @@ def _has(function_traits: npt.NDArray[np.uint8], bits: int) -> Bools:
 
 @dataclass(frozen=True)
 class FrameFilter:
-    """Which frames are shown; see the module docstring."""
+    """Which stacks and frames are shown; see the module docstring."""
 
     language: Language = Language.ALL
     plumbing: bool = False
+    only_gil: bool = False  # only while the thread holds the GIL
 
     @property
     def hides_plumbing(self) -> bool:

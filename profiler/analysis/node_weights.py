@@ -106,7 +106,7 @@ def node_weights(
         thread_ids: only these threads; None for all.
         frames: which frames are shown.
     """
-    leaves = profile.leaf_weights(clock, thread_ids)
+    leaves = profile.leaf_weights(clock, thread_ids, holding=frames.only_gil)
     trie = profile.trie()  # read after the leaves, so it has all their nodes
     leaves = in_kernel(leaves, trie, table)
     shown = shown_frames(profile, table, trie, frames)

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import MANAGED, Frame
-from ..profile.stacks import NO_ADDRESS, TRUNCATED, Trie
+from ..profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
+from .collector_frames import with_collections
 from .frame_filter import FrameFilter, Language, traits
-from .own_frames import NO_PYTHON_FUNCTION
+from .own_frames import NO_PYTHON_FUNCTION, SYNTHETIC
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -56,16 +57,23 @@ def shown_frames(
     """
     n = trie.n_addresses
     whole = table.pool(n)
-    module_ids, is_eval = profile.addresses()[0][:n], profile.eval_addresses()[:n]
+    module_ids = profile.addresses()[0][:n]
+    is_eval = profile.eval_addresses()[:n]
     is_managed = module_ids == MANAGED
     no_node = np.zeros(len(trie.parent), bool)
     is_python_only = frames.language is Language.PYTHON
     if not is_python_only and not is_managed.any():
         return ShownFrames(whole, whole, False, no_node, -1)
+    in_interpreter = np.isin(module_ids, np.unique(module_ids[is_eval])) & ~is_eval
+    whole, collections = with_collections(whole, profile, table, trie, in_interpreter, is_managed)
     of_function = np.frombuffer(table.labels(traits), np.uint8)
     innermost = np.array(whole.functions)[np.array(whole.first) + np.array(whole.count) - 1]
     hides_function = frames.hidden_functions(of_function)
     hides_address = frames.hidden_addresses(module_ids, is_eval, of_function[innermost])
+    # A hidden address of the collector keeps its first frame, that of the garbage collection.
+    for address in collections:
+        if hides_address[address]:
+            hides_address[address], whole.count[address] = False, 1
     if not hides_function.any() and not hides_address.any():
         return ShownFrames(whole, whole, False, no_node, -1)
     # What the names say of a Python function may still be to come.
@@ -211,6 +219,13 @@ class StackReader:
         if not found and or_innermost and leaf > TRUNCATED:
             found = _slice(shown.whole, _range(shown.whole, self._address[leaf]))[-1:]
         return found
+
+    def path(self, node: int) -> list[int]:
+        """Return the function ids of the shown frames of a stack, root first, as in a call tree."""
+        root = self.root(node)
+        above = [] if root == ROOT else [self._table.function_id(SYNTHETIC[root])]
+        places = self.places(node, or_innermost=False)
+        return above + [function for function, _, _ in places]
 
     def frames(self, node: int, *, or_innermost: bool = True) -> list[Frame]:
         """Return the shown frames of the stack that ends in a node, root first; see ``places``."""

@@ -64,6 +64,10 @@ class InterpreterWatch:
         """What the user should know about the interpreters, one line each."""
         return [each.note for each in self._found if each.note]
 
+    def found(self) -> Sequence[FoundInterpreter]:
+        """Return the interpreters that are known now."""
+        return list(self._found)
+
     def close(self) -> None:
         """End the thread. Idempotent."""
         self._closing.set()

@@ -21,6 +21,7 @@ from ..linux import procfs
 from ..model import Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
+from ..symbols.interpreters.found import FoundInterpreter
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.names.table import SymbolTable
 from ..wire.decoder import Decoder
@@ -43,6 +44,7 @@ from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
 from .symbol_servers import client_of
+from .thread_names import ThreadNames
 from .views import Views
 
 PUMP_INTERVAL_S = 0.05
@@ -83,6 +85,7 @@ class Capture(Views):
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
         self._interpreters: InterpreterWatch | None = None
+        self._thread_names: ThreadNames | None = None
         self._kernel = KernelWatch(pid)
         self._decoder = Decoder()
         self._state = "attaching"
@@ -125,7 +128,14 @@ class Capture(Views):
                 symbolizer.set_interpreters,
             )
             self._interpreters.start()
+            self._thread_names = ThreadNames(
+                self.pid,
+                self._interpreters.found,
+                lambda: frozenset(self.profile.threads),
+                self.profile.set_thread_names,
+            )
             self._session.start()
+            self._thread_names.start()
             self._kernel.begin()
         except BaseException:
             self._session.detach()
@@ -147,6 +157,7 @@ class Capture(Views):
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
                 return
+            self._end_names()
             self._kernel.end(self.profile)
             note = self._session.stop()
             if note:
@@ -166,6 +177,7 @@ class Capture(Views):
             # Beat until the agent is unloaded: that may take longer than HOST_SILENCE_NS.
             self._session.detach()
             self._heartbeat.stop()
+        self._end_names()
         if self._interpreters is not None:
             self._interpreters.close()
         self._session.close()
@@ -174,6 +186,10 @@ class Capture(Views):
         if self._target is not None:
             self._target.close()
         self._revision.step()
+
+    def _end_names(self) -> None:
+        if self._thread_names is not None:
+            self._thread_names.close()
 
     # ------------------------------------------------------------------ what the page asks for
 
@@ -213,6 +229,7 @@ class Capture(Views):
             verdict_cpu_ns=verdict_cpu_ns,
             managed_verdict_cpu_ns=self.profile.managed_verdict_cpu_ns(),
             has_python=self.profile.has_managed,
+            has_gil=self.profile.has_lock,
             verdict_modules=self.profile.verdict_modules(),
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
@@ -231,6 +248,10 @@ class Capture(Views):
     def compare(self) -> Comparison | None:
         """Return the CPU times by the kernel and by us; None if they cannot be compared."""
         return self._kernel.compare(self.profile, self.table)
+
+    def interpreters(self) -> Sequence[FoundInterpreter]:
+        """Return the interpreters of the target that are known now."""
+        return [] if self._interpreters is None else self._interpreters.found()
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision differs from ``revision`` or time is up; return it."""

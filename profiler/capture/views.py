@@ -8,6 +8,7 @@ from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
 from ..analysis.frame_filter import ALL_FRAMES, FrameFilter
+from ..analysis.lock_waits import LockWaits, lock_waits
 from ..model import Clock, Function, ThreadInfo
 from ..profile.store import Profile
 from ..symbols import Symbolizer
@@ -79,3 +80,12 @@ class Views:
     ) -> AnnotatedCode:
         """See ``ProfileSource.instructions``."""
         return self._code.instructions(function_id, clock, thread_ids, frames)
+
+    def lock_waits(
+        self,
+        thread_ids: frozenset[int] | None,
+        frames: FrameFilter,
+        path: Sequence[int],
+    ) -> LockWaits:
+        """See ``ProfileSource.lock_waits``."""
+        return lock_waits(self.profile, self.table, thread_ids, path, frames)

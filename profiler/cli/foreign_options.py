@@ -88,6 +88,7 @@ FOREIGN = (
     _on("dump", "-i --idle --wall --off-cpu", "dump shows waiting threads, too", LEAVE_OUT),
     _on("dump", "-t --threads --tid --thread", "dump shows all threads", LEAVE_OUT),
     _on("dump", "--functions --lines", "dump always shows the line", LEAVE_OUT),
+    _on("dump", "--gil", "dump shows all threads", "`flametap record --gil` has this option"),
     _on(
         "dump",
         "-d --duration -o --output -f --format --clock --unit",
@@ -99,17 +100,16 @@ FOREIGN = (
     _all("--nonblocking", "flametap stops no thread while it samples", LEAVE_OUT),
     _all(
         "-g --call-graph --cstack --user-callchains",
-        "whole stacks are always taken, without frame pointers, too; Python's GIL is not examined",
-        LEAVE_OUT,
+        "whole stacks are always taken, without frame pointers, too",
+        "leave it out; --gil counts only the time with Python's GIL",
     ),
-    _all("--gil", "flametap does not examine Python's GIL", "`py-spy record --gil` does"),
     _all(
         "-s --subprocesses -C --children -I --inherit --no-inherit",
         "flametap samples one process, without its children",
         "start one flametap for each; `flametap ps` lists them",
     ),
     _all("--function --nolineno", "a frame is a whole function, not a line of it", LEAVE_OUT),
-    _all("-l --locals", "flametap does not read variables", "`py-spy dump --locals` does"),
+    _all("-l --locals", "variables are shown by another command", "`flametap dump --locals PID`"),
     _all("--core", "flametap samples running processes", "`gdb PROGRAM CORE` reads core files"),
     # -- perf
     _all(

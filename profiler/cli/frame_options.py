@@ -1,4 +1,4 @@
-"""The options that choose which frames are shown, and how: ``--python-only`` and its like."""
+"""The options that choose which stacks and frames are shown: ``--python-only`` and its like."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames are shown, and how."""
+    """Which stacks and frames are shown, and how."""
 
     language: str = "all"  # or "python", "native"
     plumbing: bool = False  # the interpreter's own functions, too
     by_line: bool = False
     full_filenames: bool = False
+    only_gil: bool = False  # only while the thread holds the GIL
 
     @property
     def frames(self) -> FrameFilter:
@@ -31,7 +32,7 @@ class FrameOptions:
         # Imported here: it loads numpy.
         from ..analysis.frame_filter import FrameFilter, Language
 
-        return FrameFilter(Language(self.language), self.plumbing)
+        return FrameFilter(Language(self.language), self.plumbing, self.only_gil)
 
 
 ALL_FRAMES = FrameOptions()
@@ -41,11 +42,11 @@ def frame_options(*, lines: bool) -> Callable[[Callable[..., int]], Callable[...
     """Add the options; the command receives them as one ``shown``.
 
     Args:
-        lines: add ``--functions`` and ``--lines``, too.
+        lines: add ``--functions`` and ``--lines``, and ``--gil``, too.
     """
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        for option in reversed(_OPTIONS if not lines else (*_OPTIONS, _LINES)):
+        for option in reversed(_OPTIONS if not lines else (*_OPTIONS, _LINES, gil_option)):
             command = option(command)
         return command
 
@@ -67,18 +68,25 @@ def _with_shown(command: Callable[..., int]) -> Callable[..., int]:
         plumbing: bool,
         full_filenames: bool,
         by_function: bool = True,
+        only_gil: bool = False,
         **others: object,
     ) -> int:
         if python_only and (native_only or plumbing):
             other = "--native-only" if native_only else "--plumbing"
             raise UsageError(f"--python-only and {other} contradict each other", "leave one out")
         language = "python" if python_only else "native" if native_only else "all"
-        shown = FrameOptions(language, plumbing, not by_function, full_filenames)
+        shown = FrameOptions(language, plumbing, not by_function, full_filenames, only_gil)
         return command(shown=shown, **others)
 
     return with_shown
 
 
+gil_option = click.option(
+    "--gil",
+    "only_gil",
+    is_flag=True,
+    help="Count only the time in which a thread holds Python's global interpreter lock (GIL).",
+)
 _OPTIONS = (
     click.option(
         "--python-only",

@@ -17,6 +17,7 @@ from .frame_options import ALL_FRAMES, FrameOptions
 from .heaviest import heaviest_lines
 from .outputs import STDOUT, Output
 from .progress import Progress, duration, loss_lines, recording_line
+from .python_lines import collector_lines, gil_lines
 from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def finish(
     for note in status.notes:
         progress.warn(note)
     lines = summary(status, capture.profile.total_ns(Clock.CPU), capture.threads(), what)
+    lines += gil_lines(capture)
     certificate = Certificate.of(status)
     if outputs:
         _refuse_empty(capture, what)
@@ -145,7 +147,7 @@ def finish(
         progress.say(line)
     if outputs and not what.has_page and not progress.is_quiet:
         tree = capture.tree(what.clock, what.thread_ids(capture), what.shown.frames)
-        for line in heaviest_lines(tree, what.clock):
+        for line in (*collector_lines(tree, what.clock), *heaviest_lines(tree, what.clock)):
             progress.say(line)
     if verbose:
         report = capture.symbols(what.clock, what.thread_ids(capture))
@@ -167,9 +169,17 @@ def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progre
 
 def _refuse_empty(capture: Capture, what: Selection) -> None:
     thread_ids = what.thread_ids(capture)
-    weights = capture.profile.leaf_weights(what.clock, thread_ids)
-    if weights.total > 0:
+    profile, only_gil = capture.profile, what.shown.only_gil
+    if profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
         return
+    if only_gil and profile.leaf_weights(what.clock, thread_ids).total > 0:
+        if not profile.has_lock:
+            what_is = f"no thread of process {capture.pid} held a GIL while it was recorded"
+            raise NoSamplesError(what_is, "leave out --gil")
+        raise NoSamplesError(
+            f"no thread held the GIL in the {what.clock.value} time that was recorded",
+            "leave out --gil, or record for longer: -d 10",
+        )
     if thread_ids is not None and not thread_ids:
         names = ", ".join(sorted({thread.name for thread in capture.threads()})[:8])
         raise NoSamplesError(

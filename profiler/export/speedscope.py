@@ -68,13 +68,15 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
 
 
 def _what(request: ExportRequest) -> str:
-    return f"{request.clock.value} {'samples' if request.counts_samples else 'time'}"
+    while_holding = " while holding the GIL" if request.frames.only_gil else ""
+    return f"{request.clock.value} {'samples' if request.counts_samples else 'time'}{while_holding}"
 
 
 def _leaves(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWeights:
+    holding = request.frames.only_gil
     if request.counts_samples:
-        return request.profile.leaf_samples(request.clock, thread_ids)
-    return request.profile.leaf_weights(request.clock, thread_ids)
+        return request.profile.leaf_samples(request.clock, thread_ids, holding=holding)
+    return request.profile.leaf_weights(request.clock, thread_ids, holding=holding)
 
 
 def _thread_weights(request: ExportRequest) -> dict[int, int]:
@@ -88,7 +90,7 @@ def _thread_weights(request: ExportRequest) -> dict[int, int]:
 def _timelines(request: ExportRequest) -> Callable[[int], Iterable[LeafWeights]]:
     if request.counts_samples:
         return lambda thread_id: (_leaves(request, frozenset((thread_id,))),)
-    return request.profile.timelines(request.clock)
+    return request.profile.timelines(request.clock, holding=request.frames.only_gil)
 
 
 def _write_thread(

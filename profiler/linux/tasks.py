@@ -48,3 +48,40 @@ def system_call(pid: int, tid: int) -> Call:
         return read_call(pid, tid) or Call()
     except OSError:
         return Call()
+
+
+def rest_mark(pid: int, tid: int, proc: str = "/proc") -> tuple[int, int] | None:
+    """Return how often a sleeping thread was switched; None while it runs, or if it has gone.
+
+    The same mark twice: the thread has not run in between. proc(5), ``status``.
+    """
+    try:
+        with open(f"{proc}/{pid}/task/{tid}/status", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = dict(line.split(b":", 1) for line in text.splitlines() if b":" in line)
+    if fields.get(b"State", b"").strip()[:1] not in (b"S", b"D", b"T", b"t"):
+        return None
+    try:
+        own, forced = fields[b"voluntary_ctxt_switches"], fields[b"nonvoluntary_ctxt_switches"]
+        return int(own), int(forced)
+    except (KeyError, ValueError):
+        return None
+
+
+def own_tids(pid: int, proc: str = "/proc") -> dict[int, int]:
+    """Map the threads of a process, as it sees them itself, to their numbers here.
+
+    They differ in a pid namespace. proc(5), ``NSpid``.
+    """
+    found: dict[int, int] = {}
+    for tid in tasks(pid):
+        try:
+            with open(f"{proc}/{pid}/task/{tid}/status", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        own = next((x for x in text.splitlines() if x.startswith(b"NSpid:")), b"").split()
+        found[int(own[-1]) if len(own) > 1 else tid] = tid
+    return found

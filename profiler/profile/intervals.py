@@ -205,11 +205,15 @@ class Intervals:
         state = self._cells.state_of(block.cell)
         np.add.at(weight, block.cell, weigh(clock, state, block.wall_ns, block.cpu_ns))
 
-    def snapshot(self) -> list[Chunk]:
-        """Return all current intervals in chunks, which may be read without the lock."""
+    def snapshot(self, *, with_past: bool = True) -> list[Chunk]:
+        """Return all current intervals in chunks, which may be read without the lock.
+
+        Args:
+            with_past: include the sums of intervals that have lost their moments.
+        """
         rest = np.concatenate((self._tail[: self._n_tail], self._held()))
         return [
-            *(self._chunk(rows) for rows in (self._past.rows(),) if len(rows)),
+            *(self._chunk(rows) for rows in (self._past.rows(),) if len(rows) and with_past),
             *self._chunks,
             *(self._chunk(rows) for rows in (rest,) if len(rows)),
         ]
@@ -217,9 +221,12 @@ class Intervals:
     def _chunk(self, rows: Rows) -> Chunk:
         return Chunk(rows, self._cells.thread_id[rows["cell"]])
 
-    def cell_columns(self) -> tuple[Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
-        """Return the columns (stack, state, sysno) of the cells; copies."""
-        return self._cells.stack, self._cells.state, self._cells.sysno
+    def cell_columns(
+        self,
+    ) -> tuple[npt.NDArray[np.uint32], Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
+        """Return the columns (thread_id, stack, state, sysno) of the cells; copies."""
+        cells = self._cells
+        return cells.thread_id.copy(), cells.stack, cells.state, cells.sysno
 
     def open_waits(self) -> dict[int, int]:
         """Return by thread id the number of the system call in which the thread now waits."""

@@ -25,6 +25,14 @@ class LeafWeights:
     sysno: npt.NDArray[np.int16]  # -1 for none; for the CPU clock always -1
     weight: npt.NDArray[np.int64]  # nanoseconds, or samples
 
+    def where(self, wanted: npt.NDArray[np.bool_]) -> LeafWeights:
+        """Return some of the rows."""
+        if wanted.all():
+            return self
+        return LeafWeights(
+            self.thread_id[wanted], self.node[wanted], self.sysno[wanted], self.weight[wanted]
+        )
+
     @property
     def total(self) -> int:
         """The sum of all weights."""

@@ -8,7 +8,8 @@ Not thread-safe; ``Profile`` holds the lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from .budget import HIDDEN_THREAD_BYTES, MODULE_BYTES, THREAD_BYTES, Budget
 
 # Stands for all threads that found no room; the wire has no such id.
 MORE_THREADS = Thread(0, 0, "[more threads]")
+
+_MAX_COMM = 15  # bytes: TASK_COMM_LEN - 1
 
 Records = npt.NDArray[np.void]  # of decoder.INTERVAL_DTYPE
 
@@ -45,6 +48,8 @@ class Roster:
         self.modules: dict[int, Module] = {}
         self.threads_full = 0
         self.modules_full = 0
+        self._given: dict[int, str] = {}  # by thread_id: what the program calls it
+        self._defaults: frozenset[str] = frozenset()
 
     def add_module(self, update: ModuleUpdate) -> None:
         """Add a module, or replace what is known of it."""
@@ -68,7 +73,7 @@ class Roster:
                 if thread_id in self.hidden or self._budget.take(HIDDEN_THREAD_BYTES):
                     hidden.add(thread_id)
             elif thread_id in self.threads or self._budget.take(THREAD_BYTES):
-                self.threads[thread_id] = Thread(
+                thread = Thread(
                     thread_id,
                     update.tid,
                     update.name,
@@ -76,12 +81,38 @@ class Roster:
                     update.exited,
                     update.signals_blocked,
                 )
+                self.threads[thread_id] = self._named(thread)
                 if update.exited:
                     exited.add(thread_id)
         self.hidden |= hidden
         for thread_id in hidden:
             self.threads.pop(thread_id, None)
         return exited, hidden
+
+    def set_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> bool:
+        """Set how the program calls its threads; return whether a name has changed.
+
+        Args:
+            names: by tid.
+            defaults: see ``Profile.set_thread_names``.
+        """
+        self._defaults = defaults
+        has_changed = False
+        for thread_id, thread in list(self.threads.items()):
+            if not thread.exited and thread.tid in names:
+                self._given[thread_id] = names[thread.tid]
+                named = self._named(replace(thread, name=thread.comm or thread.name, comm=""))
+                has_changed |= named != thread
+                self.threads[thread_id] = named
+        return has_changed
+
+    def _named(self, thread: Thread) -> Thread:
+        """Return a thread with the program's name for it, if that says more than the kernel's."""
+        comm, given = thread.name, self._given.get(thread.thread_id, "")
+        is_cut = len(comm) == _MAX_COMM and given.startswith(comm)
+        if not given or given == comm or not (comm in self._defaults or is_cut):
+            return thread
+        return replace(thread, name=given, comm=comm)
 
     def seat(self, records: Records) -> Records:
         """Return the intervals of threads that are not hidden, each with a thread that has room."""

@@ -25,7 +25,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import ManagedVerdict, RawFrame, Verdict
-from ..wire.abi import FRAME_KIND_MANAGED, FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
+from ..wire.abi import (
+    FRAME_KIND_MANAGED,
+    FRAME_KIND_MODULE,
+    FRAME_KIND_SHIFT,
+    FRAME_MODULE_SHIFT,
+    MARK_LOCK,
+    MARK_LOCK_AWAITED,
+    MARK_LOCK_HELD,
+)
 from ..wire.decoder import ProtocolError
 from ..wire.events import Trace, raw_frame
 from .budget import ADDRESS_BYTES, NODE_BYTES, STACK_BYTES, TRACE_BYTES, Budget
@@ -45,6 +53,8 @@ STACK_FULL = 1
 # Trace ids count up from 1. An id this far above the highest one so far means damaged data; we must
 # not allocate a table for it.
 _MAX_TRACE_ID_GAP = 1 << 22
+# In a build without a lock, all threads seem to have released it.
+_USES_LOCK = (MARK_LOCK_HELD, MARK_LOCK_AWAITED)
 # Odd and random: the target chooses addresses, and must not know which share a slot.
 _MIX_PARENT, _MIX_ADDRESS = (secrets.randbits(32) | 1 << 31 | 1 for _ in range(2))
 _MIX_FRAME = np.uint64(secrets.randbits(64) | 1)
@@ -114,6 +124,7 @@ class Stacks:
         self._stack_of_trace[0] = STACK_UNATTRIBUTED
         self._highest_trace_id = 0
         self._has_managed = False
+        self._has_lock = False
         self._looked_at = 0  # addresses that ``has_managed`` has seen
 
     def add(self, trace: Trace) -> None:
@@ -135,6 +146,7 @@ class Stacks:
         whole = trace.verdict.root_reached and len(trace.frames) > 0
         node = self._node(ROOT if whole else TRUNCATED, trace.frames)
         stack = STACK_FULL if node < 0 else self._stack(node, trace)
+        self._has_lock = self._has_lock or trace.marks & MARK_LOCK in _USES_LOCK
         self._stack_of_trace[trace_id] = stack
 
     def _grow_traces(self, trace_id: int) -> bool:
@@ -248,6 +260,11 @@ class Stacks:
             self._looked_at = len(self._addresses)
             self._has_managed = FRAME_KIND_MANAGED in new >> np.uint64(FRAME_KIND_SHIFT)
         return self._has_managed
+
+    @property
+    def has_lock(self) -> bool:
+        """True if a thread held an interpreter's lock, or waited for it."""
+        return self._has_lock
 
     def raw_frame(self, address_id: int) -> RawFrame:
         """Return the frame of an address id."""

@@ -16,14 +16,14 @@ shows below ``[stack table full]`` or in the thread ``[more threads]``, so that 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import syscall_name
 from ..model import (
     Clock,
+    LockState,
     ManagedVerdict,
     Module,
     RawFrame,
@@ -36,9 +36,12 @@ from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
+from .lock_intervals import LockIntervals
+from .lock_states import Collections, are_holding, collections, lock_states, lock_times
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Mark, News, Stacks, Trie
-from .totals import weigh
+from .thread_infos import thread_infos
+from .timelines import Timelines
 from .verdicts import by_module_at_fault, by_verdict
 
 BEGINNING = Mark()
@@ -96,6 +99,19 @@ class Profile:
             if batch.modules or batch.threads or len(batch.intervals) or self._intervals.has_open:
                 self._revision += 1
                 has_changed = True
+        if has_changed:
+            self._on_change()
+
+    def set_thread_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> None:
+        """Give threads the names by which the program itself knows them.
+
+        Args:
+            names: by tid.
+            defaults: names that the kernel gives to all threads of the process: these say less.
+        """
+        with self._lock:
+            has_changed = self._roster.set_names(names, defaults)
+            self._revision += has_changed
         if has_changed:
             self._on_change()
 
@@ -206,6 +222,12 @@ class Profile:
         with self._lock:
             return self._stacks.has_managed
 
+    @property
+    def has_lock(self) -> bool:
+        """True if a thread held an interpreter's lock, or waited for it."""
+        with self._lock:
+            return self._stacks.has_lock
+
     def locate(self, address_id: int) -> tuple[RawFrame, str]:
         """Return the frame of an address id, and the name of its module ("" outside any).
 
@@ -221,6 +243,11 @@ class Profile:
         with self._lock:
             return self._stacks.trie()
 
+    def collections(self) -> Collections:
+        """Return which stacks are of threads that collect garbage."""
+        with self._lock:
+            return collections(self._stacks.stack_nodes(), self._stacks.stack_marks())
+
     # ---- weights
 
     def leaf_weights(
@@ -229,6 +256,8 @@ class Profile:
         thread_ids: frozenset[int] | None = None,
         t0_ns: int | None = None,
         t1_ns: int | None = None,
+        *,
+        holding: bool = False,
     ) -> LeafWeights:
         """Return the weight of each leaf, in nanoseconds.
 
@@ -238,6 +267,7 @@ class Profile:
             t0_ns: start of the time range, CLOCK_MONOTONIC of the target; None for the beginning.
                 An interval that is only partly inside counts pro rata.
             t1_ns: end of the time range; None for the end.
+            holding: only while the thread holds an interpreter's lock.
         """
         with self._lock:
             if t0_ns is None and t1_ns is None:
@@ -246,93 +276,73 @@ class Profile:
                 cells = self._intervals.span(
                     clock, t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
                 )
-            return self._leaves(clock, cells, thread_ids)
+            return self._leaves(clock, cells, thread_ids, holding)
 
-    def leaf_samples(self, clock: Clock, thread_ids: frozenset[int] | None = None) -> LeafWeights:
-        """Return the number of stacks taken at each leaf.
+    def leaf_samples(
+        self, clock: Clock, thread_ids: frozenset[int] | None = None, *, holding: bool = False
+    ) -> LeafWeights:
+        """Return the number of stacks taken at each leaf; arguments as for ``leaf_weights``.
 
         The CPU clock counts those of running threads, off-CPU the others, wall all.
         """
         with self._lock:
-            return self._leaves(clock, self._intervals.samples(clock), thread_ids)
+            return self._leaves(clock, self._intervals.samples(clock), thread_ids, holding)
 
     def _leaves(
-        self, clock: Clock, cells: CellWeights, thread_ids: frozenset[int] | None
+        self, clock: Clock, cells: CellWeights, thread_ids: frozenset[int] | None, holding: bool
     ) -> LeafWeights:
         node, sysno = leaf_of(
             clock, self._stacks.stack_nodes()[cells.stack], cells.state, cells.sysno
         )
         leaves = LeafWeights(cells.thread_id, node, sysno, cells.weight)
-        if thread_ids is None:
-            return leaves
-        wanted = np.isin(cells.thread_id, np.fromiter(thread_ids, np.uint32))
-        return LeafWeights(
-            cells.thread_id[wanted], node[wanted], sysno[wanted], cells.weight[wanted]
-        )
+        wanted = np.ones(len(node), bool)
+        if thread_ids is not None:
+            wanted = np.isin(cells.thread_id, np.fromiter(thread_ids, np.uint32))
+        if holding:
+            marks = self._stacks.stack_marks()[cells.stack]
+            wanted &= are_holding(marks, cells.state, cells.sysno)
+        return leaves.where(wanted)
 
-    def timelines(self, clock: Clock) -> Callable[[int], Iterator[LeafWeights]]:
+    def timelines(self, clock: Clock, *, holding: bool = False) -> Timelines:
         """Take a snapshot of the intervals, to list each thread's leaves in order of time.
 
+        Args:
+            clock: the clock of the weights.
+            holding: only while the thread holds an interpreter's lock.
+
         Returns:
-            A function of a ``thread_id`` that yields the thread's leaves in order of time, in
-            blocks. Adjacent rows of the same leaf are joined, rows without weight omitted; the sum
-            equals the thread's total. Any thread may call it, any number of times.
+            A function of a ``thread_id``; see ``Timelines``. Any thread may call it, at any time.
         """
         with self._lock:
             chunks = self._intervals.snapshot()
-            stack, state, sysno = self._intervals.cell_columns()
+            _, stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
+            marks = self._stacks.stack_marks()[stack]
         node, waits = leaf_of(clock, node, state, sysno)
-
-        def leaves(thread_id: int) -> Iterator[LeafWeights]:
-            for chunk in chunks:
-                block = chunk.read(thread_id)
-                weight = weigh(clock, state[block.cell], block.wall_ns, block.cpu_ns)
-                some = weight > 0
-                cell, weight = block.cell[some], weight[some]
-                if not len(cell):
-                    continue
-                nodes, sysnos = node[cell], waits[cell]
-                is_new = np.ones(len(cell), bool)
-                is_new[1:] = (nodes[1:] != nodes[:-1]) | (sysnos[1:] != sysnos[:-1])
-                first = np.flatnonzero(is_new)
-                yield LeafWeights(
-                    np.full(len(first), thread_id, np.uint32),
-                    nodes[first],
-                    sysnos[first],
-                    np.add.reduceat(weight, first),
-                )
-
-        return leaves
+        counts = are_holding(marks, state, sysno) if holding else np.ones(len(node), bool)
+        return Timelines(chunks, clock, state, node, waits, counts)
 
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""
         with self._lock:
-            totals = {clock: self._thread_totals(clock) for clock in Clock}
-            waits = self._intervals.open_waits()
-            return [
-                ThreadInfo(
-                    thread_id=thread.thread_id,
-                    tid=thread.tid,
-                    name=thread.name,
-                    cpu_ns=totals[Clock.CPU].get(thread.thread_id, 0),
-                    wall_ns=totals[Clock.WALL].get(thread.thread_id, 0),
-                    off_cpu_ns=totals[Clock.OFF_CPU].get(thread.thread_id, 0),
-                    exited=thread.exited,
-                    waits_in=(
-                        syscall_name(waits[thread.thread_id]) if thread.thread_id in waits else ""
-                    ),
-                    signals_blocked=thread.signals_blocked,
-                )
-                for thread in self._roster.threads.values()
-            ]
+            return thread_infos(self._roster.threads, self._intervals, self._stacks)
 
-    def _thread_totals(self, clock: Clock) -> Mapping[int, int]:
-        cells = self._intervals.totals(clock)
-        thread_ids, which = np.unique(cells.thread_id, return_inverse=True)
-        sums = np.zeros(len(thread_ids), np.int64)
-        np.add.at(sums, which, cells.weight)
-        return dict(zip(thread_ids.tolist(), sums.tolist(), strict=True))
+    def lock_times(self, clock: Clock) -> dict[LockState, dict[int, int]]:
+        """Return each thread's time by what it did with the interpreter's lock; no ``NONE``."""
+        with self._lock:
+            return lock_times(self._intervals.totals(clock), self._stacks.stack_marks())
+
+    def lock_intervals(self) -> LockIntervals:
+        """Take a snapshot of the intervals in which threads hold or await the interpreter's lock.
+
+        Those that are too old to be kept one by one are not included.
+        """
+        with self._lock:
+            chunks = self._intervals.snapshot(with_past=False)
+            thread_id, stack, state, sysno = self._intervals.cell_columns()
+            node = self._stacks.stack_nodes()[stack]
+            marks = self._stacks.stack_marks()[stack]
+        return LockIntervals(chunks, thread_id, node, lock_states(marks, state, sysno))
 
     def total_ns(self, clock: Clock) -> int:
         """Return the total weight by a clock, in nanoseconds."""

@@ -43,6 +43,14 @@ def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> I
     return np.where(state == ThreadState.RUNNING, np.maximum(wall - cpu, 0), wall)
 
 
+def by_thread(thread_id: npt.NDArray[np.uint32], weight: Int64s) -> dict[int, int]:
+    """Return the sum of weights of each thread."""
+    thread_ids, which = np.unique(thread_id, return_inverse=True)
+    sums = np.zeros(len(thread_ids), np.int64)
+    np.add.at(sums, which, weight)
+    return dict(zip(thread_ids.tolist(), sums.tolist(), strict=True))
+
+
 class Cells:
     """The cells of a profile and their sums; see the module docstring. Numbered 0, 1, 2 …
 

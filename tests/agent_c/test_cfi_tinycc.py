@@ -60,7 +60,7 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
     subprocess.run(build, input=text, text=True, check=True)
     with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
         yield process.pid
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 @pytest.mark.skipif(not LIBC.exists(), reason="no libc at Debian's place")

@@ -146,3 +146,11 @@ def test_recipes_in_use_are_those_of_the_last_call(cases: dict[str, list[int]]) 
     refused, used = cases["recipes"][::2], cases["recipes"][1::2]
     assert used == [0b11, 0b110, 0, 0b1, 2**64 - 1]
     assert refused == [0, 0, 0, 0, 1]
+
+
+def test_time_waiting_for_a_cpu_with_the_interpreters_lock(cases: dict[str, list[int]]) -> None:
+    busy_ms, idle_ms = cases["queued_with_lock"]
+    assert busy_ms == pytest.approx(7_000, abs=500)
+    assert idle_ms == 0
+    # By the last stack alone, where nothing else is known.
+    assert cases["queued_after_release"] == cases["queued_with_unknown_lock"] == [0]

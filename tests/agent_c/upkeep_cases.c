@@ -193,6 +193,31 @@ static void print_recipes(void)
     printf("\n");
 }
 
+/* The lock is always held. Each 10 ms, one thread runs for 3 ms with it and waits for a CPU for 14 ms; another one waits
+ * for a CPU, too, and was never seen to hold it. Prints for how many ms each is told to hold it while it waits. */
+static void print_queued_with_lock(void)
+{
+    static struct thread_slot busy, idle;
+    u64 busy_ns = 0, idle_ns = 0;
+    u32 i;
+    agent_reset(100, 0);
+    agent.lock_count = 1;
+    busy.last_run_marks = idle.last_run_marks = MARK_LOCK_HELD;
+    for (i = 0; i < 1000; i++) {
+        agent.lock_ns += 10000000;
+        busy.lock_ns += 10000000;
+        agent.lock_ns -= 3000000;
+        busy_ns += 14000000 - queued_without_lock(&agent, &busy, 14000000);
+        idle_ns += 5000000 - queued_without_lock(&agent, &idle, 5000000);
+    }
+    printf("queued_with_lock %llu %llu\n", busy_ns / 1000000, idle_ns / 1000000);
+    busy.last_run_marks = MARK_LOCK_RELEASED;
+    printf("queued_after_release %llu\n", queued_without_lock(&agent, &busy, 14000000));
+    busy.last_run_marks = MARK_LOCK_HELD;
+    agent.lock_count = 0;
+    printf("queued_with_unknown_lock %llu\n", queued_without_lock(&agent, &busy, 14000000));
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -227,5 +252,6 @@ int main(void)
     print_longest_run();
     print_drained_together();
     print_recipes();
+    print_queued_with_lock();
     return 0;
 }

@@ -14,7 +14,7 @@ WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 400, "height": 800}
 READY = "() => globalThis.flametap?.views.current?.total_ns > 0"
 # For what takes milliseconds on a quiet machine: a test waits that long only if it then fails.
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 90_000
 expect.set_options(timeout=TIMEOUT_MS)
 
 

@@ -26,7 +26,7 @@ from visitor import Visitor
 
 MANY = 1000
 HALF = b"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 
 
 @pytest.fixture

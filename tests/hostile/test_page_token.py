@@ -151,7 +151,7 @@ def test_address_that_other_machines_reach_is_warned_of(
         assert len(warnings) == (host == "0.0.0.0")
         assert all("unencrypted" in line and "ssh -L" in line for line in warnings)
         with pytest.raises(urllib.error.HTTPError) as refusal:
-            urllib.request.urlopen(url.partition("?")[0], timeout=10)
+            urllib.request.urlopen(url.partition("?")[0], timeout=60)
         refusal.value.close()
         run.interrupt()
         run.result(15).assert_saved()

@@ -134,5 +134,5 @@ def test_suffixes_cost_no_more_than_their_length(symbol: str) -> None:
     """A regular expression tried 2^4000 ways, with the interpreter's lock held."""
     command = "import sys; from flametap.symbols.names.demangle import strip_clone as strip\n"
     command += "assert strip(sys.argv[1]) in (sys.argv[1], 'f')"
-    subprocess.run([sys.executable, "-I", "-c", command, symbol], timeout=20, check=True)
+    subprocess.run([sys.executable, "-I", "-c", command, symbol], timeout=120, check=True)
     assert strip_clone("f.llvm.1.cold") == strip_clone("f.llvm.0A1.part.2") == "f"

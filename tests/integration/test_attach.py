@@ -83,7 +83,7 @@ def assert_unharmed(
 ) -> None:
     """Looks at the target from outside, then has it report."""
     found = receipt.harm_after_settling(
-        target.pid, before, timeout_s=10, attaches=attaches, was_killed=was_killed
+        target.pid, before, timeout_s=60, attaches=attaches, was_killed=was_killed
     )
     assert found == []
     for line in target.finish():
@@ -165,7 +165,7 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
     assert len(calls) >= nth
     assert "\n" not in str(failure.value)
     # The loader's memory may stay: README.
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=10, was_killed=True) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=60, was_killed=True) == []
     target.finish()  # epoll_wait has seen an EINTR of the stop's
 
 
@@ -213,7 +213,7 @@ def test_handler_for_traps_stays_in_a_target_with_another_c_library(
     before = receipt.take(target.pid)
     assert before.signals[target.pid]["SigCgt"] & 1 << signal.SIGTRAP - 1
     record(target.pid, 0.2)
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=60) == []
 
 
 @pytest.mark.parametrize("nth", [2, *nightly(1, 3, 4)])
@@ -279,7 +279,7 @@ def test_main_thread_that_holds_a_lock_is_let_go(start: Start) -> None:
     before = receipt.take(target.pid)
     record(target.pid, 0.2)
     # One attach: a second one would have left a second mapping.
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=60) == []
     assert target.finish() == []
 
 
@@ -313,7 +313,7 @@ def test_memory_that_frida_has_given_up_is_unmapped(
     record(target.pid, 0.2)
     assert len(set(refused)) == 1
     assert under_way().loaders._unmapped == set(refused)
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=10) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=60) == []
     for line in target.finish():
         assert re.fullmatch(r"\w+ returns=\d\d+ eintr=0", line), line
 
@@ -338,7 +338,7 @@ def test_agent_that_is_left_alone_prints_nothing(start: Start) -> None:
     agents = [each.name for each in held if "frida-agent" in os.path.realpath(each)]
     command = [sys.executable, "-c", LONELY, agents[0]]
     done = subprocess.run(
-        command, capture_output=True, timeout=30, pass_fds=[int(agents[0])], check=False
+        command, capture_output=True, timeout=120, pass_fds=[int(agents[0])], check=False
     )
     assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 7)
 

@@ -24,7 +24,7 @@ def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> 
         cli.run(
             *("record", "-p", target.pid, "-d", 0.5, "-r", 1000, "-f", "folded", "-o", os.devnull)
         ).assert_saved()
-    found = receipt.harm_after_settling(target.pid, before, attaches=ATTACHES, timeout_s=15)
+    found = receipt.harm_after_settling(target.pid, before, attaches=ATTACHES, timeout_s=60)
     assert found == []
     (report,) = target.finish()
     assert re.fullmatch(r"waits \d\d+ eintr 0", report), report

@@ -19,7 +19,7 @@ from running import Start, wait_until
 pytestmark = pytest.mark.needs("attach", "gcc", "root")
 
 SLEEPERS = 700
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def seen(capture: Capture) -> int:
@@ -40,7 +40,7 @@ def test_each_of_many_sleepers_is_seen_and_none_is_woken(start: Start) -> None:
         capture.finish_symbols(PATIENCE_S)
         wall = stacks(capture, Clock.WALL)
         counters = capture.status().counters
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=15) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=60) == []
     assert target.finish() == ["returns 0 eintr 0"]
     assert wall.share("sleep_for_good") > 0.9, doubts(capture)
     assert counters["signals_sent"] < 10, counters

@@ -44,7 +44,7 @@ def test_live_serves_the_page_until_ctrl_c(
         assert "<canvas" in visitor.page
         assert "default-src" in visitor.headers["Content-Security-Policy"]
         with pytest.raises(urllib.error.HTTPError) as refusal:
-            urllib.request.urlopen(url.partition("?")[0], timeout=10)
+            urllib.request.urlopen(url.partition("?")[0], timeout=60)
         refusal.value.close()
         assert refusal.value.code == 403
         run.interrupt()

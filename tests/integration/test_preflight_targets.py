@@ -92,7 +92,7 @@ def run(tmp_path: Path, adopt: Callable[[Target], Target]) -> Callable[[str], Ta
 
 def refuse(pid: int, pattern: str) -> None:
     """Wait for the process to become what it shall be, then check the refusal."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
             preflight.check(pid)

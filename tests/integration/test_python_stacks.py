@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import cli
 from flametap.analysis.calltree import build
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
-from python_targets import VERSIONS, PythonTarget, waiting_python
+from python_targets import VERSIONS, PythonState, PythonTarget, python_state, waiting_python
 from recording import capturing, record
 from running import Target, wait_until
 from stacks import of_tree
 
-__all__ = ["waiting_python"]
+__all__ = ["python_state", "waiting_python"]
 
 pytestmark = pytest.mark.needs("attach")
 
@@ -85,6 +87,24 @@ def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
         )
     assert seen == expected
     assert verdicts.keys() <= {ManagedVerdict.EXACT.name}
+
+
+@pytest.mark.parametrize("python_state", ["3.8", "3.11", "3.13"], indirect=True)
+def test_dump_has_names_variables_and_tasks(python_state: PythonState) -> None:
+    result = cli.run("dump", "--json", "--locals", python_state.pid)
+    result.assert_saved()
+    document = json.loads(result.stdout)
+    threads = {thread["tid"]: thread for thread in document["threads"]}
+    assert {tid: thread["name"] for tid, thread in threads.items()} == python_state.names
+    for tid, said in python_state.variables.items():
+        assert (threads[tid]["gil"], threads[tid]["locals_missing_because"]) == ("none", None)
+        frames = [f for f in threads[tid]["frames_leaf_first"] if f["kind"] == "python"]
+        assert len(frames) == len(said)
+        for frame, (_, variables) in zip(frames, said, strict=True):
+            assert {each["name"] for each in frame["locals"]} == (variables or {}).keys()
+            assert "locals_missing_because" not in frame
+    (loop,) = document["event_loops"]
+    assert {task["name"] for task in loop["tasks"]} == python_state.tasks.keys()
 
 
 @pytest.fixture(params=VERSIONS)

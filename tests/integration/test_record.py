@@ -46,7 +46,7 @@ def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
     with cli.Running(str(tmp_path), "record", "-p", target.pid, *often, "-o", out) as run:
         wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
         time.sleep(0.3)
-        target.say("go", timeout_s=30)
+        target.say("go", timeout_s=120)
         run.interrupt()
         run.result(15).assert_saved()
     folded = read_folded(out)

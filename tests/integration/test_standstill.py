@@ -43,7 +43,7 @@ def wait_until_traced(pid: int) -> None:
 
 def assert_goes_on(target: Target, before: receipt.Receipt) -> None:
     try:
-        found = receipt.harm_after_settling(target.pid, before, timeout_s=15, was_killed=True)
+        found = receipt.harm_after_settling(target.pid, before, timeout_s=60, was_killed=True)
     except ProcessLookupError:
         found = [f"it ended with {target.exit_code}"]
     assert found == []
@@ -182,7 +182,7 @@ def test_of_two_recordings_begun_at_once_one_is_refused(start: Start, tmp_path: 
     with recording(target, tmp_path, 3) as one, recording(target, tmp_path, 3) as other:
         results = [one.result(END_S), other.result(END_S)]
     assert sorted(result.exit_code for result in results) == [0, 5], results
-    assert receipt.harm_after_settling(target.pid, before, timeout_s=15) == []
+    assert receipt.harm_after_settling(target.pid, before, timeout_s=60) == []
     target.finish()
 
 

@@ -26,7 +26,7 @@ RATE_HZ = 250.0
 # On a busy machine a recording goes on until there is something to judge.
 LEAST_CPU_S, ENOUGH_S = 0.2, 20.0
 COMPARED_CPU_S = 1.5  # below one second nothing is compared
-ANSWER_S = 20.0  # the main thread may wait for its turn behind 200 others
+ANSWER_S = 120.0  # the main thread may wait for its turn behind 200 others
 MARGIN = 0.05  # among others for the moments in which only one of the two counts
 # A share that n samples tell is off by more than four standard errors once in 16 000 times.
 STANDARD_ERRORS = 4

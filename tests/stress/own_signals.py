@@ -84,7 +84,7 @@ def _recorded_while(run: Run, target: Target, *words: str, disposition: str = ""
     if recording.wait_begun():
         for word in words:
             time.sleep(run.random.uniform(0.05, 0.25))
-            target.say(word, timeout_s=20.0)
+            target.say(word, timeout_s=120.0)
             answers.append(target.lines[-1])
     run.collect(recording)
     if disposition:
@@ -99,7 +99,7 @@ def target_sets_a_handler_after_us(run: Run) -> None:
     target = run.target("urgent")
     said = _recorded_while(run, target, "handle", "send", "send", disposition="mine mine")
     run.expect(said[1:] == 2 * ["send urg 500 winch 500 foreign 0"], f"{said}")
-    target.say("send", timeout_s=20.0)
+    target.say("send", timeout_s=120.0)
     run.expect(target.finish()[-1] == "foreign 0", f"{target.lines}")
 
 
@@ -109,7 +109,7 @@ def target_chains_to_our_handler(run: Run) -> None:
     target = run.target("urgent")
     said = _recorded_while(run, target, "chain", "send", disposition="mine mine")
     run.expect(said[1] == "send urg 500 winch 500 foreign 0", f"{said}")
-    target.say("send", timeout_s=20.0)
+    target.say("send", timeout_s=120.0)
     run.expect(target.lines[-1] == said[1], f"after us: {target.lines[-1]}")
     run.expect(target.finish()[-1] == "foreign 0", f"{target.lines}")
 
@@ -138,7 +138,7 @@ def _read_by_a_thread(run: Run, how: str) -> None:
     target = run.target("urgent")
     said = _recorded_while(run, target, how, "send", disposition="default default")
     run.expect(said[-1] == "send urg 500 winch 500 foreign 0", f"{said}")
-    target.say("send", timeout_s=20.0)
+    target.say("send", timeout_s=120.0)
     run.expect(target.lines[-1] == said[-1], f"after us: {target.lines[-1]}")
     target.finish()
 

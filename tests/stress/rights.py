@@ -28,7 +28,7 @@ def _gives_up(run: Run, *words: str, seconds: float = 0.0) -> Outcome:
         if recording.wait_begun():
             for word in words:
                 time.sleep(run.random.uniform(0.05, 0.3))
-                target.say(word, timeout_s=20.0)
+                target.say(word, timeout_s=120.0)
                 run.expect(target.lines[-1] == word, f"said {word!r}: {target.lines[-1]!r}")
         outcome = run.collect(recording)
     ends_at_once = "seccomp" in outcome.reason  # on a busy machine before the first look

@@ -14,7 +14,7 @@ import kernel
 from running import wait_until
 
 COMMAND = [sys.executable, "-m", "flametap"]
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Running:
         """All it has written so far, stdout then stderr."""
         return self._stdout.read_text() + self._stderr.read_text()
 
-    def wait_for(self, pattern: str, timeout_s: float = 20.0) -> str:
+    def wait_for(self, pattern: str, timeout_s: float = 120.0) -> str:
         """Wait until its output matches; return the match's first group, or all of it."""
         wait_until(
             lambda: re.search(pattern, self.output) or self.process.poll() is not None,

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from flametap.analysis.annotation import (
 )
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
+from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 from flametap.wire import abi
@@ -498,6 +500,11 @@ class FakeSource:
         with self._changed:
             self._changed.wait_for(lambda: self.revision > revision, timeout_s)
             return self.revision
+
+    def lock_waits(
+        self, thread_ids: frozenset[int] | None, frames: FrameFilter, path: Sequence[int]
+    ) -> LockWaits:
+        return LockWaits(0, ())
 
     def set_paused(self, paused: bool) -> None:
         with self._changed:

@@ -26,7 +26,7 @@ from running import wait_until
 Stack = tuple[int, ...]  # runtime addresses, leaf first; callers as call sites (address - 1)
 ROUNDS = 3  # of the agent: at least one began and ended within
 ROUNDS_S = 30.0  # compiling the unwind information of a large program takes seconds under load
-STOPPED_S = 10.0
+STOPPED_S = 60.0
 END_NS = 100_000  # of a moment: what holds then
 EU_STACK_FRAME = re.compile(r"#\d+\s+0x([0-9a-f]+)( - 1)?")
 

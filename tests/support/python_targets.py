@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from running import Target
 
 SCRIPT = Path(__file__).parents[1] / "targets" / "python_stacks.py"
+STATE = SCRIPT.with_name("python_state.py")
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "debian")
 
 
@@ -46,5 +48,48 @@ def waiting_python(
         stacks = json.loads(report.read_text("utf-8"))
         found = {int(i): [tuple(frame) for frame in frames] for i, frames in stacks.items()}
         yield PythonTarget(version, program, target, found)
+    finally:
+        target.close()
+
+
+@dataclass
+class PythonState:
+    """A running Python, and what it says of itself; see ``targets/python_state.py``."""
+
+    name: str  # of VERSIONS
+    target: Target
+    names: dict[int, str]
+    variables: dict[int, list[tuple[str, dict[str, str] | None]]]
+    tasks: dict[str, dict[str, Any]]
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.target.pid
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def python_state(
+    request: pytest.FixtureRequest,
+    require_capability: Callable[[str], str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[PythonState]:
+    """A Python of each version."""
+    version = request.param
+    program = require_capability("python" if version == "debian" else f"python{version}")
+    report = tmp_path_factory.mktemp("python") / "state.json"
+    target = Target([program, STATE, report])
+    try:
+        said = json.loads(report.read_text("utf-8", "surrogatepass"))
+        yield PythonState(
+            version,
+            target,
+            {int(tid): name for tid, name in said["names"].items()},
+            {
+                int(tid): [(name, variables) for name, variables in frames]
+                for tid, frames in said["variables"].items()
+            },
+            said["tasks"],
+        )
     finally:
         target.close()

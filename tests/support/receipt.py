@@ -17,7 +17,7 @@ from flametap.safety.snapshot_diff import Blame
 __all__ = ["Receipt", "harm", "harm_after_settling", "take", "take_at_rest"]
 
 
-STARTED_S = 10.0
+STARTED_S = 60.0
 AT_REST_S = 2.0
 
 
@@ -90,7 +90,7 @@ def harm_after_settling(
     pid: int,
     before: Receipt,
     *,
-    timeout_s: float = 15.0,
+    timeout_s: float = 60.0,
     attaches: int = 1,
     was_killed: bool = False,
     has_jit: bool = False,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 READY_S = 60.0  # java on a loaded machine needs several seconds
-EXIT_S = 30.0
-ANSWER_S = 30.0
+EXIT_S = 120.0
+ANSWER_S = 120.0
 
 
 def wait_until(holds: Callable[[], object], what: str, timeout_s: float = ANSWER_S) -> None:

@@ -30,6 +30,7 @@ _COMMANDS: dict[str, list[str]] = {
     "static": ["gcc", *_C, "-static"],
     "i386": ["gcc", *_C, "-m32"],
     "musl": ["musl-gcc", *_C],
+    "exported": ["gcc", *_C, "-rdynamic"],
     "shared": ["gcc", *_C, "-shared", "-fPIC"],
     "musl-static": ["musl-gcc", *_C, "-static"],
 }

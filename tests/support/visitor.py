@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 REFRESH = re.compile(r'<meta http-equiv="refresh" content="0; url=([^"]+)"')
-TIMEOUT_S = 20.0
+TIMEOUT_S = 90.0
 
 
 class Visitor:

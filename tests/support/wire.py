@@ -54,9 +54,11 @@ def trace(
     leaf_first: Sequence[int],
     verdict: Verdict = Verdict.COMPLETE,
     fault_module: int = 0,
+    *,
+    marks: int = 0,
 ) -> bytes:
     """A trace record with its frames."""
-    record = abi.TRACE_RECORD.pack(trace_id, len(leaf_first), verdict, 0, fault_module, 0)
+    record = abi.TRACE_RECORD.pack(trace_id, len(leaf_first), verdict, 0, fault_module, marks)
     return record + struct.pack(f"<{len(leaf_first)}Q", *leaf_first)
 
 

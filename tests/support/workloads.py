@@ -26,7 +26,7 @@ from nginx import NGINX_CONF
 from running import Target, wait_until
 from targetbuild import SOURCES, Builder
 
-READY_S = 30.0
+READY_S = 120.0
 PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 OPENSSL_SPEEDS = ("rsa2048", "ecdsap256", "aes-256-gcm", "chacha20-poly1305", "sha256")
 

@@ -43,6 +43,7 @@ def right_inner(x):
     while not END.is_set():
         SPENT["right"] += work(1e-4)
         LEFT.switch()
+    return x
 
 
 def await_end():

@@ -10,13 +10,12 @@ With "greenlets" it does nothing but switch between them; that needs the package
 
 import ctypes
 import functools
+import importlib
 import json
 import sys
+from typing import Any
 
-try:
-    from greenlet import getcurrent, greenlet
-except ImportError:
-    greenlet = None
+GREENLETS: Any = importlib.import_module("greenlet") if "greenlets" in sys.argv[4:] else None
 
 
 def leaf(x):
@@ -140,10 +139,10 @@ def drive():
 
 def switching():
     """Two greenlets that begin at the same depth, and one that begins deeper."""
-    main = getcurrent()
-    right = greenlet(right_first)
+    main = GREENLETS.getcurrent()
+    right = GREENLETS.greenlet(right_first)
     right.switch(main)
-    greenlet(left_first).switch(right, 3)
+    GREENLETS.greenlet(left_first).switch(right, 3)
     right.switch(None)
 
 
@@ -154,12 +153,12 @@ def left_first(right, rounds):
 
 
 def left_second(right, i):
-    right.switch(getcurrent())
+    right.switch(GREENLETS.getcurrent())
     leaf(i)
 
 
 def left_key(x):
-    return greenlet(inner_first).switch(x)
+    return GREENLETS.greenlet(inner_first).switch(x)
 
 
 def inner_first(x):
@@ -229,7 +228,7 @@ def codes(code):
 
 def main():
     library, steps, out = sys.argv[1:4]
-    run = switching if "greenlets" in sys.argv[4:] else drive
+    run = switching if GREENLETS else drive
     print("ready", flush=True)
     words = [int(word) for word in sys.stdin.readline().split()]
     agent = ctypes.CDLL(library)

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "linux": (),
     "wire": ("errors", "model"),
     # Addresses to functions.
-    "symbols.names": ("model",),
+    "symbols.names": ("linux", "model"),
     "symbols.object": ("linux", "model", "symbols.names"),
     "symbols.locate": ("linux", "model", "symbols.object"),
     "symbols.dwarf": ("linux", "symbols.locate", "symbols.names", "symbols.object"),

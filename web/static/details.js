@@ -4,6 +4,7 @@
 import { bar, byId, h } from './dom.js';
 import { explainKind, hasAssembly, hasCode, originLabel } from './explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from './format.js';
+import { Holders, isLockWait } from './holders.js';
 import { CLOCK_NAMES } from './state.js';
 
 const GAP_PX = 14; // between the pointer and the card
@@ -75,6 +76,7 @@ export class Details {
     this.card = card;
     this.onZoom = onZoom;
     this.onCode = onCode;
+    this.holders = new Holders();
   }
 
   /** Shows a box; `info` is that of Graph's `on.point`, null hides the card. */
@@ -112,6 +114,7 @@ export class Details {
           weightRow('Total', boxes.total_ns[box], view, zoomNs),
         ),
       ),
+      isLockWait(f) ? this.holders.show(view, box) : '',
       f === null ? '' : h('p', { class: `verdict ${level}` }, note),
       isDocked ? h('div', { class: 'details-actions' }, this.actions(view, box, f)) : '',
       !isDocked && hasCode(f) && !view.isRun(box)

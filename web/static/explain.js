@@ -294,3 +294,14 @@ export function summarise(status) {
   }
   return facts;
 }
+
+/** Says how long any thread held the GIL, and how long threads waited for it (model.ThreadInfo). */
+export function describeGil(threads, durationNs) {
+  const sum = (key) => threads.reduce((all, thread) => all + thread[key], 0);
+  const held = Math.min(sum('gil_held_ns'), durationNs);
+  const waiting = threads.filter((thread) => thread.gil_awaited_ns > 0).length;
+  const waits = waiting
+    ? `${formatPlural(waiting, 'thread')} waited for it, ${formatNs(sum('gil_awaited_ns'))} in all.`
+    : 'No thread waited for it.';
+  return `The GIL was held ${formatShare(held, durationNs)} of the time. ${waits}`;
+}

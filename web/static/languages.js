@@ -1,28 +1,34 @@
-// Which functions are shown: the choice of a language, the interpreter's own functions, and the legend
-// of colours. Only recordings with Python functions have them.
+// What is shown of a Python program: the choice of a language, the interpreter's own functions, the time
+// with the GIL only, and the legend of colours. Only recordings with Python functions have them.
 
 import { ORIGINS } from './color.js';
 import { byId, choice, h } from './dom.js';
 
 export class Languages {
-  /** @param onChange called with the changed part of the state: {language} or {plumbing} */
+  /** @param onChange called with the changed part of the state: {language}, {plumbing} or {gil} */
   constructor(onChange) {
     this.show = choice(byId('language'), (language) => onChange({ language }));
     this.plumbing = byId('plumbing');
     this.plumbing.addEventListener('change', () => onChange({ plumbing: this.plumbing.checked }));
+    this.gil = byId('gil');
+    this.gil.addEventListener('change', () => onChange({ gil: this.gil.checked }));
     this.hasPython = false;
+    this.hasGil = false;
   }
 
   /** Shows the state. The interpreter's own functions are a choice among all functions only. */
-  update({ language, plumbing }) {
+  update({ language, plumbing, gil }) {
     this.show(language);
     this.plumbing.checked = plumbing;
+    this.gil.checked = gil;
+    byId('gil-choice').hidden = !this.hasGil && !gil;
     byId('plumbing-choice').hidden = !this.hasPython || language !== 'all';
   }
 
-  /** Shows or hides the controls, by model.Status.has_python. */
-  setPython(hasPython, state) {
+  /** Shows or hides the controls, by model.Status. */
+  setPython({ has_python: hasPython, has_gil: hasGil }, state) {
     this.hasPython = hasPython;
+    this.hasGil = hasGil;
     byId('language').hidden = !hasPython;
     byId('legend').hidden = !hasPython;
     this.update(state);

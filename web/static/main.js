@@ -227,7 +227,7 @@ function followZoom(view) {
 function showEmpty({ total_ns: totalNs }) {
   byId('empty').hidden = totalNs > 0;
   const none = { cpu: 'No CPU time', wall: 'No time', 'off-cpu': 'No off-CPU time' }[state.clock];
-  const whose = state.threads.length ? ' in the chosen threads' : '';
+  const whose = `${state.gil ? ' with the GIL' : ''}${state.threads.length ? ' in the chosen threads' : ''}`;
   const isOver = feed.status?.state === 'ended';
   setText(byId('empty-title'), `${none} ${isOver ? 'was recorded' : 'yet'}${whose}`);
   setText(byId('empty-text'), isOver ? '' : 'The graph appears with the first samples.');
@@ -299,10 +299,10 @@ const feed = new Feed({
     views.news(status.revision);
   },
   whole(status, list) {
-    threads.update(list, state.threads, state.clock);
+    threads.update(list, state.threads, state.clock, status);
     header.update(status);
     if (views.current) showEmpty(views.current);
-    languages.setPython(status.has_python, state);
+    languages.setPython(status, state);
     usePalette();
     quality.update(status, palette);
     fetchModules({ isLive: true });
@@ -348,8 +348,8 @@ function escape() {
 }
 
 function nextLanguage() {
-  if (!languages.hasPython) return;
-  change({ language: LANGUAGES[(LANGUAGES.indexOf(state.language) + 1) % LANGUAGES.length] });
+  const next = LANGUAGES[(LANGUAGES.indexOf(state.language) + 1) % LANGUAGES.length];
+  if (languages.hasPython) change({ language: next });
 }
 
 const KEYS = {
@@ -363,6 +363,7 @@ const KEYS = {
   a: () => showCode('assembly'),
   d: toggleTheme,
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
+  g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
   l: () => nextLanguage(),
   n: () => search.step(1),

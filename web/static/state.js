@@ -17,6 +17,7 @@ export const DEFAULTS = Object.freeze({
   sort: 'self', // or "total": order of the functions
   language: 'all', // or "python", "native": the functions to show
   plumbing: false, // show the interpreter's own functions, too
+  gil: false, // count only the time in which a thread holds the GIL
   search: '',
 });
 
@@ -27,6 +28,8 @@ const ONE_OF = {
   sort: ['self', 'total'],
   language: LANGUAGES,
 };
+
+const SWITCHES = ['plumbing', 'gil'];
 
 function parseIds(text, separator) {
   const ids = text.split(separator).map(Number);
@@ -42,7 +45,7 @@ export function parseHash(hash) {
   }
   if (given.get('threads')) state.threads = parseIds(given.get('threads'), ',').sort((a, b) => a - b);
   if (given.get('zoom')) state.zoom = parseIds(given.get('zoom'), '.');
-  state.plumbing = given.get('plumbing') === '1';
+  for (const key of SWITCHES) state[key] = given.get(key) === '1';
   state.search = given.get('q') ?? '';
   return state;
 }
@@ -55,7 +58,7 @@ export function toHash(state) {
   }
   if (state.threads.length) parts.set('threads', state.threads.join(','));
   if (state.zoom.length) parts.set('zoom', state.zoom.join('.'));
-  if (state.plumbing) parts.set('plumbing', '1');
+  for (const key of SWITCHES) if (state[key]) parts.set(key, '1');
   if (state.search) parts.set('q', state.search);
   const text = parts.toString().replaceAll('%2C', ',');
   return text ? `#${text}` : '';
@@ -72,17 +75,17 @@ export function viewQuery(state, { width, rows, revision }) {
 }
 
 /** Parts of the state that decide what is counted; weightQuery has no others. */
-export const WEIGHTS = ['clock', 'threads', 'language', 'plumbing'];
+export const WEIGHTS = ['clock', 'threads', 'language', 'plumbing', 'gil'];
 
 function weights(state) {
   const query = new URLSearchParams({ clock: state.clock });
   if (state.threads.length) query.set('threads', state.threads.join(','));
   if (state.language !== DEFAULTS.language) query.set('language', state.language);
-  if (state.plumbing) query.set('plumbing', '1');
+  for (const key of SWITCHES) if (state[key]) query.set(key, '1');
   return query;
 }
 
-/** Returns the query string that says what is counted: clock, threads, language. */
+/** Returns the query string that says what is counted: clock, threads, language, GIL. */
 export function weightQuery(state) {
   return weights(state).toString();
 }

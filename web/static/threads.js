@@ -1,12 +1,15 @@
 // The thread selector: a button, and a table of threads below it.
 
 import { bar, byId, h, setText } from './dom.js';
-import { formatNs, formatPlural } from './format.js';
+import { describeGil } from './explain.js';
+import { formatNs, formatPlural, formatShare } from './format.js';
 
 const WEIGHTS = { cpu: 'cpu_ns', wall: 'wall_ns', 'off-cpu': 'off_cpu_ns' };
 const ORDERS = {
   name: (a, b) => a.name.localeCompare(b.name) || a.tid - b.tid,
   tid: (a, b) => a.tid - b.tid,
+  held: (a, b) => b.gil_held_ns - a.gil_held_ns,
+  awaited: (a, b) => b.gil_awaited_ns - a.gil_awaited_ns,
   waits: (a, b) => a.waits_in.localeCompare(b.waits_in),
 };
 
@@ -21,6 +24,7 @@ export class Threads {
     this.threads = [];
     this.chosen = [];
     this.clock = 'cpu';
+    this.status = null;
     this.sort = 'weight';
     this.rows = new Map(); // thread id → its row; rows keep their order while the panel is open
     this.listen();
@@ -59,9 +63,10 @@ export class Threads {
     return true;
   }
 
-  update(threads, chosen, clock) {
+  /** @param status model.Status; the last one if it is missing */
+  update(threads, chosen, clock, status = this.status) {
     const isOtherClock = clock !== this.clock;
-    Object.assign(this, { threads, chosen, clock });
+    Object.assign(this, { threads, chosen, clock, status });
     setText(this.label, this.describe());
     this.button.classList.toggle('is-active', chosen.length > 0);
     if (this.panel.hidden) return;
@@ -96,14 +101,26 @@ export class Threads {
       row.element.classList.toggle('is-chosen', isChosen);
       row.element.classList.toggle('has-exited', thread.exited);
       setText(row.name, thread.name || '(no name)');
+      row.name.title = thread.comm ? `${thread.name} (the kernel's name: ${thread.comm})` : '';
       setText(row.weight, formatNs(this.weight(thread)));
       row.meter.style.width = `${(100 * this.weight(thread)) / most}%`;
+      setText(row.held, formatShare(thread.gil_held_ns, this.status?.duration_ns ?? 0));
+      setText(row.awaited, formatShare(thread.gil_awaited_ns, this.status?.duration_ns ?? 0));
       setText(row.waits, thread.exited ? 'ended' : thread.waits_in || 'running');
       row.waits.title = thread.signals_blocked ? 'Blocks our signal: sampled only while it waits' : '';
       row.waits.classList.toggle('dim', !thread.waits_in);
     }
     setText(byId('threads-weight-label'), { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' }[this.clock]);
+    this.showGil();
     byId('threads-all').setAttribute('aria-pressed', String(this.chosen.length === 0));
+  }
+
+  /** Shows what is known of the GIL, if the process has one. */
+  showGil() {
+    const hasGil = this.status?.has_gil ?? false;
+    for (const cell of this.panel.querySelectorAll('.gil')) cell.hidden = !hasGil;
+    byId('threads-gil').hidden = !hasGil;
+    if (hasGil) setText(byId('threads-gil'), describeGil(this.threads, this.status.duration_ns));
   }
 
   makeRow(thread) {
@@ -112,6 +129,8 @@ export class Threads {
       name: h('span', { class: 'thread-name' }),
       weight: h('span', { class: 'number' }),
       meter: bar('fill', 0),
+      held: h('td', { class: 'number gil', hidden: true }),
+      awaited: h('td', { class: 'number gil', hidden: true }),
       waits: h('td', { class: 'waits' }),
     };
     row.element = h(
@@ -120,6 +139,8 @@ export class Threads {
       h('td', {}, h('label', {}, row.box, row.name)),
       h('td', { class: 'number dim' }, String(thread.tid)),
       h('td', { class: 'weight' }, row.weight, h('span', { class: 'track' }, row.meter)),
+      row.held,
+      row.awaited,
       row.waits,
     );
     row.element.addEventListener('click', (event) => {
@@ -145,7 +166,7 @@ export class Threads {
     this.body.append(...sorted.map(({ thread_id: id }) => this.rows.get(id).element));
     for (const header of this.panel.querySelectorAll('th')) {
       const isIt = header.querySelector('button')?.dataset.sort === this.sort;
-      const direction = this.sort === 'weight' ? 'descending' : 'ascending';
+      const direction = ['weight', 'held', 'awaited'].includes(this.sort) ? 'descending' : 'ascending';
       if (isIt) header.setAttribute('aria-sort', direction);
       else header.removeAttribute('aria-sort');
     }

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from ...analysis.labels import label
-from ...errors import NoSamplesError
+from ...errors import NoSamplesError, UsageError
 from ...linux import procfs
-from ...model import Clock, Frame, FrameKind, Thread
+from ...model import Clock, Frame, Thread
 from .. import start
 from ..attach_options import AttachOptions
+from ..dump_json import as_object
+from ..dump_text import as_lines, as_python_lines, task_lines
 from ..frame_options import FrameOptions, frame_options
 from ..options import pid_arguments, sampling_options_with, verbosity_options
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_json, print_lines
 from ..targets import find_target
+from ..thread_stack import ThreadStack
 
 if TYPE_CHECKING:
     from ...analysis.frame_filter import FrameFilter
     from ...capture.live import Capture
+    from ...capture.python_look import PythonLook
 
 # Sampling lasts until every thread has a stack. A running thread takes a few periods on a busy
 # machine, and a hundred where the program has handlers on alternate stacks (stack_headroom.c). The
@@ -47,22 +50,21 @@ UNSEEN_BECAUSE = (
 NAMING_S = 60.0
 
 
-@dataclass(frozen=True)
-class ThreadStack:
-    """The newest stack of one thread."""
-
-    tid: int
-    name: str
-    waits_in: str  # the system call it waits in; "" for none
-    is_complete: bool  # unwound to the root
-    frames: list[Frame]  # leaf first; empty if the thread was never sampled
-    runs_in: str = ""  # the system call it runs in; "kernel" if the call is unknown; "" for none
-    unseen_because: str = ""  # why it has no frames; "" if it has
-
-
 @click.command(short_help="Print the stacks of all threads, once.")
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
+@click.option(
+    "-l",
+    "--locals",
+    "with_locals",
+    is_flag=True,
+    help="Show the arguments and local variables of Python functions.",
+)
+@click.option(
+    "--all-tasks",
+    is_flag=True,
+    help="Show all asyncio tasks of an event loop; by default, its first 100.",
+)
 @frame_options(lines=False)
 @sampling_options_with(RATE_HZ, BUDGET_PERCENT)
 @verbosity_options
@@ -70,13 +72,17 @@ def dump(
     pid: str | None,
     pid_option: int | None,
     as_json: bool,
+    with_locals: bool,
+    all_tasks: bool,
     shown: FrameOptions,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
     """Print every thread of a process: its name, the system call it waits in, and its stack,
-    innermost function first.
+    innermost function first. For a Python program, also the tasks of its asyncio event loops.
     """
+    if with_locals and shown.language == "native":
+        raise UsageError("--locals and --native-only contradict each other", "leave one out")
     progress = Progress(quiet=quiet)
     target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:
@@ -88,6 +94,7 @@ def dump(
                 start.start(capture, interrupts, progress)
                 progress.step("taking the stacks")
                 _sample(capture, tids, interrupts)
+                look = _look(capture, with_locals=with_locals)
                 capture.stop()
                 if interrupts.stop:
                     raise Interrupted
@@ -97,18 +104,64 @@ def dump(
                     raise NoSamplesError(
                         f"no stack of process {target} could be taken", "try again"
                     )
+                stacks = with_look(stacks, look, with_locals=with_locals)
+                for note in look.notes:
+                    progress.warn(note)
                 command = capture.status().command
                 if as_json:
-                    print_json(as_object(target, command, stacks))
+                    print_json(
+                        as_object(target, command, stacks, look.versions, look.loops, look.notes)
+                    )
                 elif capture.profile.has_managed:
                     full = shown.full_filenames
-                    print_lines(as_python_lines(target, command, stacks, full_filenames=full))
+                    lines = as_python_lines(target, command, stacks, full_filenames=full)
+                    if shown.language != "native":
+                        lines += task_lines(look.loops, every=all_tasks, full_filenames=full)
+                    print_lines(lines)
                 else:
                     print_lines(as_lines(target, command, stacks))
         except Interrupted:
             progress.say("interrupted")
             return EXIT_CODE
     return 0
+
+
+def _look(capture: Capture, *, with_locals: bool) -> PythonLook:
+    """Look at the Pythons of the process, right after its stacks were taken."""
+    from ...capture.python_look import look_at_python
+
+    return look_at_python(capture.pid, capture.interpreters(), with_locals=with_locals)
+
+
+def with_look(
+    stacks: Sequence[ThreadStack], look: PythonLook, *, with_locals: bool
+) -> list[ThreadStack]:
+    """Return stacks with what was seen of their Python frames.
+
+    Args:
+        stacks: of all threads.
+        look: at the Pythons of the process.
+        with_locals: variables are wanted.
+    """
+    from ...capture.python_look import frames_seen
+
+    found = []
+    for stack in stacks:
+        looks = look.threads.get(stack.tid, [])
+        locks = {each.has_lock for each in looks}
+        has_lock = True if True in locks else False if False in locks else None
+        stack = replace(stack, has_lock=has_lock)
+        if with_locals and looks and any(f.function.kind.value == "python" for f in stack.frames):
+            seen = frames_seen(stack.frames, looks, is_complete=stack.is_complete)
+            later = tuple(frame for each in looks for frame in each.frames)
+            if seen or not any(frame.variables for frame in later):
+                later = ()
+            why = next((each.problem for each in looks if each.problem), "")
+            stack = replace(
+                stack, seen=seen, later=later, unread_because="" if seen or later else why
+            )
+        found.append(stack)
+    return found
 
 
 def _tasks(pid: int) -> frozenset[int]:
@@ -183,11 +236,19 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
             frames = reader.frames(node)[::-1]
             is_complete = reader.root(node) == ROOT
         waits_in = syscall_name(sysno) if sysno >= 0 else ""
-        stack = ThreadStack(thread.tid, thread.name, waits_in, is_complete, frames, runs_in)
-        if not frames:
-            why = unseen_because(thread, cpu_ns.get(thread_id, 0), counters)
-            stack = replace(stack, unseen_because=why)
-        stacks.append(stack)
+        why = "" if frames else unseen_because(thread, cpu_ns.get(thread_id, 0), counters)
+        stacks.append(
+            ThreadStack(
+                thread.tid,
+                thread.name,
+                waits_in,
+                is_complete,
+                frames,
+                runs_in,
+                why,
+                thread.comm,
+            )
+        )
     return sorted(stacks, key=lambda stack: (stack.tid != capture.pid, stack.tid))
 
 
@@ -226,85 +287,3 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
                 if node not in (UNATTRIBUTED, TABLE_FULL):
                     newest[thread_id] = node, sysno
     return newest
-
-
-def as_lines(pid: int, command: str, stacks: list[ThreadStack]) -> list[str]:
-    """Format the stacks as lines for people."""
-    lines = [f"process {pid}: {command}"]
-    for stack in stacks:
-        does = f"waits in {stack.waits_in}" if stack.waits_in else "runs"
-        if stack.runs_in:
-            does = f"runs in {stack.runs_in}"
-        if not stack.frames:
-            does = f"was not seen: {stack.unseen_because}"
-        lines += ["", f'thread {stack.tid} "{stack.name}" {does}']
-        for frame in stack.frames:
-            lines.append("    " + _frame_text(frame))
-        if stack.frames and not stack.is_complete:
-            lines.append("    … the rest could not be unwound")
-    return lines
-
-
-def as_python_lines(
-    pid: int, command: str, stacks: list[ThreadStack], *, full_filenames: bool = False
-) -> list[str]:
-    """Format the stacks of a Python process as lines for people, as py-spy does."""
-    lines = [f"process {pid}: {command}"]
-    for stack in stacks:
-        does = "active" + (f" in {stack.runs_in}" if stack.runs_in else "")
-        if stack.waits_in:
-            does = f"idle in {stack.waits_in}"
-        if not stack.frames:
-            does = f"not seen: {stack.unseen_because}"
-        lines += ["", f'Thread {stack.tid} ({does}): "{stack.name}"']
-        lines += ["    " + _frame_text(each, full_filenames) for each in stack.frames]
-        if stack.frames and not stack.is_complete:
-            lines.append("    … the rest could not be unwound")
-    return lines
-
-
-def _frame_text(frame: Frame, full_filenames: bool = False) -> str:
-    function = frame.function
-    if function.kind is FrameKind.PYTHON:
-        return label(function, frame.line, full_filenames=full_filenames)
-    place = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
-    module = f" ({function.module})" if function.module else ""
-    if function.kind is FrameKind.UNKNOWN:
-        module = ""  # the name contains it already
-    marked = function.kind in (FrameKind.INLINED, FrameKind.TAIL_CALL)
-    mark = f" [{function.kind.value}]" if marked else ""
-    return f"{function.name}{module}{place}{mark}"
-
-
-def as_object(pid: int, command: str, stacks: list[ThreadStack]) -> dict[str, Any]:
-    """Return the JSON object of the stacks: pid, command, threads; each thread with its frames,
-    leaf first.
-
-    ``waits_in`` is null for a thread that runs, ``runs_in`` unless it runs in the kernel,
-    ``unseen_because`` unless it has no frames. A frame is ``{name, module, file, line,
-    function_file, kind}``; line is 0 and the files are "" if not known. ``file`` differs from
-    ``function_file`` for code that a function includes with #include.
-    """
-    threads: list[dict[str, Any]] = [
-        {
-            "tid": stack.tid,
-            "name": stack.name,
-            "waits_in": stack.waits_in or None,
-            "runs_in": stack.runs_in or None,
-            "unseen_because": stack.unseen_because or None,
-            "complete": stack.is_complete,
-            "frames_leaf_first": [
-                {
-                    "name": frame.function.name,
-                    "module": frame.function.module,
-                    "file": frame.file,
-                    "line": frame.line,
-                    "function_file": frame.function.file,
-                    "kind": frame.function.kind.value,
-                }
-                for frame in stack.frames
-            ],
-        }
-        for stack in stacks
-    ]
-    return {"pid": pid, "command": command, "threads": threads}

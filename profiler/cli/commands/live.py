@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from contextlib import nullcontext
+from typing import Any
 
 import click
 
 from .. import browser, start
 from ..attach_options import AttachOptions
+from ..frame_options import FrameOptions, gil_option
 from ..options import (
     duration_option,
     output_options,
@@ -58,6 +60,7 @@ EXPOSED = (
     help="Port of the page.  [default: any free one]",
 )
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@gil_option
 @sampling_options
 @verify_option
 @verbosity_options
@@ -71,6 +74,7 @@ def live(
     port: int,
     no_open: bool,
     ends: bool,
+    only_gil: bool,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -95,7 +99,8 @@ def live(
                 # Before the attach: a port in use is an error without an attach.
                 token = secrets.token_urlsafe(TOKEN_BYTES)
                 # pyright reads a file here and below build/types, and takes that for two.
-                server = serve(capture, host, port, token)  # pyright: ignore[reportArgumentType]
+                source: Any = capture
+                server = serve(source, host, port, token, view="gil=1" if only_gil else "")
                 if server.is_exposed:
                     progress.warn(EXPOSED.format(host=host))
                 try:
@@ -105,7 +110,8 @@ def live(
                     with nullcontext() if no_open else browser.showing(server.form, progress):
                         progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
                         watch(capture, interrupts, progress, duration)
-                        what = Selection(has_page=True)
+                        shown = FrameOptions(only_gil=only_gil)
+                        what = Selection(shown=shown, has_page=True)
                         code = finish(
                             capture, planned, what, interrupts, progress, verbose=how.verbose
                         )

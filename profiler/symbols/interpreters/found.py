@@ -27,4 +27,5 @@ class FoundInterpreter:
     module: str  # path of its file, as the process sees it
     recipe: Recipe | None  # None: its frames cannot be read, the note says why
     note: str = ""  # one line for the user; "" if there is nothing to say
+    is_free_threaded: bool = False  # built without a global lock
     has_started: bool = True  # False: it was loaded, and has not run anything yet

@@ -227,6 +227,7 @@ def _found(place: _Place, recipe: Recipe | None, note: str) -> FoundInterpreter:
         place.file.path,
         recipe,
         note,
+        is_free_threaded=version is not None and version.is_free_threaded,
     )
 
 

@@ -19,8 +19,10 @@ import multi_demangle
 from . import cython_names
 from .cxx_names import repair
 from .limits import MAX_NAME_CHARACTERS as _LIMIT
+from .swift_names import read_swift_names
 
 _MANGLED = re.compile(r"_Z|__Z|_R[A-Za-z0-9]|_D\d|_?\$[sS]|_?\$e")
+_SWIFT = re.compile(r"_?\$[sSe]")
 # GCC: cold, part, constprop, isra, lto_priv, localalias; LLVM: llvm, __uniq, cfi, and its
 # hot/cold splitting.
 _CLONE = frozenset(
@@ -105,8 +107,13 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
         bare for bare, _ in names.values() if len(bare) <= _MAX_MANGLED and _MANGLED.match(bare)
     }
     if mangled:
-        wanted = list(mangled)
+        swift = [bare for bare in mangled if _SWIFT.match(bare)]
+        wanted = list(mangled.difference(swift))
         readable: dict[str, tuple[str, str]] = {}
+        for bare, (short, full) in zip(
+            swift, read_swift_names(swift) if swift else (), strict=True
+        ):
+            readable[bare] = _readable(bare, _clip(short), _clip(full))
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted[start : start + _AT_ONCE]
             readable.update(zip(some, map(_readable, some, *_read_names(some)), strict=True))

@@ -26,6 +26,8 @@ from ...model import Frame, FrameKind, Function, RawFrame
 from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # module name of code outside any file
+COLLECTION = Function("[garbage collection]", "", kind=FrameKind.SYNTHETIC)
+"""What an interpreter does while it collects garbage; the function that made it do so calls it."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from flametap.capture import exit_status
 from flametap.capture.exit_status import ExitStatus, ExitWatch
 
-DEADLINE_S = 10.0
+DEADLINE_S = 120.0
 
 
 @pytest.fixture

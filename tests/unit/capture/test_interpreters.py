@@ -84,6 +84,7 @@ def test_recipes_are_handed_over_before_start_returns(
     watch.start()
     assert (receiver.recipes, receiver.found) == ([[(1, 2)]], [[FOUND]])
     assert watch.notes == ["a note"]
+    assert watch.found() == [FOUND]
 
 
 def test_program_without_interpreter_needs_nothing(

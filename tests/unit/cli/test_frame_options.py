@@ -36,6 +36,7 @@ def parsed(*arguments: str) -> FrameOptions:
         (("--no-python",), FrameOptions("native"), FrameFilter(Language.NATIVE)),
         (("--plumbing",), FrameOptions(plumbing=True), FrameFilter(plumbing=True)),
         (("--functions",), FrameOptions(), FrameFilter()),
+        (("--gil",), FrameOptions(only_gil=True), FrameFilter(only_gil=True)),
         (("--lines", "--full-filenames"), FrameOptions("all", False, True, True), FrameFilter()),
     ],
 )

@@ -16,15 +16,12 @@ from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.own_frames import NO_PYTHON_FUNCTION
 from flametap.cli import recording
-from flametap.cli.commands.dump import (
-    ThreadStack,
-    as_lines,
-    as_object,
-    as_python_lines,
-    read_stacks,
-)
+from flametap.cli.commands.dump import read_stacks
+from flametap.cli.dump_json import as_object
+from flametap.cli.dump_text import as_lines, as_python_lines
 from flametap.cli.progress import Progress, duration, recording_line
 from flametap.cli.recording import Selection, summary, symbol_lines
+from flametap.cli.thread_stack import FOR_A_CPU, FOR_THE_LOCK, ThreadStack
 from flametap.model import (
     Clock,
     Frame,
@@ -178,6 +175,8 @@ STACKS = [
         ],
         "read",
     ),
+    ThreadStack(11, "next", FOR_A_CPU, True, [Frame(MAIN, 40)]),
+    ThreadStack(12, "lock", FOR_THE_LOCK, True, [Frame(MAIN, 40)]),
 ]
 
 
@@ -201,7 +200,13 @@ thread 9 "new" was not seen: it blocks
 thread 10 "copy" runs in read
     read (libc.so.6)
     copy (demo) at demo.c:9 [tail call]
-    main (demo) at main.inc:41"""
+    main (demo) at main.inc:41
+
+thread 11 "next" is active, waiting for a CPU
+    main (demo) at demo.c:40
+
+thread 12 "lock" is waiting for the GIL
+    main (demo) at demo.c:40"""
     )
 
 
@@ -210,6 +215,8 @@ def test_dump_of_a_python_process_as_text() -> None:
         ThreadStack(7, "app", "poll", True, [Frame(MAIN, 3), Frame(HANDLE, 14), Frame(SERVE, 40)]),
         ThreadStack(8, "blas", "", False, [Frame(NO_PYTHON_FUNCTION)], "read"),
         ThreadStack(9, "new", "", False, [], "", "it blocks"),
+        ThreadStack(10, "next", FOR_A_CPU, True, [Frame(HANDLE, 14)]),
+        ThreadStack(11, "lock", FOR_THE_LOCK, True, [Frame(HANDLE, 14)]),
     ]
     assert (
         "\n".join(as_python_lines(7, "python app.py", stacks))
@@ -225,7 +232,13 @@ Thread 8 (active in read): "blas"
     [no Python frames]
     … the rest could not be unwound
 
-Thread 9 (not seen: it blocks): "new\""""
+Thread 9 (not seen: it blocks): "new"
+
+Thread 10 (active, waiting for a CPU): "next"
+    Handler.get (app/views.py:14)
+
+Thread 11 (waiting for the GIL): "lock"
+    Handler.get (app/views.py:14)"""
     )
     full = as_python_lines(7, "", stacks, full_filenames=True)
     assert "    Handler.get (/srv/app/views.py:14)" in full
@@ -264,8 +277,14 @@ def test_summary_says_what_is_wrong_with_python_frames() -> None:
 
 def test_dump_as_json() -> None:
     document = json.loads(json.dumps(as_object(7, "./demo", STACKS)))
-    assert [thread["waits_in"] for thread in document["threads"]] == ["epoll_wait", *[None] * 3]
-    assert [thread["runs_in"] for thread in document["threads"]] == [*[None] * 3, "read"]
+    waits_in = [thread["waits_in"] for thread in document["threads"]]
+    assert waits_in == ["epoll_wait", *[None] * 5]
+    assert [(thread["state"], thread["gil"]) for thread in document["threads"]] == [
+        *(("idle", None), ("active", None), ("not seen", None), ("active", None)),
+        *(("active, waiting for a CPU", None), ("waiting for the GIL", "waits")),
+    ]
+    runs_in = [thread["runs_in"] for thread in document["threads"]]
+    assert runs_in == [*[None] * 3, "read", None, None]
     assert document["threads"][2]["unseen_because"] == "it blocks"
     assert document["threads"][0]["frames_leaf_first"][1] == {
         "name": "loop",

@@ -15,6 +15,7 @@ import pytest
 
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.frame_filter import FrameFilter
+from flametap.cli.frame_options import FrameOptions
 from flametap.cli.heaviest import heaviest_lines
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress
@@ -59,12 +60,16 @@ HEAVIEST = [
 class PlayedProfile:
     def __init__(self, cpu_ns: int) -> None:
         self.cpu_ns = cpu_ns
+        self.has_lock = False
 
     def total_ns(self, clock: Clock) -> int:
         return self.cpu_ns if clock is Clock.CPU else 1_000_000_000
 
-    def leaf_weights(self, clock: Clock, thread_ids: frozenset[int] | None) -> Any:
+    def leaf_weights(
+        self, clock: Clock, thread_ids: frozenset[int] | None, *, holding: bool = False
+    ) -> Any:
         weight = self.total_ns(clock) if thread_ids is None or thread_ids else 0
+        weight *= not holding
         return type("Leaves", (), {"total": weight})
 
 
@@ -278,6 +283,13 @@ def test_thread_that_is_not_there(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="no thread matches"):
         conclude(PlayedCapture(), interrupts, out, Selection(tids=(99,)))
     assert written == []
+
+
+def test_process_without_a_gil(out: io.StringIO, written: list[str]) -> None:
+    what = Selection(shown=FrameOptions(only_gil=True))
+    with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="held a GIL") as raised:
+        conclude(PlayedCapture(), interrupts, out, what)
+    assert (raised.value.hint, written) == ("leave out --gil", [])
 
 
 def test_threads_are_chosen_by_id_or_name() -> None:

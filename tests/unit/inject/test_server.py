@@ -14,7 +14,7 @@ from flametap.inject.frida_session import Session
 from flametap.inject.rpc import MAX_PACKET_BYTES, decode
 from flametap.linux.execs import Program
 
-DEADLINE_S = 10.0
+DEADLINE_S = 120.0
 
 
 def told_reason(program: Program) -> object:

@@ -36,6 +36,6 @@ def test_the_agent_is_hung_up_on_before_the_loader() -> None:
                 assert agents_end.recv(1) == b""
                 assert caller.poll() is None
                 loader.send(b"x")
-                assert caller.communicate(timeout=10)[0] == "b'x'\n"
+                assert caller.communicate(timeout=60)[0] == "b'x'\n"
                 handshake.hang_up()
                 assert loader.recv(1) == b""

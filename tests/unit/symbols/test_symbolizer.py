@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     return value;
 }
 """
-WAIT_S = 20
+WAIT_S = 120
 
 Make = Callable[..., Symbolizer]
 

@@ -27,7 +27,7 @@ from flametap.symbols.object.call_target import UNKNOWN_GOAL, call_goal
 from objects import module_of, run, symbols
 
 TARGET = Path(__file__).resolve().parents[2] / "targets" / "tailcalls.c"
-WAIT_S = 20
+WAIT_S = 120
 
 
 def build(folder: Path, compiler: str, *flags: str) -> Path:

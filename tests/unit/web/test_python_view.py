@@ -68,7 +68,7 @@ def test_functions_say_whose_code_they_are(client: FlaskClient) -> None:
         assert origins["list_sort"] == origins["sqlite3_step"] == "native"
 
 
-@pytest.mark.parametrize("query", [{"language": "perl"}, {"plumbing": "yes"}])
+@pytest.mark.parametrize("query", [{"language": "perl"}, {"plumbing": "yes"}, {"gil": "on"}])
 def test_unknown_filter_is_refused(client: FlaskClient, query: dict[str, str]) -> None:
     for path in ("view", "symbols"):
         response = client.get(f"/api/{path}", query_string=query)

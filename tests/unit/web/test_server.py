@@ -40,7 +40,7 @@ def server(source: FakeSource) -> Iterator[Server]:
 
 def connect(server: Server) -> http.client.HTTPConnection:
     parts = urlsplit(server.url)
-    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
 
 
 def status_of(server: Server, path: str) -> int:

@@ -72,7 +72,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     )
     program = folder / "abi"
     subprocess.run(["gcc", "-std=c11", "-Wall", "-o", program, source], check=True, timeout=60)
-    output = subprocess.run([program], check=True, timeout=10, capture_output=True, text=True)
+    output = subprocess.run([program], check=True, timeout=60, capture_output=True, text=True)
     pairs = (line.rsplit("=", 1) for line in output.stdout.splitlines())
     return {expression: int(value) for expression, value in pairs}
 

@@ -73,14 +73,15 @@ _ROOTS = (
     r"Py_(RunMain|BytesMain|Main)",
     r"_Py_UnixMain",
     r"pymain_\w+",
+    r"pyrun_file",
     r"_?PyRun_\w+",
     r"run_(mod|eval_code_obj)",
     r"_PyRun_\w+",
     r"(t_bootstrap|thread_run|pythread_wrapper)",
 )
 # gcc's and clang's marks on parts and copies of a function. Most are cut off with the symbol.
-_CLONE = r"(\.(cold|constprop|isra|part|lto_priv|llvm|warm)(\.\d+)*)*"
-_PLUMBING = re.compile(f"(?:{'|'.join((*_CALLS, *_ROOTS))}){_CLONE}")
+CLONE = r"(\.(cold|constprop|isra|part|lto_priv|llvm|warm)(\.\d+)*)*"
+_PLUMBING = re.compile(f"(?:{'|'.join((*_CALLS, *_ROOTS))}){CLONE}")
 
 
 def is_plumbing(function: Function) -> bool:

@@ -34,7 +34,7 @@ def test_page_stays_unless_it_is_to_end(
     server = types.SimpleNamespace(
         url="http://page", is_exposed=False, close=lambda: closed.append(True)
     )
-    monkeypatch.setattr("flametap.web.server.serve", lambda *_: server)
+    monkeypatch.setattr("flametap.web.server.serve", lambda *_, **__: server)
     monkeypatch.setattr("flametap.cli.start.prepared", nothing)
     monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
     monkeypatch.setattr(command, "verified", nothing)

@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) int inner(int x) { volatile int y =
 __attribute__((noinline)) int outer(int x) { return inner(x) * 2; }
 int main(int argc, char **argv) { return outer(argc) + !argv; }
 """
-WAIT_S = 30
+WAIT_S = 120
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from flametap.wire.events import Code, CodePart
 from python_frames import Walker
 from python_targets import SCRIPT, PythonTarget
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 FOUND = FoundInterpreter(1, "CPython", "CPython 3.12.1", (3, 12), "/libpython", Recipe({}))
 OLD = FoundInterpreter(2, "CPython", "CPython 3.9.1", (3, 9), "/libpython", Recipe({}))
 # One unit of the first line, then one of each further line.

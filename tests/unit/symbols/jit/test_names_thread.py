@@ -22,7 +22,7 @@ from running import wait_until
 PID = 4242
 OWN_PID = 7
 BASE = 0x7F0000001000
-WAIT_S = 20
+WAIT_S = 120
 
 Make = Callable[..., JitNames]
 

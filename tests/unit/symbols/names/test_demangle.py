@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.symbols.names.demangle import demangle, strip_clone
+from flametap.symbols.names.demangle import demangle, demangle_many, strip_clone
 
 
 @pytest.mark.parametrize(
@@ -133,3 +133,14 @@ def test_short_and_full_names(symbol: str, short: str, full: str | None) -> None
 )
 def test_pieces_and_clones_are_their_function(symbol: str, function: str) -> None:
     assert strip_clone(symbol) == function
+
+
+# Swift's own code ends its process for these two, which no compiler makes.
+DEADLY = ("$s4mai~3fmoyxD", "$s4mahn3fonyxD")
+
+
+def test_name_that_ends_the_librarys_process_stays_as_it_is() -> None:
+    symbol = "$s4Demo7CounterV5totalyS2iF"
+    names = demangle_many([DEADLY[0], symbol, DEADLY[1]])
+    assert [names[each] for each in DEADLY] == [(each, "") for each in DEADLY]
+    assert names[symbol][0] == "Counter.total(_:)"

@@ -118,3 +118,17 @@ test('oklch agrees with known colours', () => {
   assert.equal(oklch(0, 0, 0), 'rgb(0, 0, 0)');
   assert.equal(oklch(0.627955, 0.257683, 29.2339), 'rgb(255, 0, 0)');
 });
+
+test('the GIL: how long it was held, and awaited', () => {
+  const threads = [
+    { gil_held_ns: 6e8, gil_awaited_ns: 0 },
+    { gil_held_ns: 3e8, gil_awaited_ns: 2e9 },
+    { gil_held_ns: 0, gil_awaited_ns: 1e8 },
+  ];
+  assert.equal(
+    explain.describeGil(threads, 1e9),
+    'The GIL was held 90.0 % of the time. 2 threads waited for it, 2.1 s in all.',
+  );
+  const alone = [{ gil_held_ns: 1.01e9, gil_awaited_ns: 0 }];
+  assert.equal(explain.describeGil(alone, 1e9), 'The GIL was held 100 % of the time. No thread waited for it.');
+});

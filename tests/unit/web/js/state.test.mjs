@@ -14,13 +14,14 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     sort: 'total',
     language: 'python',
     plumbing: true,
+    gil: true,
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
 });
 
 test('nonsense in the hash falls back to the defaults', () => {
-  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&other=1';
+  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&gil=2&other=1';
   assert.deepEqual(state.parseHash(hash), state.DEFAULTS);
 });
 
@@ -41,6 +42,7 @@ test('every request says which functions are counted', () => {
   assert.equal(state.weightQuery(python), 'clock=cpu&language=native&plumbing=1');
   assert.match(state.viewQuery(python, { width: 1, rows: 1, revision: 0 }), /language=native&plumbing=1/);
   assert.equal(state.codeQuery(python, 7), 'function=7&clock=cpu&language=native&plumbing=1');
+  assert.equal(state.weightQuery({ ...state.DEFAULTS, gil: true }), 'clock=cpu&gil=1');
   for (const key of state.WEIGHTS) assert.ok(key in state.DEFAULTS);
 });
 

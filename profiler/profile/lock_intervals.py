@@ -1,0 +1,152 @@
+"""Weigh the intervals that held an interpreter's lock by how long other threads awaited it. Pure.
+
+An interval is placed by the agent: what a thread ran since its last sample is one piece before the
+next. So moments are known to a few samples' time; sums over many intervals are what counts. An
+interval that held the lock is compared with the waits of other threads, never with its own
+thread's.
+
+Memory is bounded: the sum of all waits up to a time is kept at the edges of a grid, and intervals
+are read a chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import LockState
+from .interval_chunk import Block, Chunk
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+GRID_STEPS = 1 << 17
+MIN_STEP_NS = 100_000  # finer than intervals are placed
+
+
+@dataclass(frozen=True, eq=False)
+class LockIntervals:
+    """A snapshot of the intervals, and the columns of their cells. Any thread may call.
+
+    Attributes:
+        chunks: the intervals that have their moments.
+        thread_id: of each cell.
+        node: the leaf of each cell's stack in the trie.
+        lock: the ``LockState`` of each cell.
+    """
+
+    chunks: Sequence[Chunk]
+    thread_id: npt.NDArray[np.uint32]
+    node: npt.NDArray[np.int32]
+    lock: npt.NDArray[np.uint8]
+
+    @property
+    def awaited(self) -> Bools:
+        """Which cells are waits for the lock."""
+        waits: Bools = self.lock == LockState.AWAITED
+        return waits
+
+    def held_meanwhile(self, waits: Bools) -> tuple[int, Floats]:
+        """Return the sum of some waits, and for each cell how long it held the lock in them.
+
+        A moment in which two threads wait counts twice.
+
+        Args:
+            waits: the cells of the waits.
+
+        Returns:
+            The sum in nanoseconds, and the weight of each cell: float64, nanoseconds.
+        """
+        meanwhile = np.zeros(len(self.lock), np.float64)
+        if not self.chunks or not waits.any():
+            return 0, meanwhile
+        holds = self.lock == LockState.HELD
+        grid = _Grid(
+            min(chunk.start_ns for chunk in self.chunks),
+            max(chunk.end_ns for chunk in self.chunks),
+        )
+        total_ns = 0
+        for chunk in self.chunks:
+            block = _some(chunk.read(), waits)
+            grid.add(block)
+            total_ns += int(block.wall_ns.sum())
+        grid.finish()
+        for chunk in self.chunks:
+            block = chunk.read()
+            held = _some(block, holds)
+            thread, own = self.thread_id[held.cell], _some(block, waits)
+            found = grid.within(held) - _own(held, thread, own, self.thread_id[own.cell])
+            np.add.at(meanwhile, held.cell, np.maximum(found, 0))
+        return total_ns, meanwhile
+
+
+def _some(block: Block, wanted: Bools) -> Block:
+    rows = wanted[block.cell] & (block.wall_ns > 0)
+    return Block(block.t0_ns[rows], block.wall_ns[rows], block.cpu_ns[rows], block.cell[rows])
+
+
+class _Grid:
+    """The sum of all waits up to a time, at equal distances."""
+
+    def __init__(self, start_ns: int, end_ns: int) -> None:
+        self._start_ns = start_ns
+        self._step_ns = max(MIN_STEP_NS, -(-(end_ns - start_ns) // GRID_STEPS))
+        n = -(-(end_ns - start_ns) // self._step_ns) + 2
+        self._edges = np.arange(n, dtype=np.float64) * self._step_ns
+        # Of the starts less the ends of waits, by the first edge after each: number, and times.
+        self._count, self._times = np.zeros(n), np.zeros(n)
+        self._sums = np.zeros(n)
+
+    def add(self, waits: Block) -> None:
+        for at, sign in ((waits.t0_ns, 1.0), (waits.t0_ns + waits.wall_ns, -1.0)):
+            time = at - self._start_ns
+            edge = -(-time // self._step_ns)
+            n = len(self._edges)
+            self._count += sign * np.bincount(edge, minlength=n)
+            self._times += sign * np.bincount(edge, time.astype(np.float64), minlength=n)
+
+    def finish(self) -> None:
+        """Sum up. Each wait adds the time since its start, less the time since its end."""
+        self._sums = self._edges * np.cumsum(self._count) - np.cumsum(self._times)
+
+    def within(self, rows: Block) -> Floats:
+        """Return how long waits lasted within each row, all together."""
+        return self._up_to(rows.t0_ns + rows.wall_ns) - self._up_to(rows.t0_ns)
+
+    def _up_to(self, at_ns: npt.NDArray[np.int64]) -> Floats:
+        return np.interp((at_ns - self._start_ns).astype(np.float64), self._edges, self._sums)
+
+
+def _own(
+    held: Block,
+    thread: npt.NDArray[np.uint32],
+    waits: Block,
+    waiting: npt.NDArray[np.uint32],
+) -> Floats:
+    """Return how long waits of the same thread lasted within each row that held the lock.
+
+    All rows are by thread, then by time, as a chunk has them.
+    """
+    if not len(held.t0_ns) or not len(waits.t0_ns):
+        return np.zeros(len(held.t0_ns))
+    # The threads one after another on one line, with room between them.
+    start = min(int(held.t0_ns.min()), int(waits.t0_ns.min()))
+    end = max(int((each.t0_ns + each.wall_ns).max()) for each in (held, waits))
+    threads = np.unique(waiting)
+    room = float(end - start + 1)
+
+    def place(at_ns: npt.NDArray[np.int64], of: npt.NDArray[np.uint32]) -> Floats:
+        return np.asarray(np.searchsorted(threads, of) * room + (at_ns - start), np.float64)
+
+    begin, stop = place(waits.t0_ns, waiting), place(waits.t0_ns + waits.wall_ns, waiting)
+    stop[:-1] = np.minimum(stop[:-1], begin[1:])
+    edges = np.stack((begin, stop), axis=1).ravel()
+    sums = np.repeat(np.cumsum(stop - begin), 2)
+    sums[::2] -= stop - begin
+    found = np.interp(place(held.t0_ns + held.wall_ns, thread), edges, sums)
+    found -= np.interp(place(held.t0_ns, thread), edges, sums)
+    found[~np.isin(thread, threads)] = 0
+    return found.astype(np.float64, copy=False)

@@ -1,0 +1,237 @@
+"""Walk the threads and frames of an interpreter from outside, as a recipe describes them.
+
+For threads that do not run meanwhile: the caller finds out. All lists have limits; one that ends in
+memory that cannot be read is cut there.
+
+Source: ``agent/abi.h``, enum recipe; Include/internal/pycore_frame.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....linux.process_memory import MemoryReadError, ProcessMemory
+from ....wire.abi import NO_POSITION, PYTHON_CFRAME_ENTRIES, PYTHON_CFRAMES, PYTHON_ENTRIES
+from ....wire.events import CodePart
+from ..recipe import Recipe
+from .line_table import LineTable
+from .text import MAX_CHARACTERS, file_text, name_text
+
+MAX_INTERPRETERS, MAX_STATES, MAX_FRAMES = 64, 4096, 2048
+_FIRST_ENTRY_OWNER = 3
+_NO_POINTER = 4096
+_MAX_TABLE_BYTES = 1 << 20
+# Offset of the kernel's number of a thread from pthread_self(): glibc, nptl/descr.h, x86-64.
+_GLIBC_TID = 720
+
+
+@dataclass(frozen=True)
+class FrameAt:
+    """One frame of a Python function. ``position`` counts code units of 2 bytes."""
+
+    addr: int
+    code: int
+    position: int
+
+
+@dataclass(frozen=True)
+class StateAt:
+    """One thread state."""
+
+    addr: int
+    interpreter: int
+    pointer: int  # pthread_self()
+    tid: int  # as the process itself sees it; 0 if unknown
+
+
+class CodeAt:
+    """One code object: its names and its lines."""
+
+    def __init__(self, name: str, qualified_name: str, file: str, lines: LineTable) -> None:
+        self.name = name
+        self.qualified_name = qualified_name  # "" before 3.11
+        self.file = file
+        self._lines = lines
+
+    @property
+    def shown_name(self) -> str:
+        """The best name of it."""
+        return self.qualified_name or self.name
+
+    def line_at(self, position: int) -> int:
+        """Return the line at a position; 0 if it is unknown."""
+        return self._lines.line_at(position)
+
+
+class Frames:
+    """Reads the threads, frames and code objects of one interpreter.
+
+    Args:
+        memory: of the process.
+        recipe: of the interpreter.
+        version: (3, 12), for example.
+    """
+
+    def __init__(self, memory: ProcessMemory, recipe: Recipe, version: tuple[int, int]) -> None:
+        self.memory = memory
+        self._recipe = recipe
+        self._version = version
+        self._codes: dict[int, CodeAt] = {}
+
+    def interpreters(self) -> Iterator[int]:
+        """Yield the interpreter states.
+
+        Raises:
+            MemoryReadError: the list cannot be read.
+        """
+        recipe, memory = self._recipe, self.memory
+        state = memory.word(recipe["runtime_addr"] + recipe["runtime_head"])
+        for _ in range(MAX_INTERPRETERS):
+            if not state:
+                return
+            yield state
+            state = memory.word(state + recipe["interpreter_next"])
+
+    def states(self) -> list[StateAt]:
+        """Return all thread states.
+
+        Raises:
+            MemoryReadError: a list cannot be read, or changes meanwhile.
+        """
+        recipe, memory = self._recipe, self.memory
+        found: list[StateAt] = []
+        for interpreter in self.interpreters():
+            state = memory.word(interpreter + recipe["interpreter_threads"])
+            while state and len(found) < MAX_STATES:
+                if memory.word(state + recipe["thread_interpreter"]) != interpreter:
+                    raise MemoryReadError("a thread state belongs to another interpreter")
+                pointer = memory.word(state + recipe["thread_pointer"])
+                found.append(StateAt(state, interpreter, pointer, self._tid(state, pointer)))
+                state = memory.word(state + recipe["thread_next"])
+        return found
+
+    def _tid(self, state: int, pointer: int) -> int:
+        if "thread_tid" in self._recipe:
+            return self.memory.word(state + self._recipe["thread_tid"])
+        try:
+            return self.memory.integer(pointer + _GLIBC_TID, 4) if pointer else 0
+        except MemoryReadError:
+            return 0
+
+    def lock_holder(self, interpreter: int) -> int:
+        """Return the state that holds the lock of an interpreter; 0 for none, -1 if unknown."""
+        recipe, memory = self._recipe, self.memory
+        try:
+            lock = recipe.numbers.get("gil_addr", 0)
+            if "interpreter_gil" in recipe:
+                lock = memory.word(interpreter + recipe["interpreter_gil"])
+            if not lock or "gil_locked" not in recipe:
+                return -1
+            is_locked = memory.integer(lock + recipe["gil_locked"], 4, signed=True) == 1
+            return memory.word(lock + recipe["gil_holder"]) if is_locked else 0
+        except MemoryReadError:
+            return -1
+
+    def frames(self, state: int) -> list[FrameAt]:
+        """Return the frames of a thread state, leaf first.
+
+        Raises:
+            MemoryReadError: one of them cannot be read.
+        """
+        recipe, memory = self._recipe, self.memory
+        if recipe["walk"] in (PYTHON_CFRAMES, PYTHON_CFRAME_ENTRIES):
+            cframe = memory.word(state + recipe["thread_cframe"])
+            frame = memory.word(cframe + recipe["cframe_frame"]) if cframe else 0
+        else:
+            frame = memory.word(state + recipe["thread_frame"])
+        has_owner = recipe["walk"] in (PYTHON_CFRAME_ENTRIES, PYTHON_ENTRIES)
+        found: list[FrameAt] = []
+        for _ in range(2 * MAX_FRAMES):
+            if frame < _NO_POINTER or len(found) >= MAX_FRAMES:
+                return found
+            owner = memory.integer(frame + recipe["frame_owner"], 1) if has_owner else 0
+            if owner < _FIRST_ENTRY_OWNER:
+                self._add(frame, found)
+            frame = memory.word(frame + recipe["frame_previous"])
+        raise MemoryReadError("the frames have no end")
+
+    def frame_at(self, frame: int) -> FrameAt:
+        """Return what runs in a frame.
+
+        Raises:
+            MemoryReadError: it is none.
+        """
+        found: list[FrameAt] = []
+        self._add(frame, found)
+        if not found:
+            raise MemoryReadError(f"{frame:#x} is no frame of a function")
+        return found[0]
+
+    def _add(self, frame: int, found: list[FrameAt]) -> None:
+        recipe, memory = self._recipe, self.memory
+        code = memory.word(frame + recipe["frame_code"]) & ~recipe["frame_code_tags"]
+        if memory.word(code + recipe["object_type"]) != recipe["code_type_addr"]:
+            raise MemoryReadError(f"the frame at {frame:#x} has no code")
+        if not self._is_init_shim(code):
+            found.append(FrameAt(frame, code, self._position(frame, code)))
+
+    def _is_init_shim(self, code: int) -> bool:
+        """Return whether it is ``_Py_InitCleanup``; it alone has one string for name and file."""
+        recipe, memory = self._recipe, self.memory
+        if not recipe["image_start"] <= code < recipe["image_end"]:
+            return False
+        name = memory.word(code + recipe["code_name"])
+        return name == memory.word(code + recipe["code_file_name"])
+
+    def _position(self, frame: int, code: int) -> int:
+        recipe, memory = self._recipe, self.memory
+        unit = recipe["frame_position_unit"]
+        if unit:
+            index = memory.integer(frame + recipe["frame_position"], 4, signed=True)
+            return NO_POSITION if index < 0 else index * unit // 2
+        position = memory.word(frame + recipe["frame_position"]) - code - recipe["code_bytes"]
+        return position // 2 if 0 <= position // 2 < NO_POSITION else NO_POSITION
+
+    # ------------------------------------------------------------------ code objects
+
+    def code(self, addr: int) -> CodeAt:
+        """Return a code object.
+
+        Raises:
+            MemoryReadError: it cannot be read.
+        """
+        known = self._codes.get(addr)
+        if known is None:
+            recipe, memory = self._recipe, self.memory
+            first_line = memory.integer(addr + recipe["code_first_line"], 4, signed=True)
+            table = memory.word(addr + recipe["code_line_table"])
+            size = memory.word(table + recipe["bytes_length"])
+            raw = memory.read(table + recipe["bytes_data"], min(size, _MAX_TABLE_BYTES))
+            is_cut = size > _MAX_TABLE_BYTES
+            known = self._codes[addr] = CodeAt(
+                name_text(self._string(addr, "code_name")),
+                name_text(self._string(addr, "code_qualified_name")),
+                file_text(self._string(addr, "code_file_name")),
+                LineTable(self._version, raw, first_line, is_cut),
+            )
+        return known
+
+    def _string(self, code: int, field: str) -> CodePart:
+        """Return one of the strings of a code object, with the end of a long one."""
+        recipe, memory = self._recipe, self.memory
+        if field not in recipe:
+            return CodePart(b"", 1, False)
+        addr = memory.word(code + recipe[field])
+        length = memory.word(addr + recipe["string_length"])
+        state = memory.integer(addr + recipe["string_state"], 4) >> recipe["string_kind_shift"]
+        kind, is_compact, is_ascii = state & 7, state >> 3 & 1, state >> 4 & 1
+        if kind not in (1, 2, 4):
+            raise MemoryReadError(f"the string at {addr:#x} is damaged")
+        place = addr + recipe["string_ascii" if is_ascii and is_compact else "string_compact"]
+        if not is_compact:
+            place = memory.word(place)
+        is_file = field == "code_file_name"
+        shown = min(length, MAX_CHARACTERS)
+        skipped = (length - shown) * kind if is_file else 0
+        return CodePart(memory.read(place + skipped, shown * kind), kind, length > shown)

@@ -1,0 +1,85 @@
+"""Who held the GIL while others waited."""
+
+from __future__ import annotations
+
+import pytest
+
+from flametap.analysis.calltree import build
+from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter, Language
+from flametap.analysis.lock_waits import lock_share, lock_waits
+from flametap.analysis.tree_view import ancestors
+from flametap.model import Clock
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from gil_profiles import MAIN_THREAD, MS, PARSE, READER, RENDER, WORKER, gil_profile
+from profiles import small_profile
+
+WAIT = "[waiting for the GIL]"
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[Profile, SymbolTable]:
+    return gil_profile()
+
+
+def holders(
+    recorded: tuple[Profile, SymbolTable], **only: object
+) -> tuple[int, dict[tuple[int, str], float]]:
+    waits = lock_waits(*recorded, **only)  # type: ignore[arg-type]
+    functions = recorded[1].functions
+    return waits.total_ns, {
+        (each.thread_id, functions[each.function_id].name): each.ns / waits.total_ns
+        for each in waits.holders
+    }
+
+
+def test_holders_of_all_waits(recorded: tuple[Profile, SymbolTable]) -> None:
+    total_ns, found = holders(recorded)
+    assert total_ns == 110 * MS
+    # The main thread holds it for 60 + 10 ms of the others' waits, the worker for 35 of its own.
+    assert found == {
+        (MAIN_THREAD, PARSE.name): pytest.approx(70 / 105, rel=1e-3),
+        (WORKER, RENDER.name): pytest.approx(35 / 105, rel=1e-3),
+    }
+
+
+def test_holders_of_the_waits_of_some_threads(recorded: tuple[Profile, SymbolTable]) -> None:
+    total_ns, found = holders(recorded, thread_ids=frozenset({READER}))
+    assert total_ns == 10 * MS
+    assert found == {(MAIN_THREAD, PARSE.name): pytest.approx(1.0)}
+    assert holders(recorded, thread_ids=frozenset({77})) == (0, {})
+
+
+@pytest.mark.parametrize("language", list(Language))
+def test_holders_of_the_waits_of_one_box(
+    recorded: tuple[Profile, SymbolTable], language: Language
+) -> None:
+    frames = FrameFilter(language)
+    tree = build(*recorded, Clock.WALL, frames=frames)
+    expected = {"read": 10 * MS, "parse": 40 * MS, "render": 60 * MS}
+    if language is Language.NATIVE:
+        expected = {"_PyEval_EvalFrameDefault": 110 * MS}
+    seen = {}
+    for node in range(1, len(tree.parent)):
+        if tree.functions[tree.function[node]].name != WAIT:
+            continue
+        path = [int(tree.function[each]) for each in ancestors(tree, node)[1:]]
+        total_ns, _ = holders(recorded, path=path, frames=frames)
+        assert total_ns == tree.total_ns[node]
+        seen[tree.functions[path[-2]].name] = total_ns
+    assert seen == expected
+
+
+@pytest.mark.parametrize("path", [(), (0,), (10**6,)])
+def test_other_boxes_have_no_waits(
+    recorded: tuple[Profile, SymbolTable], path: tuple[int, ...]
+) -> None:
+    assert lock_waits(*recorded, None, path, ALL_FRAMES).total_ns == 0
+
+
+def test_share_of_the_wall_time(recorded: tuple[Profile, SymbolTable]) -> None:
+    share = lock_share(recorded[0])
+    assert share is not None
+    assert share.held == pytest.approx(0.95)
+    assert (share.awaited_ns, share.n_waiting) == (110 * MS, 3)
+    assert lock_share(small_profile()[0]) is None

@@ -1,0 +1,64 @@
+// Who held the GIL while threads waited for it: asked of the server for one box, and shown in its details.
+
+import { fetchJson } from './connection.js';
+import { bar, h } from './dom.js';
+import { formatShare } from './format.js';
+import { weightQuery } from './state.js';
+
+const WAIT_MS = 150; // the pointer stays on the box
+const SHOWN = 5;
+
+/** True for the box of threads that wait for the GIL. */
+export function isLockWait(f) {
+  return f?.kind === 'synthetic' && f.name === '[waiting for the GIL]';
+}
+
+function row({ thread, tid, function: name, place, ns }, total) {
+  const who = thread ? `${thread} (${tid})` : 'a thread that ended';
+  return h(
+    'tr',
+    {},
+    h('th', { scope: 'row', title: place }, name ? `${who} in ${name}` : who),
+    h('td', {}, formatShare(ns, total)),
+    h('td', { class: 'meter' }, h('span', { class: 'track' }, bar('fill', ns / total))),
+  );
+}
+
+function rows({ total_ns: total, holders }) {
+  if (!holders.length) return [h('p', { class: 'dim' }, 'Not known who held it.')];
+  return [
+    h('p', { class: 'place' }, 'The GIL was held meanwhile by'),
+    h('table', {}, h('tbody', {}, holders.slice(0, SHOWN).map((each) => row(each, total)))),
+  ];
+}
+
+/** The part of the details that lists the holders. One box at a time; answers are kept for it. */
+export class Holders {
+  constructor() {
+    this.element = h('div', { class: 'holders' });
+    this.query = '';
+    this.revision = -1;
+    this.timer = 0;
+  }
+
+  /** Returns the element for a box; fills it as soon as the server has answered. */
+  show(view, box) {
+    const query = `${weightQuery(view.asked)}&path=${view.pathOf(box).join('.')}`;
+    if (query === this.query && view.revision === this.revision) return this.element;
+    if (query !== this.query) this.element.replaceChildren();
+    Object.assign(this, { query, revision: view.revision });
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.ask(query), WAIT_MS);
+    return this.element;
+  }
+
+  async ask(query) {
+    let answer;
+    try {
+      answer = await fetchJson(`gil?${query}`);
+    } catch {
+      return; // the connection reports it; the next view asks again
+    }
+    if (query === this.query) this.element.replaceChildren(...rows(answer));
+  }
+}
