@@ -99,6 +99,9 @@ static void runs_place_sigsafe(struct managed_walk *w, struct unwinder *u, u32 f
         u32 native = w->runs[run].anchor ? native_of_sigsafe(w, u, w->runs[run].anchor, from) : NATIVE_NONE;
         if (native == NATIVE_NONE)
             continue;
+        if (u->guessed && native >= u->guessed_at && u->agent->loop_distance &&
+            w->cfas[native] - w->runs[run].anchor != u->agent->loop_distance)
+            continue;                         /* a guess went too far: it is not the loop's */
         w->runs[run].native = native;
         w->runs[run].is_placed = 1;
         w->placed = run + 1;
@@ -109,6 +112,21 @@ static void runs_place_sigsafe(struct managed_walk *w, struct unwinder *u, u32 f
             a->loop_pc = u->frames[native];
         }
     }
+}
+
+/* Take back a guess that has passed over the native frames of some runs: the walk is cut there. Context: signal. */
+static void guess_take_back_sigsafe(struct managed_walk *w, struct unwinder *u)
+{
+    u64 sp;
+    if (u->verdict != VERDICT_GUESSED || w->placed == w->run_count ||
+        (w->placed && w->runs[w->placed - 1].native >= u->guessed_at))
+        return;
+    sp = u->guessed_at ? w->cfas[u->guessed_at - 1] : w->leaf_sp;
+    if (!sp || w->runs[w->placed].anchor <= sp)
+        return;
+    u->frame_count = u->guessed_at + 1;
+    u->sp = sp;
+    u->verdict = VERDICT_NO_UNWIND_INFO;
 }
 
 /* Continue a native walk that was cut, at the next run's native frame. Returns 0 if it cannot. Context: signal. */
@@ -142,14 +160,41 @@ static u32 walk_bridge_sigsafe(struct managed_walk *w, struct unwinder *u)
     return 1;
 }
 
+/* Return the index of the native frame that runs a run whose end is not known, because it has too many frames: the next
+ * one of the loop from `from` on, by its symbol, or by an entry frame in the place where it has them. NATIVE_NONE if
+ * there is none. Context: signal. */
+static u32 native_of_cut_run_sigsafe(struct managed_walk *w, const struct unwinder *u, const u64 *recipe, u32 from)
+{
+    u32 i = loop_next_sigsafe(u, recipe, from);
+    u64 distance = u->agent->loop_distance;
+    if (i != NATIVE_NONE || !distance || recipe[RECIPE_FRAME_OWNER] == ABSENT)
+        return i;
+    for (i = from; i < u->frame_count; i++) {
+        u64 anchor = w->cfas[i] - distance;
+        u8 owner;
+        if (w->cfas[i] && anchor >= (i ? w->cfas[i - 1] : w->leaf_sp) &&
+            managed_u8_sigsafe(w, anchor + recipe[RECIPE_FRAME_OWNER], &owner) && owner >= OWNER_CSTACK && owner < 8)
+            return i;
+    }
+    return NATIVE_NONE;
+}
+
 /* Give runs without a native frame a place by their order. Context: signal. */
-static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinder *u)
+static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinder *u, const u64 *recipe)
 {
     u32 run, last = 0, is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
     for (run = 0; run < w->run_count; run++) {
         if (w->runs[run].is_placed) {
             last = w->runs[run].native;
             continue;
+        }
+        if (w->is_cut && run + 1 == w->run_count) {
+            u32 native = native_of_cut_run_sigsafe(w, u, recipe, w->placed ? last + 1 : 0);
+            if (native != NATIVE_NONE) {
+                w->runs[run].native = native;
+                w->runs[run].is_placed = 1;
+                return;
+            }
         }
         if (run >= w->placed && !is_whole)
             last = u->frame_count - 1;        /* it lies above the cut */
@@ -321,6 +366,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         runs_place_by_loop_sigsafe(w, u, recipe);
     } else {
         runs_place_sigsafe(w, u, 0);
+        guess_take_back_sigsafe(w, u);
         while (w->placed < w->run_count && bridges++ < BRIDGES_MAX && walk_bridge_sigsafe(w, u)) {
             from = u->frame_count - 1;
             unwind_on_sigsafe(u);
@@ -331,7 +377,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         if (w->placed == w->run_count)
             greenlet_end_sigsafe(u, w->runs[w->placed - 1].native + 1);
     }
-    runs_place_rest_sigsafe(w, u);
+    runs_place_rest_sigsafe(w, u, recipe);
     if (in_greenlet && (w->verdict == MANAGED_MISPLACED || loops_count_sigsafe(u, recipe, 0, u->frame_count) > w->run_count))
         return between_greenlets_sigsafe(u);
     merge_cut_sigsafe(w, u);

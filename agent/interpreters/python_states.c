@@ -8,6 +8,7 @@
 #define STATES_INTERVAL_NS 100000000ULL
 #define STATES_COST_FACTOR 200            /* reading them takes at most this part of the time */
 #define INTERPRETERS_MAX 64
+#define LIST_IS_TORN (~0ULL)
 #define STATE_BYTES 512                   /* all offsets in a thread state that we need are below */
 
 /* Sort by thread pointer. Shell's method: few entries, no stack. */
@@ -41,34 +42,43 @@ static u32 thread_tid(const struct agent *a, const u64 *recipe, const u8 *bytes)
     return tid;
 }
 
+/* Append one thread state. `*interpreter` is the state's interpreter, or 0 for any, and is set. Returns the next state of
+ * its list, 0 at the end, LIST_IS_TORN if this is no such state. */
+static u64 state_read(struct agent *a, u32 recipe_index, u64 at, u64 *interpreter, struct python_states *to, u32 *count)
+{
+    const u64 *recipe = a->recipes[recipe_index];
+    struct python_state *state = &to->states[*count];
+    u8 bytes[STATE_BYTES];
+    u64 own;
+    if (*count >= STATES_MAX)
+        return 0;
+    /* A thread state is smaller than that, and may end where its memory does. */
+    bytes_zero(bytes, STATE_BYTES);
+    if (read_memory(a, at, bytes, STATE_BYTES) < (i64)recipe[RECIPE_THREAD_POINTER] + 8)
+        return LIST_IS_TORN;
+    own = state_word(bytes, recipe[RECIPE_THREAD_INTERPRETER]);
+    if (*interpreter && own != *interpreter)
+        return LIST_IS_TORN;
+    *interpreter = own;
+    state->thread_pointer = state_word(bytes, recipe[RECIPE_THREAD_POINTER]);
+    state->tid = thread_tid(a, recipe, bytes);
+    state->runtime_addr = at;
+    state->interpreter = own;
+    state->recipe = recipe_index;
+    if (state->thread_pointer)
+        ++*count;
+    return state_word(bytes, recipe[RECIPE_THREAD_NEXT]);
+}
+
 /* Append the thread states of one interpreter state. Returns 0 if the list is torn. */
 static u32 states_read(struct agent *a, u32 recipe_index, u64 interpreter, struct python_states *to, u32 *count)
 {
-    const u64 *recipe = a->recipes[recipe_index];
     u64 at;
-    if (read_memory(a, interpreter + recipe[RECIPE_INTERPRETER_THREADS], &at, 8) != 8)
+    if (read_memory(a, interpreter + a->recipes[recipe_index][RECIPE_INTERPRETER_THREADS], &at, 8) != 8)
         return 0;
-    while (at) {
-        u8 bytes[STATE_BYTES];
-        struct python_state *state = &to->states[*count];
-        if (*count >= STATES_MAX)
-            return 1;
-        /* A thread state is smaller than that, and may end where its memory does. */
-        bytes_zero(bytes, STATE_BYTES);
-        if (read_memory(a, at, bytes, STATE_BYTES) < (i64)recipe[RECIPE_THREAD_POINTER] + 8)
-            return 0;
-        if (state_word(bytes, recipe[RECIPE_THREAD_INTERPRETER]) != interpreter)
-            return 0;
-        state->thread_pointer = state_word(bytes, recipe[RECIPE_THREAD_POINTER]);
-        state->tid = thread_tid(a, recipe, bytes);
-        state->runtime_addr = at;
-        state->interpreter = interpreter;
-        state->recipe = recipe_index;
-        if (state->thread_pointer)
-            ++*count;
-        at = state_word(bytes, recipe[RECIPE_THREAD_NEXT]);
-    }
-    return 1;
+    while (at && at != LIST_IS_TORN && *count < STATES_MAX)
+        at = state_read(a, recipe_index, at, &interpreter, to, count);
+    return at != LIST_IS_TORN;
 }
 
 /* Append the thread states of one runtime. Returns 0 if a list is torn. */
@@ -80,8 +90,12 @@ static u32 interpreters_read(struct agent *a, u32 recipe_index, struct python_st
     if (read_memory(a, recipe[RECIPE_RUNTIME_ADDR] + recipe[RECIPE_RUNTIME_FINALIZING], &finalizing, 8) != 8 ||
         read_memory(a, recipe[RECIPE_RUNTIME_ADDR] + recipe[RECIPE_RUNTIME_HEAD], &interpreter, 8) != 8)
         return 0;
-    if (finalizing)
-        return 1;                         /* its threads end, and their memory is freed */
+    if (finalizing) {
+        /* Only the thread that ends the interpreter runs Python still: the others end, and their memory is freed. */
+        interpreter = 0;
+        state_read(a, recipe_index, finalizing, &interpreter, to, count);
+        return 1;
+    }
     while (interpreter && seen++ < INTERPRETERS_MAX) {
         if (!states_read(a, recipe_index, interpreter, to, count))
             return 0;

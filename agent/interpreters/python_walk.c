@@ -70,13 +70,16 @@ static u32 cframes_pair_sigsafe(struct managed_walk *w, const u64 *recipe, u64 s
         cframe = previous;
         count++;
     }
-    if (cframe != root || count + 1 < runs || count > runs + 1)
+    if (w->is_cut)
+        count = runs;                     /* those at the root are missing: paired from the leaf */
+    else if (cframe != root || count + 1 < runs || count > runs + 1)
         return 0;
     managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_CFRAME], &cframe);
     /* One more C frame: the loop is just being entered or left. One less: the frame has no C frame yet. */
     skip = count > runs ? 1 : 0;
     run = count < runs ? first_run + 1 : first_run;
-    for (; cframe != root && run < w->run_count; managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe)) {
+    for (; cframe && cframe != root && run < w->run_count;
+         managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe)) {
         if (skip) {
             skip = 0;
             continue;
@@ -102,16 +105,16 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
         run_begin_sigsafe(w);
         frame = back;
     }
-    return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || w->is_cut ||
+    return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS ||
            cframes_pair_sigsafe(w, recipe, state, first_run, u);
 }
 
 /* Walk C frames and their frames, 3.11. Context: signal. */
 static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state,
-                                const struct python_chain *chain, const struct unwinder *u)
+                                struct python_chain *chain, const struct unwinder *u)
 {
     u64 frame = chain->frame, cframe = chain->cframe, current;
-    while (frame && !w->is_cut) {
+    for (; frame && !w->is_cut; chain->cframe = cframe) {
         u64 previous;
         u8 is_entry;
         if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
@@ -131,7 +134,8 @@ static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
 }
 
 /* Walk frames with entry frames among them, 3.12 … Context: signal. */
-static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame)
+static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 state, u64 frame,
+                                const struct unwinder *u)
 {
     u64 base = 0;
     u32 is_inside = 0;
@@ -155,7 +159,8 @@ static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
         }
         frame = previous;
     }
-    return w->is_cut || (!is_inside && (!base || frame == base));
+    /* The chain of a greenlet ends without the sentinel. */
+    return w->is_cut || (!is_inside && (!base || frame == base || greenlet_frame_sigsafe(u, 0) != NATIVE_NONE));
 }
 
 /* Append the frames of one thread state. The native frames of the thread are in `u` and w->cfas. Context: signal. */
@@ -177,10 +182,10 @@ static void python_walk_sigsafe(struct managed_walk *w, const struct python_stat
     else if (recipe[RECIPE_WALK] == PYTHON_CFRAMES)
         whole = cframes_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, &chain, u);
     else
-        whole = entries_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame);
+        whole = entries_walk_sigsafe(w, recipe, state->recipe, state->runtime_addr, chain.frame, u);
     /* Frames of a run whose end was not reached are kept: they are what was read. */
     if (w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)
-        run_end_sigsafe(w, 0);
+        run_end_sigsafe(w, recipe[RECIPE_WALK] == PYTHON_CFRAMES ? chain.cframe : 0);
     if (!whole)
         w->verdict = MANAGED_TORN;
     else if (w->verdict < chain.verdict && w->run_count > runs)

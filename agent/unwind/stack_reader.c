@@ -55,6 +55,7 @@ struct unwinder {
     u32 verdict;
     u32 bp_known;
     u32 guessed;
+    u32 guessed_at;                       /* index of the frame whose caller was the first guess */
     u32 scan_checks;
     u32 entry_reads;
     u32 chained;                          /* frame_count when rbp was read from a frame of JIT code; 0: never */

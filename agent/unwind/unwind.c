@@ -151,7 +151,7 @@ static void unwind_on_sigsafe(struct unwinder *u)
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
     while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
-        u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc), has_stepped;
+        u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc), has_stepped, was_guessed = u->guessed;
         if (rule == RULE_NOT_READY) {
             unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
             return;
@@ -168,6 +168,8 @@ static void unwind_on_sigsafe(struct unwinder *u)
             has_stepped = step_without_rule_sigsafe(u, rule == RULE_JIT);
         else
             has_stepped = step_by_rule_sigsafe(u, &u->agent->rules->rules[rule]);
+        if (!was_guessed && u->guessed)
+            u->guessed_at = u->frame_count - 1;
         if (!has_stepped)
             break;
         if (u->cfas)
@@ -186,7 +188,7 @@ static void unwind_on_sigsafe(struct unwinder *u)
 static void unwind_sigsafe(struct unwinder *u)
 {
     u->frame_count = 0;
-    u->guessed = 0;
+    u->guessed = u->guessed_at = 0;
     u->scan_checks = 0;
     u->entry_reads = 0;
     u->chained = 0;

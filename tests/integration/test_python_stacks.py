@@ -24,9 +24,13 @@ __all__ = ["python_state", "waiting_python"]
 pytestmark = pytest.mark.needs("attach")
 
 SPLIT = Path(__file__).parents[1] / "targets" / "python_split.py"
+DEEP = Path(__file__).parents[1] / "targets" / "python_deep.py"
+DEPTH = 20_000
+ENDING = Path(__file__).parents[1] / "targets" / "python_ending.py"
 # The C function that must lie between two Python functions.
 BETWEEN = {"in_sort": "list_sort", "in_reduce": "functools_reduce", "in_generator": "builtin_sum"}
 CPU_S = 2.0
+ENDING_S = 60.0
 # Six standard errors of the largest share at CPU_S and 1 kHz; the interpreter's handling of its
 # lock adds a little.
 SHARE_ERROR = 0.05
@@ -134,6 +138,45 @@ def test_shares_are_those_that_the_program_measures(split: Target) -> None:
                 inner = stack[stack.index(name) : stack.index("work")]
                 assert any(part.startswith(between) for part in inner), stack
     assert_whole(capture)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_a_deep_recursion_the_innermost_functions_are_shown(
+    version: str, require_capability: Callable[[str], str]
+) -> None:
+    name = "python" if version == "debian" else f"python{version}"
+    target = Target([require_capability(name), DEEP, str(DEPTH)])
+    try:
+        capture = record(target.pid, 0.5, rate_hz=200, cpu_s=0.5)
+        target.finish()
+    finally:
+        target.close()
+    shown = of_tree(capture.tree(Clock.CPU))
+    innermost = shown.where(lambda stack: "bottom" in stack and stack.count("deep") > 500)
+    assert innermost.total >= 0.9 * shown.total, shown.heaviest(2)
+    for stack in innermost.weights:
+        assert stack[stack.index("bottom") - 1] == "deep"
+    verdicts = capture.profile.managed_verdict_cpu_ns()
+    assert verdicts[ManagedVerdict.DEPTH.name] >= 0.9 * sum(verdicts.values()), verdicts
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_functions_are_shown_while_the_interpreter_ends(
+    version: str, require_capability: Callable[[str], str]
+) -> None:
+    name = "python" if version == "debian" else f"python{version}"
+    target = Target([require_capability(name), ENDING])
+    try:
+        with capturing(target.pid) as capture:
+            target.close_input()
+            assert capture.wait(ENDING_S), "the target does not end"
+            capture.finish_symbols(60)
+        assert target.finish() == []
+    finally:
+        target.close()
+    shown = of_tree(capture.tree(Clock.CPU))
+    finalizer = shown.where(lambda stack: any(name.endswith("__del__") for name in stack))
+    assert finalizer.total >= 0.8e9, shown.heaviest()
 
 
 def split_has_symbols(names: set[str]) -> bool:
