@@ -10,7 +10,7 @@ import pytest
 from recording import record
 from running import Target
 
-# As in gunicorn: CPython lets all its handlers run on alternate stacks. The threads wait for the GIL
+# As in gunicorn: CPython lets all its handlers run on alternate stacks. Threads wait for the GIL
 # when flametap attaches, so that nobody can tell whether they have such a stack.
 SERVICE = """
 import signal, threading
