@@ -14,6 +14,6 @@ class Last:
             pass
 
 
-vars(builtins)["last"] = Last()  # ends later than the module does
+builtins.__dict__["last"] = Last()  # ends later than the module does
 print("ready", flush=True)
 sys.stdin.read()
