@@ -49,7 +49,7 @@ static u32 lock_look(struct agent *a, const struct python_lock *lock, u32 *tid)
 }
 
 /* Return the slot of a thread; 0 if it has none. `guess` is its index if it is the same thread as last time. */
-static struct thread_slot *slot_of(struct agent *a, u32 tid, u32 *guess)
+static struct thread_slot *slot_of_holder(struct agent *a, u32 tid, u32 *guess)
 {
     u32 i;
     if (*guess < a->slot_count && a->slots[*guess].tid == tid)
@@ -82,7 +82,7 @@ static void locks_look(struct agent *a, u64 now_ns)
         if (!lock_look(a, &a->locks[i], &tid))
             continue;
         a->lock_ns += (i64)passed_ns;
-        slot = tid ? slot_of(a, tid, &a->locks[i].slot) : (struct thread_slot *)0;
+        slot = tid ? slot_of_holder(a, tid, &a->locks[i].slot) : (struct thread_slot *)0;
         if (slot)
             slot->lock_ns += passed_ns;
     }
