@@ -48,20 +48,6 @@ static u32 lock_look(struct agent *a, const struct python_lock *lock, u32 *tid)
     return 1;
 }
 
-/* Return the slot of a thread; 0 if it has none. `guess` is its index if it is the same thread as last time. */
-static struct thread_slot *slot_of_holder(struct agent *a, u32 tid, u32 *guess)
-{
-    u32 i;
-    if (*guess < a->slot_count && a->slots[*guess].tid == tid)
-        return &a->slots[*guess];
-    for (i = 0; i < a->slot_count; i++)
-        if (a->slots[i].tid == tid) {
-            *guess = i;
-            return &a->slots[i];
-        }
-    return (struct thread_slot *)0;
-}
-
 /* Begin anew: the time before is nobody's. */
 static void locks_restart(struct agent *a, u64 now_ns)
 {
@@ -78,12 +64,14 @@ static void locks_look(struct agent *a, u64 now_ns)
         passed_ns = LOCK_LOOK_MAX_NS;
     for (i = 0; i < a->lock_count && a->states; i++) {
         struct thread_slot *slot;
-        u32 tid;
+        u32 tid, hint = a->locks[i].slot;
         if (!lock_look(a, &a->locks[i], &tid))
             continue;
         a->lock_ns += (i64)passed_ns;
-        slot = tid ? slot_of_holder(a, tid, &a->locks[i].slot) : (struct thread_slot *)0;
-        if (slot)
-            slot->lock_ns += passed_ns;
+        slot = tid ? thread_find(a, tid, &hint) : (struct thread_slot *)0;
+        if (!slot)
+            continue;
+        a->locks[i].slot = (u32)(slot - a->slots);
+        slot->lock_ns += passed_ns;
     }
 }

@@ -106,8 +106,8 @@ static u32 alternate_is_too_small(const struct agent *a, const struct thread_slo
  * Watch a thread whose alternate stack is unknown, in a target with handlers that run on alternate stacks. Its mask
  * shows when such a handler runs: a thread ever seen in one gets no signal; any other gets one only after QUIET_LOOKS
  * looks, unless other threads have large stacks. By then, interrupting a handler there is very unlikely. If the
- * handlers are for rare signals, or CPython's, which only note the signal, one look is enough. If the target handles our own signal there (Go), the stacks are
- * made for signals at any time.
+ * handlers are for rare signals, or CPython's, which only note the signal, one look is enough. If the target handles our
+ * own signal there (Go), the stacks are made for signals at any time.
  */
 static void alternate_watch(struct agent *a, struct thread_slot *slot)
 {
