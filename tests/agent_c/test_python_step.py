@@ -9,7 +9,7 @@ import pytest
 
 from flametap.model import ManagedVerdict, Verdict
 from python_steps import LOOP_WITHOUT_FRAMES, NATIVE, Step, is_path, possible_calls, take_steps
-from python_targets import VERSIONS
+from python_targets import VERSIONS, python_of
 
 # Of Debian's 3.11, whose chain is torn at some instructions in a way that cannot be repaired: the
 # walk notices, and says so.
@@ -22,8 +22,7 @@ def steps(
     require_capability: Callable[[str], str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[Step]:
-    version = request.param
-    python = require_capability("python" if version == "debian" else f"python{version}")
+    python = python_of(request.param, require_capability)
     return take_steps(python, tmp_path_factory.mktemp("steps") / "steps")
 
 

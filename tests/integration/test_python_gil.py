@@ -16,6 +16,7 @@ from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.lock_waits import lock_share, lock_waits
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
+from python_targets import python_of
 from recording import record
 from running import Target
 from stacks import of_tree
@@ -32,8 +33,7 @@ GC_ERROR = 0.06  # six standard errors at CPU_S and 1 kHz
 
 @contextmanager
 def python(require_capability: Callable[[str], str], version: str, what: str) -> Iterator[Target]:
-    name = "python" if version == "debian" else f"python{version}"
-    target = Target([require_capability(name), SCRIPT, what])
+    target = Target([python_of(version, require_capability), SCRIPT, what])
     try:
         yield target
     finally:

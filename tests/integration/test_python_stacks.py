@@ -14,7 +14,14 @@ from flametap.analysis.calltree import build
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
-from python_targets import VERSIONS, PythonState, PythonTarget, python_state, waiting_python
+from python_targets import (
+    VERSIONS,
+    PythonState,
+    PythonTarget,
+    python_of,
+    python_state,
+    waiting_python,
+)
 from recording import capturing, record
 from running import Target, wait_until
 from stacks import of_tree
@@ -144,8 +151,7 @@ def test_shares_are_those_that_the_program_measures(split: Target) -> None:
 def test_of_a_deep_recursion_the_innermost_functions_are_shown(
     version: str, require_capability: Callable[[str], str]
 ) -> None:
-    name = "python" if version == "debian" else f"python{version}"
-    target = Target([require_capability(name), DEEP, str(DEPTH)])
+    target = Target([python_of(version, require_capability), DEEP, str(DEPTH)])
     try:
         capture = record(target.pid, 0.5, rate_hz=200, cpu_s=0.5)
         target.finish()
@@ -164,8 +170,7 @@ def test_of_a_deep_recursion_the_innermost_functions_are_shown(
 def test_functions_are_shown_while_the_interpreter_ends(
     version: str, require_capability: Callable[[str], str]
 ) -> None:
-    name = "python" if version == "debian" else f"python{version}"
-    target = Target([require_capability(name), ENDING])
+    target = Target([python_of(version, require_capability), ENDING])
     try:
         with capturing(target.pid) as capture:
             target.close_input()

@@ -17,6 +17,11 @@ STATE = SCRIPT.with_name("python_state.py")
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "debian")
 
 
+def python_of(version: str, require_capability: Callable[[str], str]) -> str:
+    """The program of one of ``VERSIONS``; the test is skipped where there is none."""
+    return require_capability("python" if version == "debian" else f"python{version}")
+
+
 @dataclass
 class PythonTarget:
     """A running Python."""
@@ -41,7 +46,7 @@ def waiting_python(
 ) -> Iterator[PythonTarget]:
     """A Python of each version."""
     version = request.param
-    program = require_capability("python" if version == "debian" else f"python{version}")
+    program = python_of(version, require_capability)
     report = tmp_path_factory.mktemp("python") / "stacks.json"
     target = Target([program, SCRIPT, report])
     try:
@@ -76,7 +81,7 @@ def python_state(
 ) -> Iterator[PythonState]:
     """A Python of each version."""
     version = request.param
-    program = require_capability("python" if version == "debian" else f"python{version}")
+    program = python_of(version, require_capability)
     report = tmp_path_factory.mktemp("python") / "state.json"
     target = Target([program, STATE, report])
     try:
