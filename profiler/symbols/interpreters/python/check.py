@@ -16,19 +16,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
-from ....wire.abi import PYTHON_CFRAME_ENTRIES, PYTHON_CFRAMES, PYTHON_ENTRIES
 from ..found import Checked
 from ..recipe import Recipe
+from .chains import NO_POINTER, first_frame, interpreters, is_entry, lock_of, thread_states
 
 _TRIES = 5
 _PAUSE_S = 0.002  # between two tries
-_MAX_INTERPRETERS = 64
 _MAX_THREADS = 64  # that are looked at in each
 _MAX_FRAMES = 8  # of each thread
 _MAX_NAME = 1 << 16  # characters of a file name
 _MAX_LINE = 1 << 24
-_FIRST_ENTRY_OWNER = 3  # owners from here on: no function's frame
-_NO_POINTER = 4096  # below: marks, not addresses
 _CODE_TYPE_NAME = b"code\0"
 
 
@@ -80,10 +77,14 @@ class _Look:
             MemoryReadError: the list of interpreters cannot be read.
         """
         recipe = self._recipe
-        interpreters = list(self._interpreters())
-        if not interpreters:
+        found = list(interpreters(self._memory, recipe))
+        if not found:
             return Result(Checked.UNSEEN, has_started=False)
-        states = [state for each in interpreters for state in self._states(each)]
+        states = [
+            state
+            for each in found
+            for state in thread_states(self._memory, recipe, each, _MAX_THREADS)
+        ]
         if not states:
             return Result(Checked.UNSEEN)
         threads = [self._thread_is_one(state) for state in states]
@@ -91,39 +92,14 @@ class _Look:
             return Result(Checked.WRONG, "its thread states are not where they should be")
         frames = [outcome for state in states for outcome in self._frames(state)]
         if not frames:
-            return Result(Checked.UNSEEN, has_lock=self._has_lock(interpreters[0]))
+            return Result(Checked.UNSEEN, has_lock=self._has_lock(found[0]))
         if True not in frames:
             return Result(Checked.WRONG, "its frames are not where they should be")
-        lock = self._has_lock(interpreters[0])
+        lock = self._has_lock(found[0])
         is_known = "code_type_addr" in recipe and recipe["code_type_addr"] != 0
         if not is_known and not self._code_type:
             return Result(Checked.WRONG, "its code objects cannot be told from others")
         return Result(Checked.FITS, code_type=self._code_type, has_lock=lock)
-
-    def _interpreters(self) -> Iterator[int]:
-        recipe, memory = self._recipe, self._memory
-        state = memory.word(recipe["runtime_addr"] + recipe["runtime_head"])
-        for _ in range(_MAX_INTERPRETERS):
-            if not state:
-                return
-            yield state
-            state = memory.word(state + recipe["interpreter_next"])
-
-    def _states(self, interpreter: int) -> Iterator[int]:
-        """Yield the thread states of an interpreter that point back to it.
-
-        Raises:
-            MemoryReadError: a state is not one.
-        """
-        recipe, memory = self._recipe, self._memory
-        state = memory.word(interpreter + recipe["interpreter_threads"])
-        for _ in range(_MAX_THREADS):
-            if not state:
-                return
-            if memory.word(state + recipe["thread_interpreter"]) != interpreter:
-                raise MemoryReadError("a thread state belongs to another interpreter")
-            yield state
-            state = memory.word(state + recipe["thread_next"])
 
     def _thread_is_one(self, state: int) -> bool | None:
         """Return whether a state's thread_id is a thread's; None if it has none yet.
@@ -142,35 +118,21 @@ class _Look:
         """Yield whether each of the first frames of a thread is one."""
         recipe, memory = self._recipe, self._memory
         try:
-            frame = self._first_frame(state)
+            frame = first_frame(memory, recipe, state)
             for _ in range(_MAX_FRAMES):
-                if frame < _NO_POINTER:
+                if frame < NO_POINTER:
                     return
-                if not self._is_entry(frame):
+                if not is_entry(memory, recipe, frame):
                     yield self._is_frame(frame)
                 frame = memory.word(frame + recipe["frame_previous"])
         except MemoryReadError:
             yield False
 
-    def _first_frame(self, state: int) -> int:
-        recipe, memory = self._recipe, self._memory
-        if recipe["walk"] not in (PYTHON_CFRAMES, PYTHON_CFRAME_ENTRIES):
-            return memory.word(state + recipe["thread_frame"])
-        cframe = memory.word(state + recipe["thread_cframe"])
-        return memory.word(cframe + recipe["cframe_frame"]) if cframe else 0
-
-    def _is_entry(self, frame: int) -> bool:
-        recipe = self._recipe
-        if recipe["walk"] not in (PYTHON_CFRAME_ENTRIES, PYTHON_ENTRIES):
-            return False
-        owner = self._memory.integer(frame + recipe["frame_owner"], 1)
-        return owner >= _FIRST_ENTRY_OWNER
-
     def _is_frame(self, frame: int) -> bool:
         recipe, memory = self._recipe, self._memory
         try:
             code = memory.word(frame + recipe["frame_code"]) & ~recipe["frame_code_tags"]
-            if code < _NO_POINTER or not self._is_code(code):
+            if code < NO_POINTER or not self._is_code(code):
                 return False
             line = memory.integer(code + recipe["code_first_line"], 4, signed=True)
             return 0 <= line < _MAX_LINE and self._is_string(
@@ -200,9 +162,7 @@ class _Look:
     def _has_lock(self, interpreter: int) -> bool:
         """Return whether the words of the lock may be those of one."""
         recipe, memory = self._recipe, self._memory
-        lock = recipe.numbers.get("gil_addr", 0)
-        if "interpreter_gil" in recipe:
-            lock = memory.word(interpreter + recipe["interpreter_gil"])
+        lock = lock_of(memory, recipe, interpreter)
         if not lock:
             return False
         locked = memory.integer(lock + recipe["gil_locked"], 4, signed=True)

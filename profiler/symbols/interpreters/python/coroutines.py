@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....linux.process_memory import MemoryReadError
+from .chains import NO_POINTER
 from .frames import FrameAt, Frames
 from .object_layout import WRAPPED_COROUTINE
 from .objects import Objects
@@ -25,7 +26,6 @@ _WRAPPERS = frozenset(
         "anext_awaitable",
     }
 )
-_NO_POINTER = 4096
 # In a frame: the top of its stack. 3.8 and 3.9 a pointer, 3.10 a number with the stack's bottom,
 # 3.11 to 3.13 a number that counts the variables, too, and later a pointer again.
 _TOP_8, _DEPTH_10, _BOTTOM_10, _TOP_11 = 72, 80, 64, 64
@@ -66,7 +66,7 @@ class Coroutines:
         found: list[FrameAt] = []
         seen: set[int] = set()
         try:
-            while addr >= _NO_POINTER and len(seen) < MAX_DEPTH and addr not in seen:
+            while addr >= NO_POINTER and len(seen) < MAX_DEPTH and addr not in seen:
                 seen.add(addr)
                 name = self._objects.type_of(addr).name
                 if name in _WRAPPERS:
@@ -84,7 +84,7 @@ class Coroutines:
                 addr = self._awaited(frame) if waits else 0
         except MemoryReadError:
             return Chain(tuple(found), 0, 0, is_cut=True)
-        return Chain(tuple(found), 0, 0, is_cut=addr >= _NO_POINTER)
+        return Chain(tuple(found), 0, 0, is_cut=addr >= NO_POINTER)
 
     def _frame(self, addr: int) -> tuple[int, int]:
         """Return frame and state of a generator; the frame is 0 if it has ended."""
@@ -111,7 +111,7 @@ class Coroutines:
             top = frame + layout.frame_variables + 8 * depth if 0 < depth < _MAX_STACK else 0
         else:
             top = memory.word(frame + _TOP_11)
-        if top < _NO_POINTER:
+        if top < NO_POINTER:
             return 0
         # Since 3.15 the index of a loop without an iterator may lie above it.
         place = top - (16 if layout.version >= (3, 15) else 8)

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
-from ....wire.abi import NO_POSITION, PYTHON_CFRAME_ENTRIES, PYTHON_CFRAMES, PYTHON_ENTRIES
+from ....wire.abi import NO_POSITION
 from ....wire.events import CodePart
 from ..recipe import Recipe
+from .chains import NO_POINTER, first_frame, interpreters, is_entry, lock_of, thread_states
 from .line_table import LineTable
+from .strings import read_string
 from .text import MAX_CHARACTERS, file_text, name_text
 
-MAX_INTERPRETERS, MAX_STATES, MAX_FRAMES = 64, 4096, 2048
-_FIRST_ENTRY_OWNER = 3
-_NO_POINTER = 4096
+MAX_STATES, MAX_FRAMES = 4096, 2048
 _MAX_TABLE_BYTES = 1 << 20
 # Offset of the kernel's number of a thread from pthread_self(): glibc, nptl/descr.h, x86-64.
 _GLIBC_TID = 720
@@ -85,13 +85,7 @@ class Frames:
         Raises:
             MemoryReadError: the list cannot be read.
         """
-        recipe, memory = self._recipe, self.memory
-        state = memory.word(recipe["runtime_addr"] + recipe["runtime_head"])
-        for _ in range(MAX_INTERPRETERS):
-            if not state:
-                return
-            yield state
-            state = memory.word(state + recipe["interpreter_next"])
+        return interpreters(self.memory, self._recipe)
 
     def states(self) -> list[StateAt]:
         """Return all thread states.
@@ -102,13 +96,10 @@ class Frames:
         recipe, memory = self._recipe, self.memory
         found: list[StateAt] = []
         for interpreter in self.interpreters():
-            state = memory.word(interpreter + recipe["interpreter_threads"])
-            while state and len(found) < MAX_STATES:
-                if memory.word(state + recipe["thread_interpreter"]) != interpreter:
-                    raise MemoryReadError("a thread state belongs to another interpreter")
+            most = MAX_STATES - len(found)
+            for state in thread_states(memory, recipe, interpreter, most):
                 pointer = memory.word(state + recipe["thread_pointer"])
                 found.append(StateAt(state, interpreter, pointer, self._tid(state, pointer)))
-                state = memory.word(state + recipe["thread_next"])
         return found
 
     def _tid(self, state: int, pointer: int) -> int:
@@ -123,9 +114,7 @@ class Frames:
         """Return the state that holds the lock of an interpreter; 0 for none, -1 if unknown."""
         recipe, memory = self._recipe, self.memory
         try:
-            lock = recipe.numbers.get("gil_addr", 0)
-            if "interpreter_gil" in recipe:
-                lock = memory.word(interpreter + recipe["interpreter_gil"])
+            lock = lock_of(memory, recipe, interpreter)
             if not lock or "gil_locked" not in recipe:
                 return -1
             is_locked = memory.integer(lock + recipe["gil_locked"], 4, signed=True) == 1
@@ -140,18 +129,12 @@ class Frames:
             MemoryReadError: one of them cannot be read.
         """
         recipe, memory = self._recipe, self.memory
-        if recipe["walk"] in (PYTHON_CFRAMES, PYTHON_CFRAME_ENTRIES):
-            cframe = memory.word(state + recipe["thread_cframe"])
-            frame = memory.word(cframe + recipe["cframe_frame"]) if cframe else 0
-        else:
-            frame = memory.word(state + recipe["thread_frame"])
-        has_owner = recipe["walk"] in (PYTHON_CFRAME_ENTRIES, PYTHON_ENTRIES)
+        frame = first_frame(memory, recipe, state)
         found: list[FrameAt] = []
         for _ in range(2 * MAX_FRAMES):
-            if frame < _NO_POINTER or len(found) >= MAX_FRAMES:
+            if frame < NO_POINTER or len(found) >= MAX_FRAMES:
                 return found
-            owner = memory.integer(frame + recipe["frame_owner"], 1) if has_owner else 0
-            if owner < _FIRST_ENTRY_OWNER:
+            if not is_entry(memory, recipe, frame):
                 self._add(frame, found)
             frame = memory.word(frame + recipe["frame_previous"])
         raise MemoryReadError("the frames have no end")
@@ -218,20 +201,14 @@ class Frames:
         return known
 
     def _string(self, code: int, field: str) -> CodePart:
-        """Return one of the strings of a code object, with the end of a long one."""
+        """Return one of the strings of a code object; of a long file name, the end."""
         recipe, memory = self._recipe, self.memory
         if field not in recipe:
             return CodePart(b"", 1, False)
-        addr = memory.word(code + recipe[field])
-        length = memory.word(addr + recipe["string_length"])
-        state = memory.integer(addr + recipe["string_state"], 4) >> recipe["string_kind_shift"]
-        kind, is_compact, is_ascii = state & 7, state >> 3 & 1, state >> 4 & 1
-        if kind not in (1, 2, 4):
-            raise MemoryReadError(f"the string at {addr:#x} is damaged")
-        place = addr + recipe["string_ascii" if is_ascii and is_compact else "string_compact"]
-        if not is_compact:
-            place = memory.word(place)
-        is_file = field == "code_file_name"
-        shown = min(length, MAX_CHARACTERS)
-        skipped = (length - shown) * kind if is_file else 0
-        return CodePart(memory.read(place + skipped, shown * kind), kind, length > shown)
+        return read_string(
+            memory,
+            recipe,
+            memory.word(code + recipe[field]),
+            MAX_CHARACTERS,
+            from_end=field == "code_file_name",
+        )[0]

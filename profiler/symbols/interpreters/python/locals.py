@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from ....linux.process_memory import MemoryReadError
 from . import object_layout as at
+from .chains import NO_POINTER
 from .objects import Objects
-from .scalars import ObjectError
+from .strings import ObjectError
 
 MAX_VARIABLES = 512  # of a frame
 _VAR_POSITIONAL, _VAR_KEYWORDS = 4, 8  # co_flags
-_NO_POINTER = 4096
 _INT_TAG = 3
 
 
@@ -48,7 +48,7 @@ def variables(objects: Objects, frame: int, code: int) -> Iterator[Variable]:
     tags = objects.recipe["frame_code_tags"]
     for index, (word,) in enumerate(struct.iter_unpack("<Q", raw)):
         addr = word & ~tags
-        if addr < _NO_POINTER or (tags and word & tags == _INT_TAG):
+        if addr < NO_POINTER or (tags and word & tags == _INT_TAG):
             continue
         if kinds[index] & at.KIND_HIDDEN:
             continue

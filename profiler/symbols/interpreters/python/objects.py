@@ -9,7 +9,8 @@ from ....linux.process_memory import ProcessMemory
 from ..recipe import Recipe
 from . import object_layout as at
 from .object_layout import ObjectLayout
-from .scalars import MAX_LENGTH, ObjectError, Scalars
+from .scalars import Scalars
+from .strings import MAX_LENGTH, ObjectError
 
 _MAX_LOG_SIZE = 40  # of a dictionary
 _CHUNK = 256  # entries that are read at once

@@ -14,24 +14,19 @@ import struct
 import sys
 from typing import NamedTuple
 
-from ....linux.process_memory import MemoryReadError, ProcessMemory
+from ....linux.process_memory import ProcessMemory
 from ....wire.events import CodePart
 from ..recipe import Recipe
 from . import object_layout as at
+from .chains import NO_POINTER
 from .object_layout import ObjectLayout
+from .strings import MAX_LENGTH, ObjectError, read_string
 from .text import MAX_CHARACTERS, name_text
 
 _MAX_TYPE_NAME = 128
 _MAX_INT_BYTES = 512  # of the digits of an int that is read
-MAX_LENGTH = 1 << 48
-_LOWEST_ADDR = 4096
 _DIGIT_BITS = 30
-_STRING_BYTES = 160  # read at once of a string: enough for most
 _NAME_CHARACTERS = 256  # of a key that is compared
-
-
-class ObjectError(MemoryReadError):
-    """There is no such object at an address."""
 
 
 class Type(NamedTuple):
@@ -70,7 +65,7 @@ class Scalars:
         Raises:
             MemoryReadError: there is no object.
         """
-        if addr < _LOWEST_ADDR or addr % 8:
+        if addr < NO_POINTER or addr % 8:
             raise ObjectError(f"{addr:#x} is no object")
         return self.class_at(self.memory.word(addr + self.recipe["object_type"]))
 
@@ -87,7 +82,7 @@ class Scalars:
 
     def _read_type(self, addr: int) -> Type:
         memory = self.memory
-        if addr < _LOWEST_ADDR or addr % 8:
+        if addr < NO_POINTER or addr % 8:
             raise ObjectError(f"{addr:#x} is no class")
         meta = memory.word(addr + self.recipe["object_type"])
         if not memory.word(meta + at.TYPE_FLAGS) & at.IS_TYPE:
@@ -163,31 +158,11 @@ class Scalars:
         Raises:
             MemoryReadError: it is none.
         """
-        part, length = self._characters(addr, limit)
-        return name_text(CodePart(part.raw, part.wide, length > limit))
+        return name_text(self._characters(addr, limit)[0])
 
     def _characters(self, addr: int, limit: int) -> tuple[CodePart, int]:
         self.expect(addr, at.IS_STRING)
-        recipe = self.recipe
-        head = self.memory.read_some(addr, _STRING_BYTES)
-        if len(head) < recipe["string_compact"]:
-            head = self.memory.read(addr, recipe["string_compact"])
-        length = int.from_bytes(head[recipe["string_length"] :][:8], "little")
-        state = int.from_bytes(head[recipe["string_state"] :][:4], "little")
-        state >>= recipe["string_kind_shift"]
-        kind, is_compact, is_ascii = state & 7, state >> 3 & 1, state >> 4 & 1
-        if kind not in (1, 2, 4) or length > MAX_LENGTH:
-            raise ObjectError(f"the string at {addr:#x} is damaged")
-        place = recipe["string_ascii" if is_ascii and is_compact else "string_compact"]
-        size = min(length, limit) * kind
-        if not is_compact:
-            data = int.from_bytes(head[place : place + 8], "little")
-            raw = self.memory.read(data, size)
-        elif place + size <= len(head):
-            raw = head[place : place + size]
-        else:
-            raw = self.memory.read(addr + place, size)
-        return CodePart(raw, kind, False), length
+        return read_string(self.memory, self.recipe, addr, limit)
 
     def key(self, addr: int) -> str:
         """Return a str that is a key of several dictionaries; "" if it is none. Reads it once."""

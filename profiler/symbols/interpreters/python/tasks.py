@@ -18,10 +18,11 @@ from ....linux.process_memory import MemoryReadError
 from . import object_layout as at
 from .asyncio_debug import AsyncioDebug
 from .bounded_memory import LimitReached
+from .chains import NO_POINTER
 from .coroutines import Chain, Coroutines
 from .frames import Frames, StateAt
 from .objects import Objects
-from .scalars import ObjectError
+from .strings import ObjectError
 from .thread_names import module
 
 MAX_TASKS = 10_000
@@ -30,7 +31,6 @@ _MAX_CALLBACKS = 4
 _MAX_NAME = 256
 _PENDING = 0
 _RUNNING_LOOP = "__asyncio_running_event_loop__"
-_NO_POINTER = 4096
 
 
 @dataclass
@@ -137,7 +137,7 @@ class Tasks:
                 yield member
                 continue
             referent = objects.memory.word(member + at.REFERENCE_OBJECT)
-            if referent >= _NO_POINTER:
+            if referent >= NO_POINTER:
                 yield referent
 
     def _find_threads(self) -> None:
@@ -174,14 +174,14 @@ class Tasks:
         for state in states:
             heads.append(state.addr + debug.thread_tasks)
             loop = memory.word(state.addr + debug.running_loop)
-            if loop >= _NO_POINTER:
+            if loop >= NO_POINTER:
                 found = self._loop(loop)
                 found.pointer = state.pointer
                 found.running = memory.word(state.addr + debug.running_task)
         count = 0
         for head in heads:
             node = memory.word(head)
-            while node != head and node >= _NO_POINTER:
+            while node != head and node >= NO_POINTER:
                 if count >= MAX_TASKS:
                     self.is_cut = True
                     return
@@ -271,7 +271,7 @@ class Tasks:
     def _awaited_by(self, addr: int, debug: AsyncioDebug) -> set[int]:
         memory = self._objects.memory
         found = memory.word(addr + debug.task_awaited_by)
-        if found < _NO_POINTER:
+        if found < NO_POINTER:
             return set()
         if not memory.integer(addr + debug.task_awaited_by_is_set, 1):
             return {found}
@@ -295,11 +295,11 @@ class Tasks:
         objects, memory = self._objects, self._objects.memory
         callbacks = [memory.word(addr + at.FUTURE_CALLBACK)]
         more = memory.word(addr + at.FUTURE_CALLBACKS)
-        if more >= _NO_POINTER and objects.type_of(more).has(at.IS_LIST):
+        if more >= NO_POINTER and objects.type_of(more).has(at.IS_LIST):
             for pair in objects.items(more, _MAX_CALLBACKS)[0]:
                 callbacks += objects.items(pair, 1)[0]
         for callback in callbacks:
-            if callback < _NO_POINTER or objects.type_of(callback).name != "method":
+            if callback < NO_POINTER or objects.type_of(callback).name != "method":
                 continue
             group = memory.word(callback + at.METHOD_SELF)
             if objects.type_of(group).name == "TaskGroup":
