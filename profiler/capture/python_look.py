@@ -40,7 +40,7 @@ class PythonLook:
 def look_at_python(
     pid: int, interpreters: Sequence[FoundInterpreter], *, with_locals: bool
 ) -> PythonLook:
-    """Return what is found; what takes too long is missing, with a note.
+    """Read threads, variables and tasks. A note says what took too long and is missing.
 
     Args:
         pid: the process.

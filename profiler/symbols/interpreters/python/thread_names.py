@@ -9,6 +9,8 @@ Source: Lib/threading.py of 3.8 to 3.13.
 
 from __future__ import annotations
 
+import contextlib
+
 from ....linux.process_memory import MemoryReadError
 from .bounded_memory import LimitReached
 from .frames import Frames
@@ -84,9 +86,7 @@ def _name(objects: Objects, thread: int, pointer: int, tid: int) -> str:
         return ""
     if objects.integer(ident) != pointer:
         return ""
-    try:
+    with contextlib.suppress(MemoryReadError):  # None: not set yet
         if native and objects.integer(native) not in (tid, None):
             return ""
-    except MemoryReadError:
-        pass  # None: not set yet
     return objects.name(name, _MAX_NAME)

@@ -1,8 +1,8 @@
 """Show a Python object of another process as text, much as ``repr`` does, in few characters.
 
-Numbers, strings and containers of the built-in types are shown by what they hold; an object of a
-subclass as ``Name(...)`` around it; all others as ``<Name object at 0x...>``. What is left out
-has a mark, also what is damaged. A container within itself shows as ``[...]``, as in Python.
+Numbers, strings and containers of the built-in types are shown by their contents, objects of
+subclasses as ``Name(...)`` around them, all others as ``<Name object at 0x...>``. Marks show cuts
+and damage. A container that contains itself shows as ``[...]``, as in Python.
 """
 
 from __future__ import annotations
