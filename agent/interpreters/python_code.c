@@ -86,5 +86,7 @@ static u32 walk_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 
     }
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (u64)recipe_index << WORD_RECIPE_SHIFT | code;
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | position << FRAME_POSITION_SHIFT | fingerprint;
+    if (w->in_handler)
+        code_note_sigsafe(w, recipe, code, fingerprint);
     return 1;
 }
