@@ -34,6 +34,7 @@ C_SOURCES = (
     "unwind/heuristics.c",
     "unwind/unwind.c",
     "interpreters/managed_memory.c",
+    "interpreters/code_notes.c",
     "interpreters/python_code.c",
     "interpreters/python_chain.c",
     "interpreters/greenlet.c",

@@ -284,6 +284,7 @@ struct agent {
     u64 states_read_ns;
     u64 states_cost_ns;
     struct code_slot *codes;              /* CODE_TABLE_SLOTS */
+    const struct managed_walk *noted_by;  /* the walk of the handler whose stack is being interned, 0: none */
     struct python_lock locks[LOCKS_MAX];  /* lock_holder.c */
     u32 lock_count;
     u64 locks_ns;                         /* time of the last look at them */

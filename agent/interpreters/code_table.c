@@ -104,6 +104,22 @@ static u32 code_copy(struct agent *a, const u64 *recipe, u64 code, u32 fingerpri
     return code_fingerprint_now(a, recipe, code) == fingerprint ? used : 0;
 }
 
+/* Fill in the record from the note of a handler. Returns its bytes behind the record; 0 if there is none. */
+static u32 code_copy_noted(struct agent *a, const u64 *recipe, u64 code, u32 fingerprint, struct code_record *record, u8 *to)
+{
+    u32 part = recipe[RECIPE_CODE_QUALIFIED_NAME] == ABSENT ? PART_NAME : PART_QUALIFIED_NAME;
+    struct code_note note;
+    if (!code_note_find(a->noted_by, code, fingerprint, &note))
+        return 0;
+    bytes_copy(to, note.name, note.name_bytes);
+    bytes_copy(to + note.name_bytes, note.file, note.file_bytes);
+    record->part_bytes[part] = note.name_bytes;
+    record->part_bytes[PART_FILE_NAME] = note.file_bytes;
+    record->detail[0] = note.first_line;
+    record->flags = (u16)(note.name_cut << (CODE_CUT_SHIFT + part) | note.file_cut << (CODE_CUT_SHIFT + PART_FILE_NAME));
+    return note.name_bytes + note.file_bytes;
+}
+
 static void record_part_clear(struct code_record *record)
 {
     u32 part;
@@ -126,6 +142,11 @@ static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprin
     record->flags = 0;
     record_part_clear(record);
     used = code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    if (!used) {
+        record_part_clear(record);
+        record->flags = 0;
+        used = code_copy_noted(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    }
     count_up(a, used ? COUNTER_CODES : COUNTER_CODES_LOST, 1);
     if (!used) {
         record_part_clear(record);

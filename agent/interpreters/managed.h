@@ -4,6 +4,7 @@
  *   python_states.c  sampler      which interpreter state belongs to which thread
  *   managed_memory.c both         reading the interpreter's memory
  *   python_code.c    both         what tells one code object from another; which number it has on the wire
+ *   code_notes.c     both         names of code objects that may soon be gone
  *   python_chain.c   both         where a chain of frames begins; repairs
  *   greenlet.c       both         stacks that greenlet switches
  *   python_walk.c    both         thread state → runs of frames
@@ -62,6 +63,22 @@ struct python_state {
 };
 
 #define STATES_PER_THREAD 8
+#define CODE_NOTES 16
+#define NOTED_CHARACTERS 120
+
+/* What a handler noted of a code object without a number: code_notes.c. */
+struct code_note {
+    volatile u32 version;                 /* odd while it is written */
+    u32 fingerprint;
+    u64 code;                             /* runtime_addr, 0: free */
+    u32 first_line;
+    u32 name_bytes;                       /* 0: it could not be copied */
+    u32 file_bytes;
+    u32 name_cut;                         /* it is longer */
+    u32 file_cut;
+    u8 name[NOTED_CHARACTERS];
+    u8 file[NOTED_CHARACTERS];
+};
 
 /* The walk over one thread's managed frames. One for each thread that is sampled, and one for the sampler thread. */
 struct managed_walk {
@@ -84,6 +101,8 @@ struct managed_walk {
     u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */
     struct python_state states[STATES_PER_THREAD]; /* those of the thread */
     struct managed_run runs[RUNS_MAX];
+    u32 next_note;
+    struct code_note notes[CODE_NOTES];
     u64 words[MAX_FRAMES];
     u64 cfas[MAX_FRAMES];                 /* of the native frames; 0: not known */
 };

@@ -13,15 +13,50 @@ static u64 code_mix_sigsafe(u64 hash, u64 value)
     return hash ^ (hash >> 32);
 }
 
+#define HASH_UNKNOWN (~0ULL)
+#define MIXED_BYTES_MAX 256
+
+/* Mix in what a str object holds: its hash, or, as long as Python has not computed that, its characters (the first
+ * MIXED_BYTES_MAX bytes) and length. Returns 0 if it cannot be read. Context: signal. */
+static u32 string_mix_sigsafe(struct managed_walk *w, const u64 *recipe, u64 string, u64 *hash)
+{
+    u64 value, length, data, at, byte_count;
+    u32 state;
+    if (!managed_word_sigsafe(w, string + recipe[RECIPE_STRING_HASH], &value))
+        return 0;
+    *hash = code_mix_sigsafe(*hash, value);
+    if (value != HASH_UNKNOWN)
+        return 1;
+    if (!managed_word_sigsafe(w, string + recipe[RECIPE_STRING_LENGTH], &length) ||
+        !managed_u32_sigsafe(w, string + recipe[RECIPE_STRING_STATE], &state))
+        return 0;
+    state >>= recipe[RECIPE_STRING_KIND_SHIFT];
+    *hash = code_mix_sigsafe(*hash, length);
+    if (!(state >> 3 & 1))                /* not compact: its characters are elsewhere */
+        return 1;
+    data = string + (state >> 4 & 1 ? recipe[RECIPE_STRING_ASCII] : recipe[RECIPE_STRING_COMPACT]);
+    byte_count = length < MIXED_BYTES_MAX ? length * (state & 7) : MIXED_BYTES_MAX;
+    if (byte_count > MIXED_BYTES_MAX)
+        byte_count = MIXED_BYTES_MAX;
+    for (at = 0; at < byte_count; at += 8) {
+        if (!managed_word_sigsafe(w, data + at, &value))
+            return 0;
+        if (byte_count - at < 8)
+            value &= (1ULL << (byte_count - at) * 8) - 1;
+        *hash = code_mix_sigsafe(*hash, value);
+    }
+    return 1;
+}
+
 /*
- * Compute the fingerprint of a code object: its name, line table, first line, and its version (3.12 …) or the hash of its
- * name, since a new object may get the address of an old one for each of its parts. Returns 0 if the memory is no code
+ * Compute the fingerprint of a code object: its name, line table, first line, and its version (3.12 …) or what its name
+ * holds, since a new object may get the address of an old one for each of its parts. Returns 0 if the memory is no code
  * object. Sets `*is_shim` for the code that 3.12 … runs around __init__: it has one string for name and file. Context:
  * signal.
  */
 static u32 code_fingerprint_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code, u32 *is_shim)
 {
-    u64 type, name, file, lines, name_hash = 0, hash;
+    u64 type, name, file, lines, hash;
     u32 first_line, version = 0;
     if (!managed_word_sigsafe(w, code + recipe[RECIPE_OBJECT_TYPE], &type) || type != recipe[RECIPE_CODE_TYPE_ADDR] ||
         !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_NAME], &name) ||
@@ -32,10 +67,9 @@ static u32 code_fingerprint_sigsafe(struct managed_walk *w, const u64 *recipe, u
     *is_shim = name == file && code >= recipe[RECIPE_IMAGE_START] && code < recipe[RECIPE_IMAGE_END];
     if (recipe[RECIPE_CODE_VERSION] != ABSENT)
         managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_VERSION], &version);
-    if (!version && !managed_word_sigsafe(w, name + recipe[RECIPE_STRING_HASH], &name_hash))
-        return 0;
     hash = code_mix_sigsafe(code_mix_sigsafe(name, lines), (u64)version << 32 | first_line);
-    hash = code_mix_sigsafe(hash, name_hash);
+    if (!version && !string_mix_sigsafe(w, recipe, name, &hash))
+        return 0;
     return (u32)hash ? (u32)hash : 1;
 }
 
@@ -86,5 +120,7 @@ static u32 walk_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 
     }
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (u64)recipe_index << WORD_RECIPE_SHIFT | code;
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | position << FRAME_POSITION_SHIFT | fingerprint;
+    if (w->in_handler)
+        code_note_sigsafe(w, recipe, code, fingerprint);
     return 1;
 }

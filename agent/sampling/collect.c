@@ -77,6 +77,7 @@ static void sample_take(struct agent *a, struct thread_slot *slot, struct sample
     stacks_note(a, slot, sample->sp);
     if (must_learn(a, sample->verdict, taken_ns))
         return;
+    a->noted_by = slot->managed;
     trace_id = trace_intern(a, sample->frames, sample->frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
@@ -132,6 +133,7 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     verdicts.managed = slot->managed_verdict;
     verdicts.marks = slot->marks;
     verdicts.fault_pc = slot->fault_pc;
+    a->noted_by = slot->managed;
     trace_id = trace_intern(a, slot->frames, slot->frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
