@@ -19,6 +19,7 @@ import benchmark
 import peers
 import programs
 from benchmark import Bench, run
+from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture, CaptureOptions
 from flametap.model import Clock
 from reporting import Data, Table
@@ -122,7 +123,7 @@ def seconds_to_first_graph(program: Path) -> float:
         try:
             capture.start()
             while time.monotonic() - began < FIRST_GRAPH_DEADLINE_S:
-                tree = capture.tree(Clock.CPU, None)
+                tree = capture.tree(Selection(Clock.CPU, None))
                 if len(tree.parent) > 1 and capture.status().symbols_pending == 0:
                     return time.monotonic() - began
                 time.sleep(0.01)

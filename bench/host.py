@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 
+from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture, CaptureOptions
 from flametap.export import folded
 from flametap.export.request import ExportRequest
@@ -46,7 +47,7 @@ def last_report(capture: Capture) -> str:
     """Return ``report`` with slower figures: number of different stacks, number of stacks taken of
     running threads, the share of CPU time whose stack is in doubt, and the time of a view."""
     began = time.thread_time()
-    capture.tree(Clock.CPU)
+    capture.tree(Selection(Clock.CPU))
     view_s = time.thread_time() - began
     leaves = capture.profile.leaf_weights(Clock.CPU).node
     cpu_samples = int(capture.profile.leaf_samples(Clock.CPU).total)

@@ -1,11 +1,11 @@
 """The page's requests and the stream of events. All paths are below ``api/``:
 
-GET view      the boxes of a view (encode.py has the shape). WEIGHTS  zoom=ID.ID.…  width=PX
+GET view      the boxes of a view (encode.py has the shape). SELECTION  zoom=ID.ID.…  width=PX
               rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
-GET symbols   modules and their share of the profile (encode_code.py has the shape). WEIGHTS
-GET lines     the lines of one function: function=ID from a view, WEIGHTS
+GET symbols   modules and their share of the profile (encode_code.py has the shape). SELECTION
+GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
-GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, WEIGHTS
+GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
@@ -13,9 +13,10 @@ GET events    server-sent events. ``status``: model.Status without ``symbols``, 
               ``bye``: the server closes
 POST pause    {"paused": bool} → {"paused": bool}
 
-WEIGHTS are what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
+SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
-thread holds the GIL; see frame_filter).
+thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
+recording) or range=lastN (the last N milliseconds).
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -27,6 +28,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -38,13 +40,14 @@ from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.selection import Selection, Span
 from flametap.model import Clock, Status
 
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .source import ProfileSource
-from .trees import Choice, TreeCache
+from .trees import TreeCache
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
 HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
@@ -52,6 +55,8 @@ WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
 MAX_WIDTH_PX = 20_000.0
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
+NS_PER_MS = 1_000_000
+MAX_RANGE_CHARACTERS = 32
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
@@ -90,32 +95,32 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/view")
     def view() -> Response:
         query = parse_view_query(request.args.to_dict())
-        revision, index = service.trees.get(query.choice, query.revision)
+        revision, index = service.trees.get(query.selection, query.revision)
         return json_response(encode_view(index, query, revision))
 
     @api.get("/symbols")
     def symbols() -> Response:
-        choice = parse_weights(request.args.to_dict())
-        return json_response(encode_symbols(service.source.symbols(*choice)))
+        selection = parse_selection(request.args.to_dict())
+        return json_response(encode_symbols(service.source.symbols(selection)))
 
     @api.get("/lines")
     def lines() -> Response:
         args = request.args.to_dict()
         function = parse_function(args, len(service.source.functions))
-        return json_response(encode_lines(service.source.lines(function, *parse_weights(args))))
+        found = service.source.lines(function, parse_selection(args))
+        return json_response(encode_lines(found))
 
     @api.get("/instructions")
     def instructions() -> Response:
         args = request.args.to_dict()
         function = parse_function(args, len(service.source.functions))
-        found = service.source.instructions(function, *parse_weights(args))
+        found = service.source.instructions(function, parse_selection(args))
         return json_response(encode_instructions(found))
 
     @api.get("/gil")
     def gil() -> Response:
         args = request.args.to_dict()
-        _, thread_ids, frames = parse_weights(args)
-        waits = service.source.lock_waits(thread_ids, frames, _numbers(args, "path", "."))
+        waits = service.source.lock_waits(parse_selection(args), _numbers(args, "path", "."))
         threads = {each.thread_id: each for each in service.source.threads()}
         return json_response(encode_holders(waits, threads, service.source.functions))
 
@@ -181,14 +186,11 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
             abort(400, f"{name} must be a number")
         return min(max(value, low), high)
 
-    clock, thread_ids, frames = parse_weights(args)
     table = args.get("table", "")
     if table not in ("", "self", "total"):
         abort(400, "table must be self or total")
     return ViewQuery(
-        clock=clock,
-        thread_ids=thread_ids,
-        frames=frames,
+        selection=parse_selection(args),
         revision=int(number("revision", 0, 0, 2**53)),
         zoom=_numbers(args, "zoom", "."),
         width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
@@ -198,8 +200,8 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
     )
 
 
-def parse_weights(args: dict[str, str]) -> Choice:
-    """Parse clock, threads (None for all) and the shown frames.
+def parse_selection(args: dict[str, str]) -> Selection:
+    """Parse what is counted.
 
     Raises:
         BadRequest: an argument is invalid; the message names it.
@@ -219,7 +221,23 @@ def parse_weights(args: dict[str, str]) -> Choice:
         if args.get(name, "0") not in ("0", "1"):
             abort(400, f"{name} must be 0 or 1")
     frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
-    return clock, frozenset(threads) if threads else None, frames
+    span = _parse_span(args)
+    return Selection(clock, frozenset(threads) if threads else None, frames, span)
+
+
+def _parse_span(args: dict[str, str]) -> Span | None:
+    text = args.get("range", "")
+    if not text:
+        return None
+    found = re.fullmatch(r"(?:last(\d+)|(\d+)-(\d+))", text, re.ASCII)
+    if not found or len(text) > MAX_RANGE_CHARACTERS:
+        abort(400, "range must be START-END or lastN, in milliseconds")
+    last, start, end = (int(number or 0) * NS_PER_MS for number in found.groups())
+    if found[1] is not None:
+        return Span(-max(last, NS_PER_MS))
+    if start >= end:
+        abort(400, "range must end after its start")
+    return Span(start, end)
 
 
 def parse_function(args: dict[str, str], count: int) -> int:

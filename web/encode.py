@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
+from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.tree_view import (
     Boxes,
     TreeIndex,
@@ -42,7 +42,7 @@ from flametap.analysis.tree_view import (
     top_functions,
     visible_boxes,
 )
-from flametap.model import Clock, Function
+from flametap.model import Function
 
 from .search import SearchError, compile_search
 
@@ -54,20 +54,13 @@ MAX_TABLE_ROWS = 300
 class ViewQuery:
     """One view that a page requests."""
 
-    clock: Clock = Clock.CPU
-    thread_ids: frozenset[int] | None = None
-    frames: FrameFilter = ALL_FRAMES
+    selection: Selection = EVERYTHING
     revision: int = 0  # at least
     zoom: tuple[int, ...] = ()  # function ids, root first
     width_px: float = 1000.0
     last_row: int = 400
     search: str = ""
     table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
-
-    @property
-    def choice(self) -> tuple[Clock, frozenset[int] | None, FrameFilter]:
-        """What decides which tree to show; see ``trees.Choice``."""
-        return self.clock, self.thread_ids, self.frames
 
 
 def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.frame_filter import FrameFilter
 from flametap.analysis.lock_waits import LockWaits
-from flametap.model import Clock, Function, Status, ThreadInfo
+from flametap.analysis.selection import Selection
+from flametap.model import Function, Status, ThreadInfo
 
 
 class ProfileSource(Protocol):
@@ -30,46 +30,25 @@ class ProfileSource(Protocol):
         """
         ...
 
-    def tree(
-        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter
-    ) -> CallTree:
-        """Return the current call tree of the shown frames; None means all threads."""
+    def tree(self, selection: Selection) -> CallTree:
+        """Return the current call tree of a selection."""
         ...
 
-    def symbols(
-        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter
-    ) -> SymbolReport:
+    def symbols(self, selection: Selection) -> SymbolReport:
         """Return each module's share of the profile, and how much of it has names."""
         ...
 
-    def lines(
-        self,
-        function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter,
-    ) -> AnnotatedSource:
+    def lines(self, function_id: int, selection: Selection) -> AnnotatedSource:
         """Return the weight of each line of a function, with its text; by its index in
         ``functions``.
         """
         ...
 
-    def instructions(
-        self,
-        function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter,
-    ) -> AnnotatedCode:
+    def instructions(self, function_id: int, selection: Selection) -> AnnotatedCode:
         """Return the weight of each instruction of a function; by its index in ``functions``."""
         ...
 
-    def lock_waits(
-        self,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter,
-        path: Sequence[int],
-    ) -> LockWaits:
+    def lock_waits(self, selection: Selection, path: Sequence[int]) -> LockWaits:
         """Return who held the GIL during the waits of one box; ``path`` has its functions' ids."""
         ...
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..model import MANAGED, Clock, Frame, FrameKind, Function, Module, SymbolSource
+from ..model import MANAGED, Frame, FrameKind, Function, Module, SymbolSource
 from ..profile.store import Profile
 from ..symbols import Symbolizer
 from ..symbols.locate.source_text import SourceText, read_source
@@ -29,10 +29,10 @@ from .annotation import (
     ModuleSymbols,
     SymbolReport,
 )
-from .frame_filter import ALL_FRAMES, FrameFilter
 from .function_weights import Places, address_weights, line_weights, places
 from .module_shares import ModuleShare, module_shares
 from .node_weights import NodeWeights, node_weights
+from .selection import Selection
 from .source_lines import source_lines
 
 # Most code of one function that is disassembled. CPython's interpreter loop has 60 kB, V8's largest
@@ -92,12 +92,10 @@ class CodeView:
 
     def symbols(
         self,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> SymbolReport:
         """Return the source of each module's names, and its share of the profile."""
-        weights = node_weights(self._profile, self._table, clock, thread_ids, frames)
+        weights = node_weights(self._profile, self._table, selection)
         shares = {s.module_id: s for s in module_shares(self._profile, self._table, weights)}
         found = self._symbolizer.sources() if self._symbolizer else []
         sources = {source.module_id: source for source in found}
@@ -119,19 +117,15 @@ class CodeView:
     def lines(
         self,
         function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> AnnotatedSource:
         """Return the weight of each line of a function, with the source text if it is readable.
 
         Args:
             function_id: the table's id of it.
-            clock: what weights count.
-            thread_ids: only these threads; all when None.
-            frames: which frames are shown.
+            selection: what is counted.
         """
-        weights = node_weights(self._profile, self._table, clock, thread_ids, frames)
+        weights = node_weights(self._profile, self._table, selection)
         function_id = self._now(function_id, weights)
         function = self._table.functions[function_id]
         found = line_weights(weights, [function_id])
@@ -175,15 +169,13 @@ class CodeView:
     def instructions(
         self,
         function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> AnnotatedCode:
         """Return the weight of each instruction of a function; arguments as for ``lines``.
 
         For an inlined function, return its instructions in every function that contains it.
         """
-        weights = node_weights(self._profile, self._table, clock, thread_ids, frames)
+        weights = node_weights(self._profile, self._table, selection)
         function_id = self._now(function_id, weights)
         function = self._table.functions[function_id]
         if function.kind is FrameKind.TAIL_CALL:

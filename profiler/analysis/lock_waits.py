@@ -14,8 +14,9 @@ from ..profile.lock_intervals import LockIntervals
 from ..profile.stacks import TRUNCATED
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
-from .frame_filter import ALL_FRAMES, FrameFilter
+from .frame_filter import FrameFilter
 from .own_frames import syscall_function
+from .selection import EVERYTHING, Selection
 from .shown_frames import StackReader
 
 MAX_HOLDERS = 8
@@ -46,9 +47,8 @@ class LockWaits:
 def lock_waits(
     profile: Profile,
     table: SymbolTable,
-    thread_ids: frozenset[int] | None = None,
+    selection: Selection = EVERYTHING,
     path: Sequence[int] | None = None,
-    frames: FrameFilter = ALL_FRAMES,
 ) -> LockWaits:
     """Return who held the lock during waits for it.
 
@@ -57,16 +57,17 @@ def lock_waits(
     Args:
         profile: the recording so far.
         table: the names.
-        thread_ids: only waits of these threads; None for all.
-        path: only waits of one box of the call tree: its function ids, root first.
-        frames: the filter of that tree.
+        selection: only waits of these threads in this time; the clock does not matter.
+        path: only waits of one box of the selection's call tree: its function ids, root first.
     """
-    intervals = profile.lock_intervals()
+    t0_ns, t1_ns = selection.between(profile.start_ns, profile.now_ns)
+    intervals = profile.lock_intervals(t0_ns, t1_ns)
     waits = intervals.awaited
-    if thread_ids is not None:
-        waits &= np.isin(intervals.thread_id, np.fromiter(thread_ids, np.uint32))
+    if selection.thread_ids is not None:
+        waits &= np.isin(intervals.thread_id, np.fromiter(selection.thread_ids, np.uint32))
     if path is not None:
-        waits &= np.isin(intervals.node, _nodes_of(profile, table, intervals, waits, path, frames))
+        nodes = _nodes_of(profile, table, intervals, waits, path, selection.frames)
+        waits &= np.isin(intervals.node, nodes)
     total_ns, meanwhile = intervals.held_meanwhile(waits)
     some = np.flatnonzero(meanwhile)
     if not len(some):

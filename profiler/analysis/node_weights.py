@@ -21,7 +21,7 @@ from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
 from .calltree import in_kernel
-from .frame_filter import ALL_FRAMES, FrameFilter
+from .selection import Selection
 from .shown_frames import ShownFrames, shown_frames
 
 Ints = npt.NDArray[np.integer]
@@ -93,20 +93,20 @@ class NodeWeights:
 def node_weights(
     profile: Profile,
     table: SymbolTable,
-    clock: Clock,
-    thread_ids: frozenset[int] | None = None,
-    frames: FrameFilter = ALL_FRAMES,
+    selection: Selection,
 ) -> NodeWeights:
     """Compute the weights of a profile's trie.
 
     Args:
         profile: the recording so far.
         table: the names; it knows which addresses are system calls.
-        clock: the clock of the weights.
-        thread_ids: only these threads; None for all.
-        frames: which frames are shown.
+        selection: what is counted.
     """
-    leaves = profile.leaf_weights(clock, thread_ids, holding=frames.only_gil)
+    t0_ns, t1_ns = selection.between(profile.start_ns, profile.now_ns)
+    frames = selection.frames
+    leaves = profile.leaf_weights(
+        selection.clock, selection.thread_ids, t0_ns, t1_ns, holding=frames.only_gil
+    )
     trie = profile.trie()  # read after the leaves, so it has all their nodes
     leaves = in_kernel(leaves, trie, table)
     shown = shown_frames(profile, table, trie, frames)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
-from ..analysis.frame_filter import ALL_FRAMES, FrameFilter
 from ..analysis.lock_waits import LockWaits, lock_waits
-from ..model import Clock, Function, ThreadInfo
+from ..analysis.selection import Selection
+from ..model import Function, ThreadInfo
 from ..profile.store import Profile
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
@@ -45,47 +45,47 @@ class Views:
 
     def tree(
         self,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> CallTree:
         """See ``ProfileSource.tree``."""
-        return build(self.profile, self.table, clock, thread_ids, frames=frames)
+        t0_ns, t1_ns = selection.between(self.profile.start_ns, self.profile.now_ns)
+        return build(
+            self.profile,
+            self.table,
+            selection.clock,
+            selection.thread_ids,
+            t0_ns=t0_ns,
+            t1_ns=t1_ns,
+            frames=selection.frames,
+        )
 
     def symbols(
         self,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> SymbolReport:
         """See ``ProfileSource.symbols``."""
-        return self._code.symbols(clock, thread_ids, frames)
+        return self._code.symbols(selection)
 
     def lines(
         self,
         function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> AnnotatedSource:
         """See ``ProfileSource.lines``."""
-        return self._code.lines(function_id, clock, thread_ids, frames)
+        return self._code.lines(function_id, selection)
 
     def instructions(
         self,
         function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None = None,
-        frames: FrameFilter = ALL_FRAMES,
+        selection: Selection,
     ) -> AnnotatedCode:
         """See ``ProfileSource.instructions``."""
-        return self._code.instructions(function_id, clock, thread_ids, frames)
+        return self._code.instructions(function_id, selection)
 
     def lock_waits(
         self,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter,
+        selection: Selection,
         path: Sequence[int],
     ) -> LockWaits:
         """See ``ProfileSource.lock_waits``."""
-        return lock_waits(self.profile, self.table, thread_ids, path, frames)
+        return lock_waits(self.profile, self.table, selection, path)

@@ -22,6 +22,7 @@ from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
     from ..analysis.annotation import SymbolReport
+    from ..analysis.selection import Selection
     from ..capture.live import Capture
 
 POLL_S = 0.05
@@ -48,7 +49,7 @@ PYTHON_CUT_BY = {
 
 
 @dataclass(frozen=True)
-class Selection:
+class OutputOptions:
     """Which part of the recording goes into the files."""
 
     clock: Clock = Clock.CPU
@@ -77,6 +78,12 @@ class Selection:
             or (self.thread_name is not None and self.thread_name.search(thread.name))
         )
 
+    def selection(self, capture: Capture) -> Selection:
+        """Return the same for what counts weights."""
+        from ..analysis.selection import Selection
+
+        return Selection(self.clock, self.thread_ids(capture), self.shown.frames)
+
 
 def watch(
     capture: Capture, interrupts: Interrupts, progress: Progress, limit_s: float | None
@@ -100,7 +107,7 @@ def watch(
 def finish(
     capture: Capture,
     outputs: Sequence[Output],
-    what: Selection,
+    what: OutputOptions,
     interrupts: Interrupts,
     progress: Progress,
     *,
@@ -146,11 +153,11 @@ def finish(
     for line in (*lines, *certificate.lines()):
         progress.say(line)
     if outputs and not what.has_page and not progress.is_quiet:
-        tree = capture.tree(what.clock, what.thread_ids(capture), what.shown.frames)
+        tree = capture.tree(what.selection(capture))
         for line in (*collector_lines(tree, what.clock), *heaviest_lines(tree, what.clock)):
             progress.say(line)
     if verbose:
-        report = capture.symbols(what.clock, what.thread_ids(capture))
+        report = capture.symbols(what.selection(capture))
         for line in symbol_lines(report, what.clock):
             progress.say(line)
     return EXIT_CODE if was_cut else 0
@@ -167,7 +174,7 @@ def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progre
     return False
 
 
-def _refuse_empty(capture: Capture, what: Selection) -> None:
+def _refuse_empty(capture: Capture, what: OutputOptions) -> None:
     thread_ids = what.thread_ids(capture)
     profile, only_gil = capture.profile, what.shown.only_gil
     if profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
@@ -198,7 +205,7 @@ def _refuse_empty(capture: Capture, what: Selection) -> None:
 def _write(
     capture: Capture,
     output: Output,
-    what: Selection,
+    what: OutputOptions,
     notes: Sequence[str],
     cost: Mapping[str, int | float | str],
     progress: Progress,
@@ -242,7 +249,7 @@ def _write(
 
 
 def summary(
-    status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: Selection
+    status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], what: OutputOptions
 ) -> list[str]:
     """Format the summary: what was recorded, how many stacks are complete, what was lost.
 

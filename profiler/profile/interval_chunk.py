@@ -38,6 +38,18 @@ def block_of(rows: Rows) -> Block:
     return Block(rows["t0_ns"], rows["wall_ns"], rows["cpu_ns"], rows["cell"])
 
 
+def cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
+    """Return the parts of the intervals between two times; those outside have weight 0."""
+    start, wall, cpu = block.t0_ns, block.wall_ns, block.cpu_ns
+    inside = np.minimum(start + wall, t1_ns) - np.maximum(start, t0_ns)
+    touches = (inside > 0) | ((wall == 0) & (inside == 0) & (start < t1_ns))
+    inside = np.where(touches, inside, 0)
+    cpu_inside = np.where(touches, cpu, 0)
+    is_cut = touches & (inside < wall)
+    cpu_inside[is_cut] = np.rint(cpu[is_cut] * (inside[is_cut] / wall[is_cut])).astype(np.int64)
+    return Block(start, inside, cpu_inside, block.cell)
+
+
 class _Narrow:
     """A column of non-negative 64-bit numbers in 4 bytes each.
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ..model import Clock, ThreadState
 from ..wire.abi import INTERVAL_OPEN
 from .budget import INTERVALS_BYTES, Budget
-from .interval_chunk import BYTES_A_ROW, ROW_DTYPE, Block, Chunk, Rows, block_of
+from .interval_chunk import BYTES_A_ROW, ROW_DTYPE, Block, Chunk, Rows, block_of, cut
 from .past import Past
 from .totals import Cells, Int32s, Int64s, weigh
 
@@ -195,9 +195,9 @@ class Intervals:
                 continue
             is_inside = chunk.start_ns >= t0_ns and chunk.end_ns <= t1_ns
             block = chunk.read()
-            self._add_block(weight, clock, block if is_inside else _cut(block, t0_ns, t1_ns))
+            self._add_block(weight, clock, block if is_inside else cut(block, t0_ns, t1_ns))
         for rows in (self._tail[: self._n_tail], self._held()):
-            self._add_block(weight, clock, _cut(block_of(rows), t0_ns, t1_ns))
+            self._add_block(weight, clock, cut(block_of(rows), t0_ns, t1_ns))
         weight[np.isin(self._cells.thread_id, self._hidden)] = 0
         return self._weights(weight)
 
@@ -244,15 +244,3 @@ class Intervals:
             cells.sysno[some],
             weight[some],
         )
-
-
-def _cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
-    """Return the parts of the intervals between two times; those outside have weight 0."""
-    start, wall, cpu = block.t0_ns, block.wall_ns, block.cpu_ns
-    inside = np.minimum(start + wall, t1_ns) - np.maximum(start, t0_ns)
-    touches = (inside > 0) | ((wall == 0) & (inside == 0) & (start < t1_ns))
-    inside = np.where(touches, inside, 0)
-    cpu_inside = np.where(touches, cpu, 0)
-    is_cut = touches & (inside < wall)
-    cpu_inside[is_cut] = np.rint(cpu[is_cut] * (inside[is_cut] / wall[is_cut])).astype(np.int64)
-    return Block(start, inside, cpu_inside, block.cell)

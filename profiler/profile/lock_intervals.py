@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import LockState
-from .interval_chunk import Block, Chunk
+from .interval_chunk import Block, Chunk, cut
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -36,12 +36,14 @@ class LockIntervals:
         thread_id: of each cell.
         node: the leaf of each cell's stack in the trie.
         lock: the ``LockState`` of each cell.
+        between_ns: only the parts of the intervals between these two times.
     """
 
     chunks: Sequence[Chunk]
     thread_id: npt.NDArray[np.uint32]
     node: npt.NDArray[np.int32]
     lock: npt.NDArray[np.uint8]
+    between_ns: tuple[int, int] = (0, 1 << 63)
 
     @property
     def awaited(self) -> Bools:
@@ -70,17 +72,20 @@ class LockIntervals:
         )
         total_ns = 0
         for chunk in self.chunks:
-            block = _some(chunk.read(), waits)
+            block = _some(self._read(chunk), waits)
             grid.add(block)
             total_ns += int(block.wall_ns.sum())
         grid.finish()
         for chunk in self.chunks:
-            block = chunk.read()
+            block = self._read(chunk)
             held = _some(block, holds)
             thread, own = self.thread_id[held.cell], _some(block, waits)
             found = grid.within(held) - _own(held, thread, own, self.thread_id[own.cell])
             np.add.at(meanwhile, held.cell, np.maximum(found, 0))
         return total_ns, meanwhile
+
+    def _read(self, chunk: Chunk) -> Block:
+        return cut(chunk.read(), *self.between_ns)
 
 
 def _some(block: Block, wanted: Bools) -> Block:

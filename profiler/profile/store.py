@@ -332,17 +332,23 @@ class Profile:
         with self._lock:
             return lock_times(self._intervals.totals(clock), self._stacks.stack_marks())
 
-    def lock_intervals(self) -> LockIntervals:
+    def lock_intervals(self, t0_ns: int | None = None, t1_ns: int | None = None) -> LockIntervals:
         """Take a snapshot of the intervals in which threads hold or await the interpreter's lock.
 
         Those that are too old to be kept one by one are not included.
+
+        Args:
+            t0_ns: only what lies after this time, CLOCK_MONOTONIC of the target; None for all.
+            t1_ns: only what lies before this time; None for all.
         """
         with self._lock:
             chunks = self._intervals.snapshot(with_past=False)
             thread_id, stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
             marks = self._stacks.stack_marks()[stack]
-        return LockIntervals(chunks, thread_id, node, lock_states(marks, state, sysno))
+        lock = lock_states(marks, state, sysno)
+        between_ns = t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
+        return LockIntervals(chunks, thread_id, node, lock, between_ns)
 
     def total_ns(self, clock: Clock) -> int:
         """Return the total weight by a clock, in nanoseconds."""

@@ -12,8 +12,8 @@ from playwright.sync_api import Page, Request, Route, expect
 
 from fake_source import FakeSource
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
-from flametap.model import Clock, Function
+from flametap.analysis.selection import Selection
+from flametap.model import Function
 from flametap.web.server import Server, serve
 from page_probe import at, click_box, wait_for_revision, zoom_names
 
@@ -95,9 +95,7 @@ def test_open_panels_and_text_being_typed_outlast_updates(page: Page, source: Fa
 class DeepSource(FakeSource):
     """One stack, 2 000 frames deep, that grows by a frame with each advance."""
 
-    def tree(
-        self, clock: Clock, thread_ids: frozenset[int] | None, _: FrameFilter = ALL_FRAMES
-    ) -> CallTree:
+    def tree(self, selection: Selection) -> CallTree:
         count = 2000 + self.revision
         nodes = np.arange(count, dtype=np.int32)
         self_ns = np.zeros(count, np.int64)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from attacker import SAVED, record
+from flametap.analysis.selection import Selection
 from flametap.model import Clock
 from recording import record as capture_of
 from running import Target
@@ -91,7 +92,7 @@ def test_page_shows_no_file_that_a_python_program_names_and_may_not_read(
     capture = capture_of(target.pid, 0.3, cpu_s=0.2)
     try:
         (number,) = [n for n, each in enumerate(capture.functions) if each.name == "work"]
-        found = capture.lines(number, Clock.CPU)
+        found = capture.lines(number, Selection(Clock.CPU))
         assert {line.file for line in found.lines} == {str(secret)}
         assert {line.text for line in found.lines} == {None}
         assert any("permission denied" in note for note in found.notes), found.notes

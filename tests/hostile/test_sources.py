@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flametap.analysis.selection import Selection
 from flametap.model import Clock
 from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.locate.source_text import read_source
@@ -71,7 +72,7 @@ def test_page_shows_no_file_that_the_targets_user_may_not_read(
         files = []
         for number, function in enumerate(capture.functions):
             if function.name == "main":
-                found = capture.lines(number, Clock.CPU)
+                found = capture.lines(number, Selection(Clock.CPU))
                 files += [line.file for line in found.lines]
                 assert not [
                     line.text

@@ -14,6 +14,7 @@ import pytest
 
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.lock_waits import lock_share, lock_waits
+from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
 from python_targets import python_of
@@ -44,7 +45,9 @@ def functions_of(capture: Capture) -> dict[int, str]:
     """The Python function that each thread runs, the one that its program has named."""
     found = {}
     for thread in capture.threads():
-        tree = capture.tree(Clock.WALL, frozenset({thread.thread_id}), FrameFilter(Language.PYTHON))
+        tree = capture.tree(
+            Selection(Clock.WALL, frozenset({thread.thread_id}), FrameFilter(Language.PYTHON))
+        )
         names = {
             each.name
             for each in (tree.functions[at] for at in tree.function[1:].tolist())
@@ -87,7 +90,7 @@ def test_threads_that_share_the_lock(
         meanwhile[runs.get(holder.thread_id, "")] += holder.ns / waits.total_ns
     assert all(0.1 <= meanwhile[name] <= 0.6 for name in SPINNERS), meanwhile
     one = next(iter(spinning))
-    others = lock_waits(profile, capture.table, frozenset({one})).holders
+    others = lock_waits(profile, capture.table, Selection(thread_ids=frozenset({one}))).holders
     assert {holder.thread_id for holder in others[:2]} == spinning - {one}
 
 
@@ -110,15 +113,15 @@ def test_garbage_collection_has_the_share_that_the_program_measures(
         parts = dict(part.split("=") for part in target.finish()[-1].split())
     spent = {name: float(seconds) for name, seconds in parts.items()}
     for language in Language:
-        shown = of_tree(capture.tree(Clock.CPU, frames=FrameFilter(language)))
+        shown = of_tree(capture.tree(Selection(Clock.CPU, frames=FrameFilter(language))))
         share = spent["collect"] / sum(spent.values())
         assert shown.under(GC) / shown.total == pytest.approx(share, abs=GC_ERROR), language
     triggered = sum(
         weight
-        for stack, weight in of_tree(capture.tree(Clock.CPU)).weights.items()
+        for stack, weight in of_tree(capture.tree(Selection(Clock.CPU))).weights.items()
         if GC in stack and "collect" in stack[: stack.index(GC)]
     )
-    assert triggered >= 0.98 * of_tree(capture.tree(Clock.CPU)).under(GC)
+    assert triggered >= 0.98 * of_tree(capture.tree(Selection(Clock.CPU))).under(GC)
 
 
 @pytest.mark.parametrize("version", ["3.12", "debian"])
@@ -128,7 +131,7 @@ def test_finalizers_are_called_by_the_garbage_collection(
     with python(require_capability, version, "finalize") as target:
         capture = record(target.pid, 1.0, cpu_s=1.0)
     for frames in (FrameFilter(), FrameFilter(Language.PYTHON)):
-        shown = of_tree(capture.tree(Clock.CPU, frames=frames))
+        shown = of_tree(capture.tree(Selection(Clock.CPU, frames=frames)))
         assert shown.under("finalize") >= 0.3 * shown.total
         outside = sum(
             weight

@@ -12,6 +12,7 @@ import pytest
 import cli
 from flametap.analysis.calltree import build
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
 from python_targets import (
@@ -129,7 +130,7 @@ def test_shares_are_those_that_the_program_measures(split: Target) -> None:
     capture = record(split.pid, 1.0, cpu_s=CPU_S)
     lines = split.finish()
     spent = {name: float(value) for name, value in (part.split("=") for part in lines[-1].split())}
-    tree = capture.tree(Clock.CPU)
+    tree = capture.tree(Selection(Clock.CPU))
     shown = of_tree(tree)
     total = sum(shown.under(name) for name in spent)
     assert total >= 0.9 * shown.total, shown.heaviest()  # the rest is the program's bookkeeping
@@ -157,7 +158,7 @@ def test_of_a_deep_recursion_the_innermost_functions_are_shown(
         target.finish()
     finally:
         target.close()
-    shown = of_tree(capture.tree(Clock.CPU))
+    shown = of_tree(capture.tree(Selection(Clock.CPU)))
     innermost = shown.where(lambda stack: "bottom" in stack and stack.count("deep") > 500)
     assert innermost.total >= 0.9 * shown.total, shown.heaviest(2)
     for stack in innermost.weights:
@@ -179,7 +180,7 @@ def test_functions_are_shown_while_the_interpreter_ends(
         assert target.finish() == []
     finally:
         target.close()
-    shown = of_tree(capture.tree(Clock.CPU))
+    shown = of_tree(capture.tree(Selection(Clock.CPU)))
     finalizer = shown.where(lambda stack: any(name.endswith("__del__") for name in stack))
     assert finalizer.total >= 0.8e9, shown.heaviest()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import kernel
 import receipt
 from harness import Outcome, Run, scenario
 from load import READY_S
@@ -138,9 +139,12 @@ def exec_while_recorded(run: Run) -> None:
     """A program that becomes itself again: the recording ends with that, and is kept."""
     target = run.target("reborn", "0")
     for _ in range(max(2, round(run.seconds / 2))):
+        before_s = kernel.process_cpu_ns(target.pid) / 1e9
         outcome = _record_to_exec(run, target, "next")
+        used_s = kernel.process_cpu_ns(target.pid) / 1e9 - before_s
         run.expect("exec" in outcome.reason, f"it ended because {outcome.reason!r}")
-        run.expect(outcome.cpu_s > 0, f"CPU time is missing: {outcome}")
+        missing = f"CPU time is missing, of {used_s:.2f} s by the kernel: {outcome}"
+        run.expect(outcome.cpu_s > 0, missing)
     _finish_reborn(run, target)
 
 

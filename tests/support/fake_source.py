@@ -27,9 +27,9 @@ from flametap.analysis.annotation import (
     SymbolReport,
 )
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 from flametap.wire import abi
 
@@ -284,11 +284,15 @@ class FakeSource:
             np.int64
         ) * (alive_s > 0)
 
-    def tree(
-        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter = ALL_FRAMES
-    ) -> CallTree:
+    def tree(self, selection: Selection) -> CallTree:
         self.tree_calls += 1
+        clock, thread_ids = selection.clock, selection.thread_ids
         weights = self._weights()
+        if selection.span is not None:  # as if each weight were spread evenly
+            now_ns = int(self._elapsed_s * 1e9)
+            start_ns, end_ns = selection.span.between(0, now_ns)
+            share = max(0, min(end_ns, now_ns) - start_ns) / max(1, now_ns)
+            weights = (weights * share).astype(np.int64)
         if clock is not Clock.WALL:
             weights = weights * (self._leaf_parked == (clock is Clock.OFF_CPU))
         if thread_ids is not None:
@@ -399,10 +403,8 @@ class FakeSource:
             notes=["the attach interrupted one epoll_wait of the main thread (EINTR), once"],
         )
 
-    def symbols(
-        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter = ALL_FRAMES
-    ) -> SymbolReport:
-        tree = self.tree(clock, thread_ids)
+    def symbols(self, selection: Selection) -> SymbolReport:
+        tree = self.tree(selection)
         modules = [tree.functions[function].module for function in tree.function[1:].tolist()]
         own: Counter[str] = Counter()
         for module, self_ns in zip(modules, tree.self_ns[1:].tolist(), strict=True):
@@ -423,27 +425,15 @@ class FakeSource:
         whole = int(tree.total_ns[0])
         return SymbolReport(whole, whole - sum(own[row.source.module] for row in rows), rows)
 
-    def _weight_of(
-        self,
-        function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter = ALL_FRAMES,
-    ) -> tuple[int, int, int]:
+    def _weight_of(self, function_id: int, selection: Selection) -> tuple[int, int, int]:
         """Of a function: self and total (recursion left out of account); and of everything."""
-        tree = self.tree(clock, thread_ids)
+        tree = self.tree(selection)
         mine = tree.function == function_id
         total = min(int(tree.total_ns[mine].sum()), int(tree.total_ns[0]))
         return int(tree.self_ns[mine].sum()), total, int(tree.total_ns[0])
 
-    def lines(
-        self,
-        function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter = ALL_FRAMES,
-    ) -> AnnotatedSource:
-        own, total, whole = self._weight_of(function_id, clock, thread_ids)
+    def lines(self, function_id: int, selection: Selection) -> AnnotatedSource:
+        own, total, whole = self._weight_of(function_id, selection)
         shown = self.functions[function_id]
         if not shown.file:
             return AnnotatedSource("", own, total, whole, [], ["no lines are known"])
@@ -461,14 +451,8 @@ class FakeSource:
 
     last_line = 900  # of the made-up source files
 
-    def instructions(
-        self,
-        function_id: int,
-        clock: Clock,
-        thread_ids: frozenset[int] | None,
-        frames: FrameFilter = ALL_FRAMES,
-    ) -> AnnotatedCode:
-        own, total, whole = self._weight_of(function_id, clock, thread_ids)
+    def instructions(self, function_id: int, selection: Selection) -> AnnotatedCode:
+        own, total, whole = self._weight_of(function_id, selection)
         shown = self.functions[function_id]
         if shown.kind is FrameKind.UNKNOWN:
             notes = ["the machine code cannot be read: its file is not there"]
@@ -501,9 +485,7 @@ class FakeSource:
             self._changed.wait_for(lambda: self.revision > revision, timeout_s)
             return self.revision
 
-    def lock_waits(
-        self, thread_ids: frozenset[int] | None, frames: FrameFilter, path: Sequence[int]
-    ) -> LockWaits:
+    def lock_waits(self, selection: Selection, path: Sequence[int]) -> LockWaits:
         return LockWaits(0, ())
 
     def set_paused(self, paused: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture, CaptureOptions
 from flametap.model import Clock, Verdict
 from running import wait_until
@@ -69,10 +70,10 @@ def share_of(capture: Capture, *verdicts: Verdict) -> float:
 def stacks(capture: Capture, clock: Clock = Clock.CPU, tid: int | None = None) -> Stacks:
     """The recording's stacks by a clock, of all threads or of the one with kernel id ``tid``."""
     if tid is None:
-        return of_tree(capture.tree(clock, None))
+        return of_tree(capture.tree(Selection(clock, None)))
     chosen = frozenset(info.thread_id for info in capture.threads() if info.tid == tid)
     assert chosen, f"thread {tid} was never seen: {capture.threads()}"
-    return of_tree(capture.tree(clock, chosen))
+    return of_tree(capture.tree(Selection(clock, chosen)))
 
 
 def doubts(capture: Capture) -> str:

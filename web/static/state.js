@@ -18,6 +18,7 @@ export const DEFAULTS = Object.freeze({
   language: 'all', // or "python", "native": the functions to show
   plumbing: false, // show the interpreter's own functions, too
   gil: false, // count only the time in which a thread holds the GIL
+  range: '', // only this time: "START-END" since the start, or "lastN", in milliseconds
   search: '',
 });
 
@@ -30,6 +31,8 @@ const ONE_OF = {
 };
 
 const SWITCHES = ['plumbing', 'gil'];
+
+const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function parseIds(text, separator) {
   const ids = text.split(separator).map(Number);
@@ -46,6 +49,7 @@ export function parseHash(hash) {
   if (given.get('threads')) state.threads = parseIds(given.get('threads'), ',').sort((a, b) => a - b);
   if (given.get('zoom')) state.zoom = parseIds(given.get('zoom'), '.');
   for (const key of SWITCHES) state[key] = given.get(key) === '1';
+  if (RANGE.test(given.get('range') ?? '')) state.range = given.get('range');
   state.search = given.get('q') ?? '';
   return state;
 }
@@ -59,6 +63,7 @@ export function toHash(state) {
   if (state.threads.length) parts.set('threads', state.threads.join(','));
   if (state.zoom.length) parts.set('zoom', state.zoom.join('.'));
   for (const key of SWITCHES) if (state[key]) parts.set(key, '1');
+  if (state.range) parts.set('range', state.range);
   if (state.search) parts.set('q', state.search);
   const text = parts.toString().replaceAll('%2C', ',');
   return text ? `#${text}` : '';
@@ -75,13 +80,14 @@ export function viewQuery(state, { width, rows, revision }) {
 }
 
 /** Parts of the state that decide what is counted; weightQuery has no others. */
-export const WEIGHTS = ['clock', 'threads', 'language', 'plumbing', 'gil'];
+export const WEIGHTS = ['clock', 'threads', 'language', 'plumbing', 'gil', 'range'];
 
 function weights(state) {
   const query = new URLSearchParams({ clock: state.clock });
   if (state.threads.length) query.set('threads', state.threads.join(','));
   if (state.language !== DEFAULTS.language) query.set('language', state.language);
   for (const key of SWITCHES) if (state[key]) query.set(key, '1');
+  if (state.range) query.set('range', state.range);
   return query;
 }
 

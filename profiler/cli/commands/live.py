@@ -21,7 +21,7 @@ from ..options import (
 )
 from ..outputs import plan
 from ..progress import Progress
-from ..recording import Selection, finish, watch
+from ..recording import OutputOptions, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_line
 from ..targets import find_target
@@ -111,7 +111,7 @@ def live(
                         progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
                         watch(capture, interrupts, progress, duration)
                         shown = FrameOptions(only_gil=only_gil)
-                        what = Selection(shown=shown, has_page=True)
+                        what = OutputOptions(shown=shown, has_page=True)
                         code = finish(
                             capture, planned, what, interrupts, progress, verbose=how.verbose
                         )

@@ -30,7 +30,7 @@ from ..options import (
 )
 from ..outputs import Output, plan
 from ..progress import Progress
-from ..recording import POLL_S, Selection, finish, watch
+from ..recording import POLL_S, OutputOptions, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
 from ..targets import find_target, is_name
 from ..verify import verified
@@ -144,7 +144,7 @@ def record(
     if idle and clock not in (Clock.CPU.value, Clock.WALL.value):
         raise UsageError("-i and --clock off-cpu contradict each other", "leave one of them out")
     planned = plan(outputs or (DEFAULT_OUTPUT,), formats)
-    what = Selection(
+    what = OutputOptions(
         clock=Clock.WALL if idle else Clock(clock),
         by_thread=by_thread,
         unit=unit,
@@ -194,7 +194,7 @@ def _record_process(
     pid: int,
     duration_s: float | None,
     outputs: list[Output],
-    what: Selection,
+    what: OutputOptions,
     how: AttachOptions,
     progress: Progress,
 ) -> int:
@@ -218,7 +218,7 @@ def _record_command(
     command: tuple[str, ...],
     duration_s: float | None,
     outputs: list[Output],
-    what: Selection,
+    what: OutputOptions,
     how: AttachOptions,
     progress: Progress,
 ) -> int:

@@ -11,6 +11,7 @@ import pytest
 import wire
 from flametap.analysis import code_view
 from flametap.analysis.code_view import CodeView
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
 from flametap.symbols import Symbolizer, SymbolTable
@@ -81,7 +82,7 @@ def recorded(tmp_path: Path) -> Iterator[Recorded]:
 
 
 def test_callers_weigh_at_their_call(recorded: Recorded) -> None:
-    code = recorded.view.instructions(recorded.id_of("main"), Clock.CPU)
+    code = recorded.view.instructions(recorded.id_of("main"), Selection(Clock.CPU))
     assert code.notes == []
     rows = {row.addr: row for row in code.rows if row.total_ns}
     assert {addr: row.self_ns for addr, row in rows.items() if row.self_ns} == {
@@ -94,12 +95,12 @@ def test_callers_weigh_at_their_call(recorded: Recorded) -> None:
 
 def test_an_inlined_function_has_its_own_instructions_only(recorded: Recorded) -> None:
     assert recorded.function("inner").kind is FrameKind.INLINED
-    code = recorded.view.instructions(recorded.id_of("inner"), Clock.CPU)
-    outer = recorded.view.instructions(recorded.id_of("outer"), Clock.CPU)
+    code = recorded.view.instructions(recorded.id_of("inner"), Selection(Clock.CPU))
+    outer = recorded.view.instructions(recorded.id_of("outer"), Selection(Clock.CPU))
     assert 0 < len(code.rows) < len(outer.rows)
     assert {row.inlined for row in code.rows} == {"inner"}
     assert code.self_ns == outer.self_ns == OUTER_NS
-    lines = recorded.view.lines(recorded.id_of("outer"), Clock.CPU)
+    lines = recorded.view.lines(recorded.id_of("outer"), Selection(Clock.CPU))
     assert [(each.line, each.self_ns, each.total_ns) for each in lines.lines if each.total_ns] == [
         (4, 0, OUTER_NS)
     ]
@@ -108,48 +109,53 @@ def test_an_inlined_function_has_its_own_instructions_only(recorded: Recorded) -
 def test_a_function_shown_before_its_lines_were_read_is_found(recorded: Recorded) -> None:
     # As the symbol table named it, before debug information said where it is.
     early = recorded.table.function_id(Function("outer", recorded.program.name))
-    lines = recorded.view.lines(early, Clock.CPU)
+    lines = recorded.view.lines(early, Selection(Clock.CPU))
     assert (lines.file, lines.total_ns) == (recorded.function("outer").file, OUTER_NS)
-    assert recorded.view.instructions(early, Clock.CPU).self_ns == OUTER_NS
+    assert recorded.view.instructions(early, Selection(Clock.CPU)).self_ns == OUTER_NS
     gone = recorded.table.function_id(Function("gone", "nowhere"))
-    assert recorded.view.lines(gone, Clock.CPU).notes == [code_view.NOT_THERE]
-    assert recorded.view.instructions(gone, Clock.CPU).notes == [code_view.NOT_THERE]
+    assert recorded.view.lines(gone, Selection(Clock.CPU)).notes == [code_view.NOT_THERE]
+    assert recorded.view.instructions(gone, Selection(Clock.CPU)).notes == [code_view.NOT_THERE]
 
 
 def test_generated_code_and_tail_calls_have_none(recorded: Recorded) -> None:
     modules = [function.module for function in recorded.table.functions]
     generated = modules.index("[jit]")
-    assert recorded.view.instructions(generated, Clock.CPU).notes == [code_view.GENERATED]
+    assert recorded.view.instructions(generated, Selection(Clock.CPU)).notes == [
+        code_view.GENERATED
+    ]
     jumped = Function("jumped", recorded.program.name, "a.c", FrameKind.TAIL_CALL)
     ids = {frame: number for number, frame in recorded.profile.news().addresses}
     caller = ids[RawFrame(1, recorded.call + 4)]
     callee = ids[RawFrame(1, symbols(recorded.program)["outer"][0])]
     recorded.table.set_lost([(caller, callee, [Frame(jumped, 9)])])
     jumped_id = recorded.table.function_id(jumped)
-    lines = recorded.view.lines(jumped_id, Clock.CPU)
+    lines = recorded.view.lines(jumped_id, Selection(Clock.CPU))
     assert [(each.line, each.self_ns, each.total_ns) for each in lines.lines] == [(9, 0, OUTER_NS)]
-    assert "left no frame" in recorded.view.instructions(jumped_id, Clock.CPU).notes[0]
+    assert "left no frame" in recorded.view.instructions(jumped_id, Selection(Clock.CPU)).notes[0]
 
 
 def test_source_that_is_gone_leaves_the_lines(recorded: Recorded) -> None:
     path = recorded.program.with_suffix(".c")
     path.unlink()
-    found = recorded.view.lines(recorded.id_of("main"), Clock.CPU)
+    found = recorded.view.lines(recorded.id_of("main"), Selection(Clock.CPU))
     assert [each.line for each in found.lines] == [6, 8]
     assert {each.text for each in found.lines} == {None}
     assert "no such file" in found.notes[0]
     assert found.self_ns == MAIN_NS == sum(each.self_ns for each in found.lines)
     os.mkfifo(path)
-    assert "not a regular file" in recorded.view.lines(recorded.id_of("main"), Clock.CPU).notes[0]
+    assert (
+        "not a regular file"
+        in recorded.view.lines(recorded.id_of("main"), Selection(Clock.CPU)).notes[0]
+    )
     path.unlink()
     path.write_text("one line\n")
-    notes = recorded.view.lines(recorded.id_of("main"), Clock.CPU).notes
+    notes = recorded.view.lines(recorded.id_of("main"), Selection(Clock.CPU)).notes
     assert any("shorter" in note for note in notes)
 
 
 def test_a_program_truncated_meanwhile_is_a_note(recorded: Recorded) -> None:
     os.truncate(recorded.program, 0)
-    code = recorded.view.instructions(recorded.id_of("main"), Clock.CPU)
+    code = recorded.view.instructions(recorded.id_of("main"), Selection(Clock.CPU))
     assert code.rows == []
     assert code.notes[0].startswith("the machine code cannot be read")
 
@@ -157,10 +163,10 @@ def test_a_program_truncated_meanwhile_is_a_note(recorded: Recorded) -> None:
 def test_of_a_long_function_only_what_weighs_is_shown(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = recorded.view.instructions(recorded.id_of("main"), Clock.CPU)
+    whole = recorded.view.instructions(recorded.id_of("main"), Selection(Clock.CPU))
     monkeypatch.setattr(code_view, "MAX_ROWS", 4)
     monkeypatch.setattr(code_view, "CONTEXT_ROWS", 0)
-    cut = recorded.view.instructions(recorded.id_of("main"), Clock.CPU)
+    cut = recorded.view.instructions(recorded.id_of("main"), Selection(Clock.CPU))
     assert cut.rows == [row for row in whole.rows if row.total_ns]
     assert "left out" in cut.notes[0]
     assert (cut.self_ns, cut.total_ns) == (whole.self_ns, whole.total_ns)
@@ -170,9 +176,13 @@ def test_nothing_attached_yet() -> None:
     profile = Profile()
     table = SymbolTable(profile.locate)
     view = CodeView(profile, table, None)
-    assert view.symbols(Clock.CPU).modules == []
-    assert view.lines(table.function_id(Function("f", "m", "f.c")), Clock.CPU).lines == []
-    assert view.instructions(table.function_id(Function("f", "m")), Clock.WALL).rows == []
+    assert view.symbols(Selection(Clock.CPU)).modules == []
+    assert (
+        view.lines(table.function_id(Function("f", "m", "f.c")), Selection(Clock.CPU)).lines == []
+    )
+    assert (
+        view.instructions(table.function_id(Function("f", "m")), Selection(Clock.WALL)).rows == []
+    )
 
 
 def test_lines_of_a_function_that_takes_in_a_file(
@@ -189,12 +199,12 @@ def test_lines_of_a_function_that_takes_in_a_file(
     symbolizer = Symbolizer(table, None, cache_dir=tmp_path / "cache")
     request.addfinalizer(symbolizer.close)
     view = CodeView(profile, table, symbolizer)
-    found = view.lines(table.function_id(work), Clock.CPU)
+    found = view.lines(table.function_id(work), Selection(Clock.CPU))
     assert found.file == str(own)
     heavy = [(each.file, each.line, each.text) for each in found.lines if each.total_ns]
     assert heavy == [(str(own), 20, "own 20"), (str(other), 20, "other 20")]
     assert sum(each.self_ns for each in found.lines) == found.self_ns
     other.unlink()
-    found = view.lines(table.function_id(work), Clock.CPU)
+    found = view.lines(table.function_id(work), Selection(Clock.CPU))
     assert {each.text for each in found.lines if each.file == str(other)} == {None}
     assert [note.partition(":")[0] for note in found.notes] == ["other.inc"]

@@ -12,6 +12,7 @@ from flametap.analysis.collector_share import collector_share
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
@@ -114,7 +115,7 @@ def test_without_symbols_it_begins_at_what_occurs_only_then() -> None:
         assert sum(stacks.values()) == 100
         assert sum(weight for path, weight in stacks.items() if GC in path) == 45
         assert all(path.count(GC) <= 1 for path in stacks)
-    weights = node_weights(*found, Clock.CPU)
+    weights = node_weights(*found, Selection(Clock.CPU))
     assert sum(share.self_ns for share in module_shares(*found, weights)) == 100
 
 

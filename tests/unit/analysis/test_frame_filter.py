@@ -12,6 +12,7 @@ from flametap.analysis.frame_filter import FrameFilter, Language, traits
 from flametap.analysis.function_weights import line_weights, places
 from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
+from flametap.analysis.selection import Selection
 from flametap.analysis.shown_frames import StackReader
 from flametap.model import MANAGED, Clock, FrameKind, Function
 from flametap.profile.stacks import ROOT, TRUNCATED
@@ -152,7 +153,7 @@ def test_python_function_without_a_name_yet_is_shown() -> None:
 
 def test_weight_of_a_hidden_frame_is_its_callers_line() -> None:
     profile, table = python_profile()
-    weights = node_weights(profile, table, Clock.CPU, frames=ALL)
+    weights = node_weights(profile, table, Selection(Clock.CPU, frames=ALL))
     found = line_weights(weights, [table.function_id(HANDLE)])
     assert list(
         zip(found.line.tolist(), found.self_ns.tolist(), found.total_ns.tolist(), strict=True)
@@ -160,11 +161,11 @@ def test_weight_of_a_hidden_frame_is_its_callers_line() -> None:
         (12, 3_000, 9_000),
         (14, 2_000, 2_000),
     ]
-    python = node_weights(profile, table, Clock.CPU, frames=PYTHON)
+    python = node_weights(profile, table, Selection(Clock.CPU, frames=PYTHON))
     assert line_weights(python, [table.function_id(HANDLE)]).self_ns.tolist() == [4_000, 2_000]
     # Plumbing is shown in stacks without Python only, and weighs what it weighs there.
     assert line_weights(weights, [table.function_id(CALL)]).function_total_ns == 400
-    everything = node_weights(profile, table, Clock.CPU, frames=EVERYTHING)
+    everything = node_weights(profile, table, Selection(Clock.CPU, frames=EVERYTHING))
     assert line_weights(everything, [table.function_id(CALL)]).function_total_ns == 2_400
 
 
@@ -173,7 +174,7 @@ def test_weight_of_a_hidden_frame_is_its_callers_line() -> None:
 def test_weights_of_functions_equal_the_trees(seed: int, frames: FrameFilter) -> None:
     profile, table = random_python_profile(random.Random(seed))
     tree = naive_filtered(profile, table, Clock.CPU, frames)
-    weights = node_weights(profile, table, Clock.CPU, frames=frames)
+    weights = node_weights(profile, table, Selection(Clock.CPU, frames=frames))
     assert weights.sum_ns == profile.total_ns(Clock.CPU)
     for function in {each for path in tree for each in path}:
         if function.kind not in (FrameKind.PYTHON, FrameKind.NATIVE) or function in (CALL,):
@@ -190,12 +191,14 @@ def test_modules_shares_are_those_of_shown_frames() -> None:
     shares = {
         share.module_id: share
         for share in module_shares(
-            profile, table, node_weights(profile, table, Clock.CPU, frames=ALL)
+            profile, table, node_weights(profile, table, Selection(Clock.CPU, frames=ALL))
         )
     }
     assert shares[MANAGED].self_ns == shares[MANAGED].lined_ns == 10_600
     assert shares[1].self_ns == 1_000 + 400 + 7_000 + 1_100
-    found = places(profile, node_weights(profile, table, Clock.CPU), [table.function_id(SORT)])
+    found = places(
+        profile, node_weights(profile, table, Selection(Clock.CPU)), [table.function_id(SORT)]
+    )
     assert found.addr.tolist() == [0x3000]
     assert found.total_ns.tolist() == [6_000]
 

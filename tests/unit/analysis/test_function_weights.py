@@ -13,6 +13,7 @@ import wire
 from flametap.analysis.function_weights import address_weights, line_weights, places
 from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
@@ -69,7 +70,7 @@ def naive_lines(
 @pytest.mark.parametrize("seed", range(2))
 def test_lines_equal_a_count_stack_by_stack(seed: int, clock: Clock) -> None:
     profile, table = random_profile(random.Random(seed))
-    weights = node_weights(profile, table, clock)
+    weights = node_weights(profile, table, Selection(clock))
     # Some that were named, recursive and inlined into themselves; and some stand-ins.
     functions = list(table.functions)
     lost = [each for each in functions if each.kind is FrameKind.TAIL_CALL]
@@ -89,7 +90,7 @@ def test_lines_equal_a_count_stack_by_stack(seed: int, clock: Clock) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_addresses_equal_a_count_stack_by_stack(seed: int) -> None:
     profile, table = random_profile(random.Random(seed))
-    weights = node_weights(profile, table, Clock.WALL)
+    weights = node_weights(profile, table, Selection(Clock.WALL))
     for function in table.functions[:9]:
         own: Counter[int] = Counter()
         total: Counter[int] = Counter()
@@ -112,7 +113,7 @@ def test_addresses_equal_a_count_stack_by_stack(seed: int) -> None:
 
 def test_lines_of_the_small_profile() -> None:
     profile, table = small_profile()
-    weights = node_weights(profile, table, Clock.CPU)
+    weights = node_weights(profile, table, Selection(Clock.CPU))
     found = line_weights(weights, [table.function_id(WORK)])
     assert found.line.tolist() == [20, 25]
     assert [table.line_files[file] for file in found.line_file.tolist()] == ["", "work.inc"]
@@ -120,13 +121,13 @@ def test_lines_of_the_small_profile() -> None:
     assert found.total_ns.tolist() == [11_500, 3_400]
     inlined = line_weights(weights, [table.function_id(INLINED)])
     assert (inlined.line.tolist(), inlined.self_ns.tolist()) == ([3], [11_500])
-    of_one = node_weights(profile, table, Clock.CPU, frozenset([1]))
+    of_one = node_weights(profile, table, Selection(Clock.CPU, frozenset([1])))
     assert line_weights(of_one, [table.function_id(WORK)]).total_ns.tolist() == [1500, 3400]
 
 
 def test_a_wait_is_of_no_line_of_its_own() -> None:
     profile, table = small_profile()
-    wall = node_weights(profile, table, Clock.WALL)
+    wall = node_weights(profile, table, Selection(Clock.WALL))
     found = line_weights(wall, [table.function_id(MAIN)])
     assert found.self_ns.tolist() == [0]
     assert found.function_total_ns >= 5_000_000
@@ -134,13 +135,13 @@ def test_a_wait_is_of_no_line_of_its_own() -> None:
 
 def test_a_function_nobody_called_weighs_nothing() -> None:
     profile, table = small_profile()
-    weights = node_weights(profile, table, Clock.CPU)
+    weights = node_weights(profile, table, Selection(Clock.CPU))
     nobody = table.function_id(Function("nobody", "prog"))
     lines = line_weights(weights, [nobody])
     assert (len(lines.line), lines.function_self_ns, lines.function_total_ns) == (0, 0, 0)
     assert len(places(profile, weights, [nobody]).addr) == 0
     empty = Profile()
-    of_nothing = node_weights(empty, SymbolTable(), Clock.CPU)
+    of_nothing = node_weights(empty, SymbolTable(), Selection(Clock.CPU))
     assert of_nothing.sum_ns == 0
     assert len(line_weights(of_nothing, [0]).line) == 0
     assert module_shares(empty, SymbolTable(), of_nothing) == []
@@ -181,7 +182,7 @@ def modules_profile() -> tuple[Profile, SymbolTable]:
 
 def test_modules_hold_what_ends_in_them() -> None:
     profile, table = modules_profile()
-    weights = node_weights(profile, table, Clock.CPU)
+    weights = node_weights(profile, table, Selection(Clock.CPU))
     shares = {share.module_id: share for share in module_shares(profile, table, weights)}
     assert [*shares] == [0, 1, 2]  # heaviest first
     prog, lib, jit = shares[1], shares[2], shares[0]
@@ -195,7 +196,7 @@ def test_modules_hold_what_ends_in_them() -> None:
 @pytest.mark.parametrize("clock", Clock)
 def test_module_sums_equal_a_count_stack_by_stack(clock: Clock) -> None:
     profile, table = random_profile(random.Random(11))
-    weights = node_weights(profile, table, clock)
+    weights = node_weights(profile, table, Selection(clock))
     own = named = lined = total = 0
     for path, _, weight in stacks(profile, table, clock):
         if path:
@@ -213,7 +214,7 @@ def test_module_sums_equal_a_count_stack_by_stack(clock: Clock) -> None:
 
 def test_a_group_of_addresses_counts_a_stack_once() -> None:
     profile, table = modules_profile()
-    weights = node_weights(profile, table, Clock.CPU)
+    weights = node_weights(profile, table, Selection(Clock.CPU))
     ids = {frame: number for number, frame in profile.news().addresses}
     # Both addresses of the program are on the deepest stacks.
     both = np.array([ids[RawFrame(1, 0x1010)], ids[RawFrame(1, 0x1000)]])

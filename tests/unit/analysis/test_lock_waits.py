@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from flametap.analysis.calltree import build
-from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter, Language
+from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.lock_waits import lock_share, lock_waits
+from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.tree_view import ancestors
 from flametap.model import Clock
 from flametap.profile.store import Profile
@@ -23,9 +26,11 @@ def recorded() -> tuple[Profile, SymbolTable]:
 
 
 def holders(
-    recorded: tuple[Profile, SymbolTable], **only: object
+    recorded: tuple[Profile, SymbolTable],
+    selection: Selection = EVERYTHING,
+    path: Sequence[int] | None = None,
 ) -> tuple[int, dict[tuple[int, str], float]]:
-    waits = lock_waits(*recorded, **only)  # type: ignore[arg-type]
+    waits = lock_waits(*recorded, selection, path)
     functions = recorded[1].functions
     return waits.total_ns, {
         (each.thread_id, functions[each.function_id].name): each.ns / waits.total_ns
@@ -44,10 +49,10 @@ def test_holders_of_all_waits(recorded: tuple[Profile, SymbolTable]) -> None:
 
 
 def test_holders_of_the_waits_of_some_threads(recorded: tuple[Profile, SymbolTable]) -> None:
-    total_ns, found = holders(recorded, thread_ids=frozenset({READER}))
+    total_ns, found = holders(recorded, Selection(thread_ids=frozenset({READER})))
     assert total_ns == 10 * MS
     assert found == {(MAIN_THREAD, PARSE.name): pytest.approx(1.0)}
-    assert holders(recorded, thread_ids=frozenset({77})) == (0, {})
+    assert holders(recorded, Selection(thread_ids=frozenset({77}))) == (0, {})
 
 
 @pytest.mark.parametrize("language", list(Language))
@@ -64,7 +69,7 @@ def test_holders_of_the_waits_of_one_box(
         if tree.functions[tree.function[node]].name != WAIT:
             continue
         path = [int(tree.function[each]) for each in ancestors(tree, node)[1:]]
-        total_ns, _ = holders(recorded, path=path, frames=frames)
+        total_ns, _ = holders(recorded, Selection(frames=frames), path)
         assert total_ns == tree.total_ns[node]
         seen[tree.functions[path[-2]].name] = total_ns
     assert seen == expected
@@ -74,7 +79,7 @@ def test_holders_of_the_waits_of_one_box(
 def test_other_boxes_have_no_waits(
     recorded: tuple[Profile, SymbolTable], path: tuple[int, ...]
 ) -> None:
-    assert lock_waits(*recorded, None, path, ALL_FRAMES).total_ns == 0
+    assert lock_waits(*recorded, EVERYTHING, path).total_ns == 0
 
 
 def test_share_of_the_wall_time(recorded: tuple[Profile, SymbolTable]) -> None:

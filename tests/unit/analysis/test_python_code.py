@@ -10,6 +10,7 @@ import pytest
 from flametap.analysis import code_view
 from flametap.analysis.code_view import CodeView
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
 from flametap.symbols import Symbolizer
 from python_profiles import HANDLE, HANDLE_ADDR, HANDLE_ADDR_2, NAMES, named, python_profile
@@ -33,19 +34,19 @@ def test_lines_have_text_and_the_weight_of_what_is_hidden_below(
     file = tmp_path / "views.py"
     file.write_text("".join(f"line {number}\n" for number in range(1, 41)))
     view, function_id = view_of(replace(HANDLE, file=str(file)), tmp_path, request)
-    found = view.lines(function_id, Clock.CPU)
+    found = view.lines(function_id, Selection(Clock.CPU))
     heavy = [(each.line, each.text, each.self_ns) for each in found.lines if each.total_ns]
     assert heavy == [(12, "line 12", 3_000), (14, "line 14", 2_000)]
     assert (found.file, found.self_ns, found.total_ns) == (str(file), 5_000, 11_000)
     assert not found.notes
-    python = view.lines(function_id, Clock.CPU, frames=FrameFilter(Language.PYTHON))
+    python = view.lines(function_id, Selection(Clock.CPU, frames=FrameFilter(Language.PYTHON)))
     assert python.self_ns == 6_000  # and what was sorted in C
 
 
 @pytest.mark.parametrize("file", ["<string>", "<frozen importlib._bootstrap>"])
 def test_code_in_no_file_says_so(file: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     view, function_id = view_of(replace(HANDLE, file=file), tmp_path, request)
-    found = view.lines(function_id, Clock.CPU)
+    found = view.lines(function_id, Selection(Clock.CPU))
     assert found.notes == [code_view.IN_NO_FILE]
     assert [each.line for each in found.lines if each.total_ns] == [12, 14]
 
@@ -54,6 +55,6 @@ def test_python_function_has_no_instructions(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     view, function_id = view_of(HANDLE, tmp_path, request)
-    found = view.instructions(function_id, Clock.CPU)
+    found = view.instructions(function_id, Selection(Clock.CPU))
     assert found.rows == []
     assert "no machine code" in found.notes[0]

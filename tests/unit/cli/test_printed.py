@@ -20,7 +20,7 @@ from flametap.cli.commands.dump import read_stacks
 from flametap.cli.dump_json import as_object
 from flametap.cli.dump_text import as_lines, as_python_lines
 from flametap.cli.progress import Progress, duration, recording_line
-from flametap.cli.recording import Selection, summary, symbol_lines
+from flametap.cli.recording import OutputOptions, summary, symbol_lines
 from flametap.cli.thread_stack import FOR_A_CPU, FOR_THE_LOCK, ThreadStack
 from flametap.model import (
     Clock,
@@ -44,7 +44,7 @@ def test_summary_tells_trust_and_losses() -> None:
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
     ]
-    assert summary(status, 1_500_000_000, threads, Selection()) == [
+    assert summary(status, 1_500_000_000, threads, OutputOptions()) == [
         "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% without a stack",
@@ -60,16 +60,16 @@ def test_summary_tells_trust_and_losses() -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (Selection(), "it slept nearly all the time: --clock wall shows where"),
-        (Selection(clock=Clock.WALL), "it slept nearly all the time"),
-        (Selection(clock=Clock.OFF_CPU), "it slept nearly all the time"),
+        (OutputOptions(), "it slept nearly all the time: --clock wall shows where"),
+        (OutputOptions(clock=Clock.WALL), "it slept nearly all the time"),
+        (OutputOptions(clock=Clock.OFF_CPU), "it slept nearly all the time"),
         (
-            Selection(has_page=True),
+            OutputOptions(has_page=True),
             "it slept nearly all the time: the wall clock of the page shows where",
         ),
     ],
 )
-def test_summary_of_an_idle_process_points_to_another_clock(what: Selection, said: str) -> None:
+def test_summary_of_an_idle_process_points_to_another_clock(what: OutputOptions, said: str) -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
     lines = summary(status, 310_000, [ThreadInfo(1, 7, "demo", 1, 1, 0, False, "")], what)
@@ -267,12 +267,12 @@ def test_summary_says_what_is_wrong_with_python_frames() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000)
     status.verdict_cpu_ns = {"COMPLETE": 1_000}
     status.managed_verdict_cpu_ns = {"EXACT": 600, "REPAIRED": 100, "TORN": 60, "DEPTH": 40}
-    assert summary(status, 1_500_000_000, [], Selection())[1] == (
+    assert summary(status, 1_500_000_000, [], OutputOptions())[1] == (
         "87.5% of the Python time has all its Python functions; the rest: 7.5% read while they "
         "changed, 5.0% deeper than the limit"
     )
     status.managed_verdict_cpu_ns = {"EXACT": 600, "ENTERING": 100}
-    assert len(summary(status, 1_500_000_000, [], Selection())) == 1
+    assert len(summary(status, 1_500_000_000, [], OutputOptions())) == 1
 
 
 def test_dump_as_json() -> None:

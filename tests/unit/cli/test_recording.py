@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.frame_filter import FrameFilter
+from flametap.analysis.selection import Selection
 from flametap.cli.frame_options import FrameOptions
 from flametap.cli.heaviest import heaviest_lines
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress
-from flametap.cli.recording import Selection, finish, watch
+from flametap.cli.recording import OutputOptions, finish, watch
 from flametap.cli.signals import Interrupted, Interrupts
 from flametap.cli.start import start
 from flametap.errors import NoSamplesError
@@ -110,10 +110,8 @@ class PlayedCapture:
             ThreadInfo(2, 8, "x", 1, 1, 0, True, ""),
         ]
 
-    def tree(
-        self, clock: Clock, thread_ids: frozenset[int] | None, frames: FrameFilter
-    ) -> CallTree:
-        self._note(f"tree {clock.value}")
+    def tree(self, selection: Selection) -> CallTree:
+        self._note(f"tree {selection.clock.value}")
         return TREE
 
     def status(self) -> Status:
@@ -137,12 +135,15 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def conclude(
-    capture: PlayedCapture, interrupts: Interrupts, out: io.StringIO, what: Selection | None = None
+    capture: PlayedCapture,
+    interrupts: Interrupts,
+    out: io.StringIO,
+    what: OutputOptions | None = None,
 ) -> int:
     return finish(
         cast(Any, capture),
         [Output("o.folded", "folded")],
-        what or Selection(),
+        what or OutputOptions(),
         interrupts,
         Progress(stream=out),
     )
@@ -201,7 +202,7 @@ def test_record_ends_with_the_heaviest_functions(out: io.StringIO, written: list
         conclude(PlayedCapture(), interrupts, out)
         assert out.getvalue().splitlines()[-4:] == HEAVIEST
         out.truncate(0)
-        conclude(PlayedCapture(), interrupts, out, Selection(clock=Clock.WALL))
+        conclude(PlayedCapture(), interrupts, out, OutputOptions(clock=Clock.WALL))
         assert "most wall time of their own:" in out.getvalue()
 
 
@@ -217,11 +218,11 @@ def test_heaviest_functions_are_few_and_fit_a_line() -> None:
 
 def test_page_and_quiet_have_no_table(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts:
-        conclude(PlayedCapture(), interrupts, out, Selection(has_page=True))
+        conclude(PlayedCapture(), interrupts, out, OutputOptions(has_page=True))
         assert "of their own" not in out.getvalue()
         capture = PlayedCapture()
         output = [Output("o.folded", "folded")]
-        finish(cast(Any, capture), output, Selection(), interrupts, Progress(quiet=True))
+        finish(cast(Any, capture), output, OutputOptions(), interrupts, Progress(quiet=True))
         assert "tree cpu" not in capture.diary
 
 
@@ -276,17 +277,19 @@ def test_idle_process_has_no_cpu_samples_but_a_hint(out: io.StringIO, written: l
         with pytest.raises(NoSamplesError) as raised:
             conclude(PlayedCapture(cpu_ns=0), interrupts, out)
         assert "--clock wall" in raised.value.hint
-        assert conclude(PlayedCapture(cpu_ns=0), interrupts, out, Selection(clock=Clock.WALL)) == 0
+        assert (
+            conclude(PlayedCapture(cpu_ns=0), interrupts, out, OutputOptions(clock=Clock.WALL)) == 0
+        )
 
 
 def test_thread_that_is_not_there(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="no thread matches"):
-        conclude(PlayedCapture(), interrupts, out, Selection(tids=(99,)))
+        conclude(PlayedCapture(), interrupts, out, OutputOptions(tids=(99,)))
     assert written == []
 
 
 def test_process_without_a_gil(out: io.StringIO, written: list[str]) -> None:
-    what = Selection(shown=FrameOptions(only_gil=True))
+    what = OutputOptions(shown=FrameOptions(only_gil=True))
     with Interrupts() as interrupts, pytest.raises(NoSamplesError, match="held a GIL") as raised:
         conclude(PlayedCapture(), interrupts, out, what)
     assert (raised.value.hint, written) == ("leave out --gil", [])
@@ -294,10 +297,10 @@ def test_process_without_a_gil(out: io.StringIO, written: list[str]) -> None:
 
 def test_threads_are_chosen_by_id_or_name() -> None:
     capture = cast(Any, PlayedCapture())
-    assert Selection().thread_ids(capture) is None
-    assert Selection(tids=(8,)).thread_ids(capture) == frozenset({2})
-    assert Selection(thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1})
-    assert Selection(tids=(8,), thread_name=re.compile("^de")).thread_ids(capture) == frozenset(
+    assert OutputOptions().thread_ids(capture) is None
+    assert OutputOptions(tids=(8,)).thread_ids(capture) == frozenset({2})
+    assert OutputOptions(thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1})
+    assert OutputOptions(tids=(8,), thread_name=re.compile("^de")).thread_ids(capture) == frozenset(
         {1, 2}
     )
 

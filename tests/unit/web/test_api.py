@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TAKEN_IN, FakeSource
-from flametap.analysis.frame_filter import ALL_FRAMES
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, Function
 from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
@@ -43,7 +43,7 @@ def test_view_has_equal_columns_and_the_whole_weight(
     answer = view(client)
     assert len({len(column) for column in answer["boxes"].values()}) == 1
     assert len({len(column) for column in answer["functions"].values()}) == 1
-    assert answer["total_ns"] == source.tree(Clock.CPU, None).total_ns[0]
+    assert answer["total_ns"] == source.tree(Selection(Clock.CPU, None)).total_ns[0]
     assert answer["boxes"]["total_ns"][0] == answer["total_ns"]
     assert answer["revision"] == source.revision
     assert {"_start", "main", "worker_main"} <= set(names(answer))
@@ -167,7 +167,7 @@ def test_only_the_last_few_trees_are_kept(source: FakeSource) -> None:
     trees = TreeCache(source)
     source.tree_calls = 0
     for thread in [*range(MAX_TREES + 1), 0]:
-        trees.get((Clock.CPU, frozenset({thread}), ALL_FRAMES), 0)
+        trees.get(Selection(thread_ids=frozenset({thread})), 0)
     assert source.tree_calls == MAX_TREES + 2
 
 
@@ -271,3 +271,18 @@ def test_search_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flametap.web.search.DEADLINE_S", -1.0)
     with pytest.raises(SearchError, match="too long"):
         compile_search("a")(Function("a", "m"))
+
+
+@pytest.mark.parametrize("text", ["5", "-5", "a-b", "5-5", "9-5", "last", "1-2-3", "1" * 40 + "-2"])
+def test_a_range_that_is_none_is_refused(client: FlaskClient, text: str) -> None:
+    answer = client.get("/api/view", query_string={"range": text})
+    assert answer.status_code == 400
+    assert "range" in answer.get_json()["error"]
+
+
+def test_ranges_of_a_view_add_up(client: FlaskClient, source: FakeSource) -> None:
+    whole_ms = source.status().duration_ns // 10**6
+    parts = [f"0-{whole_ms // 3}", f"{whole_ms // 3}-{whole_ms}"]
+    totals = [view(client, range=each)["total_ns"] for each in parts]
+    assert sum(totals) == pytest.approx(view(client)["total_ns"], rel=1e-3)
+    assert view(client, range=f"last{whole_ms}")["total_ns"] == view(client)["total_ns"]

@@ -8,6 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TAKEN_IN, FakeSource
+from flametap.analysis.selection import Selection
 from flametap.model import Clock
 
 
@@ -26,7 +27,7 @@ def function_id(client: FlaskClient, name: str) -> int:
 
 def test_modules_share_the_whole_weight(client: FlaskClient, source: FakeSource) -> None:
     answer = ask(client, "symbols")
-    assert answer["total_ns"] == source.tree(Clock.CPU, None).total_ns[0]
+    assert answer["total_ns"] == source.tree(Selection(Clock.CPU, None)).total_ns[0]
     modules = answer["modules"]
     assert answer["nowhere_ns"] + sum(m["self_ns"] for m in modules) == answer["total_ns"]
     by_name = {each["module"]: each for each in modules}

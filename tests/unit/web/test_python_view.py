@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from fake_source import TOKEN
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.selection import Selection
 from flametap.model import Clock, FrameKind, Function
 from flametap.web.app import create_app
 from flametap.web.search import compile_search
@@ -88,7 +89,7 @@ def test_source_of_a_python_function_has_its_own_lines(
         line: total for line, total in zip(lines["line"], lines["total_ns"], strict=True) if total
     }
     assert set(weighed) == {25, 26, 29}
-    tree = python.tree(Clock.CPU, None, FrameFilter(Language.PYTHON))
+    tree = python.tree(Selection(Clock.CPU, None, FrameFilter(Language.PYTHON)))
     total = int(tree.total_ns[tree.function == number].sum())
     assert found["total_ns"] == sum(weighed.values()) == total
     code = view(client, "instructions", function=number)

@@ -15,13 +15,14 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     language: 'python',
     plumbing: true,
     gil: true,
+    range: '12000-20000',
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
 });
 
 test('nonsense in the hash falls back to the defaults', () => {
-  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&gil=2&other=1';
+  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&gil=2&range=9&other=1';
   assert.deepEqual(state.parseHash(hash), state.DEFAULTS);
 });
 
@@ -43,6 +44,7 @@ test('every request says which functions are counted', () => {
   assert.match(state.viewQuery(python, { width: 1, rows: 1, revision: 0 }), /language=native&plumbing=1/);
   assert.equal(state.codeQuery(python, 7), 'function=7&clock=cpu&language=native&plumbing=1');
   assert.equal(state.weightQuery({ ...state.DEFAULTS, gil: true }), 'clock=cpu&gil=1');
+  assert.equal(state.weightQuery({ ...state.DEFAULTS, range: 'last5000' }), 'clock=cpu&range=last5000');
   for (const key of state.WEIGHTS) assert.ok(key in state.DEFAULTS);
 });
 
