@@ -1,22 +1,12 @@
 // Connects the parts of the page: state → requests → views → parts. All logic that needs no DOM is in
-// state, layout, format, explain and color.
+// model/.
 
-import { cssColor, followTheme, theme, toggleTheme } from './appearance.js';
-import { Breadcrumb } from './breadcrumb.js';
-import { Code } from './code.js';
-import { Palette } from './color.js';
-import { fetchJson } from './connection.js';
-import { Details } from './details.js';
-import { byId, choice, isTyping, setText } from './dom.js';
-import { hasCode } from './explain.js';
-import { Feed } from './feed.js';
-import { formatShare, programName } from './format.js';
-import { Functions } from './functions.js';
-import { Graph } from './graph.js';
-import { Header } from './header.js';
-import { Languages } from './languages.js';
-import { Quality } from './quality.js';
-import { SearchBox } from './searchbox.js';
+import { Breadcrumb } from './graph/breadcrumb.js';
+import { Details } from './graph/details.js';
+import { showEmpty } from './graph/empty.js';
+import { Graph } from './graph/graph.js';
+import { Palette } from './model/color.js';
+import { formatShare, programName } from './model/format.js';
 import {
   CLOCKS,
   CLOCK_NAMES,
@@ -29,12 +19,24 @@ import {
   rowsToAsk,
   toHash,
   weightQuery,
-} from './state.js';
-import { Threads } from './threads.js';
-import { Views } from './views.js';
+} from './model/state.js';
+import { cssColor, followTheme, theme, toggleTheme } from './page/appearance.js';
+import { byId, choice, setText } from './page/dom.js';
+import { Header } from './page/header.js';
+import { listenToKeys, showHelp } from './page/keys.js';
+import { Languages } from './page/languages.js';
+import { SearchBox } from './page/searchbox.js';
+import { say } from './page/toast.js';
+import { CodeOpener } from './panels/code_opener.js';
+import { Code } from './panels/code.js';
+import { Functions } from './panels/functions.js';
+import { Quality } from './panels/quality.js';
+import { Threads } from './panels/threads.js';
+import { Feed } from './server/feed.js';
+import { Modules } from './server/modules.js';
+import { Views } from './server/views.js';
 
 const RESIZE_GAP_MS = 120;
-const TOAST_MS = 5000;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
 const ASKED = [...WEIGHTS, 'zoom', 'search', 'tab', 'sort'];
@@ -51,9 +53,9 @@ const zoomTo = (zoom) => change({ zoom });
 const code = new Code(() => state);
 const details = new Details(byId('details'), {
   onZoom: zoomTo,
-  onCode: (f, tab) => openCode(f, tab),
+  onCode: (f, tab) => codes.open(f, tab),
 });
-const breadcrumb = new Breadcrumb({ zoom: zoomTo, code: () => showCode() });
+const breadcrumb = new Breadcrumb({ zoom: zoomTo, code: () => codes.show() });
 const graph = new Graph(
   {
     scroller: byId('scroller'),
@@ -68,12 +70,17 @@ const languages = new Languages(change);
 const functions = new Functions({
   sort: (sort) => change({ sort }),
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
-  code: (f) => openCode(f),
+  code: (f) => codes.open(f),
 });
 const search = new SearchBox({ search: (text) => change({ search: text }), visit });
 const quality = new Quality(() => {
   graph.layOut();
-  fetchModules();
+  modules.fetch();
+});
+const codes = new CodeOpener(() => state, { code, graph, quality });
+const modules = new Modules(() => state, {
+  isWanted: () => quality.isOpen && feed.status !== null,
+  show: (report, { clock }) => quality.showModules(report, CLOCK_NAMES[clock]),
 });
 const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
@@ -125,7 +132,7 @@ function apply(before) {
   threads.update(threads.threads, state.threads, state.clock);
   if (WEIGHTS.some(isOther)) {
     code.news({ isOther: true });
-    fetchModules();
+    modules.fetch();
   }
   views.request({ isNewPlace: [...WEIGHTS, 'zoom'].some(isOther) });
 }
@@ -156,14 +163,14 @@ function show(view, isNewPlace) {
     history.replaceState(null, '', toHash(state) || location.pathname);
   }
   if (!view.zoom.path.length) unzoomed = view;
-  followZoom(view);
+  codes.follow(view);
   graph.setView(view, isNewPlace);
   if (toReveal) graph.reveal(toReveal);
   toReveal = null;
   functions.update(view, { sort: state.sort, palette });
   breadcrumb.update(state.zoom, view);
   search.update(view);
-  showEmpty(view);
+  showEmpty(view, state, feed.status);
   document.documentElement.dataset.revision = view.revision;
 }
 
@@ -191,47 +198,7 @@ function offline({ isLive }) {
   graph.zoomTo(state.zoom);
 }
 
-// --- code ------------------------------------------------------------------------------------------------
-
-let codeZoom = ''; // the zoom that the open panel shows
-
-/** Shows a function's code. Closes the quality panel if that would cover it. */
-function openCode(f, tab) {
-  if (!hasCode(f)) return;
-  if (quality.isOpen && quality.isSheet) quality.toggle(false);
-  codeZoom = String(state.zoom);
-  graph.forgetPointer();
-  code.open(f, tab);
-  byId('code-list').focus();
-}
-
-/** Shows the code of the box that is hovered, else selected, else zoomed to. */
-function showCode(tab) {
-  const { view } = graph;
-  const box = graph.hovered ?? graph.selected() ?? view?.zoom.box ?? null;
-  const f = box === null || view === null ? null : view.functionOf(box);
-  if (hasCode(f)) openCode(f, tab);
-  else if (code.isOpen) code.open(code.func, tab);
-  else say('Point at a function, or zoom to one, to see its code.');
-}
-
-/** Updates the open code panel to the zoomed function. */
-function followZoom(view) {
-  code.news();
-  if (!code.isOpen || codeZoom === String(state.zoom)) return;
-  codeZoom = String(state.zoom);
-  const f = view.functionOf(view.zoom.box);
-  if (hasCode(f)) code.open(f);
-}
-
-function showEmpty({ total_ns: totalNs }) {
-  byId('empty').hidden = totalNs > 0;
-  const none = { cpu: 'No CPU time', wall: 'No time', 'off-cpu': 'No off-CPU time' }[state.clock];
-  const whose = `${state.gil ? ' with the GIL' : ''}${state.threads.length ? ' in the chosen threads' : ''}`;
-  const isOver = feed.status?.state === 'ended';
-  setText(byId('empty-title'), `${none} ${isOver ? 'was recorded' : 'yet'}${whose}`);
-  setText(byId('empty-text'), isOver ? '' : 'The graph appears with the first samples.');
-}
+// --- graph → page ------------------------------------------------------------------------------------
 
 function point(info) {
   details.show(graph.view, info, { clock: graph.view?.asked.clock, palette });
@@ -273,45 +240,26 @@ new ResizeObserver(() => {
 
 // --- connection to the server ------------------------------------------------------------------------
 
-let modulesAt = -Infinity; // the earliest time of the next request while recording
-
-/** Fetches the modules' shares of the profile while the quality panel is open. */
-async function fetchModules({ isLive = false } = {}) {
-  const began = performance.now();
-  if (!quality.isOpen || !feed.status || (isLive && began < modulesAt)) return;
-  modulesAt = Infinity; // one at a time
-  const query = weightQuery(state);
-  try {
-    const report = await fetchJson(`symbols?${query}`);
-    if (query === weightQuery(state)) quality.showModules(report, CLOCK_NAMES[state.clock]);
-  } catch {
-    return; // the next status asks again
-  } finally {
-    // Requests take at most a third of the time.
-    modulesAt = performance.now() + 2 * (performance.now() - began);
-  }
-}
-
 const feed = new Feed({
   status(status) {
     header.update(status);
-    if (views.current) showEmpty(views.current);
+    if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
   },
   whole(status, list) {
     threads.update(list, state.threads, state.clock, status);
     header.update(status);
-    if (views.current) showEmpty(views.current);
+    if (views.current) showEmpty(views.current, state, feed.status);
     languages.setPython(status, state);
     usePalette();
     quality.update(status, palette);
-    fetchModules({ isLive: true });
+    modules.fetch({ isLive: true });
   },
   line(line) {
     header.setLine(line);
     views.setLine(line);
     if (line !== 'live') return;
-    fetchModules();
+    modules.fetch();
     code.news({ isOther: true });
   },
 });
@@ -322,22 +270,7 @@ document.addEventListener('visibilitychange', () => {
   feed.ask();
 });
 
-let toastTimer = 0;
-function say(text) {
-  setText(byId('toast'), text);
-  byId('toast').hidden = false;
-  clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => (byId('toast').hidden = true), TOAST_MS);
-}
-
 // --- keyboard ------------------------------------------------------------------------------------------
-
-const help = byId('help');
-byId('help-button').addEventListener('click', () => help.showModal());
-byId('help-close').addEventListener('click', () => help.close());
-help.addEventListener('click', (event) => {
-  if (event.target === help) help.close(); // the backdrop
-});
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
@@ -360,7 +293,7 @@ const KEYS = {
   1: () => change({ clock: CLOCKS[0] }),
   2: () => change({ clock: CLOCKS[1] }),
   3: () => change({ clock: CLOCKS[2] }),
-  a: () => showCode('assembly'),
+  a: () => codes.show('assembly'),
   d: toggleTheme,
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
@@ -370,20 +303,14 @@ const KEYS = {
   N: () => search.step(-1),
   p: () => header.togglePause(),
   q: () => quality.toggle(),
-  s: () => showCode('source'),
+  s: () => codes.show('source'),
   t: () => threads.toggle(),
-  '?': () => help.showModal(),
+  '?': showHelp,
 };
 
-document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  const isAboutBox = 'aAsS'.includes(event.key); // these keys act on the hovered box
-  if (!isAboutBox) graph.forgetPointer(); // the card would cover what the keys change
-  if (isTyping(event) && event.key !== 'Escape') return;
-  const action = KEYS[event.key] ?? (event.shiftKey ? null : KEYS[event.key.toLowerCase()]);
-  if (!action) return;
-  event.preventDefault();
-  action();
+listenToKeys(KEYS, (key) => {
+  // The card would cover what the keys change. Two keys act on the hovered box.
+  if (!'aAsS'.includes(key)) graph.forgetPointer();
 });
 
 // --- start -----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def test_only_what_occurred_is_told_in_order() -> None:
 
 
 def test_page_has_the_same_list() -> None:
-    text = files("flametap.web").joinpath("static/losses.js").read_text("utf-8")
+    text = files("flametap.web").joinpath("static/model/losses.js").read_text("utf-8")
     _, _, found = text.partition("export const LOSSES = ")
     assert json.loads(found.rstrip().rstrip(";")) == [
         [each.name, each.label, each.meaning] for each in LOSSES

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { ORIGINS, Palette } from '../../../../web/static/color.js';
+import { ORIGINS, Palette } from '../../../../web/static/model/color.js';
 
 const THEMES = ['light', 'dark'];
 const AA = 4.5; // WCAG 2.1, 1.4.3: contrast of text

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { Palette, oklch } from '../../../../web/static/color.js';
-import * as explain from '../../../../web/static/explain.js';
+import { Palette, oklch } from '../../../../web/static/model/color.js';
+import * as explain from '../../../../web/static/model/explain.js';
 
 const abi = readFileSync(new URL('../../../../agent/abi.h', import.meta.url), 'utf8');
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import * as format from '../../../../web/static/format.js';
+import * as format from '../../../../web/static/model/format.js';
 
 test('durations have three digits and a unit that fits', () => {
   const expected = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { BoxView, Rows, WHOLE, blend, fitLabel } from '../../../../web/static/layout.js';
+import { BoxView, Rows, WHOLE, blend, fitLabel } from '../../../../web/static/model/layout.js';
 
 //  row 3                | run |
 //  row 2   |  b  |      |  a  |

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { explainModules, hasCode } from '../../../../web/static/explain.js';
-import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from '../../../../web/static/listing.js';
-import { DEFAULTS, codeQuery } from '../../../../web/static/state.js';
+import { explainModules, hasCode } from '../../../../web/static/model/explain.js';
+import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from '../../../../web/static/model/listing.js';
+import { DEFAULTS, codeQuery } from '../../../../web/static/model/state.js';
 
 const SOURCE = {
   file: '/src/a.c',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import * as state from '../../../../web/static/state.js';
+import * as state from '../../../../web/static/model/state.js';
 
 test('the hash holds the state, and nothing when all is as at the start', () => {
   assert.equal(state.toHash(state.DEFAULTS), '');

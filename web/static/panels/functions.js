@@ -1,8 +1,8 @@
 // The table of functions: the data of the graph as text.
 
-import { bar, byId, h, setText } from './dom.js';
-import { explainKind, hasCode } from './explain.js';
-import { formatCount, formatNs, formatShare } from './format.js';
+import { bar, byId, h, setText } from '../page/dom.js';
+import { explainKind, hasCode } from '../model/explain.js';
+import { formatCount, formatNs, formatShare } from '../model/format.js';
 
 export class Functions {
   /** @param on {sort(order), find(name), code(function)} */

@@ -1,9 +1,9 @@
 // Who held the GIL while threads waited for it: asked of the server for one box, and shown in its details.
 
-import { fetchJson } from './connection.js';
-import { bar, h } from './dom.js';
-import { formatShare } from './format.js';
-import { weightQuery } from './state.js';
+import { fetchJson } from '../server/connection.js';
+import { bar, h } from '../page/dom.js';
+import { formatShare } from '../model/format.js';
+import { weightQuery } from '../model/state.js';
 
 const WAIT_MS = 150; // the pointer stays on the box
 const SHOWN = 5;

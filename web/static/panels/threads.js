@@ -1,8 +1,8 @@
 // The thread selector: a button, and a table of threads below it.
 
-import { bar, byId, h, setText } from './dom.js';
-import { describeGil } from './explain.js';
-import { formatNs, formatPlural, formatShare } from './format.js';
+import { bar, byId, h, setText } from '../page/dom.js';
+import { describeGil } from '../model/explain.js';
+import { formatNs, formatPlural, formatShare } from '../model/format.js';
 
 const WEIGHTS = { cpu: 'cpu_ns', wall: 'wall_ns', 'off-cpu': 'off_cpu_ns' };
 const ORDERS = {

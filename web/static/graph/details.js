@@ -1,11 +1,11 @@
 // The card with the details of one box. It follows the mouse, or is docked at the edge of the graph if
 // the box was selected by touch or keyboard.
 
-import { bar, byId, h } from './dom.js';
-import { explainKind, hasAssembly, hasCode, originLabel } from './explain.js';
-import { formatCount, formatNs, formatPlace, formatShare } from './format.js';
+import { bar, byId, h } from '../page/dom.js';
+import { explainKind, hasAssembly, hasCode, originLabel } from '../model/explain.js';
+import { formatCount, formatNs, formatPlace, formatShare } from '../model/format.js';
 import { Holders, isLockWait } from './holders.js';
-import { CLOCK_NAMES } from './state.js';
+import { CLOCK_NAMES } from '../model/state.js';
 
 const GAP_PX = 14; // between the pointer and the card
 

@@ -1,7 +1,7 @@
 // What is shown of a Python program: the choice of a language, the interpreter's own functions, the time
 // with the GIL only, and the legend of colours. Only recordings with Python functions have them.
 
-import { ORIGINS } from './color.js';
+import { ORIGINS } from '../model/color.js';
 import { byId, choice, h } from './dom.js';
 
 export class Languages {

@@ -8,63 +8,78 @@ export const LANGUAGES = ['all', 'python', 'native'];
 /** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
-export const DEFAULTS = Object.freeze({
-  clock: 'cpu',
-  threads: [], // thread ids, ascending; none means all
-  zoom: [], // function ids, root first
-  layout: 'flame', // or "icicle"
-  tab: 'graph', // or "functions"
-  sort: 'self', // or "total": order of the functions
-  language: 'all', // or "python", "native": the functions to show
-  plumbing: false, // show the interpreter's own functions, too
-  gil: false, // count only the time in which a thread holds the GIL
-  range: '', // only this time: "START-END" since the start, or "lastN", in milliseconds
-  search: '',
-});
-
-const ONE_OF = {
-  clock: CLOCKS,
-  layout: ['flame', 'icicle'],
-  tab: ['graph', 'functions'],
-  sort: ['self', 'total'],
-  language: LANGUAGES,
-};
-
-const SWITCHES = ['plumbing', 'gil'];
-
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
-function parseIds(text, separator) {
-  const ids = text.split(separator).map(Number);
-  return ids.every((id) => Number.isInteger(id) && id >= 0) ? ids : [];
+function oneOf(...values) {
+  return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
 }
+
+function idList(separator, order = (ids) => ids) {
+  const parse = (text) => {
+    const ids = text.split(separator).map(Number);
+    return ids.every((id) => Number.isInteger(id) && id >= 0) ? order(ids) : [];
+  };
+  return { initial: [], parse, format: (ids) => ids.join(separator) };
+}
+
+function flag() {
+  return { initial: false, parse: (text) => text === '1', format: (value) => (value ? '1' : '') };
+}
+
+function matching(pattern) {
+  return { initial: '', parse: (text) => (pattern.test(text) ? text : ''), format: String };
+}
+
+/**
+ * The parts of the state, and how each is written in the URL. `counts` are those that decide what is counted: they go
+ * into every request. `isStep` are those whose change the browser's Back undoes. Another filter is another line here.
+ */
+const FIELDS = {
+  clock: { ...oneOf(...CLOCKS), counts: true, isStep: true },
+  layout: oneOf('flame', 'icicle'),
+  tab: { ...oneOf('graph', 'functions'), isStep: true },
+  sort: oneOf('self', 'total'), // order of the functions
+  language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
+  threads: { ...idList(',', (ids) => ids.sort((a, b) => a - b)), counts: true, isStep: true }, // ids; none: all
+  zoom: { ...idList('.'), isStep: true }, // function ids, root first
+  plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
+  gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
+  range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
+  search: { initial: '', parse: String, format: String, key: 'q' },
+};
+
+const ENTRIES = Object.entries(FIELDS);
+
+export const DEFAULTS = Object.freeze(Object.fromEntries(ENTRIES.map(([name, { initial }]) => [name, initial])));
+
+/** Parts of the state that decide what is counted. */
+export const WEIGHTS = ENTRIES.filter(([, field]) => field.counts).map(([name]) => name);
+
+const STEPS = ENTRIES.filter(([, field]) => field.isStep).map(([name]) => name);
 
 /** Parses a location hash into a state; invalid parts get the default. */
 export function parseHash(hash) {
   const given = new URLSearchParams(hash.replace(/^#/, ''));
-  const state = { ...DEFAULTS };
-  for (const [key, values] of Object.entries(ONE_OF)) {
-    if (values.includes(given.get(key))) state[key] = given.get(key);
+  const state = {};
+  for (const [name, { key = name, initial, parse }] of ENTRIES) {
+    state[name] = given.get(key) ? parse(given.get(key)) : initial;
   }
-  if (given.get('threads')) state.threads = parseIds(given.get('threads'), ',').sort((a, b) => a - b);
-  if (given.get('zoom')) state.zoom = parseIds(given.get('zoom'), '.');
-  for (const key of SWITCHES) state[key] = given.get(key) === '1';
-  if (RANGE.test(given.get('range') ?? '')) state.range = given.get('range');
-  state.search = given.get('q') ?? '';
   return state;
+}
+
+/** Adds those parts of the state to `query` that are not as at the start. */
+function write(query, state, names) {
+  for (const name of names) {
+    const { key = name, initial, format } = FIELDS[name];
+    const text = format(state[name]);
+    if (text !== format(initial)) query.set(key, text);
+  }
 }
 
 /** Returns the hash for a state; "" for the default state. */
 export function toHash(state) {
   const parts = new URLSearchParams();
-  for (const key of Object.keys(ONE_OF)) {
-    if (state[key] !== DEFAULTS[key]) parts.set(key, state[key]);
-  }
-  if (state.threads.length) parts.set('threads', state.threads.join(','));
-  if (state.zoom.length) parts.set('zoom', state.zoom.join('.'));
-  for (const key of SWITCHES) if (state[key]) parts.set(key, '1');
-  if (state.range) parts.set('range', state.range);
-  if (state.search) parts.set('q', state.search);
+  write(parts, state, Object.keys(FIELDS));
   const text = parts.toString().replaceAll('%2C', ',');
   return text ? `#${text}` : '';
 }
@@ -73,21 +88,14 @@ export function toHash(state) {
 export function viewQuery(state, { width, rows, revision }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
-  if (state.zoom.length) query.set('zoom', state.zoom.join('.'));
-  if (state.search) query.set('q', state.search);
+  write(query, state, ['zoom', 'search']);
   if (state.tab === 'functions') query.set('table', state.sort);
   return query.toString();
 }
 
-/** Parts of the state that decide what is counted; weightQuery has no others. */
-export const WEIGHTS = ['clock', 'threads', 'language', 'plumbing', 'gil', 'range'];
-
 function weights(state) {
   const query = new URLSearchParams({ clock: state.clock });
-  if (state.threads.length) query.set('threads', state.threads.join(','));
-  if (state.language !== DEFAULTS.language) query.set('language', state.language);
-  for (const key of SWITCHES) if (state[key]) query.set(key, '1');
-  if (state.range) query.set('range', state.range);
+  write(query, state, WEIGHTS);
   return query;
 }
 
@@ -103,9 +111,7 @@ export function codeQuery(state, id) {
 
 /** Returns true if the browser's Back should undo the change from one state to the other. */
 export function isStep(before, after) {
-  return [...WEIGHTS, 'tab', 'zoom'].some(
-    (key) => String(before[key]) !== String(after[key]),
-  );
+  return STEPS.some((name) => String(before[name]) !== String(after[name]));
 }
 
 /** Returns the search for exactly this function name. */

@@ -2,8 +2,8 @@
 // grows, and again after a request without an answer.
 
 import { HttpError, fetchJson } from './connection.js';
-import { BoxView } from './layout.js';
-import { Pacer, viewQuery } from './state.js';
+import { BoxView } from '../model/layout.js';
+import { Pacer, viewQuery } from '../model/state.js';
 
 const PATIENCE_MS = 1000;
 

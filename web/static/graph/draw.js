@@ -1,8 +1,8 @@
 // Draws boxes on two canvases: one for the boxes, and one above it for the outlines of the hovered and
 // the selected box, so that moving the mouse does not redraw thousands of boxes.
 
-import { fitLabel } from './layout.js';
-import { formatCount } from './format.js';
+import { fitLabel } from '../model/layout.js';
+import { formatCount } from '../model/format.js';
 
 const LABEL_PADDING = 5;
 const LEAST_LABEL_PX = 26; // the width of three letters

@@ -1,8 +1,8 @@
 // The header: the recorded process, the state of the recording, and the button that pauses it.
 
-import { setPaused } from './connection.js';
+import { setPaused } from '../server/connection.js';
 import { byId, icon, setText } from './dom.js';
-import { formatElapsed, formatPlural, formatRate, programName } from './format.js';
+import { formatElapsed, formatPlural, formatRate, programName } from '../model/format.js';
 
 const STATE_TEXT = {
   connecting: 'Connecting', // no status has arrived yet

@@ -1,8 +1,8 @@
 // The path from the root to the zoomed box. A click on a part zooms out to it.
 
-import { byId, h, setText } from './dom.js';
-import { hasCode } from './explain.js';
-import { formatNs, formatShare } from './format.js';
+import { byId, h, setText } from '../page/dom.js';
+import { hasCode } from '../model/explain.js';
+import { formatNs, formatShare } from '../model/format.js';
 
 export class Breadcrumb {
   /** @param on {zoom(path of function ids), code()}: called by its parts and buttons */

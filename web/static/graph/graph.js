@@ -2,7 +2,7 @@
 // as the visible part. Zooming uses the boxes at hand without waiting for the server. After every
 // update, the hovered and the selected box are found again.
 
-import { Rows, WHOLE, blend } from './layout.js';
+import { Rows, WHOLE, blend } from '../model/layout.js';
 import { Painter } from './draw.js';
 
 const ZOOM_MS = 200;

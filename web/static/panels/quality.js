@@ -1,6 +1,6 @@
 // How far the graph can be trusted: the line in the footer, and the panel that it opens.
 
-import { bar, byId, h } from './dom.js';
+import { bar, byId, h } from '../page/dom.js';
 import {
   costShare,
   explainCounters,
@@ -9,8 +9,8 @@ import {
   explainVerdicts,
   formatEngine,
   summarise,
-} from './explain.js';
-import { formatBytes, formatCount, formatNs, formatRate, formatShare } from './format.js';
+} from '../model/explain.js';
+import { formatBytes, formatCount, formatNs, formatRate, formatShare } from '../model/format.js';
 
 // Code that a program generated at run time is in no module.
 const NO_FILE = 'code outside of any file (JIT)';

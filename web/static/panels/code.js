@@ -1,15 +1,15 @@
 // The panel that shows one function's source lines or instructions with their weights. It requests
 // data only while it is open, and has DOM elements only for visible rows.
 
-import { HttpError, fetchJson } from './connection.js';
-import { byId, choice, h, setText } from './dom.js';
-import { hasAssembly } from './explain.js';
-import { formatNs, formatShare } from './format.js';
-import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from './listing.js';
-import { codeQuery } from './state.js';
+import { HttpError, fetchJson } from '../server/connection.js';
+import { byId, choice, h, setText } from '../page/dom.js';
+import { hasAssembly } from '../model/explain.js';
+import { formatNs, formatShare } from '../model/format.js';
+import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from '../model/listing.js';
+import { codeQuery } from '../model/state.js';
 
 const GAP_MS = 2000; // between two answers while recording
-const ROW_PX = 20; // as in style.css
+const ROW_PX = 20; // as in css/panels.css
 const TABS = { source: ['lines', sourceRows], assembly: ['instructions', codeRows] };
 
 export class Code {

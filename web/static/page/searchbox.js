@@ -1,7 +1,7 @@
 // The search box, its result, and the buttons that step through the matches.
 
 import { byId, setText } from './dom.js';
-import { formatCount, formatShare } from './format.js';
+import { formatCount, formatShare } from '../model/format.js';
 
 const TYPING_GAP_MS = 150;
 

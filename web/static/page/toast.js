@@ -1,0 +1,13 @@
+// A line of text that goes away by itself.
+
+import { byId, setText } from './dom.js';
+
+const SHOWN_MS = 5000;
+let timer = 0;
+
+export function say(text) {
+  setText(byId('toast'), text);
+  byId('toast').hidden = false;
+  clearTimeout(timer);
+  timer = setTimeout(() => (byId('toast').hidden = true), SHOWN_MS);
+}
