@@ -1,7 +1,7 @@
 """Define which of the agent's counters are losses, and explain each one to users.
 
-Terminal, page and exports all use this definition. ``web/static/model/losses.js`` repeats ``LOSSES``
-for the page; ``tests/unit/wire/test_counters.py`` compares the two.
+Terminal, page and exports all use this definition. ``web/static/model/losses.js`` repeats
+``LOSSES`` for the page; ``tests/unit/wire/test_counters.py`` compares the two.
 """
 
 from __future__ import annotations
