@@ -150,6 +150,11 @@ export class Lane {
     return (this.shares[activity]?.[bin] ?? 0) / FULL;
   }
 
+  /** Returns the highest share of an activity. */
+  highest(activity) {
+    return (this.shares[activity] ?? []).reduce((most, each) => Math.max(most, each), 0) / FULL;
+  }
+
   /** Returns [[activity, share]] of a bin in stacking order; what is missing is 'none'. */
   parts(bin) {
     const found = [];

@@ -73,7 +73,6 @@ export class LaneFeed {
     const { bins } = this.lanes;
     part.set('from', Math.max(Math.round(bins.start), Math.round(bins.end - LATE_MS)));
     part.set('level', bins.level);
-    part.delete('overview');
     if (this.lanes.lanes.length) part.set('only', this.lanes.ids.join(','));
     return part;
   }

@@ -266,8 +266,9 @@ export class Timeline {
 
   rows() {
     const { lanes } = this;
-    const peak = lanes.overview.scale_ns / lanes.overviewBins.step / 1e6;
-    const found = [{ kind: 'overview', lane: lanes.overview, bins: lanes.overviewBins, ...OVERVIEW, label: `CPU, up to ${peak.toFixed(1)}` }];
+    const { overview, overviewBins } = lanes;
+    const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
+    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU, up to ${peak.toFixed(1)}` }];
     let top = AXIS.top + AXIS.height + 2;
     const add = (row) => {
       found.push({ bins: lanes.bins, top, height: LANE.height, ...row });
