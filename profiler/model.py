@@ -229,7 +229,7 @@ class Status:
     rate_hz: float = 0.0  # samples asked for in a second of each thread's CPU time
     look_rate_hz: float = 0.0  # looks a second at each sleeping thread
     effective_rate_hz: float = 0.0  # samples taken in a second of CPU time
-    duration_ns: int = 0
+    duration_ns: int = 0  # without pauses
     revision: int = 0
     samples: int = 0  # stacks taken: by signal and by procfs
     counters: dict[str, int] = field(default_factory=dict)  # abi.h enum counter, by name

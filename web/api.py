@@ -10,6 +10,8 @@ GET gil       who held the GIL during the waits of one box: path=ID.ID.… from 
 GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
               now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
               also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
+GET heat      heat maps (encode_lanes.py): kind=cpu|waits  from=MS  to=MS  columns=AT_MOST
+              threads=IDS
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
@@ -50,8 +52,8 @@ from flametap.model import Clock, Status
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
-from .encode_lanes import encode_lanes
-from .lane_query import parse_lane_query
+from .encode_lanes import encode_heat, encode_lanes
+from .lane_query import parse_heat_query, parse_lane_query
 from .source import ProfileSource
 from .trees import TreeCache
 
@@ -139,8 +141,14 @@ def blueprint(service: Service) -> Blueprint:
         # Read before the lanes are made, so it is never newer than they are.
         revision = service.source.wait_newer(-1, 0.0)
         found = json_response(encode_lanes(service.source.lanes(query), revision))
-        accepts = request.headers.get("Accept-Encoding", "")
-        return zipped(found) if "gzip" in accepts else found
+        return zipped(found)
+
+    @api.get("/heat")
+    def heat() -> Response:
+        args = request.args.to_dict()
+        query = parse_heat_query(args, parse_selection(args).thread_ids)
+        revision = service.source.wait_newer(-1, 0.0)
+        return zipped(json_response(encode_heat(service.source.heat(query), revision)))
 
     @api.get("/status")
     def status() -> Response:
@@ -189,9 +197,9 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 
 def zipped(response: Response) -> Response:
-    """Compress the body of a response, if that makes it much smaller."""
+    """Compress the body of the present request's response, if that makes it much smaller."""
     data = response.get_data()
-    if len(data) > MIN_ZIP_BYTES:
+    if len(data) > MIN_ZIP_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
         response.set_data(gzip.compress(data, ZIP_LEVEL))
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"

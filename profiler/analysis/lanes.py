@@ -144,7 +144,8 @@ def lanes(time_sums: TimeSums, query: LaneQuery) -> Lanes:
     if query.overview_bins:
         whole = _Window(view, level_for(duration_ns, query.overview_bins), 0, duration_ns)
         overview_bins, overview = whole.bins, whole.overview(wanted)
-    past_end_ns = view.now.past_ns[1] if len(view.now.past) else 0
+    intervals = view.now.intervals
+    past_end_ns = intervals.past_ns[1] if len(intervals.past) else 0
     return Lanes(
         window.bins,
         drawn.all,

@@ -40,6 +40,7 @@ from .heartbeat import Heartbeat
 from .interpreters import InterpreterWatch
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
+from .pauses import Pauses
 from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
@@ -88,6 +89,7 @@ class Capture(Views):
         self._thread_names: ThreadNames | None = None
         self._kernel = KernelWatch(pid)
         self._decoder = Decoder()
+        self._pauses = Pauses()
         self._state = "attaching"
         self._notes: list[str] = []
         self._counters: dict[str, int] = {}
@@ -210,7 +212,8 @@ class Capture(Views):
         compared = (
             self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
         )
-        duration_ns = self.profile.duration_ns
+        paused_ns = self._pauses.paused_ns(self.profile.now_ns)
+        duration_ns = max(0, self.profile.duration_ns - paused_ns)
         return Status(
             pid=self.pid,
             command=self.command,
@@ -261,7 +264,11 @@ class Capture(Views):
         """See ``ProfileSource.set_paused``."""
         if self._state in ("recording", "paused"):
             self._kernel.give_up()
+            if paused:
+                self._pauses.begin(self.profile.now_ns)
             self._session.set_paused(paused)
+            if not paused:
+                self._pauses.end()
             self._state = "paused" if paused else "recording"
 
     # ------------------------------------------------------------------ the pump

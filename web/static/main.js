@@ -131,7 +131,7 @@ function apply(before) {
     breadcrumb.update(state.zoom, null);
   }
   if (isOther('tab')) graph.layOut();
-  if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
+  if (['range', 'compare', 'threads', 'heat'].some(isOther)) timeline.update();
   if (!ASKED.some(isOther)) return;
   threads.update(threads.threads, state.threads, state.clock);
   if (WEIGHTS.some(isOther)) {

@@ -48,6 +48,7 @@ const FIELDS = {
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
   compare: { ...matching(COMPARE), isStep: true }, // what `range` is compared with; "": nothing
+  heat: oneOf('', 'cpu', 'waits'), // the heat map below the timeline
   search: { initial: '', parse: String, format: String, key: 'q' },
 };
 

@@ -1,0 +1,38 @@
+"""Tell how much of a recording was paused."""
+
+from __future__ import annotations
+
+import time
+
+
+class Pauses:
+    """The pauses of a recording, by the target's clock: from its last batch before each one."""
+
+    def __init__(self) -> None:
+        self._past: list[tuple[int, int]] = []  # start, duration
+        self._start_ns = 0
+        self._began_ns: int | None = None  # by our own clock, which may differ from the target's
+
+    def begin(self, now_ns: int) -> None:
+        """Begin a pause, unless there is one.
+
+        Args:
+            now_ns: time of the target's last batch.
+        """
+        if self._began_ns is None:
+            self._start_ns, self._began_ns = now_ns, time.monotonic_ns()
+
+    def end(self) -> None:
+        """End the pause, if there is one."""
+        if self._began_ns is not None:
+            self._past.append((self._start_ns, time.monotonic_ns() - self._began_ns))
+            self._began_ns = None
+
+    def paused_ns(self, now_ns: int) -> int:
+        """Return how long it was paused until a time of the target, that of its last batch.
+
+        While it is paused, what goes on after the last batch is not counted yet.
+        """
+        past = sum(min(lasted, max(0, now_ns - start)) for start, lasted in self._past)
+        is_paused = self._began_ns is not None
+        return past + (max(0, now_ns - self._start_ns) if is_paused else 0)
