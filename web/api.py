@@ -11,6 +11,9 @@ GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
+GET exports   {exports: [{name, label, about}]}: what the next request can write
+GET export    a file with what is counted: format=NAME, SELECTION. 413 if it would be too large,
+              503 while others are built
 POST pause    {"paused": bool} → {"paused": bool}
 
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
@@ -46,6 +49,7 @@ from flametap.model import Clock, Status
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
+from .exports import Exports, RequestOf
 from .source import ProfileSource
 from .trees import TreeCache
 
@@ -65,14 +69,18 @@ class Service:
     """State that the requests of one server share.
 
     Attributes:
+        source: the profile.
+        request_of: makes the requests for exports; None for none.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
     source: ProfileSource
+    request_of: RequestOf | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
+        self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -137,6 +145,18 @@ def blueprint(service: Service) -> Blueprint:
         response = Response(event_stream(service), mimetype="text/event-stream")
         response.headers["Cache-Control"] = "no-store"
         return response
+
+    @api.get("/exports")
+    def exports() -> Response:
+        formats = service.exports.formats() if service.exports else []
+        return json_response({"exports": formats})
+
+    @api.get("/export")
+    def export() -> Response:
+        if service.exports is None:
+            abort(404, "this page has no exports")
+        args = request.args.to_dict()
+        return service.exports.response(args.get("format", ""), parse_selection(args))
 
     @api.post("/pause")
     def pause() -> Response:

@@ -26,6 +26,7 @@ import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
 import { SearchBox } from './page/searchbox.js';
+import { Save } from './page/save.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
@@ -77,6 +78,7 @@ const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
 });
+const save = new Save(() => state, graph, { status: () => feed.status, say });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
@@ -274,7 +276,7 @@ document.addEventListener('visibilitychange', () => {
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
-  if (threads.close() || code.close()) return;
+  if (threads.close() || save.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (!search.clear()) document.activeElement.blur();
@@ -295,6 +297,7 @@ const KEYS = {
   3: () => change({ clock: CLOCKS[2] }),
   a: () => codes.show('assembly'),
   d: toggleTheme,
+  e: () => save.toggle(),
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),

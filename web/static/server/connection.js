@@ -3,6 +3,9 @@
 const RETRY_MS = 2000; // where the browser does not reconnect by itself
 const SILENCE_MS = 10_000; // five times the longest time between two events (HEARTBEAT_S in api.py)
 
+/** False: a saved report has report/connection.js in the place of this module. */
+export const isReport = false;
+
 export class HttpError extends Error {
   constructor(status, message) {
     super(message);
@@ -19,6 +22,17 @@ export async function fetchJson(path, options = {}) {
   if (response.ok) return await response.json();
   const body = await response.json().catch(() => ({}));
   throw new HttpError(response.status, body.error ?? response.statusText);
+}
+
+/** Fetches a file below api/: {blob, name}. Throws as fetchJson does. */
+export async function fetchFile(path) {
+  const response = await fetch(`api/${path}`);
+  if (!response.ok) {
+    const body = await response.json().catch(() => ({}));
+    throw new HttpError(response.status, body.error ?? response.statusText);
+  }
+  const said = response.headers.get('Content-Disposition') ?? '';
+  return { blob: await response.blob(), name: /filename="([^"]+)"/.exec(said)?.[1] ?? 'flametap' };
 }
 
 export function setPaused(paused) {

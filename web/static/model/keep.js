@@ -1,0 +1,24 @@
+// What is kept of a view: names of files, and stacks as text. No DOM.
+
+import { CLOCK_NAMES } from './state.js';
+import { formatNs, formatShare, programName } from './format.js';
+
+/** Returns a good name for a file, of characters that every system allows. */
+export function fileName(status, state, extension) {
+  const parts = ['flametap', programName(status?.command ?? ''), status?.pid, state.clock, state.range];
+  const words = parts.filter(Boolean).map((part) => String(part).replace(/[^\w.-]+/g, '_').slice(0, 60));
+  return `${words.join('-')}.${extension}`;
+}
+
+/** Returns a stack as text: its weight, then one function a line, the outermost first. */
+export function stackText(view, box) {
+  const lines = [];
+  for (let at = box; at > 0; at = view.boxes.parent[at]) {
+    const f = view.functionOf(at);
+    if (f) lines.push(f.module ? `${f.full_name || f.name} (${f.module})` : f.name);
+  }
+  const ns = view.boxes.total_ns[box];
+  const clock = CLOCK_NAMES[view.asked.clock];
+  const head = `${formatShare(ns, view.total_ns)} of the ${clock} time, ${formatNs(ns)}`;
+  return [head, ...lines.reverse(), ''].join('\n');
+}
