@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +14,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
 from flametap.analysis.selection import EVERYTHING, Selection, Span
+from flametap.capture.views import Views
 from flametap.export import ExportRequest, write_file
 from flametap.model import Clock, Frame, Function, Status
 from flametap.web.app import create_app
+from flametap.web.source import ProfileSource
 from page_probe import at, click_box, painted_share, zoom_names
-from profiles import MAIN_ADDR, NAMES, small_profile
+from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
 from python_source import PythonSource
 
 pytestmark = pytest.mark.needs("chromium")
@@ -33,6 +36,10 @@ def source() -> PythonSource:
 
 @pytest.fixture
 def client(source: PythonSource) -> FlaskClient:
+    return client_of(source)
+
+
+def client_of(source: ProfileSource) -> FlaskClient:
     client = create_app(source, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
@@ -116,12 +123,30 @@ def assert_same(page: Page, client: FlaskClient, **query: object) -> None:
     assert answer["deepest_row"] == exact["deepest_row"]
 
 
+class RandomSource(Views):
+    """Stacks at random: recursion, waits, inlining, system calls."""
+
+    def __init__(self) -> None:
+        super().__init__(*random_profile(random.Random(5)))
+
+    def status(self) -> Status:
+        """See ``ProfileSource.status``."""
+        return Status(7, "prog", "ended", is_final=True)
+
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
+        """See ``ProfileSource.wait_newer``."""
+        return 1
+
+    def set_paused(self, paused: bool) -> None:
+        """See ``ProfileSource.set_paused``."""
+
+
 @pytest.mark.parametrize("clock", ["cpu", "wall", "off-cpu"])
-def test_boxes_are_those_of_the_server(
-    open_report: Callable[..., Page], client: FlaskClient, clock: str
-) -> None:
-    page = open_report(hash_=f"#clock={clock}")
-    assert_same(page, client, clock=clock)
+def test_boxes_are_those_of_the_server(open_report: Callable[..., Page], clock: str) -> None:
+    source = RandomSource()
+    request = ExportRequest(source.profile, source.table, status=source.status())
+    page = open_report(hash_=f"#clock={clock}", request=request)
+    assert_same(page, client_of(source), clock=clock)
     expect(page.locator("#state-text")).to_have_text("Saved report")
     expect(page.locator("#banner-text")).to_contain_text("the whole recording")
     assert painted_share(page) > 0.02
