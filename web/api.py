@@ -21,6 +21,9 @@ language=all|python|native  plumbing=1 (the interpreter's own functions, too)  g
 thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
 recording) or range=lastN (the last N milliseconds).
 
+POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
+              400 if one is out of bounds
+
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
 """
@@ -44,6 +47,7 @@ from werkzeug.exceptions import HTTPException
 
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection, Span
+from flametap.errors import FlametapError
 from flametap.model import Clock, Status
 
 from .encode import ViewQuery, encode_view
@@ -61,6 +65,7 @@ MAX_WIDTH_PX = 20_000.0
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
 NS_PER_MS = 1_000_000
 MAX_RANGE_CHARACTERS = 32
+SETTINGS = ("rate_hz", "budget_percent")
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
@@ -160,16 +165,25 @@ def blueprint(service: Service) -> Blueprint:
 
     @api.post("/pause")
     def pause() -> Response:
-        if not request.is_json:
-            abort(415, "the body must be JSON")
-        try:
-            body = orjson.loads(request.get_data())
-        except orjson.JSONDecodeError:
-            body = None
-        if not isinstance(body, dict) or not isinstance(body.get("paused"), bool):
+        body = json_body()
+        if not isinstance(body.get("paused"), bool):
             abort(400, 'the body must be {"paused": true} or {"paused": false}')
         service.source.set_paused(body["paused"])
         return json_response({"paused": body["paused"]})
+
+    @api.post("/settings")
+    def settings() -> Response:
+        body = json_body()
+        given = [body.get(name) for name in SETTINGS]
+        numbers = [float(each) for each in given if type(each) in (int, float)]
+        if len(numbers) != len(SETTINGS):
+            abort(400, f"the body must have the numbers {' and '.join(SETTINGS)}")
+        service.source.set_sampling(*numbers)
+        return json_response(dict(zip(SETTINGS, numbers, strict=True)))
+
+    @api.errorhandler(FlametapError)
+    def refused(error: FlametapError) -> Response:
+        return json_response({"error": f"{error.message}: {error.hint}"}, 400)
 
     @api.errorhandler(HTTPException)
     def failed(error: HTTPException) -> Response:
@@ -188,6 +202,21 @@ def json_response(value: Any, status: int = 200) -> Response:
     """Return a value as a JSON response. Numpy arrays and dataclasses are allowed in it."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(data, status, mimetype="application/json")
+
+
+def json_body() -> dict[str, Any]:
+    """Return the JSON object in the body of the request; an empty one for anything else.
+
+    Raises:
+        UnsupportedMediaType: the request does not say that it is JSON.
+    """
+    if not request.is_json:
+        abort(415, "the body must be JSON")
+    try:
+        body = orjson.loads(request.get_data())
+    except orjson.JSONDecodeError:
+        body = None
+    return body if isinstance(body, dict) else {}
 
 
 def parse_view_query(args: dict[str, str]) -> ViewQuery:

@@ -50,7 +50,7 @@ class BundleError(ValueError):
 
 def read_static(path: str) -> str:
     """Return the text of a file of the page, by its path in ``static/``."""
-    return files("flametap.web").joinpath("static", path).read_text("utf-8")
+    return files("flametap.web").joinpath(f"static/{path}").read_text("utf-8")
 
 
 def page(data: str, variables: Mapping[str, Any]) -> str:
@@ -60,7 +60,7 @@ def page(data: str, variables: Mapping[str, Any]) -> str:
         data: JSON for ``report/connection.js``.
         variables: of the page's template.
     """
-    source = files("flametap.web").joinpath("templates", "index.html").read_text("utf-8")
+    source = files("flametap.web").joinpath("templates/index.html").read_text("utf-8")
     html = jinja2.Environment(autoescape=True).from_string(source).render(**variables)
     styles = "".join(read_static(path) for path in _STYLE.findall(html))
     html = _STYLE.sub("", html)

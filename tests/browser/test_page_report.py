@@ -1,4 +1,4 @@
-"""An HTML report, opened from a file: the same boxes as the server's, and nothing from elsewhere."""
+"""An HTML report, opened from a file: the server's boxes, and nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -139,6 +139,9 @@ class RandomSource(Views):
 
     def set_paused(self, paused: bool) -> None:
         """See ``ProfileSource.set_paused``."""
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """See ``ProfileSource.set_sampling``."""
 
 
 @pytest.mark.parametrize("clock", ["cpu", "wall", "off-cpu"])

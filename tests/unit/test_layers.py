@@ -97,9 +97,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "orjson": ("web", "export", "cli"),
     "re2": ("web",),
 }
-DOM_FREE = (
-    *("layout.js", "listing.js", "format.js", "state.js", "explain.js", "losses.js", "color.js"),
-)
+DOM_FREE = sorted((ROOT / "web" / "static" / "model").glob("*.js"))
 
 
 def python_files() -> dict[str, Path]:

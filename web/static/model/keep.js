@@ -22,3 +22,16 @@ export function stackText(view, box) {
   const head = `${formatShare(ns, view.total_ns)} of the ${clock} time, ${formatNs(ns)}`;
   return [head, ...lines.reverse(), ''].join('\n');
 }
+
+/** Returns the range that shows what `range` shows now, and goes on showing it. Times are milliseconds. */
+export function frozenRange(range, nowMs) {
+  const last = /^last(\d+)$/.exec(range);
+  if (last) return `${Math.max(0, nowMs - Number(last[1]))}-${nowMs}`;
+  const [start, end] = range ? range.split('-').map(Number) : [0, nowMs];
+  return `${start}-${Math.max(start + 1, Math.min(end, nowMs))}`;
+}
+
+/** Returns the end of a frozen range. */
+export function frozenAtMs(range) {
+  return Number(range.split('-')[1]);
+}

@@ -61,7 +61,8 @@ export class Save {
     try {
       this.on.say(await save());
     } catch (error) {
-      this.on.say(`Could not save: ${error.message}`);
+      const why = error instanceof TypeError ? 'flametap does not answer' : error.message; // fetch's own error
+      this.on.say(`Could not save: ${why}`);
     }
   }
 

@@ -70,6 +70,10 @@ export async function fetchFile() {
   throw new HttpError(404, 'A saved report has no other formats');
 }
 
+export async function postJson() {
+  throw new HttpError(404, 'A saved report does not record');
+}
+
 export async function setPaused() {
   throw new HttpError(404, 'A saved report does not record');
 }

@@ -35,12 +35,16 @@ export async function fetchFile(path) {
   return { blob: await response.blob(), name: /filename="([^"]+)"/.exec(said)?.[1] ?? 'flametap' };
 }
 
-export function setPaused(paused) {
-  return fetchJson('pause', {
+export function postJson(path, body) {
+  return fetchJson(path, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ paused }),
+    body: JSON.stringify(body),
   });
+}
+
+export function setPaused(paused) {
+  return postJson('pause', { paused });
 }
 
 /**
