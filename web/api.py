@@ -39,7 +39,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 from flask import Blueprint, Response, abort, request
@@ -175,7 +175,7 @@ def blueprint(service: Service) -> Blueprint:
     def settings() -> Response:
         body = json_body()
         given = [body.get(name) for name in SETTINGS]
-        numbers = [float(each) for each in given if type(each) in (int, float)]
+        numbers = [float(each) for each in given if is_number(each)]
         if len(numbers) != len(SETTINGS):
             abort(400, f"the body must have the numbers {' and '.join(SETTINGS)}")
         service.source.set_sampling(*numbers)
@@ -217,6 +217,11 @@ def json_body() -> dict[str, Any]:
     except orjson.JSONDecodeError:
         body = None
     return body if isinstance(body, dict) else {}
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Return True for a number in JSON."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def parse_view_query(args: dict[str, str]) -> ViewQuery:

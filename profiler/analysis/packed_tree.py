@@ -43,7 +43,7 @@ def pack(trees: Sequence[CallTree]) -> PackedTrees:
     return PackedTrees(
         functions,
         [origin_of(function).value for function in functions] if has_python else [],
-        [newest.line_files[file] for file in files.tolist()],
+        [newest.line_files[int(file)] for file in files],
         [deflate(_columns(tree, used, files)) for tree in trees],
     )
 

@@ -98,9 +98,10 @@ def live(
 
                 # Before the attach: a port in use is an error without an attach.
                 token = secrets.token_urlsafe(TOKEN_BYTES)
-                # pyright reads a file here and below build/types, and takes that for two.
+                # pyright reads files here and below build/types, and takes them for two.
                 source: Any = capture
-                view, exports = "gil=1" if only_gil else "", page_exports(capture)
+                exports: Any = page_exports(capture)
+                view = "gil=1" if only_gil else ""
                 server = serve(source, host, port, token, view=view, exports=exports)
                 if server.is_exposed:
                     progress.warn(EXPOSED.format(host=host))
