@@ -7,6 +7,9 @@ GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
 GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
+GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
+              now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
+              also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
@@ -32,6 +35,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gzip
 import logging
 import math
 import re
@@ -39,7 +43,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 import orjson
 from flask import Blueprint, Response, abort, request
@@ -50,10 +54,13 @@ from flametap.analysis.selection import Selection, Span
 from flametap.errors import FlametapError
 from flametap.model import Clock, Status
 
+from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
+from .encode_lanes import encode_lanes
 from .exports import Exports, RequestOf
+from .lane_query import parse_lane_query
 from .source import ProfileSource
 from .trees import TreeCache
 
@@ -65,7 +72,8 @@ MAX_WIDTH_PX = 20_000.0
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
 NS_PER_MS = 1_000_000
 MAX_RANGE_CHARACTERS = 32
-SETTINGS = ("rate_hz", "budget_percent")
+MIN_ZIP_BYTES = 2000
+ZIP_LEVEL = 1
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
@@ -137,6 +145,16 @@ def blueprint(service: Service) -> Blueprint:
         threads = {each.thread_id: each for each in service.source.threads()}
         return json_response(encode_holders(waits, threads, service.source.functions))
 
+    @api.get("/lanes")
+    def lanes() -> Response:
+        args = request.args.to_dict()
+        query = parse_lane_query(args, parse_selection(args).thread_ids)
+        # Read before the lanes are made, so it is never newer than they are.
+        revision = service.source.wait_newer(-1, 0.0)
+        found = json_response(encode_lanes(service.source.lanes(query), revision))
+        accepts = request.headers.get("Accept-Encoding", "")
+        return zipped(found) if "gzip" in accepts else found
+
     @api.get("/status")
     def status() -> Response:
         return json_response(
@@ -163,23 +181,7 @@ def blueprint(service: Service) -> Blueprint:
         args = request.args.to_dict()
         return service.exports.response(args.get("format", ""), parse_selection(args))
 
-    @api.post("/pause")
-    def pause() -> Response:
-        body = json_body()
-        if not isinstance(body.get("paused"), bool):
-            abort(400, 'the body must be {"paused": true} or {"paused": false}')
-        service.source.set_paused(body["paused"])
-        return json_response({"paused": body["paused"]})
-
-    @api.post("/settings")
-    def settings() -> Response:
-        body = json_body()
-        given = [body.get(name) for name in SETTINGS]
-        numbers = [float(each) for each in given if is_number(each)]
-        if len(numbers) != len(SETTINGS):
-            abort(400, f"the body must have the numbers {' and '.join(SETTINGS)}")
-        service.source.set_sampling(*numbers)
-        return json_response(dict(zip(SETTINGS, numbers, strict=True)))
+    add_controls(api, service.source)
 
     @api.errorhandler(FlametapError)
     def refused(error: FlametapError) -> Response:
@@ -204,24 +206,14 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(data, status, mimetype="application/json")
 
 
-def json_body() -> dict[str, Any]:
-    """Return the JSON object in the body of the request; an empty one for anything else.
-
-    Raises:
-        UnsupportedMediaType: the request does not say that it is JSON.
-    """
-    if not request.is_json:
-        abort(415, "the body must be JSON")
-    try:
-        body = orjson.loads(request.get_data())
-    except orjson.JSONDecodeError:
-        body = None
-    return body if isinstance(body, dict) else {}
-
-
-def is_number(value: Any) -> TypeGuard[int | float]:
-    """Return True for a number in JSON."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def zipped(response: Response) -> Response:
+    """Compress the body of a response, if that makes it much smaller."""
+    data = response.get_data()
+    if len(data) > MIN_ZIP_BYTES:
+        response.set_data(gzip.compress(data, ZIP_LEVEL))
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    return response
 
 
 def parse_view_query(args: dict[str, str]) -> ViewQuery:

@@ -20,7 +20,7 @@ import {
   toHash,
   weightQuery,
 } from './model/state.js';
-import { cssColor, followTheme, theme, toggleTheme } from './page/appearance.js';
+import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
@@ -38,6 +38,7 @@ import { Threads } from './panels/threads.js';
 import { Feed } from './server/feed.js';
 import { Modules } from './server/modules.js';
 import { Views } from './server/views.js';
+import { Timeline } from './timeline/timeline.js';
 
 const RESIZE_GAP_MS = 120;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
@@ -88,6 +89,7 @@ const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
   show: (report, { clock }) => quality.showModules(report, CLOCK_NAMES[clock]),
 });
+const timeline = new Timeline(() => state, { change });
 const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
@@ -108,6 +110,7 @@ function usePalette() {
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
   languages.setPalette(palette);
   graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
+  timeline.setStyle(timelineStyle());
   if (status) quality.update(status, palette);
   if (views.current) functions.update(views.current, { sort: state.sort, palette });
 }
@@ -134,6 +137,7 @@ function apply(before) {
     breadcrumb.update(state.zoom, null);
   }
   if (isOther('tab')) graph.layOut();
+  if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
   if (!ASKED.some(isOther)) return;
   threads.update(threads.threads, state.threads, state.clock);
   if (WEIGHTS.some(isOther)) {
@@ -253,6 +257,7 @@ const feed = new Feed({
     freeze.update();
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
+    timeline.news(status);
   },
   whole(status, list) {
     threads.update(list, state.threads, state.clock, status);
@@ -331,7 +336,8 @@ showChoices();
 followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
 views.request({ isNewPlace: true });
+timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, getState: () => state };
+globalThis.flametap = { graph, views, header, code, timeline, getState: () => state };
