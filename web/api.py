@@ -16,12 +16,18 @@ GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
+GET exports   {exports: [{name, label, about}]}: what the next request can write
+GET export    a file with what is counted: format=NAME, SELECTION. 413 if it would be too large,
+              503 while others are built
 POST pause    {"paused": bool} → {"paused": bool}
 
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
 thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
 recording) or range=lastN (the last N milliseconds).
+
+POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
+              400 if one is out of bounds
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -47,12 +53,15 @@ from werkzeug.exceptions import HTTPException
 
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection, Span
+from flametap.errors import FlametapError
 from flametap.model import Clock, Status
 
+from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_lanes import encode_heat, encode_lanes
+from .exports import Exports, RequestOf
 from .lane_query import parse_heat_query, parse_lane_query
 from .source import ProfileSource
 from .trees import TreeCache
@@ -75,14 +84,18 @@ class Service:
     """State that the requests of one server share.
 
     Attributes:
+        source: the profile.
+        request_of: makes the requests for exports; None for none.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
     source: ProfileSource
+    request_of: RequestOf | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
+        self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -164,18 +177,23 @@ def blueprint(service: Service) -> Blueprint:
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    @api.post("/pause")
-    def pause() -> Response:
-        if not request.is_json:
-            abort(415, "the body must be JSON")
-        try:
-            body = orjson.loads(request.get_data())
-        except orjson.JSONDecodeError:
-            body = None
-        if not isinstance(body, dict) or not isinstance(body.get("paused"), bool):
-            abort(400, 'the body must be {"paused": true} or {"paused": false}')
-        service.source.set_paused(body["paused"])
-        return json_response({"paused": body["paused"]})
+    @api.get("/exports")
+    def exports() -> Response:
+        formats = service.exports.formats() if service.exports else []
+        return json_response({"exports": formats})
+
+    @api.get("/export")
+    def export() -> Response:
+        if service.exports is None:
+            abort(404, "this page has no exports")
+        args = request.args.to_dict()
+        return service.exports.response(args.get("format", ""), parse_selection(args))
+
+    add_controls(api, service.source)
+
+    @api.errorhandler(FlametapError)
+    def refused(error: FlametapError) -> Response:
+        return json_response({"error": f"{error.message}: {error.hint}"}, 400)
 
     @api.errorhandler(HTTPException)
     def failed(error: HTTPException) -> Response:

@@ -22,10 +22,13 @@ import {
 } from './model/state.js';
 import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
+import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
 import { SearchBox } from './page/searchbox.js';
+import { Save } from './page/save.js';
+import { Settings } from './page/settings.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
@@ -78,6 +81,9 @@ const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
 });
+const save = new Save(() => state, graph, { status: () => feed.status, say });
+const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
+const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
@@ -88,7 +94,7 @@ const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
   () => ({ width: graph.width || innerWidth, rows }),
-  { show, failed: say, offline },
+  { show, failed: say, offline, isHeld: () => freeze.isFrozen },
 );
 
 const showClock = choice(byId('clock'), (clock) => change({ clock }));
@@ -145,6 +151,7 @@ function showChoices() {
   showClock(state.clock);
   showTab(state.tab);
   showLayout(state.layout);
+  freeze.update();
   languages.update(state);
   byId('graph').hidden = state.tab !== 'graph';
   byId('functions').hidden = state.tab !== 'functions';
@@ -247,6 +254,7 @@ new ResizeObserver(() => {
 const feed = new Feed({
   status(status) {
     header.update(status);
+    freeze.update();
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
@@ -279,7 +287,7 @@ document.addEventListener('visibilitychange', () => {
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
-  if (threads.close() || code.close()) return;
+  if (threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (!search.clear()) document.activeElement.blur();
@@ -300,6 +308,7 @@ const KEYS = {
   3: () => change({ clock: CLOCKS[2] }),
   a: () => codes.show('assembly'),
   d: toggleTheme,
+  e: () => save.toggle(),
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
@@ -310,6 +319,7 @@ const KEYS = {
   q: () => quality.toggle(),
   s: () => codes.show('source'),
   t: () => threads.toggle(),
+  z: () => freeze.toggle(),
   '?': showHelp,
 };
 

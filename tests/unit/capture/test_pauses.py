@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from flametap.capture import pauses
 from flametap.capture.pauses import Pauses
 
 SECOND = 10**9
@@ -14,7 +15,7 @@ SECOND = 10**9
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Our clock, which has another zero than the target's."""
     now = [77 * SECOND]
-    monkeypatch.setattr(pauses.time, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
     return now
 
 
