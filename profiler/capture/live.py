@@ -58,17 +58,13 @@ REASON_WAIT_S = 0.5
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """Settings of a recording.
-
-    ``budget_ppm`` limits the CPU time of sampling, in millionths of a core; 0 for no limit.
-    ``debuginfod_urls`` names the servers to ask for debug files; empty for no requests.
-    """
+    """Settings of a recording."""
 
     rate_hz: float = 100.0
-    budget_ppm: int = BUDGET_PPM
+    budget_ppm: int = BUDGET_PPM  # the most CPU time of sampling, in millionths of a core; 0: any
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
-    debuginfod_urls: tuple[str, ...] = ()
+    debuginfod_urls: tuple[str, ...] = ()  # servers to ask for debug files; empty: no requests
 
 
 class Capture(Views):
@@ -213,8 +209,7 @@ class Capture(Views):
         compared = (
             self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
         )
-        paused_ns = self._pauses.paused_ns(self.profile.now_ns)
-        duration_ns = max(0, self.profile.duration_ns - paused_ns)
+        duration_ns = self._pauses.without(self.profile.start_ns, self.profile.now_ns)
         return Status(
             pid=self.pid,
             command=self.command,
@@ -267,11 +262,8 @@ class Capture(Views):
         """See ``ProfileSource.set_paused``."""
         if self._state in ("recording", "paused"):
             self._kernel.give_up()
-            if paused:
-                self._pauses.begin(self.profile.now_ns)
             self._session.set_paused(paused)
-            if not paused:
-                self._pauses.end()
+            self._pauses.set(paused, self.profile.now_ns)
             self._state = "paused" if paused else "recording"
 
     def set_sampling(self, rate_hz: float, budget_percent: float) -> None:

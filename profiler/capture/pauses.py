@@ -13,26 +13,27 @@ class Pauses:
         self._start_ns = 0
         self._began_ns: int | None = None  # by our own clock, which may differ from the target's
 
-    def begin(self, now_ns: int) -> None:
-        """Begin a pause, unless there is one.
+    def set(self, paused: bool, now_ns: int) -> None:
+        """Begin a pause, or end it; does nothing if it is as it was.
 
         Args:
+            paused: whether it is paused from now on.
             now_ns: time of the target's last batch.
         """
-        if self._began_ns is None:
+        if paused and self._began_ns is None:
             self._start_ns, self._began_ns = now_ns, time.monotonic_ns()
-
-    def end(self) -> None:
-        """End the pause, if there is one."""
-        if self._began_ns is not None:
+        elif not paused and self._began_ns is not None:
             self._past.append((self._start_ns, time.monotonic_ns() - self._began_ns))
             self._began_ns = None
 
-    def paused_ns(self, now_ns: int) -> int:
-        """Return how long it was paused until a time of the target, that of its last batch.
+    def without(self, start_ns: int, now_ns: int) -> int:
+        """Return the duration of the recording without its pauses.
 
-        While it is paused, what goes on after the last batch is not counted yet.
+        Args:
+            start_ns: of the recording, by the target's clock; 0 if it has not begun.
+            now_ns: time of its last batch. In a pause, what follows it is not counted.
         """
         past = sum(min(lasted, max(0, now_ns - start)) for start, lasted in self._past)
         is_paused = self._began_ns is not None
-        return past + (max(0, now_ns - self._start_ns) if is_paused else 0)
+        past += max(0, now_ns - self._start_ns) if is_paused else 0
+        return max(0, now_ns - start_ns - past) if start_ns else 0

@@ -24,30 +24,31 @@ def test_time_neither_jumps_nor_goes_back(clock: list[int]) -> None:
     start = now = 1000 * SECOND
 
     def elapsed() -> int:
-        return now - start - paused.paused_ns(now)
+        return paused.without(start, now)
 
     def go_on(seconds: int, *, batches: bool) -> None:
         nonlocal now
         clock[0] += seconds * SECOND
         now += seconds * SECOND if batches else 0
 
-    paused.end()  # nothing to end
+    assert paused.without(0, now) == 0
+    paused.set(False, now)  # nothing to end
     go_on(10, batches=True)
     assert elapsed() == 10 * SECOND
-    paused.begin(now)
+    paused.set(True, now)
     go_on(60, batches=False)
-    paused.begin(now)
+    paused.set(True, now)
     assert elapsed() == 10 * SECOND
-    paused.end()
+    paused.set(False, now)
     assert elapsed() == 10 * SECOND, "the first batch after the pause has not come yet"
     now += 61 * SECOND
     clock[0] += SECOND
     assert elapsed() == 11 * SECOND
-    paused.begin(now)
+    paused.set(True, now)
     now += SECOND // 100  # a last batch
     assert elapsed() == 11 * SECOND
     go_on(5, batches=False)
-    paused.end()
+    paused.set(False, now)
     go_on(3, batches=False)
     now = start + (10 + 61 + 5 + 3) * SECOND
     assert elapsed() == 14 * SECOND
