@@ -209,7 +209,7 @@ class Capture(Views):
         compared = (
             self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
         )
-        duration_ns = self._pauses.without(self.profile.start_ns, self.profile.now_ns)
+        duration_ns = self.profile.duration_ns
         return Status(
             pid=self.pid,
             command=self.command,
@@ -222,6 +222,7 @@ class Capture(Views):
             asked_rate_hz=asked_hz,
             budget_ppm=self.options.budget_ppm,
             duration_ns=duration_ns,
+            paused_ns=self._pauses.until(self.profile.now_ns),
             revision=self._revision.current(),
             samples=self.profile.samples,
             counters=counters,

@@ -26,14 +26,12 @@ class Pauses:
             self._past.append((self._start_ns, time.monotonic_ns() - self._began_ns))
             self._began_ns = None
 
-    def without(self, start_ns: int, now_ns: int) -> int:
-        """Return the duration of the recording without its pauses.
+    def until(self, now_ns: int) -> int:
+        """Return how long the recording was paused.
 
         Args:
-            start_ns: of the recording, by the target's clock; 0 if it has not begun.
-            now_ns: time of its last batch. In a pause, what follows it is not counted.
+            now_ns: time of the target's last batch. In a pause, what follows it is not counted yet.
         """
         past = sum(min(lasted, max(0, now_ns - start)) for start, lasted in self._past)
         is_paused = self._began_ns is not None
-        past += max(0, now_ns - self._start_ns) if is_paused else 0
-        return max(0, now_ns - start_ns - past) if start_ns else 0
+        return past + (max(0, now_ns - self._start_ns) if is_paused else 0)

@@ -82,6 +82,12 @@ export function cellRange(heat, a, b) {
   return { from: Math.min(from(a), from(b)), to: Math.max(to(a), to(b)) };
 }
 
+/** Returns the durations that the axis of waits names, with the share of its height at which they are. */
+export function waitTicks(rows) {
+  const named = [['1 µs', 1e3], ['1 ms', 1e6], ['1 s', 1e9], ['1 min', 60e9]];
+  return named.map(([label, ns]) => [label, Math.max(0, 2 * Math.log2(ns / SHORTEST_NS)) / rows]);
+}
+
 /** Formats how long the waits of a row lasted. */
 export function formatWaitRow(row) {
   const least = SHORTEST_NS * 2 ** (row / 2);

@@ -4,7 +4,7 @@
 import { byId, choice, setText } from '../page/dom.js';
 import { fetchJson } from '../server/connection.js';
 import { ACTIVITY_WORDS, formatMoment } from '../model/timeline.js';
-import { Heat, cellRange, formatWaitRow } from '../model/heat.js';
+import { Heat, cellRange, formatWaitRow, waitTicks } from '../model/heat.js';
 import { heatColors } from './paint.js';
 
 const ROW_PX = 2;
@@ -152,8 +152,10 @@ export class HeatMap {
     this.nextAt = Math.max(this.nextAt, performance.now() + 2 * (performance.now() - began));
   }
 
-  setTheme(theme) {
-    this.colors = heatColors(theme);
+  /** @param style see TimePainter */
+  setStyle(style) {
+    this.style = style;
+    this.colors = heatColors(style.theme);
     this.draw();
   }
 
@@ -183,6 +185,22 @@ export class HeatMap {
     const scale = width / (to - from);
     const left = (heat.left(0) - from) * scale;
     context.drawImage(cells, left, 0, heat.step * heat.columns * scale, height);
+    if (this.kind === 'waits') this.drawDurations(context, width, height, ratio);
+  }
+
+  /** Names some durations at the left edge. */
+  drawDurations(context, width, height, ratio) {
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.font = this.style.font;
+    context.textBaseline = 'bottom';
+    for (const [label, share] of waitTicks(this.heat.rows)) {
+      const y = Math.round(((1 - share) * height) / ratio) - (share ? 0 : 1);
+      context.fillStyle = this.style.line;
+      context.fillRect(0, y, width / ratio, 1);
+      context.fillStyle = this.style.muted;
+      context.fillText(label, 4, y);
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
   }
 
   /** Draws the chosen ranges. @param ranges as for TimePainter; @param style its style */

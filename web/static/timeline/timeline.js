@@ -269,7 +269,7 @@ export class Timeline {
   /** @param style see TimePainter */
   setStyle(style) {
     this.painter.setStyle(style);
-    this.heat.setTheme(style.theme);
+    this.heat.setStyle(style);
     this.readout.setTheme(style.theme);
     this.redraw();
   }

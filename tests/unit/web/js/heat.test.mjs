@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Heat, cellRange, formatWaitRow } from '../../../../web/static/model/heat.js';
+import { Heat, cellRange, formatWaitRow, waitTicks } from '../../../../web/static/model/heat.js';
 
 const SECONDS = { start_ns: 0, step_ns: 1e9, columns: 3, rows: 4, most: 2, planes: { cpu: '##U###<U####' } };
 
@@ -42,5 +42,7 @@ test('the number of waits is logarithmic', () => {
   const heat = new Heat({ start_ns: 0, step_ns: 1e9, columns: 2, rows: 4, most: 100, planes });
   assert.deepEqual(heat.causes(0, 1), [['lock', 100], ['io', 1]]);
   assert.deepEqual(heat.causes(0, 0), []);
+  assert.deepEqual(waitTicks(60).map(([label]) => label), ['1 µs', '1 ms', '1 s', '1 min']);
+  assert.ok(Math.abs(waitTicks(60)[2][1] - 39.8 / 60) < 0.01);
   assert.equal(formatWaitRow(20), 'waits of 1.05 ms to 1.48 ms');
 });
