@@ -5,7 +5,7 @@ both in common (an inlined copy, an overload), ``@`` and four hexadecimal digits
 which; without them any is meant. A path is functions with ``;`` between them, or the ids of a
 running server with ``.`` between them. A thread is ``name@tid``, or its id.
 
-A backslash goes before a character that would end a part. ``model/names.js`` does the same.
+A backslash goes before a character that would end a part. ``model/spelling.js`` does the same.
 """
 
 from __future__ import annotations

@@ -72,8 +72,9 @@ function assemblyHint(f) {
 }
 
 export class Details {
-  constructor(card, { onZoom, onCode }) {
+  constructor(card, { onZoom, onCode, onMenu }) {
     this.card = card;
+    this.onMenu = onMenu;
     this.onZoom = onZoom;
     this.onCode = onCode;
     this.holders = new Holders();
@@ -134,6 +135,7 @@ export class Details {
       canZoom && action('Zoom in', () => this.onZoom(view.pathOf(box))),
       hasCode(f) && action('Source', () => this.onCode(f, 'source')),
       hasAssembly(f) && action('Assembly', () => this.onCode(f, 'assembly')),
+      f && action('More …', () => this.onMenu(box)),
     ].filter(Boolean);
   }
 

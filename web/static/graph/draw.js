@@ -114,7 +114,7 @@ export class Painter {
     // Leaves a hairline between neighbours, unless the box is too narrow for one.
     context.fillRect(left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1);
     if (width < LEAST_LABEL_PX) return;
-    const name = at >= 0 ? view.functions.name[at] : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
+    const name = at >= 0 ? view.labelOf(box) : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
     const label = fitLabel(name, width - 2 * LABEL_PADDING, widthOf);
     if (!label) return;
     context.globalAlpha = isRun ? alpha * 0.6 : Math.max(alpha, 0.55);
