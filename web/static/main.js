@@ -311,8 +311,6 @@ function nextLanguage() {
   if (languages.hasPython) change({ language: next });
 }
 
-const TABS = ['graph', 'tree', 'functions'];
-
 const KEYS = {
   ...shaping.keys,
   '/': () => search.focus(),
@@ -324,7 +322,7 @@ const KEYS = {
   3: () => change({ clock: CLOCKS[2] }),
   a: () => codes.show('assembly'),
   d: toggleTheme,
-  f: () => change({ tab: TABS[(TABS.indexOf(state.tab) + 1) % TABS.length] }),
+  f: () => change({ tab: state.tab === 'functions' ? 'graph' : 'functions' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
   l: () => nextLanguage(),
@@ -334,6 +332,7 @@ const KEYS = {
   q: () => quality.toggle(),
   s: () => codes.show('source'),
   t: () => threads.toggle(),
+  w: () => change({ tab: state.tab === 'tree' ? 'graph' : 'tree' }),
   '?': showHelp,
 };
 
