@@ -119,7 +119,7 @@ def encode_view(view: View, query: ViewQuery, revision: int) -> dict[str, Any]:
         "search": search,
         "table": _encode_table(view, listed_zoom, query.table, matching) if query.table else None,
         "steps": view.steps,
-        "comparison": _encode_comparison(view),
+        "comparison": encode_comparison(view),
     }
 
 
@@ -218,7 +218,8 @@ def _encode_search(index: TreeIndex, zoom: int, text: str) -> tuple[dict[str, An
     return answer, matching
 
 
-def _encode_comparison(view: View) -> dict[str, Any] | None:
+def encode_comparison(view: View) -> dict[str, Any] | None:
+    """Return what a comparison goes by; None without one."""
     if view.sizes is None:
         return None
     here, there = (int(side[0]) for side in view.listed.side_totals)

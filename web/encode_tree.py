@@ -5,6 +5,7 @@ heaviest path below one::
 
     revision   int
     total_ns   int    of the whole tree
+    comparison as in a view
     nodes      [{path: [function id], offset: int, count: int, total_ns: int, rows}]
                count: of all children; rows: columns of those from offset on, heaviest first
         rows   id name module file kind origin twin; self_ns total_ns children (their number, -1 for

@@ -20,7 +20,7 @@ from flametap.analysis.tree_rows import heaviest_path
 from flametap.analysis.tree_view import TreeIndex
 
 from .comparing import Baseline, sizes_of
-from .encode import View, ViewQuery
+from .encode import View, ViewQuery, encode_comparison
 from .encode_tree import MAX_HEAVIEST, PageQuery, encode_page, find_node
 from .names import FunctionNames
 from .shapes import Shaper
@@ -134,7 +134,12 @@ class TreeCache:
             for node in (start[1], *heaviest_path(*start, MAX_HEAVIEST)):
                 add(start[0], node, heaviest)
         total_ns = int(view.index.tree.total_ns[0])
-        return {"revision": revision, "total_ns": total_ns, "nodes": found}
+        return {
+            "revision": revision,
+            "total_ns": total_ns,
+            "comparison": encode_comparison(view),
+            "nodes": found,
+        }
 
     def _opened(
         self, query: ViewQuery, page: PageQuery, index: TreeIndex, revision: int

@@ -14,19 +14,18 @@ def children_page(index: TreeIndex, node: int, offset: int, limit: int) -> Ints:
     """Return some of a node's children, the heaviest first; equal ones in the tree's order.
 
     Args:
-        index: the tree; of a joined one, both sides count.
+        index: the tree; of a joined one, the second side decides among equals.
         node: the parent.
         offset: how many children to leave out.
         limit: how many to return.
     """
     children = index.children(node)
-    weights = index.tree.total_ns[children.start : children.stop]
+    here = slice(children.start, children.stop)
+    keys = [-index.tree.total_ns[here]]
     if index.tree.sides:
-        weights = sum(
-            (side[children.start : children.stop] for side in index.side_totals), 0 * weights
-        )
-    order = np.argsort(-weights, kind="stable")[offset : offset + limit]
-    return children.start + order
+        keys.insert(0, -index.side_totals[1][here])
+    order = np.lexsort(keys)[offset : offset + limit]
+    return children.start + order.astype(np.int64)
 
 
 def heaviest_path(index: TreeIndex, node: int, limit: int) -> list[int]:

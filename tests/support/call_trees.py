@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 
 from flametap.analysis.calltree import CallTree
 from flametap.model import Function
+
+Stack = tuple[str, ...]
+Stacks = Counter[Stack]
 
 
 def tree_of(rows: list[tuple[int, str, int]]) -> CallTree:
@@ -40,3 +44,16 @@ def random_tree(node_count: int, seed: int) -> CallTree:
             level.append(len(rows))
         levels.append(level)
     return tree_of(rows)
+
+
+def stacks_of(tree: CallTree, weights: np.ndarray | None = None) -> Stacks:
+    """The own weight of each stack of names, root first, where it is above 0."""
+    names: list[Stack] = [()]
+    for node in range(1, len(tree.parent)):
+        name = tree.functions[tree.function[node]].name
+        names.append((*names[tree.parent[node]], name))
+    own = tree.self_ns if weights is None else weights
+    found: Stacks = Counter()
+    for stack, self_ns in zip(names, own.tolist(), strict=True):
+        found[stack] += self_ns
+    return +found

@@ -158,7 +158,6 @@ function showChoices() {
   showLayout(state.layout);
   languages.update(state);
   byId('graph').hidden = state.tab !== 'graph';
-  byId('functions').hidden = state.tab !== 'functions';
   byId('layout').hidden = state.tab !== 'graph' || state.sandwich !== '';
 }
 

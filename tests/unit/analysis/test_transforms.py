@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from call_trees import random_tree, tree_of
+from call_trees import Stack, Stacks, random_tree, stacks_of, tree_of
 from flametap.analysis import transforms
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.name_order import NameOrder, Order
@@ -18,23 +18,7 @@ from flametap.analysis.tree_view import TreeIndex, resolve_path
 from flametap.analysis.upward import callers, invert
 from flametap.model import Function
 
-Stack = tuple[str, ...]
-Stacks = Counter[Stack]
-
 SEEDS = range(6)
-
-
-def stacks_of(tree: CallTree, weights: np.ndarray | None = None) -> Stacks:
-    """The own weight of each stack of names, root first, where it is above 0."""
-    names: list[Stack] = [()]
-    for node in range(1, len(tree.parent)):
-        name = tree.functions[tree.function[node]].name
-        names.append((*names[tree.parent[node]], name))
-    own = tree.self_ns if weights is None else weights
-    found: Stacks = Counter()
-    for stack, self_ns in zip(names, own.tolist(), strict=True):
-        found[stack] += self_ns
-    return +found
 
 
 def mapped(stacks: Stacks, change: Callable[[Stack], Stack | None]) -> Stacks:

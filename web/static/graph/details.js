@@ -4,6 +4,7 @@
 import { bar, byId, h } from '../page/dom.js';
 import { explainKind, hasAssembly, hasCode, originLabel } from '../model/explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from '../model/format.js';
+import { changeCard } from './change_card.js';
 import { Holders, isLockWait } from './holders.js';
 import { CLOCK_NAMES } from '../model/state.js';
 
@@ -115,6 +116,7 @@ export class Details {
           weightRow('Total', boxes.total_ns[box], view, zoomNs),
         ),
       ),
+      changeCard(view, box) ?? '',
       isLockWait(f) ? this.holders.show(view, box) : '',
       f === null ? '' : h('p', { class: `verdict ${level}` }, note),
       isDocked ? h('div', { class: 'details-actions' }, this.actions(view, box, f)) : '',

@@ -40,9 +40,14 @@ class Half {
   show(view, isNew) {
     this.owner.on.learn(view);
     this.graph.setView(view, isNew);
-    const whole = this.owner.on.wholeNs();
-    setText(this.weight, `${formatNs(view.total_ns)} · ${formatShare(view.total_ns, whole)} of all`);
+    this.showWeight();
     this.owner.showEmpty(view);
+  }
+
+  /** Shows the function's weight and its share, once both are known. */
+  showWeight() {
+    const [total, whole] = [this.views.current?.total_ns ?? 0, this.owner.on.wholeNs()];
+    setText(this.weight, whole ? `${formatNs(total)} · ${formatShare(total, whole)} of all` : '');
   }
 
   needRow(row) {
@@ -98,6 +103,11 @@ export class Sandwich {
 
   showEmpty(view) {
     this.empty.hidden = view.total_ns > 0;
+  }
+
+  /** Notes that the main view, of which the shares are, is another one. */
+  showWeights() {
+    if (this.isOpen) for (const half of this.halves) half.showWeight();
   }
 
   setTheme(...theme) {

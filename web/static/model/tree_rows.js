@@ -16,6 +16,7 @@ class Node {
 export class TreeRows {
   constructor() {
     this.totalNs = 0;
+    this.comparison = null; // what changes go by
     this.clear();
   }
 
@@ -53,8 +54,9 @@ export class TreeRows {
   }
 
   /** Takes an answer of the server. `opens` are the paths along a heaviest path, which are opened. */
-  take({ total_ns: totalNs, nodes }, { opensAll = false } = {}) {
+  take({ total_ns: totalNs, comparison = null, nodes }, { opensAll = false } = {}) {
     this.totalNs = totalNs;
+    this.comparison = comparison;
     for (const { path, offset, count, total_ns: nodeNs, rows } of nodes) {
       if (opensAll && count) this.open(path);
       const node = this.nodes.get(keyOf(path));

@@ -7,7 +7,9 @@ import { Menu } from '../page/menu.js';
 import { byId } from '../page/dom.js';
 import { say } from '../page/toast.js';
 import { SHAPES, WEIGHTS } from '../model/state.js';
+import { Changes } from './changes.js';
 import { Chips } from './chips.js';
+import { CompareBar } from './compare_bar.js';
 import { Simplify } from './simplify.js';
 import { TreeTable } from './tree_table.js';
 
@@ -25,6 +27,11 @@ export class Shaping {
     this.chips = new Chips(on.change);
     this.simplify = new Simplify(on.change);
     this.sandwich = new Sandwich(getState, { ...on, failed: say });
+    this.compare = new CompareBar(on.change);
+    this.changes = new Changes({
+      sort: (sort) => on.change({ sort }),
+      menu: (place, f) => this.boxMenu.open(place, f, () => f.name),
+    });
     this.table = new TreeTable(getState, {
       menu: (place, row, stack) => this.boxMenu.open(place, row, stack, [
         { label: 'Show in the graph', key: 'enter', action: () => zoom(row.path) },
@@ -67,6 +74,10 @@ export class Shaping {
     const state = this.getState();
     this.chips.update(state, this.steps);
     this.simplify.update(state, this.hasPython);
+    this.compare.update(state);
+    const isTable = state.tab === 'functions';
+    byId('functions').hidden = !isTable || state.compare !== '';
+    byId('changes').hidden = !isTable || state.compare === '';
     this.sandwich.update(['sandwich', 'search', ...WEIGHTS, ...SHAPES].some(isOther));
     this.table.update();
     byId('graph').classList.toggle('has-sandwich', this.sandwich.isOpen);
@@ -75,6 +86,8 @@ export class Shaping {
   /** Takes what a view says about the steps. */
   show(view) {
     this.steps = view.steps;
+    this.sandwich.showWeights();
+    this.changes.update(view, { sort: this.getState().sort, palette: this.palette });
     this.chips.update(this.getState(), this.steps);
   }
 
@@ -84,6 +97,8 @@ export class Shaping {
   }
 
   setTheme(palette, font, focusColor) {
+    this.palette = palette;
+    this.compare.setTheme(palette.theme);
     this.sandwich.setTheme(palette, font, focusColor);
     this.table.setPalette(palette);
   }

@@ -31,9 +31,12 @@ export class Simplify {
     this.button = h(
       'button',
       { type: 'button', class: 'button', 'aria-expanded': 'false', 'aria-controls': 'simplify-panel', title: 'Show less: fold, hide, turn over' },
+      icon('fold'),
       h('span', {}, 'Simplify'),
       icon('down'),
     );
+    this.button.firstChild.classList.add('fold-icon');
+    this.button.setAttribute('aria-label', 'Simplify');
     this.button.addEventListener('click', () => this.toggle());
     byId('simplify').append(this.button, this.panel);
     document.addEventListener('pointerdown', (event) => {

@@ -4,6 +4,7 @@
 import { fetchJson } from '../server/connection.js';
 import { bar, byId, h, setText } from '../page/dom.js';
 import { copyText } from '../page/clipboard.js';
+import { describeRange, formatDifference, formatPart, sidesOf, signOf, sureness } from '../model/change.js';
 import { explainKind } from '../model/explain.js';
 import { formatNs, formatPlural, formatShare } from '../model/format.js';
 import { rowsInSight } from '../model/listing.js';
@@ -69,14 +70,17 @@ export class TreeTable {
 
   titles() {
     const title = (name, text) => h('span', { class: `tree-${name}`, role: 'columnheader' }, text);
-    return h(
-      'div',
-      { class: 'tree-row tree-titles', role: 'row' },
-      title('total', 'Total'),
-      title('self', 'Self'),
-      title('name', 'Function'),
-      title('module', 'Module'),
-    );
+    this.heads = [title('total', ''), title('self', ''), title('change', 'Change')];
+    return h('div', { class: 'tree-row tree-titles', role: 'row' }, this.heads, title('name', 'Function'), title('module', 'Module'));
+  }
+
+  /** Names the columns of weights: in a comparison, both ranges. */
+  showTitles() {
+    const { range, compare } = this.getState();
+    this.grid.classList.toggle('is-compared', compare !== '');
+    setText(this.heads[0], compare ? describeRange(range) : 'Total');
+    setText(this.heads[1], compare ? describeRange(compare) : 'Self');
+    this.heads[2].hidden = compare === '';
   }
 
   get isOpen() {
@@ -96,6 +100,7 @@ export class TreeTable {
     const wasOpen = this.isOpen;
     this.section.hidden = state.tab !== 'tree';
     if (!this.isOpen) return;
+    this.showTitles();
     const query = treeQuery(state, 0);
     if (query !== this.query) {
       const isOtherShape = query.replace(/(clock|range|threads|revision)=[^&]*&?/g, '') !== this.query.replace(/(clock|range|threads|revision)=[^&]*&?/g, '');
@@ -232,6 +237,7 @@ export class TreeTable {
       twisty: h('span', { class: 'tree-twisty', 'aria-hidden': 'true' }),
       swatch: h('span', { class: 'swatch' }),
       module: h('span', { class: 'tree-place' }),
+      change: cell('change'),
     };
     const kind = row.name === undefined ? null : explainKind(row);
     parts.element = h(
@@ -239,6 +245,7 @@ export class TreeTable {
       { class: 'tree-row', role: 'row', id: this.idOf(row.key) },
       cell('total', parts.total, h('span', { class: 'track' }, parts.totalBar)),
       cell('self', parts.self),
+      parts.change,
       cell('name', parts.twisty, parts.name, kind ? h('span', { class: 'badge' }, kind.badge) : null),
       cell('module', parts.swatch, parts.module),
     );
@@ -260,16 +267,31 @@ export class TreeTable {
     if (row.hasChildren) element.setAttribute('aria-expanded', String(row.isOpen));
     else element.removeAttribute('aria-expanded');
     setText(twisty, row.hasChildren ? (row.isOpen ? '▾' : '▸') : '');
-    setText(parts.total, formatShare(row.totalNs, whole));
-    parts.total.title = formatNs(row.totalNs);
+    this.fillWeights(parts, row, whole);
     parts.totalBar.style.width = `${whole > 0 ? (100 * row.totalNs) / whole : 0}%`;
-    setText(parts.self, row.selfNs > 0 ? formatShare(row.selfNs, whole) : '');
-    parts.self.title = formatNs(row.selfNs);
     setText(name, row.chain ? `${row.name} … ${row.chain}` : row.name);
     name.title = row.full_name || row.name;
     setText(parts.module, row.module);
     parts.swatch.style.background = this.palette.swatch(row);
     return undefined;
+  }
+
+  fillWeights(parts, row, whole) {
+    const { comparison } = this.rows;
+    parts.change.hidden = !comparison;
+    if (!comparison) {
+      setText(parts.total, formatShare(row.totalNs, whole));
+      setText(parts.self, row.selfNs > 0 ? formatShare(row.selfNs, whole) : '');
+      parts.total.title = formatNs(row.totalNs);
+      parts.self.title = formatNs(row.selfNs);
+      return;
+    }
+    const { here, there, difference } = sidesOf(comparison, row.hereNs, row.thereNs);
+    setText(parts.total, formatPart(here, comparison.is_share));
+    setText(parts.self, formatPart(there, comparison.is_share));
+    setText(parts.change, `${signOf(row.change)} ${formatDifference(difference, comparison.is_share)}`.trim());
+    parts.change.title = sureness(row.change);
+    parts.change.classList.toggle('is-noise', row.change === 0);
   }
 
   // --- doing -------------------------------------------------------------------------------------
