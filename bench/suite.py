@@ -27,6 +27,7 @@ import servers
 import store
 import symbols
 import timeline
+import transforms
 import truth
 from benchmark import Bench
 
@@ -42,6 +43,7 @@ BENCHES: tuple[Bench, ...] = (
     memory.BENCH,
     store.BENCH,
     timeline.BENCH,
+    transforms.BENCH,
     symbols.BENCH,
     accuracy.BENCH,
     truth.BENCH,

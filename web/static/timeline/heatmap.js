@@ -12,7 +12,7 @@ const GAP_MS = 2000;
 
 export class HeatMap {
   /**
-   * @param on {view(): {from, to}, shown(): {from, to} | null, threads(): [id], drag(from, to, isCompare), choose(isChosen),
+   * @param on {view(): {from, to}, shown(): {from, to} | null, threads(): as requests have them, drag(from, to, isCompare), choose(isChosen),
    *   click(), hover(ms | null), open(kind), drawn()}
    */
   constructor(on) {
@@ -137,7 +137,7 @@ export class HeatMap {
     if (shown) query.set('from', Math.floor(shown.from));
     if (shown) query.set('to', Math.ceil(shown.to));
     const threads = this.on.threads();
-    if (threads.length) query.set('threads', threads.join(','));
+    if (threads) query.set('threads', threads);
     const began = performance.now();
     this.nextAt = began + GAP_MS;
     try {

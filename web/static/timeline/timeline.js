@@ -8,6 +8,7 @@ import { HeatMap } from './heatmap.js';
 import { LaneNames } from './names.js';
 import { TimePainter } from './paint.js';
 import { Readout } from './readout.js';
+import { weightQuery } from '../model/state.js';
 import {
   ROLLING,
   formatRange,
@@ -50,7 +51,7 @@ export class Timeline {
     this.heat = new HeatMap({
       view: () => this.view,
       shown: () => this.shown,
-      threads: () => this.getState().threads,
+      threads: () => new URLSearchParams(weightQuery(this.getState())).get('threads') ?? '',
       drag: (from, to, isCompare) => this.setDrag(from, to, isCompare),
       choose: (isChosen) => this.endDrag(isChosen),
       click: () => this.click(),
@@ -94,7 +95,7 @@ export class Timeline {
     if (this.shown) query.set('to', Math.ceil(this.shown.to));
     if (this.page) query.set('skip', this.page * this.nLanes);
     if (this.size === 'open') query.set('idle', '1');
-    const { threads } = this.getState();
+    const threads = this.getState().threads.filter(Number.isInteger); // names are found by the server
     if (threads.length) query.set('also', threads.slice(0, 8).join(','));
     return { query, to: this.shown?.to ?? null, bins };
   }
