@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..model import Thread
-from .cell_keys import CellKeys, Cells
+from .cell_keys import NONE, SLOTS, CellKeys, Cells
 from .interval_chunk import Block, block_of
 from .intervals import IntervalMoments
 from .time_bins import Growth, coarser, growth_of, joined, level_for, merged, step_ns
@@ -116,19 +117,26 @@ class TimeView:
         shown: Bools = ~np.isin(self.thread_ids, hidden)
         return shown
 
-    def growths(self, level: int, first: int, n_bins: int) -> list[Growth]:
+    def growths(
+        self, level: int, first: int, n_bins: int, *, together: bool = False
+    ) -> list[Growth]:
         """Return what some bins are summed up from.
 
         Args:
             level: of the bins.
             first: the first bin.
             n_bins: how many.
+            together: do not tell threads apart: keys are those of index 0, for all shown threads.
         """
         t0_ns, t1_ns = self.between(level, first, n_bins)
-        found = [self._kept(part, level, t0_ns, t1_ns) for part in self.parts_between(t0_ns, t1_ns)]
-        found.append(_growth(level, self.columns(within(self.rest, t0_ns, t1_ns))))
+        make = partial(self._growth, together=together)
+        found = [
+            self._kept(part, level, t0_ns, t1_ns, together)
+            for part in self.parts_between(t0_ns, t1_ns)
+        ]
+        found.append(make(level, self.columns(within(self.rest, t0_ns, t1_ns))))
         if len(self.now.intervals.past):
-            found.append(merged(_growth(level, self.past_columns())))
+            found.append(merged(make(level, self.past_columns())))
         return found
 
     def between(self, level: int, first: int, n_bins: int) -> tuple[int, int]:
@@ -140,18 +148,40 @@ class TimeView:
         """Return the parts that touch a range of time."""
         return [part for part in self.parts if part.start_ns < t1_ns and part.end_ns >= t0_ns]
 
-    def _kept(self, part: Part, level: int, t0_ns: int, t1_ns: int) -> Growth:
-        most = max(LEAST_BINS, min(part.most_bins, PART_SUMS // max(1, self.n_keys)))
-        kept: Growth = part.keep(("finest",), lambda: self._finest(part, most), most=1)
+    def _kept(self, part: Part, level: int, t0_ns: int, t1_ns: int, together: bool) -> Growth:
+        n_keys = SLOTS if together else max(1, self.n_keys)
+        most = max(LEAST_BINS, min(part.most_bins, PART_SUMS // n_keys))
+        which = len(self.now.hidden) if together else -1
+        make = partial(self._finest, part, most, together)
+        kept: Growth = part.keep((f"finest {together}", which), make, most=1)
         if level < kept.level:
-            return _growth(level, self.columns(within(part.read(), t0_ns, t1_ns)))
+            rows = self.columns(within(part.read(), t0_ns, t1_ns))
+            return self._growth(level, rows, together=together)
         while kept.level < level:
-            kept = part.keep(("level", kept.level + 1), _Coarser(kept), most=_LEVELS)
+            key = f"level {together}", which, kept.level + 1
+            kept = part.keep(key, partial(_next_level, kept), most=_LEVELS)
         return kept
 
-    def _finest(self, part: Part, most: int) -> Growth:
+    def _finest(self, part: Part, most: int, together: bool) -> Growth:
         level = level_for(part.end_ns - part.start_ns, most)
-        return merged(_growth(level, self.columns(part.read())))
+        return merged(self._growth(level, self.columns(part.read()), together=together))
+
+    def _growth(self, level: int, rows: Columns, *, together: bool) -> Growth:
+        keys: list[Int32s] = [rows.running, rows.waiting, rows.holding]
+        if together:
+            shown = self.shown
+            keys = [
+                np.where(shown[key // SLOTS] & (key >= 0), key % SLOTS, NONE).astype(np.int32)
+                for key in keys
+            ]
+        time = rows.t0_ns, rows.wall_ns
+        weights = rows.cpu_ns, rows.waited_ns, rows.held_ns
+        return joined(
+            [
+                growth_of(level, key, *time, weight)
+                for key, weight in zip(keys, weights, strict=True)
+            ]
+        )
 
     def columns(self, block: Block) -> Columns:
         """Return intervals with their keys."""
@@ -170,25 +200,8 @@ class TimeView:
         return past._replace(t0_ns=t0_ns, wall_ns=wall_ns)
 
 
-class _Coarser:
-    """Makes the next level of a growth."""
-
-    def __init__(self, growth: Growth) -> None:
-        self._growth = growth
-
-    def __call__(self) -> Growth:
-        return merged(coarser(self._growth))
-
-
-def _growth(level: int, rows: Columns) -> Growth:
-    time = rows.t0_ns, rows.wall_ns
-    return joined(
-        (
-            growth_of(level, rows.running, *time, rows.cpu_ns),
-            growth_of(level, rows.waiting, *time, rows.waited_ns),
-            growth_of(level, rows.holding, *time, rows.held_ns),
-        )
-    )
+def _next_level(growth: Growth) -> Growth:
+    return merged(coarser(growth))
 
 
 def within(block: Block, t0_ns: int, t1_ns: int) -> Block:

@@ -124,10 +124,16 @@ def test_open_interval_lasts_until_now_and_hidden_threads_are_not_shown() -> Non
         Row(2, START_NS, second, second, RUNNING, -1),
     ]
     apply(profile, START_NS + 4 * second, rows, threads=threads)
-    assert asked(profile).all.n_threads == 2
+    made = TimeSums(profile.moments)
+    both = lanes(made, LaneQuery(overview_bins=10))
+    assert both.all.n_threads == 2
+    assert both.overview
+    assert both.overview.sums_ns[Activity.CPU] == 2 * second
     hidden = [wire.thread(2, 102, "agent", flags=abi.THREAD_HIDDEN)]
     apply(profile, START_NS + 4 * second, [], threads=hidden)
-    found = asked(profile)
+    found = lanes(made, LaneQuery(overview_bins=10))
+    assert found.overview
+    assert found.overview.sums_ns[Activity.CPU] == second
     assert [lane.thread.name for lane in found.lanes if lane.thread] == ["main"]
     assert found.rest is None
     spent = found.lanes[0].sums_ns

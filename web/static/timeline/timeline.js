@@ -68,7 +68,6 @@ export class Timeline {
     byId('timeline-size').addEventListener('click', () => this.resize());
     byId('timeline-more').addEventListener('click', () => this.turn(1));
     byId('timeline-fewer').addEventListener('click', () => this.turn(-1));
-    byId('timeline-clear').addEventListener('click', () => this.on.change({ compare: '' }));
     new ResizeObserver(() => this.request()).observe(this.plot);
     document.addEventListener('visibilitychange', () => this.feed.schedule());
   }
@@ -77,6 +76,7 @@ export class Timeline {
 
   /** Notes a status. @param status model.Status */
   news(status) {
+    if (status.is_final && !this.isFinal) this.feed.forget();
     this.isFinal = status.is_final;
     this.feed.news(status.revision);
     this.heat.news();
@@ -335,12 +335,11 @@ export class Timeline {
   }
 
   showControls() {
-    const { range, compare } = this.getState();
+    const { range } = this.getState();
     this.showRange(ROLLING.includes(range) ? range : null);
     const isPinned = (range && !range.startsWith('last')) || this.shown !== null;
     byId('timeline-live').hidden = !isPinned;
     setText(byId('timeline-live-text'), this.isFinal ? 'Show all' : 'Live');
-    byId('timeline-clear').hidden = !compare;
     const { threads } = this.lanes;
     const isOpen = this.size === 'open';
     const canGrow = threads > LANES.small;
