@@ -1,13 +1,18 @@
 """The page's requests and the stream of events. All paths are below ``api/``:
 
 GET view      the boxes of a view (encode.py has the shape). SELECTION  zoom=ID.ID.…  width=PX
-              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
+              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total  table_first=ROW
+              table_rows=N  run=ID-ID (only these children of the zoomed box fill the width, from
+              one function to another)  have=ANSWER (the page keeps functions, see known_functions.py; 0: it has none)
 GET symbols   modules and their share of the profile (encode_code.py has the shape). SELECTION
 GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
 GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
-GET status    {status: model.Status, threads: [model.ThreadInfo]}
+GET status    {status: model.Status, thread_count}
+GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
+              re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
+              limit=ROWS  ids=1,2
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
@@ -16,7 +21,7 @@ POST pause    {"paused": bool} → {"paused": bool}
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
 thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
-recording) or range=lastN (the last N milliseconds).
+recording) or range=lastN (the last N milliseconds). threads may have ranges of ids: 1-8,12.
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -46,7 +51,10 @@ from flametap.model import Clock, Status
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
+from .encode_threads import ORDERS, ThreadQuery, encode_threads
+from .known_functions import KnownFunctions
 from .source import ProfileSource
+from .thread_list import ThreadList
 from .trees import TreeCache
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
@@ -54,7 +62,9 @@ HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a 
 WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
 MAX_WIDTH_PX = 20_000.0
+COUNT_AGE_S = 2.0  # how old the number of threads in a status may be
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
+MAX_THREADS = 1 << 20  # in one request
 NS_PER_MS = 1_000_000
 MAX_RANGE_CHARACTERS = 32
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
@@ -73,6 +83,8 @@ class Service:
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
+        self.threads = ThreadList(self.source)
+        self.known = KnownFunctions()
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -96,7 +108,10 @@ def blueprint(service: Service) -> Blueprint:
     def view() -> Response:
         query = parse_view_query(request.args.to_dict())
         revision, index = service.trees.get(query.selection, query.revision)
-        return json_response(encode_view(index, query, revision))
+        answer = encode_view(index, query, revision)
+        if query.have is not None:
+            service.known.leave_out(answer, query.have)
+        return json_response(answer)
 
     @api.get("/symbols")
     def symbols() -> Response:
@@ -121,14 +136,18 @@ def blueprint(service: Service) -> Blueprint:
     def gil() -> Response:
         args = request.args.to_dict()
         waits = service.source.lock_waits(parse_selection(args), _numbers(args, "path", "."))
-        threads = {each.thread_id: each for each in service.source.threads()}
-        return json_response(encode_holders(waits, threads, service.source.functions))
+        known = {each.thread_id: each for each in service.threads.get()}
+        return json_response(encode_holders(waits, known, service.source.functions))
 
     @api.get("/status")
     def status() -> Response:
-        return json_response(
-            {"status": service.source.status(), "threads": service.source.threads()}
-        )
+        count = len(service.threads.get(COUNT_AGE_S))
+        return json_response({"status": service.source.status(), "thread_count": count})
+
+    @api.get("/threads")
+    def threads() -> Response:
+        query = parse_thread_query(request.args.to_dict())
+        return json_response(encode_threads(service.threads.get(), query))
 
     @api.get("/events")
     def events() -> Response:
@@ -197,6 +216,42 @@ def parse_view_query(args: dict[str, str]) -> ViewQuery:
         last_row=int(number("rows", ViewQuery.last_row, 1, MAX_ROWS)),
         search=args.get("q", ""),
         table=table,
+        table_first=int(number("table_first", 0, 0, 2**31)),
+        table_rows=int(number("table_rows", ViewQuery.table_rows, 1, MAX_ROWS)),
+        run=_parse_run(args),
+        have=int(number("have", 0, 0, 2**53)) if "have" in args else None,
+    )
+
+
+def _parse_run(args: dict[str, str]) -> tuple[int, int] | None:
+    ends = _numbers(args, "run", "-")
+    if len(ends) not in (0, 2):
+        abort(400, "run must be two ids of functions, ID-ID")
+    return (ends[0], ends[1]) if ends else None
+
+
+def parse_thread_query(args: dict[str, str]) -> ThreadQuery:
+    """Parse the arguments of a threads request.
+
+    Raises:
+        BadRequest: an argument is invalid; the message names it.
+    """
+    order = args.get("sort", "cpu")
+    if order not in ORDERS:
+        abort(400, f"sort must be one of {', '.join(ORDERS)}")
+    rows = {name: _numbers(args, name, ",") for name in ("offset", "limit")}
+    if any(
+        len(found) > 1 or any(not 0 <= each < 2**31 for each in found) for found in rows.values()
+    ):
+        abort(400, "offset and limit must be numbers of rows")
+    offset, limit = rows["offset"], rows["limit"]
+    return ThreadQuery(
+        order,
+        args.get("filter", ""),
+        args.get("group", "0") == "1",
+        offset[0] if offset else 0,
+        limit[0] if limit else ThreadQuery.limit,
+        _numbers(args, "ids", ","),
     )
 
 
@@ -210,9 +265,7 @@ def parse_selection(args: dict[str, str]) -> Selection:
         clock = Clock(args.get("clock", Clock.CPU.value))
     except ValueError:
         abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
-    threads = _numbers(args, "threads", ",")
-    if not all(0 <= thread < 2**32 for thread in threads):
-        abort(400, "threads must be ids of threads")
+    threads = _parse_threads(args)
     try:
         language = Language(args.get("language", Language.ALL.value))
     except ValueError:
@@ -223,6 +276,22 @@ def parse_selection(args: dict[str, str]) -> Selection:
     frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
     span = _parse_span(args)
     return Selection(clock, frozenset(threads) if threads else None, frames, span)
+
+
+def _parse_threads(args: dict[str, str]) -> set[int]:
+    """Return the ids in ``threads``, such as 1-8,12."""
+    ids: set[int] = set()
+    count = 0
+    for part in filter(None, args.get("threads", "").split(",")):
+        found = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
+        if not found:
+            abort(400, "threads must be ids of threads, such as 1-8,12")
+        first, last = int(found[1]), int(found[2] or found[1])
+        count += last - first + 1
+        if not first <= last < 2**32 or count > MAX_THREADS:
+            abort(400, "threads must be ids of threads, such as 1-8,12")
+        ids.update(range(first, last + 1))
+    return ids
 
 
 def _parse_span(args: dict[str, str]) -> Span | None:

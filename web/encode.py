@@ -5,8 +5,9 @@ The answer to a view request (weights and positions in nanoseconds of the reques
 
     revision        int     of the tree; a request may ask for at least this revision
     total_ns        int     the whole tree: all requested threads
-    zoom            {path: [function id], box: int, asked: int}
-                            the part of the requested path that exists, its box, requested length
+    zoom            {path: [function id], box: int, asked: int, run?: {x_ns total_ns count}}
+                            the part of the requested path that exists, its box, requested length;
+                            the requested run of its children, which fills the width
     deepest_row     int     deepest row with a box, sent or not
     last_row        int     deeper rows are not sent
     boxes           columns of equal length, rows ascending, left to right within a row;
@@ -21,8 +22,11 @@ The answer to a view request (weights and positions in nanoseconds of the reques
     line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
-    table           null, or {rows: {id name module file kind origin self_ns total_ns},
-                    function_count}
+    table           null, or {rows: {id name module file kind full_name origin self_ns total_ns},
+                    function_count, first: int}   a part of the table: rows from ``first`` on
+    runs            columns: the box of each run, and the ids of the functions at its ends
+        box first last
+    names           only of an answer to a page that keeps functions: see known_functions.py
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.tree_view import (
@@ -39,6 +45,7 @@ from flametap.analysis.tree_view import (
     find_matches,
     match_functions,
     resolve_path,
+    resolve_run,
     top_functions,
     visible_boxes,
 )
@@ -47,7 +54,7 @@ from flametap.model import Function
 from .search import SearchError, compile_search
 
 MAX_TOP_MATCHES = 200  # more than people step through with N
-MAX_TABLE_ROWS = 300
+MAX_TABLE_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,11 @@ class ViewQuery:
     last_row: int = 400
     search: str = ""
     table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
+    table_first: int = 0  # the first row of the table to send …
+    table_rows: int = 60  # … and how many
+    # Only these children of ``zoom``: from one function to another, their ids. They fill the width.
+    run: tuple[int, int] | None = None
+    have: int | None = None  # of a page that keeps functions: the newest answer that it has
 
 
 def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, Any]:
@@ -68,7 +80,8 @@ def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, 
     tree = index.tree
     path = resolve_path(index, query.zoom)
     zoom = path[-1]
-    boxes = visible_boxes(index, zoom, query.width_px, query.last_row)
+    run = resolve_run(index, zoom, query.run) if query.run and len(path) > len(query.zoom) else None
+    boxes = visible_boxes(index, zoom, query.width_px, query.last_row, run=run)
     search, matching = _encode_search(index, zoom, query.search)
     return {
         "revision": revision,
@@ -77,12 +90,24 @@ def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, 
             "path": _path_ids(index, zoom),
             "box": boxes.zoom_box,
             "asked": len(query.zoom),
+            **({"run": _encode_run(index, run)} if run else {}),
         },
         "deepest_row": boxes.deepest_row,
         "last_row": query.last_row,
         **_encode_boxes(boxes, index, matching),
         "search": search,
-        "table": _encode_table(index, zoom, query.table, matching) if query.table else None,
+        "table": _encode_table(index, zoom, query, matching) if query.table else None,
+    }
+
+
+def _encode_run(index: TreeIndex, run: range) -> dict[str, int]:
+    """Return the place of the run that fills the width."""
+    tree = index.tree
+    above = ancestors(tree, int(tree.parent[run.start]))
+    return {
+        "x_ns": int(index.x_in_parent_ns[[*above, run.start]].sum()),
+        "total_ns": int(tree.total_ns[run.start : run.stop].sum()),
+        "count": len(run),
     }
 
 
@@ -101,12 +126,18 @@ def _encode_boxes(
     column = [local.setdefault(function, len(local) - 1) for function in boxes.function.tolist()]
     del local[-1]
     columns = _function_columns(index, list(local))
-    columns["full_name"] = [tree.functions[function].full_name for function in local]
     if matching is not None:
         columns["matches"] = [int(matching[function]) for function in local]
     files: dict[int, int] = {0: 0}
     line_file = [files.setdefault(file, len(files)) for file in boxes.line_file.tolist()]
+    runs = np.flatnonzero(boxes.hidden)
+    last = boxes.first_node[runs] + boxes.hidden[runs] - 1
     return {
+        "runs": {
+            "box": runs,
+            "first": tree.function[boxes.first_node[runs]],
+            "last": tree.function[last],
+        },
         "boxes": {
             "row": boxes.row,
             "x_ns": boxes.x_ns,
@@ -131,6 +162,7 @@ def _function_columns(index: TreeIndex, ids: list[int]) -> dict[str, Any]:
         "module": [function.module for function in functions],
         "file": [function.file for function in functions],
         "kind": [function.kind.value for function in functions],
+        "full_name": [function.full_name for function in functions],
     }
     if index.has_python:
         columns["origin"] = [index.origin(function) for function in ids]
@@ -157,9 +189,11 @@ def _encode_search(index: TreeIndex, zoom: int, text: str) -> tuple[dict[str, An
     return answer, matching
 
 
-def _encode_table(index: TreeIndex, zoom: int, order: str, matching: Any) -> dict[str, Any]:
-    top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=order == "self", matching=matching)
+def _encode_table(index: TreeIndex, zoom: int, query: ViewQuery, matching: Any) -> dict[str, Any]:
+    first, count = query.table_first, min(query.table_rows, MAX_TABLE_ROWS)
+    by_self = query.table == "self"
+    top = top_functions(index, zoom, count, first=first, by_self=by_self, matching=matching)
     rows = _function_columns(index, top.function.tolist())
     rows["self_ns"] = top.self_ns
     rows["total_ns"] = top.total_ns
-    return {"rows": rows, "function_count": top.function_count}
+    return {"rows": rows, "function_count": top.function_count, "first": first}

@@ -20,8 +20,8 @@ import {
   toHash,
   weightQuery,
 } from './model/state.js';
-import { cssColor, followTheme, theme, toggleTheme } from './page/appearance.js';
-import { byId, choice, setText } from './page/dom.js';
+import { cssColor, followTheme, rem, theme, toggleTheme } from './page/appearance.js';
+import { announce, byId, choice } from './page/dom.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
@@ -37,19 +37,20 @@ import { Modules } from './server/modules.js';
 import { Views } from './server/views.js';
 
 const RESIZE_GAP_MS = 120;
-const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+const LABEL_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
-const ASKED = [...WEIGHTS, 'zoom', 'search', 'tab', 'sort'];
+const ASKED = [...WEIGHTS, 'zoom', 'run', 'search', 'tab', 'sort'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
+let readOut = ''; // the box that screen readers have been told of
 let toReveal = null; // a path to select when its view arrives
 let palette = null; // for the current theme
 let unzoomed = null; // the last view of the whole tree, used when the server does not answer
 
 // --- parts ---------------------------------------------------------------------------------------
 
-const zoomTo = (zoom) => change({ zoom });
+const zoomTo = (zoom, run = '') => change({ zoom, run });
 const code = new Code(() => state);
 const details = new Details(byId('details'), {
   onZoom: zoomTo,
@@ -71,6 +72,7 @@ const functions = new Functions({
   sort: (sort) => change({ sort }),
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
   code: (f) => codes.open(f),
+  more: () => views.request(),
 });
 const search = new SearchBox({ search: (text) => change({ search: text }), visit });
 const quality = new Quality(() => {
@@ -85,7 +87,7 @@ const modules = new Modules(() => state, {
 const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
-  () => ({ width: graph.width || innerWidth, rows }),
+  () => ({ width: graph.width || innerWidth, rows, table: functions.wanted }),
   { show, failed: say, offline },
 );
 
@@ -101,7 +103,7 @@ function usePalette() {
   if (palette?.key === key) return;
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
   languages.setPalette(palette);
-  graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
+  graph.setTheme(palette, `${12 * rem()}px ${LABEL_FONT}`, cssColor('--focus'));
   if (status) quality.update(status, palette);
   if (views.current) functions.update(views.current, { sort: state.sort, palette });
 }
@@ -110,7 +112,8 @@ function usePalette() {
 
 function change(patch) {
   const before = state;
-  state = { ...state, ...patch };
+  // A run of narrow boxes is a part of the zoom: another zoom leaves it.
+  state = { ...state, ...('zoom' in patch ? { run: '' } : {}), ...patch };
   const hash = toHash(state);
   if (hash !== toHash(before)) {
     history[isStep(before, state) ? 'pushState' : 'replaceState'](null, '', hash || location.pathname);
@@ -123,18 +126,21 @@ function apply(before) {
   showChoices();
   if (isOther('layout')) graph.setFlame(state.layout === 'flame');
   if (isOther('search')) search.set(state.search);
-  if (isOther('zoom')) {
-    graph.zoomTo(state.zoom);
+  if (isOther('zoom') || isOther('run')) {
+    graph.zoomTo(state.zoom, state.run);
     breadcrumb.update(state.zoom, null);
   }
-  if (isOther('tab')) graph.layOut();
+  if (isOther('tab')) {
+    graph.layOut();
+    graph.pointAtSelected();
+  }
   if (!ASKED.some(isOther)) return;
-  threads.update(threads.threads, state.threads, state.clock);
+  threads.update(threads.count, state.threads, state.clock);
   if (WEIGHTS.some(isOther)) {
     code.news({ isOther: true });
     modules.fetch();
   }
-  views.request({ isNewPlace: [...WEIGHTS, 'zoom'].some(isOther) });
+  views.request({ isNewPlace: [...WEIGHTS, 'zoom', 'run'].some(isOther) });
 }
 
 function showChoices() {
@@ -157,12 +163,12 @@ addEventListener('popstate', () => {
 
 function show(view, isNewPlace) {
   breadcrumb.learn(view);
-  if (view.zoom.path.length < view.zoom.asked) {
+  if (view.zoom.path.length < view.zoom.asked || (state.run && !view.zoom.run)) {
     // Part of the path no longer exists (names became known, say): update the URL.
-    state = { ...state, zoom: view.zoom.path };
+    state = { ...state, zoom: view.zoom.path, run: '' };
     history.replaceState(null, '', toHash(state) || location.pathname);
   }
-  if (!view.zoom.path.length) unzoomed = view;
+  if (!view.zoom.path.length && !view.zoom.run) unzoomed = view;
   codes.follow(view);
   graph.setView(view, isNewPlace);
   if (toReveal) graph.reveal(toReveal);
@@ -201,12 +207,15 @@ function offline({ isLive }) {
 // --- graph → page ------------------------------------------------------------------------------------
 
 function point(info) {
-  details.show(graph.view, info, { clock: graph.view?.asked.clock, palette });
-  if (!info?.isDocked) return;
+  const isShown = !byId('graph').hidden;
+  details.show(graph.view, isShown ? info : null, { clock: graph.view?.asked.clock, palette });
+  if (!info?.isDocked || info.path === readOut) return;
+  readOut = info.path;
   const { view } = graph;
-  const name = view.functionOf(info.box)?.name ?? (view.isRun(info.box) ? 'narrow functions' : 'all');
+  const hidden = view.boxes.hidden[info.box];
+  const name = view.functionOf(info.box)?.name ?? (hidden ? `${hidden} narrow functions` : 'all');
   const share = formatShare(view.boxes.total_ns[info.box], view.total_ns);
-  setText(byId('announcement'), `${name}, ${share} of all`);
+  announce(`${name}, ${share} of all`);
 }
 
 function needRow(row) {
@@ -246,8 +255,8 @@ const feed = new Feed({
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
   },
-  whole(status, list) {
-    threads.update(list, state.threads, state.clock, status);
+  whole(status, threadCount) {
+    threads.update(threadCount, state.threads, state.clock, status);
     header.update(status);
     if (views.current) showEmpty(views.current, state, feed.status);
     languages.setPython(status, state);
@@ -276,7 +285,10 @@ document.addEventListener('visibilitychange', () => {
 function escape() {
   if (threads.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
-  else if (graph.selectedPath) graph.select(null);
+  else if (graph.selectedPath) {
+    graph.select(null);
+    readOut = '';
+  }
   else if (!search.clear()) document.activeElement.blur();
 }
 
@@ -289,7 +301,7 @@ const KEYS = {
   '/': () => search.focus(),
   Escape: escape,
   0: () => change({ zoom: [] }),
-  Backspace: () => change({ zoom: state.zoom.slice(0, -1) }),
+  Backspace: () => change(state.run ? { run: '' } : { zoom: state.zoom.slice(0, -1) }),
   1: () => change({ clock: CLOCKS[0] }),
   2: () => change({ clock: CLOCKS[1] }),
   3: () => change({ clock: CLOCKS[2] }),

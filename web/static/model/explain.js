@@ -295,13 +295,25 @@ export function summarise(status) {
   return facts;
 }
 
-/** Says how long any thread held the GIL, and how long threads waited for it (model.ThreadInfo). */
-export function describeGil(threads, durationNs) {
-  const sum = (key) => threads.reduce((all, thread) => all + thread[key], 0);
-  const held = Math.min(sum('gil_held_ns'), durationNs);
-  const waiting = threads.filter((thread) => thread.gil_awaited_ns > 0).length;
+/** Says where a thread is now (model.ThreadInfo, or a group of web/encode_threads.py): {text, title, isQuiet}. */
+export function describeWait(thread, status) {
+  if (thread.exited) return { text: 'ended', title: '', isQuiet: true };
+  if (status?.state === 'ended') return { text: '–', title: 'The recording has ended.', isQuiet: true };
+  if (thread.is_mixed) return { text: 'various', title: '', isQuiet: true };
+  if (thread.waits_in) {
+    return { text: thread.waits_in, title: 'The system call in which it waits', isQuiet: false };
+  }
+  if (status?.state === 'paused') return { text: '–', title: 'Not looked at while paused.', isQuiet: true };
+  if (thread.signals_blocked) {
+    return { text: 'running or waiting', title: 'This thread blocks signals, so it is seen only while it waits.', isQuiet: true };
+  }
+  return { text: 'running', title: '', isQuiet: true };
+}
+
+/** Says how long any thread held the GIL, and how long threads waited for it (web/encode_threads.py). */
+export function describeGil({ held_ns: heldNs, awaited_ns: awaitedNs, waiting }, durationNs) {
   const waits = waiting
-    ? `${formatPlural(waiting, 'thread')} waited for it, ${formatNs(sum('gil_awaited_ns'))} in all.`
+    ? `${formatPlural(waiting, 'thread')} waited for it, ${formatNs(awaitedNs)} in all.`
     : 'No thread waited for it.';
-  return `The GIL was held ${formatShare(held, durationNs)} of the time. ${waits}`;
+  return `The GIL was held ${formatShare(Math.min(heldNs, durationNs), durationNs)} of the time. ${waits}`;
 }

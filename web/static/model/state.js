@@ -8,19 +8,51 @@ export const LANGUAGES = ['all', 'python', 'native'];
 /** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
+const RUN = /^\d{1,10}-\d{1,10}$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
 }
 
-function idList(separator, order = (ids) => ids) {
+function idList(separator) {
   const parse = (text) => {
     const ids = text.split(separator).map(Number);
-    return ids.every((id) => Number.isInteger(id) && id >= 0) ? order(ids) : [];
+    return ids.every((id) => Number.isInteger(id) && id >= 0) ? ids : [];
   };
   return { initial: [], parse, format: (ids) => ids.join(separator) };
 }
+
+const MAX_THREADS = 1 << 17;
+const MAX_ID = 2 ** 32; // of threads: the server refuses others
+
+/** Ids in ascending order, neighbours as a range: 1-8,12. */
+function idRanges() {
+  const parse = (text) => {
+    const ids = new Set();
+    for (const part of text.split(',')) {
+      const [, first, last = first] = /^(\d{1,10})(?:-(\d{1,10}))?$/.exec(part) ?? [];
+      if (first === undefined || Number(last) >= MAX_ID || Number(last) - Number(first) > MAX_THREADS) return [];
+      for (let id = Number(first); id <= Number(last) && ids.size <= MAX_THREADS; id++) ids.add(id);
+    }
+    return [...ids].sort((a, b) => a - b);
+  };
+  return { initial: [], parse, format: formatIds };
+}
+
+/** Returns ascending ids as text, neighbours as a range: "1-8,12". */
+export function formatIds(ids) {
+  const parts = [];
+  for (const id of ids) {
+    const last = parts.at(-1);
+    if (last && id === last[1] + 1) last[1] = id;
+    else parts.push([id, id]);
+  }
+  return parts.map(([a, b]) => (a === b ? a : `${a}${b === a + 1 ? ',' : '-'}${b}`)).join(',');
+}
+
+/** Returns the ids that formatIds() has written. */
+export const parseIds = (text) => FIELDS.threads.parse(text);
 
 function flag() {
   return { initial: false, parse: (text) => text === '1', format: (value) => (value ? '1' : '') };
@@ -40,8 +72,9 @@ const FIELDS = {
   tab: { ...oneOf('graph', 'functions'), isStep: true },
   sort: oneOf('self', 'total'), // order of the functions
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
-  threads: { ...idList(',', (ids) => ids.sort((a, b) => a - b)), counts: true, isStep: true }, // ids; none: all
+  threads: { ...idRanges(), counts: true, isStep: true }, // ids; none: all
   zoom: { ...idList('.'), isStep: true }, // function ids, root first
+  run: { ...matching(RUN), isStep: true }, // FIRST-LAST: only these children of the zoomed box fill the width
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
@@ -85,11 +118,15 @@ export function toHash(state) {
 }
 
 /** Returns the query string of a view request. */
-export function viewQuery(state, { width, rows, revision }) {
+export function viewQuery(state, { width, rows, revision, table, have }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
-  write(query, state, ['zoom', 'search']);
-  if (state.tab === 'functions') query.set('table', state.sort);
+  write(query, state, ['zoom', 'run', 'search']);
+  if (state.tab === 'functions') {
+    query.set('table', state.sort);
+    for (const [key, value] of Object.entries(table ?? {})) query.set(`table_${key}`, value);
+  }
+  if (have !== undefined) query.set('have', have);
   return query.toString();
 }
 

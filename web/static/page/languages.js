@@ -3,6 +3,7 @@
 
 import { ORIGINS } from '../model/color.js';
 import { byId, choice, h } from './dom.js';
+import { reconcile } from './reconcile.js';
 
 export class Languages {
   /** @param onChange called with the changed part of the state: {language}, {plumbing} or {gil} */
@@ -40,6 +41,6 @@ export class Languages {
       swatch.style.background = palette.origin(origin);
       return h('li', { title: text }, swatch, label);
     });
-    byId('legend').replaceChildren(...rows);
+    reconcile(byId('legend'), rows);
   }
 }

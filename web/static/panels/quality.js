@@ -1,6 +1,7 @@
 // How far the graph can be trusted: the line in the footer, and the panel that it opens.
 
 import { bar, byId, h } from '../page/dom.js';
+import { reconcile } from '../page/reconcile.js';
 import {
   costShare,
   explainCounters,
@@ -22,7 +23,7 @@ function fill(element, key, make) {
   const isSelecting = selection && !selection.isCollapsed && element.contains(selection.anchorNode);
   if (element.filledWith === text || isSelecting) return;
   element.filledWith = text;
-  element.replaceChildren(...make());
+  reconcile(element, make());
 }
 
 function fact(label, value, text = '') {

@@ -119,16 +119,23 @@ test('oklch agrees with known colours', () => {
   assert.equal(oklch(0.627955, 0.257683, 29.2339), 'rgb(255, 0, 0)');
 });
 
+test('where a thread is now, is said only while it is known', () => {
+  const recording = { state: 'recording' };
+  const text = (thread, status = recording) => explain.describeWait({ waits_in: '', ...thread }, status).text;
+  assert.equal(text({ waits_in: 'futex' }), 'futex');
+  assert.equal(text({}), 'running');
+  assert.equal(text({}, { state: 'ended' }), '–');
+  assert.equal(text({}, { state: 'paused' }), '–');
+  assert.equal(text({ exited: true }), 'ended');
+  assert.equal(text({ signals_blocked: true }), 'running or waiting');
+});
+
 test('the GIL: how long it was held, and awaited', () => {
-  const threads = [
-    { gil_held_ns: 6e8, gil_awaited_ns: 0 },
-    { gil_held_ns: 3e8, gil_awaited_ns: 2e9 },
-    { gil_held_ns: 0, gil_awaited_ns: 1e8 },
-  ];
+  const waits = { held_ns: 9e8, awaited_ns: 2.1e9, waiting: 2 };
   assert.equal(
-    explain.describeGil(threads, 1e9),
+    explain.describeGil(waits, 1e9),
     'The GIL was held 90.0 % of the time. 2 threads waited for it, 2.1 s in all.',
   );
-  const alone = [{ gil_held_ns: 1.01e9, gil_awaited_ns: 0 }];
+  const alone = { held_ns: 1.01e9, awaited_ns: 0, waiting: 0 };
   assert.equal(explain.describeGil(alone, 1e9), 'The GIL was held 100 % of the time. No thread waited for it.');
 });
