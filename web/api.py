@@ -3,7 +3,8 @@
 GET view      the boxes of a view (encode.py has the shape). SELECTION  zoom=ID.ID.…  width=PX
               rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total  table_first=ROW
               table_rows=N  run=ID-ID (only these children of the zoomed box fill the width, from
-              one function to another)  have=ANSWER (the page keeps functions, see known_functions.py; 0: it has none)
+              one function to another)  have=ANSWER (the page keeps functions: known_functions.py;
+              0: it has none)
 GET symbols   modules and their share of the profile (encode_code.py has the shape). SELECTION
 GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines

@@ -104,18 +104,18 @@ def test_clocks_count_different_things(page: Page) -> None:
 
 def test_threads_are_chosen_and_told_by_what_they_wait_in(page: Page) -> None:
     page.get_by_role("button", name=re.compile("All .* threads")).click()
-    row = page.locator("#threads-body tr").filter(has_text="41873")
+    row = page.locator("#threads-rows .thread-row").filter(has_text="41873")
     expect(row).to_contain_text("orderd")
     expect(row).to_contain_text("epoll_wait")
-    row.locator(".thread-name").click()
+    row.locator(".link").click()
     page.wait_for_function("() => !flametap.views.current.functions.name.includes('start_thread')")
     expect(page.locator("#threads-label")).to_have_text("orderd (41873)")
     weights = page.evaluate(
-        """() => [...document.querySelectorAll('#threads-body .track .fill')]
+        """() => [...document.querySelectorAll('#threads-rows .track .fill')]
            .map((bar) => parseFloat(bar.style.width))"""
     )
     assert weights == sorted(weights, reverse=True)
-    page.locator("#threads-body tr").nth(1).locator("input").check()
+    page.locator("#threads-rows .thread-row").nth(1).locator("input").check()
     page.wait_for_function("() => flametap.getState().threads.length === 2")
     page.locator("#threads-panel").get_by_role("button", name="All threads").click()
     page.keyboard.press("Escape")
@@ -148,12 +148,12 @@ def test_arrow_keys_walk_the_boxes_and_are_read_out(page: Page) -> None:
 
 def test_functions_are_a_table_too(page: Page) -> None:
     page.keyboard.press("f")
-    rows = page.locator("#functions-body tr")
+    rows = page.locator("#functions-rows .function-row")
     expect(rows.filter(has_text="worker_main")).to_have_count(1)
     page.get_by_role("button", name="Total").click()
     expect(rows.first).to_contain_text(re.compile("start_thread|_start"))
-    expect(page.locator("#functions th").nth(1)).to_have_attribute("aria-sort", "descending")
-    rows.filter(has_text="Worker::step").get_by_title("Find in the graph").click()
+    expect(page.locator("#functions-titles > *").nth(1)).to_have_attribute("aria-sort", "descending")
+    rows.get_by_role("button", name="Worker::step", exact=True).click()
     expect(page.locator("#search")).to_have_value("re:^Worker::step$")
     expect(page.locator("#graph")).to_be_visible()
 

@@ -28,6 +28,7 @@ export class Feed {
 
   open() {
     this.connection.open();
+    this.ask(); // the first event may take longer
   }
 
   take(event) {
