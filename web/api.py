@@ -14,6 +14,8 @@ GET status    {status: model.Status, thread_count}
 GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
               re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
               limit=ROWS  ids=1,2
+GET elsewhere what there is if a view is empty: {wall_ns: of all threads, children: processes that
+              the target has started and that have used CPU time: {pid, command, cpu_ns}}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
@@ -63,6 +65,8 @@ HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a 
 WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
 MAX_WIDTH_PX = 20_000.0
+BUSY_NS = 100_000_000  # of CPU time, of a child that may be what the user looks for
+MAX_CHILDREN = 3  # to name
 COUNT_AGE_S = 2.0  # how old the number of threads in a status may be
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
 MAX_THREADS = 1 << 20  # in one request
@@ -149,6 +153,12 @@ def blueprint(service: Service) -> Blueprint:
     def threads() -> Response:
         query = parse_thread_query(request.args.to_dict())
         return json_response(encode_threads(service.threads.get(), query))
+
+    @api.get("/elsewhere")
+    def elsewhere() -> Response:
+        busy = [each for each in service.source.children() if each.cpu_ns >= BUSY_NS]
+        wall_ns = sum(each.wall_ns for each in service.threads.get(COUNT_AGE_S))
+        return json_response({"wall_ns": wall_ns, "children": busy[:MAX_CHILDREN]})
 
     @api.get("/events")
     def events() -> Response:

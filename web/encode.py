@@ -35,8 +35,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.tree_view import (
     Boxes,
@@ -46,6 +44,7 @@ from flametap.analysis.tree_view import (
     match_functions,
     resolve_path,
     resolve_run,
+    runs_of,
     top_functions,
     visible_boxes,
 )
@@ -130,14 +129,9 @@ def _encode_boxes(
         columns["matches"] = [int(matching[function]) for function in local]
     files: dict[int, int] = {0: 0}
     line_file = [files.setdefault(file, len(files)) for file in boxes.line_file.tolist()]
-    runs = np.flatnonzero(boxes.hidden)
-    last = boxes.first_node[runs] + boxes.hidden[runs] - 1
+    runs = dict(zip(("box", "first", "last"), runs_of(tree, boxes), strict=True))
     return {
-        "runs": {
-            "box": runs,
-            "first": tree.function[boxes.first_node[runs]],
-            "last": tree.function[last],
-        },
+        "runs": runs,
         "boxes": {
             "row": boxes.row,
             "x_ns": boxes.x_ns,

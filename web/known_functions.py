@@ -13,14 +13,9 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-Ids = npt.NDArray[np.int32]
-
 MAX_ANSWERS = 64  # remembered ones: open pages, and those under way
 COLUMNS = ("name", "module", "file", "kind", "full_name", "origin")
-NOTHING: tuple[tuple[str, ...], Ids] = ((), np.empty(0, np.int32))
+NOTHING: tuple[tuple[str, ...], frozenset[int]] = ((), frozenset())
 
 
 class KnownFunctions:
@@ -29,7 +24,7 @@ class KnownFunctions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1 + secrets.randbits(32))  # another server's are others
-        self._known: OrderedDict[int, tuple[tuple[str, ...], Ids]] = OrderedDict()
+        self._known: OrderedDict[int, tuple[tuple[str, ...], frozenset[int]]] = OrderedDict()
 
     def leave_out(self, answer: dict[str, Any], have: int) -> None:
         """Replace the functions of an answer to a view request by those that are new to the page.
@@ -52,13 +47,13 @@ class KnownFunctions:
             known = NOTHING[1]
         new: dict[str, list[Any]] = {name: [] for name in ("id", *columns)}
         for part in parts:
-            ids = np.asarray(part["id"], np.int32)
-            chosen = np.flatnonzero(~np.isin(ids, known)).tolist()
-            new["id"] += ids[chosen].tolist()
+            ids = part["id"]
+            chosen = [at for at, each in enumerate(ids) if each not in known]
+            new["id"] += [ids[at] for at in chosen]
             for name in columns:
                 column = part.pop(name)
                 new[name] += [column[at] for at in chosen]
-            known = np.union1d(known, ids).astype(np.int32)
+            known = known.union(ids) if chosen else known
         answer["names"] = {"answer": number, "functions": new}
         with self._lock:
             self._known[number] = (columns, known)

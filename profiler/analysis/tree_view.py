@@ -174,6 +174,14 @@ def resolve_path(index: TreeIndex, path: Sequence[int]) -> list[int]:
     return nodes
 
 
+def runs_of(tree: CallTree, boxes: Boxes) -> tuple[Ints, Ints, Ints]:
+    """Return the boxes that are runs, and the functions of the first and last node of each."""
+    runs = np.flatnonzero(boxes.hidden)
+    first = boxes.first_node[runs]
+    ends = tree.function[first], tree.function[first + boxes.hidden[runs] - 1]
+    return runs, ends[0].astype(np.int64), ends[1].astype(np.int64)
+
+
 def resolve_run(index: TreeIndex, node: int, run: tuple[int, int]) -> range | None:
     """Return the children of a node from one function to another, given by their ids.
 

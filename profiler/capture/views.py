@@ -9,7 +9,7 @@ from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
-from ..model import Function, ThreadInfo
+from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
@@ -37,6 +37,10 @@ class Views:
     def threads(self) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""
         return self.profile.thread_infos()
+
+    def children(self) -> list[ChildProcess]:
+        """See ``ProfileSource.children``. Without a live process there are none."""
+        return []
 
     @property
     def functions(self) -> Sequence[Function]:

@@ -152,7 +152,9 @@ def test_functions_are_a_table_too(page: Page) -> None:
     expect(rows.filter(has_text="worker_main")).to_have_count(1)
     page.get_by_role("button", name="Total").click()
     expect(rows.first).to_contain_text(re.compile("start_thread|_start"))
-    expect(page.locator("#functions-titles > *").nth(1)).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("#functions-titles > *").nth(1)).to_have_attribute(
+        "aria-sort", "descending"
+    )
     rows.get_by_role("button", name="Worker::step", exact=True).click()
     expect(page.locator("#search")).to_have_value("re:^Worker::step$")
     expect(page.locator("#graph")).to_be_visible()

@@ -1,4 +1,4 @@
-"""What a live page must not take from its user: focus, selected text, scroll position, the pressed button."""
+"""What a live page must not take from its user: focus, selected text, scrolling, a click."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def test_selected_text_in_the_code(fast: Page, source: FakeSource) -> None:
         with fast.expect_response("**/api/lines?*"):
             source.advance(1.0)
             fast.evaluate("flametap.code.news({isOther: true})")
-        fast.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+        fast.evaluate(
+            "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
+        )
     assert "price" in chosen
     assert fast.evaluate("String(document.getSelection())") == chosen
 
@@ -114,8 +116,9 @@ def test_screen_readers_are_told_of_a_box_once(fast: Page, source: FakeSource) -
     fast.evaluate(
         """() => {
           globalThis.said = [];
-          new MutationObserver(() => said.push(document.getElementById('announcement').textContent))
-            .observe(document.getElementById('announcement'), {childList: true, characterData: true, subtree: true});
+          const element = document.getElementById('announcement');
+          new MutationObserver(() => said.push(element.textContent))
+            .observe(element, {childList: true, characterData: true, subtree: true});
         }"""
     )
     fast.locator("#scroller").focus()
@@ -125,4 +128,9 @@ def test_screen_readers_are_told_of_a_box_once(fast: Page, source: FakeSource) -
     said = fast.evaluate("said")
     assert len(said) == 2, said
     live = fast.locator("[aria-live], [role=status], [role=alert]")
-    assert {each.get_attribute("id") for each in live.all()} == {"announcement", "state", "toast", "banner"}
+    assert {each.get_attribute("id") for each in live.all()} == {
+        "announcement",
+        "state",
+        "toast",
+        "banner",
+    }

@@ -1,4 +1,4 @@
-"""Ten thousand threads: the list opens at once, finds by name, and costs nothing while it is closed."""
+"""Ten thousand threads: the list opens at once, finds by name, and costs nothing while closed."""
 
 from __future__ import annotations
 

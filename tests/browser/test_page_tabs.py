@@ -1,4 +1,4 @@
-"""Several tabs of one browser: they share one stream of events, so that connections are left for the rest."""
+"""Several tabs of one browser: one stream of events for all leaves connections for the rest."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 import { Breadcrumb } from './graph/breadcrumb.js';
 import { Details } from './graph/details.js';
-import { showEmpty } from './graph/empty.js';
+import { Empty } from './graph/empty.js';
 import { Graph } from './graph/graph.js';
 import { Palette } from './model/color.js';
 import { formatShare, programName } from './model/format.js';
@@ -74,6 +74,7 @@ const functions = new Functions({
   code: (f) => codes.open(f),
   more: () => views.request(),
 });
+const empty = new Empty(change);
 const search = new SearchBox({ search: (text) => change({ search: text }), visit });
 const quality = new Quality(() => {
   graph.layOut();
@@ -176,7 +177,7 @@ function show(view, isNewPlace) {
   functions.update(view, { sort: state.sort, palette });
   breadcrumb.update(state.zoom, view);
   search.update(view);
-  showEmpty(view, state, feed.status);
+  empty.show(view, state, feed.status);
   document.documentElement.dataset.revision = view.revision;
 }
 
@@ -252,13 +253,13 @@ new ResizeObserver(() => {
 const feed = new Feed({
   status(status) {
     header.update(status);
-    if (views.current) showEmpty(views.current, state, feed.status);
+    if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
   },
   whole(status, threadCount) {
     threads.update(threadCount, state.threads, state.clock, status);
     header.update(status);
-    if (views.current) showEmpty(views.current, state, feed.status);
+    if (views.current) empty.show(views.current, state, feed.status);
     languages.setPython(status, state);
     usePalette();
     quality.update(status, palette);

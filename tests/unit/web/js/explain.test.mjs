@@ -58,7 +58,7 @@ test('waiting for a CPU is explained', () => {
 
 test('the engine is shown by name', () => {
   const shown = (engine) => explain.explainCounters({ engine_now: engine })[0].rows[0].shown;
-  assert.deepEqual([shown(0), shown(1), shown(7)], ['rounds', 'CPU timers', '7']);
+  assert.deepEqual([shown(0), shown(1), shown(7)], ['looks at fixed times', 'CPU timers', '7']);
 });
 
 test('a counter nobody has explained yet is shown by its name', () => {
