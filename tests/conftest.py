@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 import parallel
 from capabilities import CAPABILITIES, find
+from long_tests import is_long
 
 # A shell that starts us in the background has SIGINT ignored, nohup SIGHUP; what we start would
 # inherit that, and ignore them as it should.
@@ -108,8 +109,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             _require(name)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into the order in which they are dealt out, with workers and without."""
+    """Mark long tests, and put all into the order in which they are dealt out."""
+    for item in items:
+        if is_long(item.nodeid):
+            item.add_marker(pytest.mark.nightly)
     items.sort(key=lambda item: parallel.rank(item.nodeid))
 
 

@@ -38,7 +38,11 @@ class PythonLook:
 
 
 def look_at_python(
-    pid: int, interpreters: Sequence[FoundInterpreter], *, with_locals: bool
+    pid: int,
+    interpreters: Sequence[FoundInterpreter],
+    *,
+    with_locals: bool,
+    with_threads: bool = True,
 ) -> PythonLook:
     """Read threads, variables and tasks. A note says what took too long and is missing.
 
@@ -46,13 +50,14 @@ def look_at_python(
         pid: the process.
         interpreters: those of it that are known.
         with_locals: read variables, too.
+        with_threads: read the threads; else only the tasks.
     """
     look = PythonLook()
 
     def run() -> None:
         for each in interpreters:
             with contextlib.suppress(OSError, MemoryReadError):
-                _look(pid, each, look, with_locals=with_locals)
+                _look(pid, each, look, with_locals=with_locals, with_threads=with_threads)
 
     if interpreters:
         thread = threading.Thread(target=run, name="flametap-look", daemon=True)
@@ -64,7 +69,14 @@ def look_at_python(
     return look
 
 
-def _look(pid: int, found: FoundInterpreter, look: PythonLook, *, with_locals: bool) -> None:
+def _look(
+    pid: int,
+    found: FoundInterpreter,
+    look: PythonLook,
+    *,
+    with_locals: bool,
+    with_threads: bool,
+) -> None:
     folder = f"{procfs.PROC}/{pid}"
     tids = own_tids(pid)
     look.versions.append(found.version)
@@ -75,7 +87,7 @@ def _look(pid: int, found: FoundInterpreter, look: PythonLook, *, with_locals: b
         if readers.problem and with_locals:
             look.notes.append(f"{found.version}: variables are {readers.problem}")
         looker = Looker(pid, tids, readers.frames, readers.objects, with_locals=with_locals)
-        for thread in looker.threads():
+        for thread in looker.threads() if with_threads else ():
             look.threads.setdefault(thread.tid, []).append(thread)
     if readers.objects is not None:
         with BoundedMemory(folder, seconds=_TASKS_S) as memory:

@@ -36,14 +36,14 @@ class LockIntervals:
         thread_id: of each cell.
         node: the leaf of each cell's stack in the trie.
         lock: the ``LockState`` of each cell.
-        between_ns: only the parts of the intervals between these two times.
+        between_ns: only the parts of the intervals between these two times; None for all.
     """
 
     chunks: Sequence[Chunk]
     thread_id: npt.NDArray[np.uint32]
     node: npt.NDArray[np.int32]
     lock: npt.NDArray[np.uint8]
-    between_ns: tuple[int, int] = (0, 1 << 63)
+    between_ns: tuple[int, int] | None = None
 
     @property
     def awaited(self) -> Bools:
@@ -85,7 +85,8 @@ class LockIntervals:
         return total_ns, meanwhile
 
     def _read(self, chunk: Chunk) -> Block:
-        return cut(chunk.read(), *self.between_ns)
+        block = chunk.read()
+        return block if self.between_ns is None else cut(block, *self.between_ns)
 
 
 def _some(block: Block, wanted: Bools) -> Block:

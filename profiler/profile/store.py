@@ -347,7 +347,9 @@ class Profile:
             node = self._stacks.stack_nodes()[stack]
             marks = self._stacks.stack_marks()[stack]
         lock = lock_states(marks, state, sysno)
-        between_ns = t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
+        if t0_ns is None and t1_ns is None:
+            return LockIntervals(chunks, thread_id, node, lock)
+        between_ns = t0_ns or 0, self.now_ns if t1_ns is None else t1_ns
         return LockIntervals(chunks, thread_id, node, lock, between_ns)
 
     def total_ns(self, clock: Clock) -> int:

@@ -126,6 +126,16 @@ def split(
     target.close()
 
 
+def test_doctor_names_the_interpreter(waiting_python: PythonTarget) -> None:
+    result = cli.run("doctor", waiting_python.pid, "--json")
+    (found,) = json.loads(result.stdout)["interpreters"]
+    assert found["runtime"] == "CPython"
+    if waiting_python.name != "debian":
+        assert found["version"].startswith(f"CPython {waiting_python.name}.")
+    assert found["functions_shown"] is True
+    assert Path(found["module"]).name.startswith(("python", "libpython"))
+
+
 def test_shares_are_those_that_the_program_measures(split: Target) -> None:
     capture = record(split.pid, 1.0, cpu_s=CPU_S)
     lines = split.finish()

@@ -104,7 +104,14 @@ class Target:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
-        wait_until(lambda: len(self.lines) > before, f"{self.name} to answer {line!r}", timeout_s)
+        wait_until(
+            lambda: len(self.lines) > before or not self.alive,
+            f"{self.name} to answer {line!r}",
+            timeout_s,
+        )
+        # Its last lines may be read after its end was seen.
+        if not self.alive:
+            wait_until(lambda: len(self.lines) > before, f"an answer, but {self.name} ended", 1.0)
 
     def signal(self, number: int) -> None:
         """Sends it a signal."""

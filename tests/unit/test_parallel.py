@@ -1,4 +1,4 @@
-"""How tests are dealt out to workers: what is said to be quiet exists, and is one unit, dealt out
+"""How tests are dealt out: those said to be long or quiet exist; quiet ones are one unit, dealt out
 last. And the lock that makes them so."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import parallel
+from long_tests import LONG, is_long
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -19,6 +20,16 @@ def test_what_is_listed_exists(entry: str) -> None:
     file, _, test = entry.partition("::")
     assert (ROOT / file).exists()
     assert not test or f"\ndef {test}(" in (ROOT / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "test"), [(file, test) for file, tests in LONG.items() for test in tests]
+)
+def test_long_tests_exist(file: str, test: str) -> None:
+    name = test.partition("[")[0].rpartition("::")[2]
+    assert f"def {name}(" in (ROOT / file).read_text("utf-8")
+    assert is_long(f"{file}::{test}")
+    assert "[" in test or not is_long(f"{file}::{test}_more")
 
 
 def test_units_and_their_order() -> None:

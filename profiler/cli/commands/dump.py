@@ -94,7 +94,7 @@ def dump(
                 start.start(capture, interrupts, progress)
                 progress.step("taking the stacks")
                 _sample(capture, tids, interrupts)
-                look = _look(capture, with_locals=with_locals)
+                look = _look(capture, with_locals=with_locals, with_threads=with_locals or as_json)
                 capture.stop()
                 if interrupts.stop:
                     raise Interrupted
@@ -126,11 +126,16 @@ def dump(
     return 0
 
 
-def _look(capture: Capture, *, with_locals: bool) -> PythonLook:
+def _look(capture: Capture, *, with_locals: bool, with_threads: bool) -> PythonLook:
     """Look at the Pythons of the process, right after its stacks were taken."""
     from ...capture.python_look import look_at_python
 
-    return look_at_python(capture.pid, capture.interpreters(), with_locals=with_locals)
+    return look_at_python(
+        capture.pid,
+        capture.interpreters(),
+        with_locals=with_locals,
+        with_threads=with_threads,
+    )
 
 
 def with_look(

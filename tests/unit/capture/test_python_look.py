@@ -87,6 +87,9 @@ def test_look_has_threads_and_loops(python_state: PythonState) -> None:
     assert look.threads.keys() == python_state.names.keys()
     (loop,) = look.loops
     assert len(loop.tasks) == len(python_state.tasks)
+    tasks_only = look_at_python(python_state.pid, found, with_locals=False, with_threads=False)
+    assert not tasks_only.threads
+    assert len(tasks_only.loops) == 1
 
 
 @pytest.mark.needs("attach")
