@@ -169,7 +169,7 @@ def test_quality_panel_tells_losses_verdicts_symbols_and_cost(page: Page) -> Non
     expect(panel).to_contain_text("No unwind information")
     expect(panel).to_contain_text("libvendor.so")
     expect(panel).to_contain_text("give its debug file with --symbol-dir")
-    expect(panel).to_contain_text("None: batches dropped")
+    expect(panel).to_contain_text("None: data dropped")
     expect(panel).to_contain_text("median / 99th percentile")
     panel.get_by_text("All counters by name").click()
     expect(panel.get_by_text("signals_handled", exact=True)).to_be_visible()

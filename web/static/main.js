@@ -23,8 +23,10 @@ import {
 import { cssColor, followTheme, rem, theme, toggleTheme } from './page/appearance.js';
 import { announce, byId, choice } from './page/dom.js';
 import { Header } from './page/header.js';
+import { showHint } from './page/hint.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
+import { Legend } from './page/legend.js';
 import { SearchBox } from './page/searchbox.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
@@ -68,6 +70,7 @@ const graph = new Graph(
 );
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
+const legend = new Legend();
 const functions = new Functions({
   sort: (sort) => change({ sort }),
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
@@ -103,10 +106,11 @@ function usePalette() {
   const key = [theme(), program, hasPython].join();
   if (palette?.key === key) return;
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
-  languages.setPalette(palette);
   graph.setTheme(palette, `${12 * rem()}px ${LABEL_FONT}`, cssColor('--focus'));
   if (status) quality.update(status, palette);
-  if (views.current) functions.update(views.current, { sort: state.sort, palette });
+  if (!views.current) return;
+  functions.update(views.current, { sort: state.sort, palette });
+  legend.update(views.current, palette);
 }
 
 // --- state → page ----------------------------------------------------------------------------------
@@ -175,6 +179,7 @@ function show(view, isNewPlace) {
   if (toReveal) graph.reveal(toReveal);
   toReveal = null;
   functions.update(view, { sort: state.sort, palette });
+  legend.update(view, palette);
   breadcrumb.update(state.zoom, view);
   search.update(view);
   empty.show(view, state, feed.status);
@@ -284,6 +289,7 @@ document.addEventListener('visibilitychange', () => {
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
+  if (search.leave()) return;
   if (threads.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) {
@@ -331,10 +337,11 @@ listenToKeys(KEYS, (key) => {
 search.set(state.search);
 graph.setFlame(state.layout === 'flame');
 showChoices();
+showHint(() => graph.layOut());
 followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
 views.request({ isNewPlace: true });
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, getState: () => state };
+globalThis.flametap = { graph, views, header, code, keys: Object.keys(KEYS), getState: () => state };

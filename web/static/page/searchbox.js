@@ -56,6 +56,13 @@ export class SearchBox {
     this.input.select();
   }
 
+  /** Leaves the box, at first by clearing it. Returns whether it had the focus. */
+  leave() {
+    if (document.activeElement !== this.input) return false;
+    if (!this.clear()) this.input.blur();
+    return true;
+  }
+
   /** Clears the search. Returns whether there was one. */
   clear() {
     if (!this.input.value) return false;

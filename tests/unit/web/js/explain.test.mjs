@@ -105,8 +105,8 @@ test('colours are the same for the same names, and the program has its own', () 
   const box = { kind: 'native', module: 'libc.so.6', name: 'malloc' };
   const palette = new Palette('light', 'orderd');
   assert.equal(palette.box(box), new Palette('light', 'orderd').box({ ...box }));
-  assert.equal(palette.hue('libc.so.6'), palette.hue('libc.so.7'));
-  assert.notEqual(palette.hue('orderd'), new Palette('light', 'other').hue('orderd'));
+  assert.deepEqual(palette.shade('libc.so.6'), palette.shade('libc.so.7'));
+  assert.notDeepEqual(palette.shade('orderd'), new Palette('light', 'other').shade('orderd'));
   assert.notEqual(palette.box(box), new Palette('dark', 'orderd').box(box));
   for (let at = 0; at < 300; at++) {
     assert.match(palette.box({ kind: 'native', module: `lib${at}`, name: 'f' }), /^rgb\(\d+, \d+, \d+\)$/);
