@@ -233,6 +233,8 @@ def test_help_lists_the_keys(page: Page) -> None:
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
     expect(page.locator("#help")).to_contain_text("next, previous match")
+    listed = {each.upper() for each in page.locator("#help kbd").all_inner_texts()} | {"ESCAPE"}
+    assert [key for key in page.evaluate("flametap.keys") if key.upper() not in listed] == []
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
 
