@@ -31,6 +31,18 @@ class ThreadState(IntEnum):
     QUEUED = 4  # runnable, and waiting for a CPU
 
 
+class Activity(IntEnum):
+    """What a thread does in a part of an interval: it runs, or waits, by cause."""
+
+    CPU = 0  # on a CPU
+    QUEUED = 1  # runnable, and waiting for a CPU
+    LOCK = 2  # asleep until another thread wakes it: a lock, a condition
+    POLL = 3  # asleep until there is something to do
+    IO = 4  # reads or writes
+    SLEEP = 5  # until a time
+    OTHER = 6  # all other causes
+
+
 class Verdict(IntEnum):
     """The reliability of a stack (``agent/abi.h``: ``enum verdict``)."""
 
@@ -226,6 +238,8 @@ class Status:
     rate_hz: float = 0.0  # samples asked for in a second of each thread's CPU time
     look_rate_hz: float = 0.0  # looks a second at each sleeping thread
     effective_rate_hz: float = 0.0  # samples taken in a second of CPU time
+    asked_rate_hz: float = 0.0  # the rate that the user asks for; the budget may lower it
+    budget_ppm: int = 0  # what sampling may cost, in millionths of a core; 0 for no limit
     duration_ns: int = 0
     revision: int = 0
     samples: int = 0  # stacks taken: by signal and by procfs

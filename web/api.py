@@ -10,6 +10,9 @@ GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
 GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
+GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
+              now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
+              also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
 GET status    {status: model.Status, thread_count}
 GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
               re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
@@ -19,12 +22,18 @@ GET elsewhere what there is if a view is empty: {wall_ns: of all threads, childr
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
+GET exports   {exports: [{name, label, about}]}: what the next request can write
+GET export    a file with what is counted: format=NAME, SELECTION. 413 if it would be too large,
+              503 while others are built
 POST pause    {"paused": bool} → {"paused": bool}
 
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
 thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
 recording) or range=lastN (the last N milliseconds). threads may have ranges of ids: 1-8,12.
+
+POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
+              400 if one is out of bounds
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -49,15 +58,21 @@ from werkzeug.exceptions import HTTPException
 
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection, Span
+from flametap.errors import FlametapError
 from flametap.model import Clock, Status
 
+from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
-from .encode_threads import ORDERS, ThreadQuery, encode_threads
+from .encode_lanes import encode_lanes
+from .encode_threads import encode_threads
+from .exports import Exports, RequestOf
 from .known_functions import KnownFunctions
+from .lane_query import parse_lane_query
 from .source import ProfileSource
 from .thread_list import ThreadList
+from .thread_query import parse_thread_ids, parse_thread_query
 from .trees import TreeCache
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
@@ -69,7 +84,6 @@ BUSY_NS = 100_000_000  # of CPU time, of a child that may be what the user looks
 MAX_CHILDREN = 3  # to name
 COUNT_AGE_S = 2.0  # how old the number of threads in a status may be
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
-MAX_THREADS = 1 << 20  # in one request
 NS_PER_MS = 1_000_000
 MAX_RANGE_CHARACTERS = 32
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
@@ -80,16 +94,20 @@ class Service:
     """State that the requests of one server share.
 
     Attributes:
+        source: the profile.
+        request_of: makes the requests for exports; None for none.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
     source: ProfileSource
+    request_of: RequestOf | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
         self.threads = ThreadList(self.source)
         self.known = KnownFunctions()
+        self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -144,6 +162,14 @@ def blueprint(service: Service) -> Blueprint:
         known = {each.thread_id: each for each in service.threads.get()}
         return json_response(encode_holders(waits, known, service.source.functions))
 
+    @api.get("/lanes")
+    def lanes() -> Response:
+        args = request.args.to_dict()
+        query = parse_lane_query(args, parse_selection(args).thread_ids)
+        # Read before the lanes are made, so it is never newer than they are.
+        revision = service.source.wait_newer(-1, 0.0)
+        return json_response(encode_lanes(service.source.lanes(query), revision))
+
     @api.get("/status")
     def status() -> Response:
         count = len(service.threads.get(COUNT_AGE_S))
@@ -168,18 +194,23 @@ def blueprint(service: Service) -> Blueprint:
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    @api.post("/pause")
-    def pause() -> Response:
-        if not request.is_json:
-            abort(415, "the body must be JSON")
-        try:
-            body = orjson.loads(request.get_data())
-        except orjson.JSONDecodeError:
-            body = None
-        if not isinstance(body, dict) or not isinstance(body.get("paused"), bool):
-            abort(400, 'the body must be {"paused": true} or {"paused": false}')
-        service.source.set_paused(body["paused"])
-        return json_response({"paused": body["paused"]})
+    @api.get("/exports")
+    def exports() -> Response:
+        formats = service.exports.formats() if service.exports else []
+        return json_response({"exports": formats})
+
+    @api.get("/export")
+    def export() -> Response:
+        if service.exports is None:
+            abort(404, "this page has no exports")
+        args = request.args.to_dict()
+        return service.exports.response(args.get("format", ""), parse_selection(args))
+
+    add_controls(api, service.source)
+
+    @api.errorhandler(FlametapError)
+    def refused(error: FlametapError) -> Response:
+        return json_response({"error": f"{error.message}: {error.hint}"}, 400)
 
     @api.errorhandler(HTTPException)
     def failed(error: HTTPException) -> Response:
@@ -241,31 +272,6 @@ def _parse_run(args: dict[str, str]) -> tuple[int, int] | None:
     return (ends[0], ends[1]) if ends else None
 
 
-def parse_thread_query(args: dict[str, str]) -> ThreadQuery:
-    """Parse the arguments of a threads request.
-
-    Raises:
-        BadRequest: an argument is invalid; the message names it.
-    """
-    order = args.get("sort", "cpu")
-    if order not in ORDERS:
-        abort(400, f"sort must be one of {', '.join(ORDERS)}")
-    rows = {name: _numbers(args, name, ",") for name in ("offset", "limit")}
-    if any(
-        len(found) > 1 or any(not 0 <= each < 2**31 for each in found) for found in rows.values()
-    ):
-        abort(400, "offset and limit must be numbers of rows")
-    offset, limit = rows["offset"], rows["limit"]
-    return ThreadQuery(
-        order,
-        args.get("filter", ""),
-        args.get("group", "0") == "1",
-        offset[0] if offset else 0,
-        limit[0] if limit else ThreadQuery.limit,
-        _numbers(args, "ids", ","),
-    )
-
-
 def parse_selection(args: dict[str, str]) -> Selection:
     """Parse what is counted.
 
@@ -276,7 +282,7 @@ def parse_selection(args: dict[str, str]) -> Selection:
         clock = Clock(args.get("clock", Clock.CPU.value))
     except ValueError:
         abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
-    threads = _parse_threads(args)
+    threads = parse_thread_ids(args)
     try:
         language = Language(args.get("language", Language.ALL.value))
     except ValueError:
@@ -287,22 +293,6 @@ def parse_selection(args: dict[str, str]) -> Selection:
     frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
     span = _parse_span(args)
     return Selection(clock, frozenset(threads) if threads else None, frames, span)
-
-
-def _parse_threads(args: dict[str, str]) -> set[int]:
-    """Return the ids in ``threads``, such as 1-8,12."""
-    ids: set[int] = set()
-    count = 0
-    for part in filter(None, args.get("threads", "").split(",")):
-        found = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
-        if not found:
-            abort(400, "threads must be ids of threads, such as 1-8,12")
-        first, last = int(found[1]), int(found[2] or found[1])
-        count += last - first + 1
-        if not first <= last < 2**32 or count > MAX_THREADS:
-            abort(400, "threads must be ids of threads, such as 1-8,12")
-        ids.update(range(first, last + 1))
-    return ids
 
 
 def _parse_span(args: dict[str, str]) -> Span | None:

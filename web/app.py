@@ -9,6 +9,7 @@ from typing import Any
 from flask import Flask, Response, render_template, request
 
 from .api import Service, blueprint
+from .exports import RequestOf
 from .gate import MAX_BODY_BYTES
 from .guard import protect
 from .login import Key
@@ -25,7 +26,9 @@ COMPRESSED = {
 }
 
 
-def create_app(source: ProfileSource, token: str, view: str = "") -> Flask:
+def create_app(
+    source: ProfileSource, token: str, view: str = "", exports: RequestOf | None = None
+) -> Flask:
     """Create an app that serves one profile to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
@@ -34,9 +37,10 @@ def create_app(source: ProfileSource, token: str, view: str = "") -> Flask:
         source: the profile.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
+        exports: makes the requests for exports; without it, the page offers none.
     """
     key = Key(token)
-    service = Service(source)
+    service = Service(source, exports)
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service

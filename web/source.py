@@ -7,6 +7,7 @@ from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
 from flametap.model import ChildProcess, Function, Status, ThreadInfo
@@ -56,6 +57,10 @@ class ProfileSource(Protocol):
         """Return who held the GIL during the waits of one box; ``path`` has its functions' ids."""
         ...
 
+    def lanes(self, query: LaneQuery) -> Lanes:
+        """Return what threads did over time, in bins."""
+        ...
+
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Wait for a revision newer than the given one, at most ``timeout_s``.
 
@@ -65,3 +70,11 @@ class ProfileSource(Protocol):
 
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""
+        ...
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """Sample at another rate, or within another budget; 0 per cent is no limit.
+
+        Raises:
+            FlametapError: a number is out of bounds, or the recording has ended.
+        """

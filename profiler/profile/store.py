@@ -34,6 +34,7 @@ from ..model import (
 from ..wire.decoder import ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
+from .cell_keys import Cells
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals
@@ -41,6 +42,7 @@ from .lock_states import Collections, are_holding, collections, lock_states, loc
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Mark, News, Stacks, Trie
 from .thread_infos import thread_infos
+from .time_sums import Moments
 from .timelines import Timelines
 from .verdicts import by_module_at_fault, by_verdict
 
@@ -303,24 +305,53 @@ class Profile:
             wanted &= are_holding(marks, cells.state, cells.sysno)
         return leaves.where(wanted)
 
-    def timelines(self, clock: Clock, *, holding: bool = False) -> Timelines:
+    def timelines(
+        self,
+        clock: Clock,
+        t0_ns: int | None = None,
+        t1_ns: int | None = None,
+        *,
+        holding: bool = False,
+    ) -> Timelines:
         """Take a snapshot of the intervals, to list each thread's leaves in order of time.
 
         Args:
             clock: the clock of the weights.
+            t0_ns: start of the time range, as for ``leaf_weights``; None for the beginning.
+            t1_ns: end of the time range; None for the end.
             holding: only while the thread holds an interpreter's lock.
 
         Returns:
             A function of a ``thread_id``; see ``Timelines``. Any thread may call it, at any time.
         """
+        between_ns = None
+        if t0_ns is not None or t1_ns is not None:
+            between_ns = t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
         with self._lock:
-            chunks = self._intervals.snapshot()
+            chunks = self._intervals.snapshot(between_ns)
             _, stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
             marks = self._stacks.stack_marks()[stack]
         node, waits = leaf_of(clock, node, state, sysno)
         counts = are_holding(marks, state, sysno) if holding else np.ones(len(node), bool)
-        return Timelines(chunks, clock, state, node, waits, counts)
+        return Timelines(chunks, clock, state, node, waits, counts, between_ns)
+
+    def moments(self, first_cell: int = 0) -> Moments:
+        """Take a snapshot of the intervals, for sums by time.
+
+        Args:
+            first_cell: the snapshot has the columns of the cells from this one on.
+        """
+        with self._lock:
+            chunks, rest, past, past_ns = self._intervals.moments()
+            thread_id, stack, state, sysno = self._intervals.cell_columns()
+            state, sysno = state[first_cell:], sysno[first_cell:]
+            marks = self._stacks.stack_marks()[stack[first_cell:]]
+            lock = lock_states(marks, state, sysno)
+            cells = Cells(thread_id[first_cell:], state, sysno, lock)
+            threads, hidden = dict(self._roster.threads), tuple(self._roster.hidden)
+            times = self._start_ns, self.now_ns
+        return Moments(chunks, rest, past, past_ns, cells, threads, hidden, *times)
 
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""

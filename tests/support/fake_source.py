@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fake_time import FakeTime
 from flametap.analysis.annotation import (
     AnnotatedCode,
     AnnotatedSource,
@@ -27,9 +28,11 @@ from flametap.analysis.annotation import (
     SymbolReport,
 )
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection
+from flametap.capture.limits import check_sampling
 from flametap.model import (
     ChildProcess,
     Clock,
@@ -183,6 +186,7 @@ class FakeSource:
         self._parents, self._names = [-1], [-1]
         self._children: dict[tuple[int, int], int] = {}
         self._rates: list[tuple[int, int, bool, float]] = []  # node, thread, parked, ns per second
+        self._time = FakeTime(THREADS)
         self._grow(node_count)
         self._freeze()
 
@@ -261,6 +265,7 @@ class FakeSource:
         with self._changed:
             if self.state == "recording":
                 self._elapsed_s += seconds
+                self._time.advance(seconds)
             self.revision += 1
             self._changed.notify_all()
 
@@ -358,7 +363,9 @@ class FakeSource:
             state=self.state,
             reason=self.reason,
             engine="cpu-timers",
-            rate_hz=100.0,
+            rate_hz=self.rate_hz,
+            asked_rate_hz=self.rate_hz,
+            budget_ppm=round(self.budget_percent * 10_000),
             look_rate_hz=50.0,
             effective_rate_hz=98.4,
             duration_ns=ns,
@@ -491,6 +498,9 @@ class FakeSource:
 
     instruction_count = 90
 
+    def lanes(self, query: LaneQuery) -> Lanes:
+        return self._time.lanes(query)
+
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:
             self._changed.wait_for(lambda: self.revision > revision, timeout_s)
@@ -504,6 +514,13 @@ class FakeSource:
             self.state = "paused" if paused else "recording"
             self.revision += 1
             self._changed.notify_all()
+
+    rate_hz, budget_percent = 100.0, 1.0
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        check_sampling(rate_hz, budget_percent)
+        self.rate_hz, self.budget_percent = rate_hz, budget_percent
+        self.advance(0)
 
 
 def main() -> None:

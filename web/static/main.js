@@ -20,14 +20,17 @@ import {
   toHash,
   weightQuery,
 } from './model/state.js';
-import { cssColor, followTheme, rem, theme, toggleTheme } from './page/appearance.js';
+import { cssColor, followTheme, rem, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { announce, byId, choice } from './page/dom.js';
+import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { showHint } from './page/hint.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
 import { Legend } from './page/legend.js';
 import { SearchBox } from './page/searchbox.js';
+import { Save } from './page/save.js';
+import { Settings } from './page/settings.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
@@ -37,6 +40,7 @@ import { Threads } from './panels/threads.js';
 import { Feed } from './server/feed.js';
 import { Modules } from './server/modules.js';
 import { Views } from './server/views.js';
+import { Timeline } from './timeline/timeline.js';
 
 const RESIZE_GAP_MS = 120;
 const LABEL_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
@@ -83,16 +87,20 @@ const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
 });
+const save = new Save(() => state, graph, { status: () => feed.status, say });
+const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
+const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
   show: (report, { clock }) => quality.showModules(report, CLOCK_NAMES[clock]),
 });
+const timeline = new Timeline(() => state, { change });
 const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
   () => ({ width: graph.width || innerWidth, rows, table: functions.wanted }),
-  { show, failed: say, offline },
+  { show, failed: say, offline, isHeld: () => freeze.isFrozen },
 );
 
 const showClock = choice(byId('clock'), (clock) => change({ clock }));
@@ -107,6 +115,7 @@ function usePalette() {
   if (palette?.key === key) return;
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
   graph.setTheme(palette, `${12 * rem()}px ${LABEL_FONT}`, cssColor('--focus'));
+  timeline.setStyle(timelineStyle());
   if (status) quality.update(status, palette);
   if (!views.current) return;
   functions.update(views.current, { sort: state.sort, palette });
@@ -139,6 +148,7 @@ function apply(before) {
     graph.layOut();
     graph.pointAtSelected();
   }
+  if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
   if (!ASKED.some(isOther)) return;
   threads.update(threads.count, state.threads, state.clock);
   if (WEIGHTS.some(isOther)) {
@@ -152,6 +162,7 @@ function showChoices() {
   showClock(state.clock);
   showTab(state.tab);
   showLayout(state.layout);
+  freeze.update();
   languages.update(state);
   byId('graph').hidden = state.tab !== 'graph';
   byId('functions').hidden = state.tab !== 'functions';
@@ -258,8 +269,10 @@ new ResizeObserver(() => {
 const feed = new Feed({
   status(status) {
     header.update(status);
+    freeze.update();
     if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
+    timeline.news(status);
   },
   whole(status, threadCount) {
     threads.update(threadCount, state.threads, state.clock, status);
@@ -290,7 +303,7 @@ document.addEventListener('visibilitychange', () => {
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
   if (search.leave()) return;
-  if (threads.close() || code.close()) return;
+  if (threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) {
     graph.select(null);
@@ -314,6 +327,7 @@ const KEYS = {
   3: () => change({ clock: CLOCKS[2] }),
   a: () => codes.show('assembly'),
   d: toggleTheme,
+  e: () => save.toggle(),
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
@@ -324,6 +338,7 @@ const KEYS = {
   q: () => quality.toggle(),
   s: () => codes.show('source'),
   t: () => threads.toggle(),
+  z: () => freeze.toggle(),
   '?': showHelp,
 };
 
@@ -341,7 +356,9 @@ showHint(() => graph.layOut());
 followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
 views.request({ isNewPlace: true });
+timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, keys: Object.keys(KEYS), getState: () => state };
+const keys = Object.keys(KEYS);
+globalThis.flametap = { graph, views, header, code, timeline, keys, getState: () => state };

@@ -67,7 +67,10 @@ def test_only_the_rows_asked_for_are_sent_in_their_order(client: FlaskClient) ->
     assert len(client.get("/api/threads?limit=100").data) < 30_000
 
 
-def test_filter_is_a_part_of_the_name_or_an_expression(client: FlaskClient) -> None:
+def test_filter_is_a_part_of_the_name_or_an_expression(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flametap.web.search.DEADLINE_S", 60.0)  # the machine may be busy
     answer = threads(client, filter="worker-999", sort="name")
     assert [row["name"] for row in answer["rows"]] == ["worker-9992", "worker-9996"]
     assert answer["matching_ids"] == "9993,9997"

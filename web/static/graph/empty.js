@@ -28,7 +28,7 @@ export class Empty {
     Object.assign(this, { view, state, status });
     byId('empty').hidden = totalNs > 0;
     if (totalNs > 0) return;
-    const isOver = status?.state === 'ended';
+    const isOver = ['ended', 'saved'].includes(status?.state);
     const whose = `${state.gil ? ' with the GIL' : ''}${state.threads.length ? ' in the chosen threads' : ''}${state.range ? ' in this time' : ''}`;
     setText(byId('empty-title'), `${NOTHING[state.clock]} ${isOver ? 'was recorded' : 'yet'}${whose}`);
     const isSleeping = state.clock === 'cpu' && this.found?.wall_ns > 0;

@@ -9,6 +9,8 @@ export const LANGUAGES = ['all', 'python', 'native'];
 export const ROWS_STEP = 300;
 
 const RUN = /^\d{1,10}-\d{1,10}$/;
+// The range to compare with: the rest of the recording, or as RANGE.
+const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
@@ -78,6 +80,7 @@ const FIELDS = {
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
+  compare: { ...matching(COMPARE), isStep: true }, // what `range` is compared with; "": nothing
   search: { initial: '', parse: String, format: String, key: 'q' },
 };
 

@@ -4,6 +4,9 @@ import { Stream } from './stream.js';
 
 const WORKER_SILENCE_MS = 15_000; // then the worker is gone: it says "lost" after ten seconds
 
+/** False: a saved report has report/connection.js in the place of this module. */
+export const isReport = false;
+
 export class HttpError extends Error {
   constructor(status, message) {
     super(message);
@@ -22,12 +25,27 @@ export async function fetchJson(path, options = {}) {
   throw new HttpError(response.status, body.error ?? response.statusText);
 }
 
-export function setPaused(paused) {
-  return fetchJson('pause', {
+/** Fetches a file below api/: {blob, name}. Throws as fetchJson does. */
+export async function fetchFile(path) {
+  const response = await fetch(`api/${path}`);
+  if (!response.ok) {
+    const body = await response.json().catch(() => ({}));
+    throw new HttpError(response.status, body.error ?? response.statusText);
+  }
+  const said = response.headers.get('Content-Disposition') ?? '';
+  return { blob: await response.blob(), name: /filename="([^"]+)"/.exec(said)?.[1] ?? 'flametap' };
+}
+
+export function postJson(path, body) {
+  return fetchJson(path, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ paused }),
+    body: JSON.stringify(body),
   });
+}
+
+export function setPaused(paused) {
+  return postJson('pause', { paused });
 }
 
 /**

@@ -32,7 +32,13 @@ globalThis.fetch = () =>
     asked.push({ answer: (value) => resolve({ ok: true, json: async () => value }), fail: () => reject(new TypeError()) });
   });
 
-const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+/** Waits until a condition holds. */
+async function until(holds) {
+  for (let tries = 0; !holds(); tries++) {
+    assert.ok(tries < 2000, String(holds));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
 
 function make() {
   const calls = { status: [], whole: [], line: [] };
@@ -60,7 +66,7 @@ test('an event goes on with the symbols of the last answer', async () => {
   const made = make();
   const { calls, stream } = made;
   asked[0].answer({ status: { state: 'recording', revision: 1, symbols: ['a'] }, thread_count: 3 });
-  await settled();
+  await until(() => calls.whole.length > 0);
   assert.deepEqual(calls.whole, [[{ state: 'recording', revision: 1, symbols: ['a'] }, 3]]);
   stream.say('status', { state: 'recording', revision: 2 });
   assert.deepEqual(calls.status, [{ state: 'recording', revision: 2, symbols: ['a'] }]);
@@ -72,7 +78,7 @@ test('an answer that is older than the last event changes only what events lack'
   const { calls, stream } = made;
   stream.say('status', { state: 'ended', revision: 5 });
   asked[0].answer({ status: { state: 'recording', revision: 4, symbols: ['b'] }, thread_count: 1 });
-  await settled();
+  await until(() => calls.whole.length > 0);
   assert.deepEqual(calls.whole.at(-1), [{ state: 'ended', revision: 5, symbols: ['b'] }, 1]);
   done(made);
 });

@@ -19,7 +19,15 @@ globalThis.fetch = (url, { signal } = {}) =>
     });
   });
 
-const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Waits until a condition holds. */
+async function until(holds) {
+  for (let tries = 0; !holds(); tries++) {
+    assert.ok(tries < 2000, String(holds));
+    await pause(5);
+  }
+}
 
 function answer(revision, names) {
   return {
@@ -40,6 +48,7 @@ function make() {
     show: (view) => calls.shown.push(view),
     failed: (message) => calls.failed.push(message),
     offline: (how) => calls.offline.push(how),
+    isHeld: () => false,
   });
   views.pacer.gapMs = 0;
   return { views, calls };
@@ -52,11 +61,11 @@ test('names come once, and the next request says what the page has', async () =>
   views.request();
   assert.equal(asked[0].query.get('have'), '0');
   asked[0].answer(answer(1, { answer: 41, functions: { id: [7], name: ['main'], module: ['m'] } }));
-  await settled();
+  await until(() => calls.shown.length === 1);
   views.request();
   assert.equal(asked[1].query.get('have'), '41');
   asked[1].answer(answer(2, { answer: 42, functions: { id: [], name: [], module: [] } }));
-  await settled();
+  await until(() => calls.shown.length === 2);
   assert.deepEqual(calls.shown.map(({ functions }) => functions.name), [['main'], ['main']]);
 });
 
@@ -67,37 +76,37 @@ test('a newer request ends the one under way, whose names do not count', async (
   assert.ok(asked[0].signal.aborted);
   assert.equal(asked[1].query.get('have'), '0');
   asked[1].answer(answer(1, { answer: 5, functions: { id: [7], name: ['main'] } }));
-  await settled();
+  await until(() => calls.shown.length > 0);
   assert.equal(calls.shown.length, 1);
   assert.deepEqual(calls.failed, []);
 });
 
 test('news are asked for, a hidden page asks for none', async () => {
-  const { views } = make();
+  const { views, calls } = make();
   views.request();
   asked[0].answer(answer(1));
-  await settled();
+  await until(() => calls.shown.length === 1);
   document.hidden = true;
   views.news(2);
-  await settled();
+  await pause(20);
   assert.equal(asked.length, 1);
   document.hidden = false;
   views.schedule();
-  await settled();
+  await until(() => asked.length === 2);
   assert.equal(asked[1].query.get('revision'), '2');
   asked[1].answer(answer(2));
-  await settled();
+  await until(() => calls.shown.length === 2);
 });
 
 test('an error of the server is told, a missing answer leaves the page as it is', async () => {
   const { views, calls } = make();
   views.request();
   asked[0].refuse(400, 'zoom must be numbers');
-  await settled();
+  await until(() => calls.failed.length > 0);
   assert.deepEqual(calls.failed, ['zoom must be numbers']);
   views.request();
   asked.at(-1).fail();
-  await settled();
+  await until(() => calls.offline.length > 0);
   assert.deepEqual(calls.offline, [{ isLive: false }]);
   clearTimeout(views.timer);
 });
