@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Any
 
 MAX_ANSWERS = 64  # remembered ones: open pages, and those under way
-COLUMNS = ("name", "module", "file", "kind", "full_name", "origin")
+COLUMNS = ("name", "module", "file", "kind", "full_name", "twin", "origin")
 NOTHING: tuple[tuple[str, ...], frozenset[int]] = ((), frozenset())
 
 

@@ -12,6 +12,7 @@ import {
   CLOCK_NAMES,
   LANGUAGES,
   ROWS_STEP,
+  SHAPES,
   WEIGHTS,
   exactPattern,
   isStep,
@@ -20,6 +21,8 @@ import {
   toHash,
   weightQuery,
 } from './model/state.js';
+import { settled } from './model/settle.js';
+import { learnFunctions, learnThreads } from './model/spelling.js';
 import { cssColor, followTheme, rem, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { announce, byId, choice } from './page/dom.js';
 import { Freeze } from './page/freeze.js';
@@ -35,6 +38,7 @@ import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
 import { Functions } from './panels/functions.js';
+import { Shaping } from './panels/shaping.js';
 import { Quality } from './panels/quality.js';
 import { Threads } from './panels/threads.js';
 import { Feed } from './server/feed.js';
@@ -45,7 +49,8 @@ import { Timeline } from './timeline/timeline.js';
 const RESIZE_GAP_MS = 120;
 const LABEL_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
-const ASKED = [...WEIGHTS, 'zoom', 'run', 'search', 'tab', 'sort'];
+const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
+const ASKED = [...PLACE, 'search', 'tab', 'sort'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
@@ -61,6 +66,7 @@ const code = new Code(() => state);
 const details = new Details(byId('details'), {
   onZoom: zoomTo,
   onCode: (f, tab) => codes.open(f, tab),
+  onMenu: (box) => shaping.boxMenu.openAt(shaping.pointed(), box),
 });
 const breadcrumb = new Breadcrumb({ zoom: zoomTo, code: () => codes.show() });
 const graph = new Graph(
@@ -72,6 +78,8 @@ const graph = new Graph(
   },
   { zoom: zoomTo, point, needRow },
 );
+const learn = (view) => learnFunctions(view.functions);
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0 });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
 const legend = new Legend();
@@ -116,6 +124,7 @@ function usePalette() {
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
   graph.setTheme(palette, `${12 * rem()}px ${LABEL_FONT}`, cssColor('--focus'));
   timeline.setStyle(timelineStyle());
+  shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   if (status) quality.update(status, palette);
   if (!views.current) return;
   functions.update(views.current, { sort: state.sort, palette });
@@ -149,13 +158,19 @@ function apply(before) {
     graph.pointAtSelected();
   }
   if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
+  shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
-  threads.update(threads.count, state.threads, state.clock);
+  showThreads();
   if (WEIGHTS.some(isOther)) {
     code.news({ isOther: true });
     modules.fetch();
   }
-  views.request({ isNewPlace: [...WEIGHTS, 'zoom', 'run'].some(isOther) });
+  views.request({ isNewPlace: PLACE.some(isOther) });
+}
+
+/** Shows the chosen threads; those that a URL has by name are known when the first view is there. */
+function showThreads(count = threads.count, status = undefined) {
+  threads.update(count, state.threads.filter(Number.isInteger), state.clock, status);
 }
 
 function showChoices() {
@@ -165,8 +180,7 @@ function showChoices() {
   freeze.update();
   languages.update(state);
   byId('graph').hidden = state.tab !== 'graph';
-  byId('functions').hidden = state.tab !== 'functions';
-  byId('layout').hidden = state.tab !== 'graph';
+  byId('layout').hidden = state.tab !== 'graph' || state.sandwich !== '';
 }
 
 addEventListener('popstate', () => {
@@ -178,12 +192,18 @@ addEventListener('popstate', () => {
 // --- views → page ------------------------------------------------------------------------------------
 
 function show(view, isNewPlace) {
-  breadcrumb.learn(view);
-  if (view.zoom.path.length < view.zoom.asked || (state.run && !view.zoom.run)) {
-    // Part of the path no longer exists (names became known, say): update the URL.
-    state = { ...state, zoom: view.zoom.path, run: '' };
-    history.replaceState(null, '', toHash(state) || location.pathname);
+  learn(view);
+  learnThreads(view.threads?.chosen ?? []);
+  const { patch, said } = settled(state, view);
+  if (patch) {
+    state = { ...state, ...patch };
+    showThreads();
   }
+  // Names that became known make the URL longer, and parts that do not exist make it shorter.
+  const hash = toHash(state);
+  if (hash !== location.hash) history.replaceState(null, '', hash || location.pathname);
+  if (said) say(said);
+  shaping.show(view);
   if (!view.zoom.path.length && !view.zoom.run) unzoomed = view;
   codes.follow(view);
   graph.setView(view, isNewPlace);
@@ -223,12 +243,13 @@ function offline({ isLive }) {
 
 // --- graph → page ------------------------------------------------------------------------------------
 
-function point(info) {
+function point(info, from = graph) {
+  const { view } = from;
   const isShown = !byId('graph').hidden;
-  details.show(graph.view, isShown ? info : null, { clock: graph.view?.asked.clock, palette });
+  details.show(view, isShown ? info : null, { clock: view?.asked.clock, palette });
+  if (!info) readOut = '';
   if (!info?.isDocked || info.path === readOut) return;
   readOut = info.path;
-  const { view } = graph;
   const hidden = view.boxes.hidden[info.box];
   const name = view.functionOf(info.box)?.name ?? (hidden ? `${hidden} narrow functions` : 'all');
   const share = formatShare(view.boxes.total_ns[info.box], view.total_ns);
@@ -273,12 +294,14 @@ const feed = new Feed({
     if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
+    shaping.news(status.revision);
   },
   whole(status, threadCount) {
-    threads.update(threadCount, state.threads, state.clock, status);
+    showThreads(threadCount, status);
     header.update(status);
     if (views.current) empty.show(views.current, state, feed.status);
     languages.setPython(status, state);
+    shaping.setPython(status.has_python);
     usePalette();
     quality.update(status, palette);
     modules.fetch({ isLive: true });
@@ -286,6 +309,7 @@ const feed = new Feed({
   line(line) {
     header.setLine(line);
     views.setLine(line);
+    shaping.setLine(line);
     if (line !== 'live') return;
     modules.fetch();
     code.news({ isOther: true });
@@ -303,12 +327,10 @@ document.addEventListener('visibilitychange', () => {
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
   if (search.leave()) return;
-  if (threads.close() || save.close() || settings.close() || code.close()) return;
+  if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
-  else if (graph.selectedPath) {
-    graph.select(null);
-    readOut = '';
-  }
+  else if (graph.selectedPath) graph.select(null);
+  else if (state.sandwich) change({ sandwich: '' });
   else if (!search.clear()) document.activeElement.blur();
 }
 
@@ -318,6 +340,7 @@ function nextLanguage() {
 }
 
 const KEYS = {
+  ...shaping.keys,
   '/': () => search.focus(),
   Escape: escape,
   0: () => change({ zoom: [] }),
@@ -328,7 +351,7 @@ const KEYS = {
   a: () => codes.show('assembly'),
   d: toggleTheme,
   e: () => save.toggle(),
-  f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
+  f: () => change({ tab: state.tab === 'functions' ? 'graph' : 'functions' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
   l: () => nextLanguage(),
@@ -339,12 +362,14 @@ const KEYS = {
   s: () => codes.show('source'),
   t: () => threads.toggle(),
   z: () => freeze.toggle(),
+  w: () => change({ tab: state.tab === 'tree' ? 'graph' : 'tree' }),
   '?': showHelp,
 };
 
 listenToKeys(KEYS, (key) => {
-  // The card would cover what the keys change. Two keys act on the hovered box.
-  if (!'aAsS'.includes(key)) graph.forgetPointer();
+  // The card would cover what the keys change. Some keys act on the hovered box.
+  const isOfBox = 'as'.includes(key.toLowerCase()) || key.toLowerCase() in shaping.keys;
+  if (!isOfBox && key !== 'Shift') for (const each of [graph, ...shaping.sandwich.graphs]) each.forgetPointer();
 });
 
 // --- start -----------------------------------------------------------------------------------------------
@@ -355,10 +380,11 @@ showChoices();
 showHint(() => graph.layOut());
 followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
+shaping.update(() => true);
 views.request({ isNewPlace: true });
 timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
 const keys = Object.keys(KEYS);
-globalThis.flametap = { graph, views, header, code, timeline, keys, getState: () => state };
+globalThis.flametap = { graph, views, header, code, timeline, shaping, change, keys, getState: () => state };

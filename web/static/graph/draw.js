@@ -2,6 +2,7 @@
 // the selected box, so that moving the mouse does not redraw thousands of boxes.
 
 import { isQueued } from '../model/color.js';
+import { ChangePaint } from './change_paint.js';
 import { fitLabel } from '../model/layout.js';
 import { formatCount } from '../model/format.js';
 
@@ -90,6 +91,7 @@ export class Painter {
       palette.box({ kind: kind[at], module: module[at], name: name[at], origin: origin?.[at] }),
     );
     this.striped = name.map((_, at) => isQueued({ kind: kind[at], name: name[at] }));
+    this.change = view.comparison ? new ChangePaint(view, palette.theme) : null;
     this.colorsOf = view;
     this.palette = palette;
   }
@@ -100,17 +102,19 @@ export class Painter {
     const isMatch = scene.isSearching && at >= 0 && view.functions.matches[at] === 1;
     const isRun = view.isRun(box);
     const isDimmed = scene.isSearching && !isMatch;
-    const plain = at >= 0 ? this.colors[at] : isRun ? palette.run : palette.root;
-    let color = isMatch ? palette.match : plain;
+    const own = at >= 0 ? (this.change?.color(box) ?? this.colors[at]) : isRun ? palette.run : palette.root;
+    let color = isMatch ? palette.match : own;
     if (isDimmed) color = palette.dimmed(color);
     else if (view.boxes.row[box] < scene.zoomRow && !isMatch) color = palette.ancestor(color);
     context.fillStyle = color;
     const width = right - left;
     // Leaves a hairline between neighbours, unless the box is too narrow for one.
-    context.fillRect(left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1);
-    if (at >= 0 && this.striped[at]) this.stripe(context, left, top, width - 1, rows.rowHeight - 1);
+    const drawn = [left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1];
+    context.fillRect(...drawn);
+    if (at >= 0 && !isMatch) this.change?.stripe(context, box, drawn);
+    if (at >= 0 && this.striped[at] && !this.change) this.stripe(context, ...drawn);
     if (width < LEAST_LABEL_PX) return;
-    const name = at >= 0 ? view.functions.name[at] : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
+    const name = at >= 0 ? this.nameOf(view, box) : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
     const label = fitLabel(name, width - 2 * LABEL_PADDING, widthOf);
     if (!label) return;
     context.fillStyle = isMatch ? palette.matchText : isRun || isDimmed ? palette.quietText : palette.text;
@@ -134,6 +138,11 @@ export class Painter {
     context.lineWidth = 1.5;
     context.stroke();
     context.restore();
+  }
+
+  nameOf(view, box) {
+    const name = view.labelOf(box);
+    return this.change?.label(box, name) ?? name;
   }
 
   /** Outlines the box under the pointer and the selected box. */

@@ -42,7 +42,7 @@ export class Functions {
   }
 
   update(view, { sort, palette }) {
-    if (!view.table) return;
+    if (!view.table || view.comparison) return;
     const { rows, first, function_count: count } = view.table;
     const isSame = sort === this.sort && first === this.first && view.search?.pattern === this.pattern;
     const fresh = rows.id.map((id, at) => ({

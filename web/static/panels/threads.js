@@ -5,7 +5,7 @@ import { bar, byId, h, setText } from '../page/dom.js';
 import { rem } from '../page/appearance.js';
 import { describeGil, describeWait } from '../model/explain.js';
 import { formatCount, formatNs, formatPlural, formatShare } from '../model/format.js';
-import { parseIds } from '../model/state.js';
+import { learnThreads, parseThreads } from '../model/spelling.js';
 import { HttpError, fetchJson } from '../server/connection.js';
 import { VirtualList, partsOf } from './virtual_list.js';
 
@@ -13,6 +13,7 @@ const WEIGHTS = { cpu: 'cpu_ns', wall: 'wall_ns', 'off-cpu': 'off_cpu_ns' };
 const WEIGHT_NAMES = { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' };
 const DESCENDING = ['weight', 'held', 'awaited'];
 const WINDOW = 100; // rows of one request
+const MOST_NAMED = 16; // chosen threads whose names are asked for
 const TYPING_GAP_MS = 150;
 const SCROLL_GAP_MS = 60;
 
@@ -44,7 +45,7 @@ export class Threads {
   listen() {
     this.button.addEventListener('click', () => this.toggle());
     byId('threads-all').addEventListener('click', () => this.onChoose([]));
-    byId('threads-matching').addEventListener('click', () => this.onChoose(parseIds(this.answer.matching_ids)));
+    byId('threads-matching').addEventListener('click', () => this.onChoose(parseThreads(this.answer.matching_ids)));
     byId('threads-close').addEventListener('click', () => this.close());
     this.filter.addEventListener('input', () => {
       clearTimeout(this.timer);
@@ -98,8 +99,8 @@ export class Threads {
   showLabel() {
     setText(this.label, this.describe());
     this.button.classList.toggle('is-active', this.chosen.length > 0);
-    const [only] = this.chosen;
-    if (this.chosen.length === 1 && !this.names.has(only)) this.askName(only);
+    const unknown = this.chosen.filter((id) => !this.names.has(id));
+    if (unknown.length && this.chosen.length <= MOST_NAMED) this.askNames(unknown);
   }
 
   describe() {
@@ -109,18 +110,20 @@ export class Threads {
     return this.names.get(chosen[0]) || '1 thread';
   }
 
-  async askName(id) {
-    this.names.set(id, ''); // once at a time
+  async askNames(ids) {
+    for (const id of ids) this.names.set(id, ''); // once at a time
     try {
-      this.learn((await fetchJson(`threads?limit=0&ids=${id}`)).known);
+      this.learn((await fetchJson(`threads?limit=0&ids=${ids.join(',')}`)).known);
     } catch {
       // The label stays as it is; the next status asks again.
     }
-    if (!this.names.get(id)) this.names.delete(id);
-    else this.showLabel();
+    const unknown = ids.filter((id) => !this.names.get(id));
+    for (const id of unknown) this.names.delete(id);
+    if (unknown.length < ids.length) this.showLabel();
   }
 
   learn(threads) {
+    learnThreads(threads); // for the URL
     for (const { thread_id: id, name, tid } of threads) this.names.set(id, `${name} (${tid})`);
   }
 
@@ -225,7 +228,7 @@ export class Threads {
     const cell = (name, ...content) => h('span', { class: name, role: 'cell' }, content);
     if (!row) return h('div', { class: 'thread-row', role: 'row', 'data-key': `#${at}`, 'aria-rowindex': at + 2 }, cell('dim', '…'));
     const isGroup = row.thread_ids !== undefined;
-    const ids = isGroup ? parseIds(row.thread_ids) : [row.thread_id];
+    const ids = isGroup ? parseThreads(row.thread_ids) : [row.thread_id];
     const isChosen = ids.length > 0 && ids.every((id) => this.isChosen.has(id));
     const name = row.name || '(no name)';
     const weight = row[WEIGHTS[this.clock]];
