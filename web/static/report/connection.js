@@ -47,7 +47,7 @@ async function unpack() {
 
 const ANSWERS = {
   exports: () => ({ exports: [] }),
-  status: () => ({ status: data.status, threads: [] }),
+  status: () => ({ status: data.status, thread_count: 0 }),
   view: async (query) => {
     const clock = query.get('clock') ?? 'cpu';
     if (!Object.hasOwn(data.trees, clock)) throw new NotInReport(`There is no clock ${clock}.`);
