@@ -31,6 +31,18 @@ class ThreadState(IntEnum):
     QUEUED = 4  # runnable, and waiting for a CPU
 
 
+class Activity(IntEnum):
+    """What a thread does in a part of an interval: it runs, or waits, by cause."""
+
+    CPU = 0  # on a CPU
+    QUEUED = 1  # runnable, and waiting for a CPU
+    LOCK = 2  # asleep until another thread wakes it: a lock, a condition
+    POLL = 3  # asleep until there is something to do
+    IO = 4  # reads or writes
+    SLEEP = 5  # until a time
+    OTHER = 6  # all other causes
+
+
 class Verdict(IntEnum):
     """The reliability of a stack (``agent/abi.h``: ``enum verdict``)."""
 

@@ -10,6 +10,9 @@ GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
 GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
+GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
+              now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
+              also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
 GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
@@ -34,6 +37,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gzip
 import logging
 import math
 import re
@@ -54,6 +58,8 @@ from flametap.model import Clock, Status, ThreadInfo
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
+from .encode_lanes import encode_lanes
+from .lane_query import parse_lane_query
 from .names import find_threads, parse_path, split
 from .source import ProfileSource
 from .trees import TreeCache
@@ -67,6 +73,8 @@ MAX_WIDTH_PX = 20_000.0
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
 NS_PER_MS = 1_000_000
 MAX_RANGE_CHARACTERS = 32
+MIN_ZIP_BYTES = 2000
+ZIP_LEVEL = 1
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
@@ -145,6 +153,16 @@ def blueprint(service: Service) -> Blueprint:
         threads = {each.thread_id: each for each in service.source.threads()}
         return json_response(encode_holders(waits, threads, service.source.functions))
 
+    @api.get("/lanes")
+    def lanes() -> Response:
+        args = request.args.to_dict()
+        query = parse_lane_query(args, parse_selection(args).thread_ids)
+        # Read before the lanes are made, so it is never newer than they are.
+        revision = service.source.wait_newer(-1, 0.0)
+        found = json_response(encode_lanes(service.source.lanes(query), revision))
+        accepts = request.headers.get("Accept-Encoding", "")
+        return zipped(found) if "gzip" in accepts else found
+
     @api.get("/status")
     def status() -> Response:
         return json_response(
@@ -213,6 +231,16 @@ def json_response(value: Any, status: int = 200) -> Response:
     """Return a value as a JSON response. Numpy arrays and dataclasses are allowed in it."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(data, status, mimetype="application/json")
+
+
+def zipped(response: Response) -> Response:
+    """Compress the body of a response, if that makes it much smaller."""
+    data = response.get_data()
+    if len(data) > MIN_ZIP_BYTES:
+        response.set_data(gzip.compress(data, ZIP_LEVEL))
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    return response
 
 
 ThreadList = Callable[[], Sequence[ThreadInfo]]

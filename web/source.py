@@ -7,6 +7,7 @@ from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
 from flametap.model import Function, Status, ThreadInfo
@@ -54,6 +55,10 @@ class ProfileSource(Protocol):
 
     def lock_waits(self, selection: Selection, path: Sequence[int]) -> LockWaits:
         """Return who held the GIL during the waits of one box; ``path`` has its functions' ids."""
+        ...
+
+    def lanes(self, query: LaneQuery) -> Lanes:
+        """Return what threads did over time, in bins."""
         ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:

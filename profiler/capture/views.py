@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
+from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
 from ..model import Function, ThreadInfo
 from ..profile.store import Profile
+from ..profile.time_sums import TimeSums
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
 
@@ -27,6 +29,7 @@ class Views:
     def __init__(self, profile: Profile, table: SymbolTable) -> None:
         self.profile = profile
         self.table = table
+        self._time = TimeSums(profile.moments)
         self.use_symbolizer(None)
 
     def use_symbolizer(self, symbolizer: Symbolizer | None) -> None:
@@ -93,3 +96,7 @@ class Views:
     ) -> LockWaits:
         """See ``ProfileSource.lock_waits``."""
         return lock_waits(self.profile, self.table, selection, path)
+
+    def lanes(self, query: LaneQuery) -> Lanes:
+        """See ``ProfileSource.lanes``."""
+        return lanes(self._time, query)

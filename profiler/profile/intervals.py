@@ -221,6 +221,16 @@ class Intervals:
     def _chunk(self, rows: Rows) -> Chunk:
         return Chunk(rows, self._cells.thread_id[rows["cell"]])
 
+    def moments(self) -> tuple[list[Chunk], Rows, Rows, tuple[int, int]]:
+        """Return all current intervals; copies, or immutable.
+
+        Returns:
+            The chunks; the intervals that are in none; and for each cell the sum of those that have
+            lost their moments, and the time in which they were.
+        """
+        rest = np.concatenate((self._tail[: self._n_tail], self._held()))
+        return list(self._chunks), rest, self._past.rows(), self._past.between_ns
+
     def cell_columns(
         self,
     ) -> tuple[npt.NDArray[np.uint32], Int32s, npt.NDArray[np.uint8], npt.NDArray[np.int16]]:

@@ -21,6 +21,11 @@ class Past:
         self._start_ns = 0
         self._end_ns = 0
 
+    @property
+    def between_ns(self) -> tuple[int, int]:
+        """The time in which the intervals were."""
+        return self._start_ns, self._end_ns
+
     def add(self, chunk: Chunk, n_cells: int) -> None:
         """Add the intervals of a chunk.
 

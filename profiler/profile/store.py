@@ -34,6 +34,7 @@ from ..model import (
 from ..wire.decoder import ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
+from .cell_keys import Cells
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals
@@ -41,6 +42,7 @@ from .lock_states import Collections, are_holding, collections, lock_states, loc
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Mark, News, Stacks, Trie
 from .thread_infos import thread_infos
+from .time_sums import Moments
 from .timelines import Timelines
 from .verdicts import by_module_at_fault, by_verdict
 
@@ -321,6 +323,23 @@ class Profile:
         node, waits = leaf_of(clock, node, state, sysno)
         counts = are_holding(marks, state, sysno) if holding else np.ones(len(node), bool)
         return Timelines(chunks, clock, state, node, waits, counts)
+
+    def moments(self, first_cell: int = 0) -> Moments:
+        """Take a snapshot of the intervals, for sums by time.
+
+        Args:
+            first_cell: the snapshot has the columns of the cells from this one on.
+        """
+        with self._lock:
+            chunks, rest, past, past_ns = self._intervals.moments()
+            thread_id, stack, state, sysno = self._intervals.cell_columns()
+            state, sysno = state[first_cell:], sysno[first_cell:]
+            marks = self._stacks.stack_marks()[stack[first_cell:]]
+            lock = lock_states(marks, state, sysno)
+            cells = Cells(thread_id[first_cell:], state, sysno, lock)
+            threads, hidden = dict(self._roster.threads), tuple(self._roster.hidden)
+            times = self._start_ns, self.now_ns
+        return Moments(chunks, rest, past, past_ns, cells, threads, hidden, *times)
 
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""

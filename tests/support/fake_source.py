@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fake_time import FakeTime
 from flametap.analysis.annotation import (
     AnnotatedCode,
     AnnotatedSource,
@@ -27,6 +28,7 @@ from flametap.analysis.annotation import (
     SymbolReport,
 )
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection
@@ -175,6 +177,7 @@ class FakeSource:
         self._parents, self._names = [-1], [-1]
         self._children: dict[tuple[int, int], int] = {}
         self._rates: list[tuple[int, int, bool, float]] = []  # node, thread, parked, ns per second
+        self._time = FakeTime(THREADS)
         self._grow(node_count)
         self._freeze()
 
@@ -251,6 +254,7 @@ class FakeSource:
         with self._changed:
             if self.state == "recording":
                 self._elapsed_s += seconds
+                self._time.advance(seconds)
             self.revision += 1
             self._changed.notify_all()
 
@@ -483,6 +487,9 @@ class FakeSource:
         return AnnotatedCode(shown.module, own, total, whole, rows, [])
 
     instruction_count = 90
+
+    def lanes(self, query: LaneQuery) -> Lanes:
+        return self._time.lanes(query)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:

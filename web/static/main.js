@@ -23,7 +23,7 @@ import {
 } from './model/state.js';
 import { settled } from './model/settle.js';
 import { learnFunctions, learnThreads } from './model/spelling.js';
-import { cssColor, followTheme, theme, toggleTheme } from './page/appearance.js';
+import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
@@ -39,6 +39,7 @@ import { Threads } from './panels/threads.js';
 import { Feed } from './server/feed.js';
 import { Modules } from './server/modules.js';
 import { Views } from './server/views.js';
+import { Timeline } from './timeline/timeline.js';
 
 const RESIZE_GAP_MS = 120;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
@@ -90,6 +91,7 @@ const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
   show: (report, { clock }) => quality.showModules(report, CLOCK_NAMES[clock]),
 });
+const timeline = new Timeline(() => state, { change });
 const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
@@ -111,6 +113,7 @@ function usePalette() {
   languages.setPalette(palette);
   graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
+  timeline.setStyle(timelineStyle());
   if (status) quality.update(status, palette);
   if (views.current) functions.update(views.current, { sort: state.sort, palette });
 }
@@ -138,6 +141,7 @@ function apply(before) {
   }
   if (isOther('tab')) graph.layOut();
   shaping.update(isOther);
+  if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
   if (!ASKED.some(isOther)) return;
   showThreads();
   if (WEIGHTS.some(isOther)) {
@@ -266,6 +270,7 @@ const feed = new Feed({
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
     shaping.news(status.revision);
+    timeline.news(status);
   },
   whole(status, list) {
     learnThreads(list);
@@ -350,7 +355,8 @@ followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
 shaping.update(() => true);
 views.request({ isNewPlace: true });
+timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, shaping, change, getState: () => state };
+globalThis.flametap = { graph, views, header, code, shaping, timeline, change, getState: () => state };

@@ -12,7 +12,8 @@ export const LANGUAGES = ['all', 'python', 'native'];
 export const ROWS_STEP = 300;
 
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
-const OTHER_RANGE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
+// The range to compare with: the rest of the recording, or as RANGE.
+const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
@@ -50,7 +51,7 @@ const FIELDS = {
   zoom: { ...list(parsePath, spellPath, pathIds), isStep: true }, // ids or NAME@MODULE of functions, root first
   shape: { ...list(parseSteps, (steps) => steps.join(';')), shapes: true, isStep: true }, // model/shape.js
   sandwich: { ...text(), isStep: true }, // a target of shape.js: its callers and callees are shown
-  compare: { ...matching(OTHER_RANGE), shapes: true, isStep: true }, // another range, or all the rest
+  compare: { ...matching(COMPARE), shapes: true, isStep: true }, // another range, or all the rest
   scale: { ...oneOf('share', 'time'), shapes: true }, // by which a comparison goes
   widthOf: { ...oneOf('here', 'both'), key: 'width_of', shapes: true }, // the width of its boxes
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too

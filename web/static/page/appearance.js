@@ -35,3 +35,9 @@ export function followTheme(callback) {
 export function cssColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
+
+/** Returns what the timeline is drawn with (timeline/paint.js). */
+export function timelineStyle() {
+  const colors = ['ink', 'muted', 'line', 'paper', 'focus', 'match'].map((name) => [name, cssColor(`--${name}`)]);
+  return { theme: theme(), font: '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif', ...Object.fromEntries(colors) };
+}

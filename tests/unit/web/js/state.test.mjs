@@ -21,6 +21,7 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     plumbing: true,
     gil: true,
     range: '12000-20000',
+    compare: '30000-38000',
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
@@ -43,7 +44,7 @@ test('a shape goes into requests for trees, and not into those for code', () => 
 });
 
 test('nonsense in the hash falls back to the defaults', () => {
-  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&gil=2&range=9&other=1';
+  const hash = '#clock=sundial&threads=1,x&zoom=-1.5&layout=&tab=<b>&sort=name&language=go&plumbing=yes&gil=2&range=9&compare=all&other=1';
   assert.deepEqual(state.parseHash(hash), state.DEFAULTS);
 });
 

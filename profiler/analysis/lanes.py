@@ -1,0 +1,263 @@
+"""Draw up the lanes of a timeline: what each thread did over time, in bins.
+
+A plane is the part of each bin that a thread spent in one activity, in ``FULL`` parts. What is
+missing to a full bin was not recorded: the thread had not begun, had ended, or sampling paused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import Activity, Thread
+from ..profile.cell_keys import HOLDING, SLOTS
+from ..profile.time_bins import bins, level_for, step_ns, sums
+from ..profile.time_sums import TimeSums, TimeView
+
+FULL = 50
+MAX_BINS = 1440
+MAX_LANES = 64
+N_ACTIVITIES = len(Activity)
+# A thread that is busy for less of the time is idle.
+IDLE_SHARE = 0.001
+LEAST_LANES = 4
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class LaneQuery:
+    """Which lanes are wanted. Times are nanoseconds since the start of the recording.
+
+    Attributes:
+        start_ns: of the time that the lanes show.
+        end_ns: its end; None for now.
+        n_bins: at most so many bins.
+        level: the level of the bins (``time_bins``); None for the finest that fits.
+        thread_ids: only these threads; None for all.
+        n_lanes: so many of the busiest threads.
+        skip: after so many that are still busier.
+        also: these, too, if they are not among them.
+        only: the lanes of exactly these threads instead.
+        with_idle: also threads that did next to nothing.
+        overview_bins: also the CPU time of the whole recording, in at most so many bins; 0 without.
+    """
+
+    start_ns: int = 0
+    end_ns: int | None = None
+    n_bins: int = 600
+    level: int | None = None
+    thread_ids: frozenset[int] | None = None
+    n_lanes: int = LEAST_LANES
+    skip: int = 0
+    also: tuple[int, ...] = ()
+    only: tuple[int, ...] = ()
+    with_idle: bool = False
+    overview_bins: int = 0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane.
+
+    Attributes:
+        planes: for each activity that occurs, a number 0 … ``FULL`` for each bin.
+        sums_ns: the time in each ``Activity`` in all bins together; exact.
+        thread: the thread; None for several.
+        n_threads: how many.
+        scale_ns: the time that ``FULL`` parts of a bin mean.
+    """
+
+    planes: dict[Activity, bytes]
+    sums_ns: list[int]
+    thread: Thread | None
+    n_threads: int
+    scale_ns: float
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Where bins lie: bin 0 starts at ``start_ns`` since the start of the recording."""
+
+    start_ns: int
+    level: int
+    count: int
+
+    @property
+    def step_ns(self) -> int:
+        """The length of each."""
+        return step_ns(self.level)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The answer to a ``LaneQuery``.
+
+    Attributes:
+        bins: those of all lanes.
+        all: all threads together.
+        lanes: the busiest threads.
+        rest: the other threads together; None if there are none.
+        gil: the time in which a thread held the GIL, as if it were ``CPU``; None if none did.
+        overview_bins: those of the overview.
+        overview: the CPU time, and the time waiting for a CPU, of the whole recording.
+        n_busy: how many threads are not idle.
+        duration_ns: of the recording.
+        even_ns: up to here only sums are known: they are spread evenly.
+    """
+
+    bins: Bins
+    all: Lane
+    lanes: list[Lane]
+    rest: Lane | None
+    gil: Lane | None
+    overview_bins: Bins | None
+    overview: Lane | None
+    n_busy: int
+    duration_ns: int
+    even_ns: int
+
+
+def lanes(time_sums: TimeSums, query: LaneQuery) -> Lanes:
+    """Return the lanes that a query asks for."""
+    view = time_sums.look()
+    wanted = view.shown
+    if query.thread_ids is not None:
+        wanted &= np.isin(view.thread_ids, np.array(sorted(query.thread_ids), np.int64))
+    duration_ns = max(0, view.now.now_ns - view.now.start_ns)
+    end_ns = duration_ns if query.end_ns is None else min(query.end_ns, duration_ns)
+    start_ns = max(0, min(query.start_ns, end_ns))
+    level = query.level
+    if level is None or end_ns - start_ns > step_ns(level) * MAX_BINS:
+        level = level_for(end_ns - start_ns, min(query.n_bins, MAX_BINS))
+    window = _Window(view, level, start_ns, end_ns)
+    spent = window.spent()
+    chosen, n_busy = _choose(view, query, wanted, spent)
+    works = wanted & (spent.sum(axis=1) > 0)
+    others = np.setdiff1d(np.flatnonzero(works), chosen)
+    drawn = window.lanes(chosen, others)
+    overview_bins = overview = None
+    if query.overview_bins:
+        whole = _Window(view, level_for(duration_ns, query.overview_bins), 0, duration_ns)
+        overview_bins, overview = whole.bins, whole.overview(wanted)
+    past_end_ns = view.now.past_ns[1] if len(view.now.past) else 0
+    return Lanes(
+        window.bins,
+        drawn.all,
+        drawn.lanes,
+        drawn.rest,
+        drawn.gil,
+        overview_bins,
+        overview,
+        n_busy,
+        duration_ns,
+        max(0, past_end_ns - view.now.start_ns),
+    )
+
+
+def _choose(
+    view: TimeView, query: LaneQuery, wanted: Bools, spent: Floats
+) -> tuple[npt.NDArray[np.intp], int]:
+    """Return the indexes of the threads that get a lane, and how many threads are busy.
+
+    Args:
+        view: the snapshot.
+        query: what is asked for.
+        wanted: whether each thread is to be counted.
+        spent: the time of each thread in each activity.
+    """
+    busy = spent[:, Activity.CPU] + spent[:, Activity.QUEUED]
+    whole = spent.sum(axis=1)
+    some = np.flatnonzero(wanted & (whole > 0))
+    some = some[np.lexsort((view.thread_ids[some], -whole[some], -busy[some]))]
+    n_busy = int(np.count_nonzero(busy[some] > IDLE_SHARE * whole[some]))
+    if query.only:
+        place = {thread_id: at for at, thread_id in enumerate(query.only)}
+        chosen = np.flatnonzero(wanted & np.isin(view.thread_ids, np.array(query.only, np.int64)))
+        order = sorted(chosen.tolist(), key=lambda index: place[int(view.thread_ids[index])])
+        return np.array(order, np.intp), n_busy
+    most = len(some) if query.with_idle else max(n_busy, LEAST_LANES)
+    chosen = some[:most][query.skip : query.skip + min(query.n_lanes, MAX_LANES)]
+    also = some[np.isin(view.thread_ids[some], np.array(query.also, np.int64))]
+    return np.concatenate((chosen, np.setdiff1d(also, chosen))), n_busy
+
+
+class _Drawn(NamedTuple):
+    all: Lane
+    lanes: list[Lane]
+    rest: Lane | None
+    gil: Lane | None
+
+
+class _Window:
+    """The bins that cover a range of time, nanoseconds since the start of the recording."""
+
+    def __init__(self, view: TimeView, level: int, start_ns: int, end_ns: int) -> None:
+        step = step_ns(level)
+        shift_ns = view.now.start_ns - view.origin_ns
+        self._view = view
+        self._first = (start_ns + shift_ns) // step
+        self._count = max(1, -(-(end_ns + shift_ns) // step) - self._first)
+        self._growths = view.growths(level, self._first, self._count)
+        self.bins = Bins(self._first * step - shift_ns, level, self._count)
+
+    def spent(self) -> Floats:
+        """Return the time of each thread in each activity: a row for each index."""
+        found = sums(self._growths, self._view.n_keys, self._first, self._count)
+        return found.reshape(-1, SLOTS)[:, :N_ACTIVITIES]
+
+    def _sum(self, row_of_key: npt.NDArray[np.int32], n_rows: int) -> Floats:
+        return bins(self._growths, row_of_key.ravel(), n_rows, self._first, self._count)
+
+    def lanes(self, chosen: npt.NDArray[np.intp], others: npt.NDArray[np.intp]) -> _Drawn:
+        """Return the lanes of some threads, of the others together, and of all."""
+        rows = np.full((len(self._view.thread_ids), SLOTS), -1, np.int32)
+        activities = np.arange(N_ACTIVITIES, dtype=np.int32)
+        rows[chosen, :N_ACTIVITIES] = np.arange(len(chosen))[:, None] * N_ACTIVITIES + activities
+        rows[others, :N_ACTIVITIES] = len(chosen) * N_ACTIVITIES + activities
+        n_rows = (len(chosen) + 1) * N_ACTIVITIES
+        rows[np.concatenate((chosen, others)), HOLDING] = n_rows
+        found = self._sum(rows, n_rows + 1)
+        by_lane = found[:-1].reshape(len(chosen) + 1, N_ACTIVITIES, self._count)
+        each = [
+            self._lane(sums_, 1, self._thread(int(self._view.thread_ids[index])))
+            for sums_, index in zip(by_lane[:-1], chosen, strict=True)
+        ]
+        n_all = len(chosen) + len(others)
+        together = by_lane.sum(axis=0)
+        rest = self._lane(by_lane[-1], len(others)) if len(others) else None
+        held = found[-1]
+        gil = self._lane(held[None, :], 1) if held.any() else None
+        return _Drawn(self._lane(together, max(1, n_all)), each, rest, gil)
+
+    def _thread(self, thread_id: int) -> Thread:
+        """Return a thread; one without a name if nothing else is known of it."""
+        return self._view.now.threads.get(thread_id) or Thread(thread_id, 0, "")
+
+    def overview(self, wanted: Bools) -> Lane:
+        """Return the time on a CPU, and the time waiting for one, relative to the most at once."""
+        rows = np.full((len(self._view.thread_ids), SLOTS), -1, np.int32)
+        for activity in (Activity.CPU, Activity.QUEUED):
+            rows[wanted, activity] = activity
+        found = self._sum(rows, 2)
+        step = self.bins.step_ns
+        return self._lane(found, 1, scale_ns=max(step, float(found.sum(axis=0).max())))
+
+    def _lane(
+        self,
+        by_activity: Floats,
+        n_threads: int,
+        thread: Thread | None = None,
+        scale_ns: float = 0.0,
+    ) -> Lane:
+        scale_ns = scale_ns or float(self.bins.step_ns * n_threads)
+        # Intervals are placed to some milliseconds only: a thread's may overlap.
+        most = np.maximum(by_activity.sum(axis=0), scale_ns)
+        parts = np.rint(by_activity * (FULL / most)).astype(np.uint8)
+        planes = {Activity(at): part.tobytes() for at, part in enumerate(parts) if part.any()}
+        sums_ns = np.rint(by_activity.sum(axis=1)).astype(np.int64).tolist()
+        return Lane(planes, sums_ns, thread, n_threads, scale_ns)

@@ -1,0 +1,63 @@
+"""Parse the arguments of a lanes request."""
+
+from __future__ import annotations
+
+import re
+
+from flask import abort
+
+from flametap.analysis.lanes import MAX_BINS, MAX_LANES, LaneQuery
+
+NS_PER_MS = 1_000_000
+MAX_DIGITS = 12
+MAX_IDS = 64
+
+
+def parse_lane_query(args: dict[str, str], thread_ids: frozenset[int] | None) -> LaneQuery:
+    """Parse the arguments of a lanes request. Clamp numbers to their range.
+
+    Args:
+        args: of the request.
+        thread_ids: of its selection.
+
+    Raises:
+        BadRequest: an argument is invalid; the message names it.
+    """
+    return LaneQuery(
+        start_ns=(_number(args, "from") or 0) * NS_PER_MS,
+        end_ns=None if (end := _number(args, "to")) is None else end * NS_PER_MS,
+        n_bins=_clamped(args, "bins", LaneQuery.n_bins, 1, MAX_BINS),
+        level=_number(args, "level", 32),
+        thread_ids=thread_ids,
+        n_lanes=_clamped(args, "lanes", LaneQuery.n_lanes, 0, MAX_LANES),
+        skip=_number(args, "skip") or 0,
+        also=_ids(args, "also"),
+        only=_ids(args, "only"),
+        with_idle=args.get("idle") == "1",
+        overview_bins=_clamped(args, "overview", 0, 0, MAX_BINS),
+    )
+
+
+def _number(args: dict[str, str], name: str, most: int = 1 << 40) -> int | None:
+    text = args.get(name, "")
+    if not text:
+        return None
+    if not re.fullmatch(r"\d+", text, re.ASCII) or len(text) > MAX_DIGITS:
+        abort(400, f"{name} must be a whole number")
+    return min(int(text), most)
+
+
+def _clamped(args: dict[str, str], name: str, default: int, low: int, high: int) -> int:
+    number = _number(args, name)
+    return default if number is None else min(max(number, low), high)
+
+
+def _ids(args: dict[str, str], name: str) -> tuple[int, ...]:
+    text = args.get(name, "")
+    if not text:
+        return ()
+    parts = text.split(",")
+    is_id = all(re.fullmatch(r"\d{1,10}", part, re.ASCII) for part in parts)
+    if not is_id or len(parts) > MAX_IDS:
+        abort(400, f"{name} must be at most {MAX_IDS} ids of threads")
+    return tuple(int(part) for part in parts)

@@ -1,0 +1,56 @@
+// The names beside the lanes: a click shows only that thread.
+
+import { h, setText } from '../page/dom.js';
+
+export class LaneNames {
+  /** @param onChoose called with a thread id */
+  constructor(element, onChoose) {
+    Object.assign(this, { element, onChoose });
+    this.items = new Map(); // key of a row → its element
+  }
+
+  /** @param rows of the timeline: {kind, id, label, top, height, lane}; @param chosen thread ids */
+  update(rows, chosen) {
+    const kept = new Set();
+    for (const row of rows) {
+      const key = row.kind === 'thread' ? row.id : row.kind;
+      kept.add(key);
+      let item = this.items.get(key);
+      if (!item) {
+        item = this.make(row);
+        this.items.set(key, item);
+        this.element.append(item);
+      }
+      item.style.top = `${row.top}px`;
+      item.style.height = `${row.height}px`;
+      item.style.lineHeight = `${row.height}px`;
+      setText(item.firstChild, row.label);
+      if (row.kind === 'thread') {
+        item.title = `${row.label} (${row.lane.tid})${row.lane.exited ? ', ended' : ''}: show only this thread`;
+        item.classList.toggle('has-exited', row.lane.exited === true);
+      }
+    }
+    for (const [key, item] of this.items) {
+      if (kept.has(key)) continue;
+      item.remove();
+      this.items.delete(key);
+    }
+    this.choose(chosen);
+  }
+
+  make(row) {
+    const text = h('span', {});
+    if (row.kind !== 'thread') return h('div', { class: `timeline-name is-${row.kind}` }, text);
+    const name = h('button', { class: 'timeline-name', type: 'button', 'aria-pressed': 'false' }, text);
+    name.addEventListener('click', () => this.onChoose(row.id));
+    return name;
+  }
+
+  /** Marks the chosen threads. */
+  choose(chosen) {
+    this.element.classList.toggle('has-chosen', chosen.length > 0);
+    for (const [key, item] of this.items) {
+      if (item.tagName === 'BUTTON') item.setAttribute('aria-pressed', String(chosen.includes(key)));
+    }
+  }
+}

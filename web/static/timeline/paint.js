@@ -1,0 +1,218 @@
+// Draws the timeline on canvases: the CPU time of the whole recording, lanes, the time axis, and the chosen ranges.
+// Each activity has a colour and a pattern, for people who see few hues.
+
+import { oklch } from '../model/color.js';
+import { ACTIVITIES, formatMoment, ticks } from '../model/timeline.js';
+
+// Lightness, chroma, hue of the ground and of the pattern. What needs no attention is pale.
+const SHADES = {
+  light: {
+    cpu: [[0.72, 0.145, 52], null],
+    queued: [[0.89, 0.06, 28], [0.6, 0.18, 27]],
+    lock: [[0.915, 0.04, 335], [0.72, 0.1, 335]],
+    io: [[0.915, 0.035, 240], [0.72, 0.085, 243]],
+    other: [[0.935, 0.018, 110], [0.79, 0.04, 110]],
+    poll: [[0.955, 0.012, 240], [0.87, 0.025, 240]],
+    sleep: [[0.955, 0.004, 260], null],
+  },
+  dark: {
+    cpu: [[0.66, 0.14, 52], null],
+    queued: [[0.34, 0.07, 27], [0.62, 0.17, 27]],
+    lock: [[0.29, 0.045, 335], [0.47, 0.095, 335]],
+    io: [[0.29, 0.04, 245], [0.47, 0.085, 242]],
+    other: [[0.275, 0.015, 110], [0.4, 0.03, 110]],
+    poll: [[0.245, 0.012, 250], [0.33, 0.02, 250]],
+    sleep: [[0.245, 0.004, 260], null],
+  },
+};
+const TILE = 6; // device-independent pixels of a pattern
+
+/** Draws one tile of an activity's pattern. */
+function drawTile(context, activity, [ground, line]) {
+  context.fillStyle = oklch(...ground);
+  context.fillRect(0, 0, TILE, TILE);
+  if (!line) return;
+  context.strokeStyle = context.fillStyle = oklch(...line);
+  context.lineWidth = 1.1;
+  context.beginPath();
+  if (activity === 'queued') {
+    for (const x of [-TILE, 0, TILE]) context.moveTo(x, TILE), context.lineTo(x + TILE, 0);
+  } else if (activity === 'lock') {
+    for (const x of [-TILE, 0, TILE]) {
+      context.moveTo(x, TILE), context.lineTo(x + TILE, 0);
+      context.moveTo(x, 0), context.lineTo(x + TILE, TILE);
+    }
+  } else if (activity === 'io') {
+    context.moveTo(0, 1.5), context.lineTo(TILE, 1.5);
+    context.moveTo(0, 4.5), context.lineTo(TILE, 4.5);
+  } else if (activity === 'other') {
+    context.moveTo(1.5, 0), context.lineTo(1.5, TILE);
+  } else {
+    context.fillRect(1, 1, 1.4, 1.4);
+    context.fillRect(4, 4, 1.4, 1.4);
+  }
+  context.stroke();
+}
+
+function ratio() {
+  return window.devicePixelRatio || 1;
+}
+
+/** Resizes a canvas to device pixels and clears it. Returns a context in CSS pixels. */
+function prepare(canvas, width, height) {
+  const [w, h] = [Math.round(width * ratio()), Math.round(height * ratio())];
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+/** Draws a swatch of an activity, for the legend. */
+export function drawSwatch(canvas, activity, theme) {
+  const context = prepare(canvas, 2 * TILE, 2 * TILE);
+  for (const x of [0, TILE]) {
+    for (const y of [0, TILE]) {
+      context.save();
+      context.translate(x, y);
+      context.beginPath();
+      context.rect(0, 0, TILE, TILE);
+      context.clip();
+      drawTile(context, activity, SHADES[theme][activity]);
+      context.restore();
+    }
+  }
+}
+
+export class TimePainter {
+  constructor(canvas, marks) {
+    Object.assign(this, { canvas, marks });
+    this.fills = {};
+  }
+
+  /** @param style {theme, ink, muted, line, paper, focus, match, font} */
+  setStyle(style) {
+    Object.assign(this, { style, fills: {} });
+  }
+
+  /** Returns the pattern of an activity. */
+  fill(context, activity) {
+    const key = `${activity} ${ratio()}`;
+    if (!this.fills[key]) {
+      const tile = document.createElement('canvas');
+      tile.width = tile.height = Math.round(TILE * ratio());
+      const draw = tile.getContext('2d');
+      draw.scale(tile.width / TILE, tile.width / TILE);
+      drawTile(draw, activity, SHADES[this.style.theme][activity]);
+      this.fills[key] = context.createPattern(tile, 'repeat');
+      this.fills[key].setTransform(new DOMMatrix().scale(TILE / tile.width));
+    }
+    return this.fills[key];
+  }
+
+  /** @param scene {width, height, rows: [{kind, lane, bins, top, height}], shown, whole, axisTop} */
+  draw(scene) {
+    const context = prepare(this.canvas, scene.width, scene.height);
+    this.drawAxis(context, scene);
+    for (const row of scene.rows) {
+      if (!row.lane) continue;
+      const span = row.kind === 'overview' ? scene.whole : scene.shown;
+      this.drawLane(context, row, span, scene.width);
+    }
+  }
+
+  drawAxis(context, { width, height, shown, axisTop, axisHeight }) {
+    const { at, stepMs } = ticks(shown, width);
+    context.font = this.style.font;
+    context.textBaseline = 'middle';
+    for (const ms of at) {
+      const x = Math.round(((ms - shown.from) / (shown.to - shown.from)) * width);
+      context.fillStyle = this.style.line;
+      context.fillRect(x, axisTop + axisHeight - 4, 1, height - axisTop);
+      context.fillStyle = this.style.muted;
+      const text = formatMoment(ms, stepMs);
+      if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 4, axisTop + axisHeight / 2);
+    }
+  }
+
+  /** Stacks the activities of each bin; neighbours of the same height are one box. */
+  drawLane(context, { lane, bins, top, height }, span, width) {
+    const scale = width / (span.to - span.from);
+    const snap = (x) => Math.round(x * ratio()) / ratio();
+    const first = Math.max(0, Math.floor((span.from - bins.start) / bins.step));
+    const end = Math.min(bins.count, Math.ceil((span.to - bins.start) / bins.step));
+    const floor = new Float32Array(Math.max(0, end - first));
+    for (const activity of ACTIVITIES) {
+      const shares = lane.shares[activity];
+      if (!shares) continue;
+      context.fillStyle = this.fill(context, activity);
+      let from = first;
+      while (from < end) {
+        const share = shares[from];
+        const base = floor[from - first];
+        let to = from + 1;
+        while (to < end && shares[to] === share && floor[to - first] === base) to++;
+        if (share) {
+          const left = snap(Math.max(0, (bins.left(from) - span.from) * scale));
+          const right = snap(Math.min(width, (Math.min(bins.left(to), span.to) - span.from) * scale));
+          const low = snap(height * (base / 50));
+          const high = snap(height * ((base + share) / 50));
+          if (high > low) context.fillRect(left, top + height - high, Math.max(right - left, 1 / ratio()), high - low);
+        }
+        floor.fill(base + share, from - first, to - first);
+        from = to;
+      }
+    }
+  }
+
+  /**
+   * Draws what moves with the pointer: ranges, and a line at the pointer.
+   *
+   * @param scene as for draw; @param ranges [{from, to, kind}], kind "range", "compare" or "drag"; @param at ms or null
+   */
+  drawMarks(scene, ranges, at) {
+    const context = prepare(this.marks, scene.width, scene.height);
+    const bands = [
+      { top: scene.overviewTop, bottom: scene.axisTop, span: scene.whole },
+      { top: scene.axisTop, bottom: scene.height, span: scene.shown },
+    ];
+    for (const { top, bottom, span } of bands) {
+      const x = (ms) => Math.min(scene.width, Math.max(0, ((ms - span.from) / (span.to - span.from)) * scene.width));
+      const main = ranges.find(({ kind }) => kind !== 'compare');
+      if (main) {
+        context.globalAlpha = 0.62;
+        context.fillStyle = this.style.paper;
+        const other = ranges.find(({ kind }) => kind === 'compare');
+        const clear = [main, ...(other ? [other] : [])].sort((a, b) => a.from - b.from);
+        let left = 0;
+        for (const each of clear) {
+          context.fillRect(left, top, Math.max(0, x(each.from) - left), bottom - top);
+          left = Math.max(left, x(each.to));
+        }
+        context.fillRect(left, top, scene.width - left, bottom - top);
+        context.globalAlpha = 1;
+      }
+      for (const { from, to, kind } of ranges) {
+        if (to < span.from || from > span.to) continue;
+        context.strokeStyle = kind === 'compare' ? this.style.match : this.style.focus;
+        context.lineWidth = 1.5;
+        context.setLineDash(kind === 'compare' ? [4, 3] : []);
+        context.strokeRect(x(from) + 0.75, top + 0.75, Math.max(1, x(to) - x(from) - 1.5), bottom - top - 1.5);
+        context.setLineDash([]);
+      }
+      if (at !== null && at >= span.from && at <= span.to) {
+        context.fillStyle = this.style.ink;
+        context.globalAlpha = 0.45;
+        context.fillRect(Math.round(x(at)), top, 1, bottom - top);
+        context.globalAlpha = 1;
+      }
+    }
+    const { whole, shown } = scene;
+    if (shown.to - shown.from < 0.999 * (whole.to - whole.from)) {
+      // The part of the recording that the lanes show.
+      const x = (ms) => ((ms - whole.from) / (whole.to - whole.from)) * scene.width;
+      context.fillStyle = this.style.muted;
+      context.fillRect(x(shown.from), scene.axisTop - 2, Math.max(3, x(shown.to) - x(shown.from)), 2);
+    }
+  }
+}

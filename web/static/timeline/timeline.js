@@ -1,0 +1,383 @@
+// The timeline: the CPU time of the whole recording, and lanes of its threads. Dragging chooses a range of time, that
+// all views obey; with Shift, the range to compare with.
+
+import { h, byId, choice, setText } from '../page/dom.js';
+import { LaneFeed } from '../server/lanes.js';
+import { Gestures } from './gestures.js';
+import { LaneNames } from './names.js';
+import { TimePainter, drawSwatch } from './paint.js';
+import {
+  ACTIVITIES,
+  ACTIVITY_LABELS,
+  ACTIVITY_WORDS,
+  ROLLING,
+  describeParts,
+  formatMoment,
+  formatRange,
+  nudge,
+  panShown,
+  parseRange,
+  toRange,
+  zoomShown,
+} from '../model/timeline.js';
+
+const BIN_PX = 2;
+const OVERVIEW = { top: 0, height: 34 };
+const AXIS = { top: 36, height: 17 };
+const LANE = { height: 16, gap: 2 };
+const LANES = { small: 4, open: 16 };
+const STORED = 'flametap.timeline';
+const FOLLOWS = 0.002; // a shown time that ends so near to the end, as a share of it, follows the recording
+
+export class Timeline {
+  /**
+   * @param getState returns the state of the page
+   * @param on {change(patch)}
+   */
+  constructor(getState, on) {
+    Object.assign(this, { getState, on });
+    this.plot = byId('timeline-plot');
+    this.text = byId('timeline-text');
+    this.painter = new TimePainter(byId('timeline-lanes'), byId('timeline-marks'));
+    this.names = new LaneNames(byId('timeline-names'), (id) => this.chooseThread(id));
+    this.lanes = null;
+    this.isFinal = false;
+    this.shown = null; // {from, to}; null for the whole recording, as it grows
+    this.drag = null; // {from, to, kind}
+    this.pointer = null; // {ms, y, row}
+    this.page = 0; // of the lanes
+    this.rolling = ''; // the range that "live" returns to
+    this.size = stored();
+    this.feed = new LaneFeed(() => this.wanted(), { show: (lanes) => this.show(lanes) });
+    this.gestures = new Gestures(this.plot, this);
+    this.showRange = choice(byId('timeline-range'), (range) => this.choose(range));
+    this.listen();
+  }
+
+  listen() {
+    byId('timeline-live').addEventListener('click', () => this.goLive());
+    byId('timeline-size').addEventListener('click', () => this.resize());
+    byId('timeline-more').addEventListener('click', () => this.turn(1));
+    byId('timeline-fewer').addEventListener('click', () => this.turn(-1));
+    byId('timeline-clear').addEventListener('click', () => this.on.change({ compare: '' }));
+    new ResizeObserver(() => this.request()).observe(this.plot);
+    document.addEventListener('visibilitychange', () => this.feed.schedule());
+  }
+
+  // --- data ------------------------------------------------------------------------------------
+
+  /** Notes a status. @param status model.Status */
+  news(status) {
+    this.isFinal = status.is_final;
+    this.feed.news(status.revision);
+  }
+
+  get nLanes() {
+    return LANES[this.size];
+  }
+
+  wanted() {
+    const width = this.plot.clientWidth;
+    if (!width) return null;
+    const bins = Math.max(50, Math.min(1440, Math.round(width / BIN_PX)));
+    const query = new URLSearchParams({ bins, lanes: this.nLanes, overview: Math.min(bins, 720) });
+    if (this.shown) query.set('from', Math.floor(this.shown.from));
+    if (this.shown) query.set('to', Math.ceil(this.shown.to));
+    if (this.page) query.set('skip', this.page * this.nLanes);
+    if (this.size === 'open') query.set('idle', '1');
+    const { threads } = this.getState();
+    if (threads.length) query.set('also', threads.slice(0, 8).join(','));
+    return { query, to: this.shown?.to ?? null, bins };
+  }
+
+  request() {
+    this.feed.request();
+    this.redraw();
+  }
+
+  show(lanes) {
+    this.lanes = lanes;
+    this.redraw();
+  }
+
+  /** Returns the time of the whole recording. */
+  get whole() {
+    return { from: 0, to: Math.max(1, this.lanes?.durationMs ?? 1) };
+  }
+
+  get view() {
+    return this.shown ?? this.whole;
+  }
+
+  // --- state -----------------------------------------------------------------------------------
+
+  /** Shows another state. */
+  update() {
+    const { range, threads } = this.getState();
+    if (!range || range.startsWith('last')) this.rolling = range;
+    this.names.choose(threads);
+    const isKnown = !threads.length || threads.every((id) => this.lanes?.ids.includes(id));
+    if (!isKnown) this.feed.request();
+    this.redraw();
+  }
+
+  choose(range) {
+    if (range === '') this.setShown(null);
+    this.on.change({ range });
+  }
+
+  chooseThread(id) {
+    const { threads } = this.getState();
+    this.on.change({ threads: threads.length === 1 && threads[0] === id ? [] : [id] });
+  }
+
+  goLive() {
+    this.setShown(null);
+    this.on.change({ range: this.rolling, compare: '' });
+  }
+
+  /** Removes the drag, else the comparison, else the range. Returns whether there was one. */
+  clear() {
+    const { range, compare } = this.getState();
+    if (this.drag) this.endDrag(false);
+    else if (compare) this.on.change({ compare: '' });
+    else if (range) this.on.change({ range: '' });
+    else if (this.shown) this.setShown(null);
+    else return false;
+    return true;
+  }
+
+  setShown(shown) {
+    const { to } = this.whole;
+    const isWhole = !shown || (shown.from <= 0 && shown.to >= to * (1 - FOLLOWS));
+    const before = this.shown;
+    this.shown = isWhole ? null : shown;
+    if (before === this.shown) return;
+    clearTimeout(this.shownTimer);
+    this.shownTimer = setTimeout(() => this.feed.request(), 80);
+    this.redraw();
+  }
+
+  resize() {
+    this.size = this.size === 'open' ? 'small' : 'open';
+    this.page = 0;
+    try {
+      localStorage.setItem(STORED, this.size);
+    } catch {
+      // No storage: the choice lasts as long as the page.
+    }
+    this.request();
+  }
+
+  turn(by) {
+    this.page = Math.max(0, this.page + by);
+    this.request();
+  }
+
+  // --- gestures (gestures.js) --------------------------------------------------------------------
+
+  /** Returns the moment at x of the plot, in milliseconds; of the overview's time if y is in it. */
+  moment(x, y) {
+    const { from, to } = y < AXIS.top ? this.whole : this.view;
+    return from + (Math.min(1, Math.max(0, x / this.plot.clientWidth)) * (to - from));
+  }
+
+  hover(point) {
+    this.pointer = point && { ...point, ms: this.moment(point.x, point.y) };
+    this.redrawMarks();
+  }
+
+  dragTo(start, point, isCompare) {
+    const from = this.moment(start.x, start.y);
+    // A drag that began in the overview stays in its time.
+    const to = this.moment(point.x, start.y);
+    this.drag = { from: Math.min(from, to), to: Math.max(from, to), kind: isCompare ? 'compare' : 'drag' };
+    this.redrawMarks();
+  }
+
+  endDrag(isChosen) {
+    const { drag } = this;
+    this.drag = null;
+    if (isChosen && drag) {
+      const range = toRange(drag.from, drag.to, this.whole.to);
+      this.on.change(drag.kind === 'compare' ? { compare: range } : { range });
+    }
+    this.redrawMarks();
+  }
+
+  /** A click without a drag lets go of a pinned range. */
+  click() {
+    const { range } = this.getState();
+    if (range && !range.startsWith('last')) this.on.change({ range: this.rolling, compare: '' });
+  }
+
+  zoom(factor, x, y) {
+    if (this.lanes) this.setShown(zoomShown(this.view, factor, this.moment(x, Math.max(y, AXIS.top)), this.whole.to));
+  }
+
+  pan(pixels) {
+    const { from, to } = this.view;
+    if (this.shown) this.setShown(panShown(this.shown, (pixels / this.plot.clientWidth) * (to - from), this.whole.to));
+  }
+
+  /** Acts on a key. Returns whether it has a meaning here. */
+  key(event) {
+    const { range, compare } = this.getState();
+    const middle = this.plot.clientWidth / 2;
+    if (['ArrowLeft', 'ArrowRight'].includes(event.key)) {
+      const chosen = parseRange(range, this.whole.to);
+      const next = nudge(chosen, event.key, event.shiftKey, this.view, this.whole.to);
+      this.on.change({ range: next });
+      setText(byId('announcement'), `Range ${formatRange(parseRange(next, this.whole.to))}`);
+    } else if (event.key === '+' || event.key === '=') this.zoom(0.6, middle, AXIS.top);
+    else if (event.key === '-') this.zoom(1 / 0.6, middle, AXIS.top);
+    else if (event.key === 'Escape') return this.clear();
+    else if (event.key === 'c' && range && !compare) {
+      // The other range to compare with: as long, and right before.
+      const { from, to } = parseRange(range, this.whole.to);
+      this.on.change({ compare: toRange(Math.max(0, from - (to - from)), from || to, this.whole.to) });
+    } else return false;
+    return true;
+  }
+
+  // --- drawing -----------------------------------------------------------------------------------
+
+  /** @param style see TimePainter */
+  setStyle(style) {
+    this.painter.setStyle(style);
+    byId('timeline-legend').replaceChildren(
+      ...ACTIVITIES.map((activity) => {
+        const swatch = h('canvas', { class: 'timeline-swatch', 'aria-hidden': 'true' });
+        drawSwatch(swatch, activity, style.theme);
+        return h('li', { title: ACTIVITY_WORDS[activity] }, swatch, ACTIVITY_LABELS[activity]);
+      }),
+    );
+    this.redraw();
+  }
+
+  redraw() {
+    this.isStale = true;
+    this.redrawMarks();
+  }
+
+  redrawMarks() {
+    this.frame ||= requestAnimationFrame(() => this.paint());
+  }
+
+  rows() {
+    const { lanes } = this;
+    const { overview, overviewBins } = lanes;
+    const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
+    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU, up to ${peak.toFixed(1)}` }];
+    let top = AXIS.top + AXIS.height + 2;
+    const add = (row) => {
+      found.push({ bins: lanes.bins, top, height: LANE.height, ...row });
+      top += LANE.height + LANE.gap;
+    };
+    for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lane.name || `thread ${lane.tid}` });
+    if (lanes.rest) {
+      const count = lanes.rest.threads;
+      add({ kind: 'rest', lane: lanes.rest, label: `${count} other${count === 1 ? '' : 's'}` });
+    }
+    if (lanes.gil) add({ kind: 'gil', lane: lanes.gil, label: 'GIL held' });
+    return { rows: found, height: top };
+  }
+
+  paint() {
+    this.frame = 0;
+    if (!this.lanes || !this.painter.style) return;
+    const { rows, height } = this.rows();
+    if (this.isStale) {
+      this.plot.style.height = `${height}px`;
+      this.names.update(rows, this.getState().threads);
+      this.showControls();
+    }
+    const width = this.plot.clientWidth;
+    const geometry = { axisTop: AXIS.top, axisHeight: AXIS.height, overviewTop: OVERVIEW.top };
+    this.scene = { rows, width, height, shown: this.view, whole: this.whole, ...geometry };
+    if (this.isStale) this.painter.draw(this.scene);
+    this.isStale = false;
+    this.painter.drawMarks(this.scene, this.ranges(), this.pointer?.ms ?? null);
+    this.describe();
+  }
+
+  ranges() {
+    const { range, compare } = this.getState();
+    const found = [];
+    const add = (text, kind) => {
+      const parsed = parseRange(text, this.whole.to);
+      if (parsed) found.push({ ...parsed, kind });
+    };
+    if (this.drag?.kind !== 'drag') add(range, 'range');
+    if (this.drag?.kind !== 'compare') add(compare, 'compare');
+    return this.drag ? [...found, this.drag] : found;
+  }
+
+  showControls() {
+    const { range, compare } = this.getState();
+    this.showRange(ROLLING.includes(range) ? range : null);
+    const isPinned = (range && !range.startsWith('last')) || this.shown !== null;
+    byId('timeline-live').hidden = !isPinned;
+    setText(byId('timeline-live-text'), this.isFinal ? 'Show all' : 'Live');
+    byId('timeline-clear').hidden = !compare;
+    const { threads } = this.lanes;
+    const isOpen = this.size === 'open';
+    const canGrow = threads > LANES.small;
+    const size = byId('timeline-size');
+    size.hidden = !canGrow;
+    size.setAttribute('aria-expanded', String(isOpen));
+    setText(byId('timeline-size-text'), isOpen ? 'Fewer threads' : `${threads} threads`);
+    const hasPages = isOpen && threads > LANES.open;
+    byId('timeline-pages').hidden = !hasPages;
+    byId('timeline-fewer').disabled = this.page === 0;
+    byId('timeline-more').disabled = (this.page + 1) * this.nLanes >= threads;
+  }
+
+  /** Says what is at the pointer, else what is chosen; the legend else. */
+  describe() {
+    const text = this.describeDrag() || this.describePointer() || this.describeRange();
+    setText(this.text, text);
+    byId('timeline-legend').hidden = text !== '';
+  }
+
+  describeDrag() {
+    if (!this.drag) return '';
+    return `${this.drag.kind === 'compare' ? 'Compare with ' : ''}${formatRange(this.drag)}`;
+  }
+
+  describeRange() {
+    const { range, compare } = this.getState();
+    const chosen = parseRange(range, this.whole.to);
+    const other = parseRange(compare, this.whole.to);
+    const said = chosen ? [formatRange(chosen)] : [];
+    if (other) said.push(`compared with ${formatRange(other)}`);
+    return said.join(', ');
+  }
+
+  describePointer() {
+    const { pointer, scene } = this;
+    if (!pointer) return '';
+    const row = scene.rows.find(({ top, height }) => pointer.y >= top && pointer.y < top + height + LANE.gap);
+    const bins = row?.bins ?? this.lanes.bins;
+    const moment = formatMoment(pointer.ms, bins.step);
+    const bin = bins.at(pointer.ms);
+    if (!row || bin === null) return moment;
+    const even = pointer.ms < this.lanes.evenMs ? ' (older than what is kept in detail: an average)' : '';
+    if (row.kind === 'overview') {
+      const cpus = (activity) => (row.lane.share(activity, bin) * row.lane.scale_ns) / (bins.step * 1e6);
+      const queued = cpus('queued');
+      const waiting = queued >= 0.05 ? `, ${queued.toFixed(1)} waiting for one` : '';
+      return `${moment}: ${cpus('cpu').toFixed(1)} CPUs busy${waiting}${even}`;
+    }
+    if (row.kind === 'gil') return `${moment}: the GIL is held ${Math.round(100 * row.lane.share('cpu', bin))} % of the time`;
+    return `${moment} · ${row.label}: ${describeParts(row.lane.parts(bin))}${even}`;
+  }
+}
+
+function stored() {
+  try {
+    return localStorage.getItem(STORED) === 'open' ? 'open' : 'small';
+  } catch {
+    return 'small';
+  }
+}
