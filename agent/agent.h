@@ -6,7 +6,7 @@
  *   sampler thread   everything, unless said otherwise
  *   signal handler   the `answer` part of the slot that its signal carries, `wanted` of a module, want_refresh,
  *                    want_modules, rule_cache, call_cache
- *   JS thread        `command`, and `owner` of a slot; everything before the sampler thread starts and after it ended
+ *   JS thread        `command`, `asked_rate_hz`, and `owner` of a slot; everything before the sampler thread starts and after it ended
  */
 #ifndef FLAMETAP_AGENT_H
 #define FLAMETAP_AGENT_H
@@ -126,7 +126,8 @@ struct agent {
     u32 pid;
     u32 sampler_tid;
     u64 period_ns;                        /* current interval between rounds */
-    u64 asked_period_ns;
+    u64 asked_period_ns;                  /* at the rate that the host asks for */
+    volatile u32 asked_rate_hz;           /* another rate that the host asks for since; 0: none */
     u64 cpu_period_ns;                    /* mean CPU time between two samples of a thread */
     u64 tick_ns;                          /* interval of the scheduler's tick; 0: unknown */
     u64 timers_left;                      /* number of timers that may still be created */

@@ -26,6 +26,7 @@ const FUNCTIONS = {
   agent_start: ['int', []],
   agent_stop: ['int', []],
   agent_set_paused: ['void', ['int']],
+  agent_set_rate: ['void', ['uint']],
   agent_ring_fd: ['int', []],
   agent_close_ring_fd: ['void', []],
   agent_host_end_fd: ['int', []],
@@ -186,6 +187,10 @@ rpc.exports = {
 
   setPaused(paused) {
     if (agent !== null) agent.agent_set_paused(paused ? 1 : 0);
+  },
+
+  setRate(rateHz) {
+    if (agent !== null) agent.agent_set_rate(rateHz);
   },
 
   /* Returns how many threads left a signal unanswered, -1 if nothing was running. The host must unload us right after. */

@@ -163,6 +163,13 @@ void agent_set_paused(int paused)
         agent_cell->command = paused ? COMMAND_PAUSE : COMMAND_RUN;
 }
 
+/* Sample at another rate from the next round on. */
+void agent_set_rate(unsigned int rate_hz)
+{
+    if (agent_cell && rate_hz)
+        store_release_u32(&agent_cell->asked_rate_hz, rate_hz);
+}
+
 int agent_ring_fd(void)
 {
     return agent_cell->ring_fd;

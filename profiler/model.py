@@ -230,6 +230,8 @@ class Status:
     rate_hz: float = 0.0  # samples asked for in a second of each thread's CPU time
     look_rate_hz: float = 0.0  # looks a second at each sleeping thread
     effective_rate_hz: float = 0.0  # samples taken in a second of CPU time
+    asked_rate_hz: float = 0.0  # the rate that the user asks for; the budget may lower it
+    budget_ppm: int = 0  # what sampling may cost, in millionths of a core; 0 for no limit
     duration_ns: int = 0
     revision: int = 0
     samples: int = 0  # stacks taken: by signal and by procfs

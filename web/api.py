@@ -17,6 +17,9 @@ GET status    {status: model.Status, threads: [model.ThreadInfo]}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
+GET exports   {exports: [{name, label, about}]}: what the next request can write
+GET export    a file with what is counted: format=NAME, SELECTION. 413 if it would be too large,
+              503 while others are built
 POST pause    {"paused": bool} → {"paused": bool}
 
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
@@ -29,6 +32,9 @@ SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VE
 shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
 comparing.py).
 
+POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
+              400 if one is out of bounds
+
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
 """
@@ -39,11 +45,10 @@ import contextlib
 import dataclasses
 import gzip
 import logging
-import math
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,31 +56,29 @@ import orjson
 from flask import Blueprint, Request, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.selection import Selection, Span
-from flametap.model import Clock, Status, ThreadInfo
+from flametap.errors import FlametapError
+from flametap.model import Status
 
+from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
+from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_lanes import encode_lanes
+from .exports import Exports, RequestOf
 from .lane_query import parse_lane_query
-from .names import find_threads, parse_path, split
+from .names import find_threads
 from .source import ProfileSource
 from .trees import TreeCache
-from .view_query import REST, baseline_of, parse_pages, shape_of
+from .view_query import parse_pages
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
 HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
 WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
-MAX_WIDTH_PX = 20_000.0
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
-NS_PER_MS = 1_000_000
-MAX_RANGE_CHARACTERS = 32
 MIN_ZIP_BYTES = 2000
 ZIP_LEVEL = 1
-MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
 @dataclass
@@ -83,14 +86,18 @@ class Service:
     """State that the requests of one server share.
 
     Attributes:
+        source: the profile.
+        request_of: makes the requests for exports; None for none.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
     source: ProfileSource
+    request_of: RequestOf | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
+        self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -149,7 +156,7 @@ def blueprint(service: Service) -> Blueprint:
     def gil() -> Response:
         args = request.args.to_dict()
         selection = parse_selection(args, service.source.threads)
-        waits = service.source.lock_waits(selection, _numbers(args, "path", "."))
+        waits = service.source.lock_waits(selection, parse_numbers(args, "path", "."))
         threads = {each.thread_id: each for each in service.source.threads()}
         return json_response(encode_holders(waits, threads, service.source.functions))
 
@@ -177,13 +184,23 @@ def blueprint(service: Service) -> Blueprint:
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    @api.post("/pause")
-    def pause() -> Response:
-        body = body_of(request)
-        if not isinstance(body, dict) or not isinstance(body.get("paused"), bool):
-            abort(400, 'the body must be {"paused": true} or {"paused": false}')
-        service.source.set_paused(body["paused"])
-        return json_response({"paused": body["paused"]})
+    @api.get("/exports")
+    def exports() -> Response:
+        formats = service.exports.formats() if service.exports else []
+        return json_response({"exports": formats})
+
+    @api.get("/export")
+    def export() -> Response:
+        if service.exports is None:
+            abort(404, "this page has no exports")
+        args = request.args.to_dict()
+        return service.exports.response(args.get("format", ""), parse_selection(args))
+
+    add_controls(api, service.source)
+
+    @api.errorhandler(FlametapError)
+    def refused(error: FlametapError) -> Response:
+        return json_response({"error": f"{error.message}: {error.hint}"}, 400)
 
     @api.errorhandler(HTTPException)
     def failed(error: HTTPException) -> Response:
@@ -241,121 +258,6 @@ def zipped(response: Response) -> Response:
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     return response
-
-
-ThreadList = Callable[[], Sequence[ThreadInfo]]
-
-
-def parse_view_query(args: dict[str, str], threads: ThreadList = lambda: ()) -> ViewQuery:
-    """Parse the arguments of a view request. Clamp numbers to their range.
-
-    Args:
-        args: of the request.
-        threads: returns the threads that there are, by whose names some may be chosen.
-
-    Raises:
-        BadRequest: an argument is invalid; the message names it.
-    """
-
-    def number(name: str, default: float, low: float, high: float) -> float:
-        try:
-            value = float(args.get(name, default))
-        except ValueError:
-            value = math.nan
-        if math.isnan(value):
-            abort(400, f"{name} must be a number")
-        return min(max(value, low), high)
-
-    table = args.get("table", "")
-    if table not in ("", "self", "total"):
-        abort(400, "table must be self or total")
-    return ViewQuery(
-        selection=parse_selection(args, threads),
-        shape=shape_of(args),
-        baseline=baseline_of(args, _parse_span(args, "compare", REST)),
-        revision=int(number("revision", 0, 0, 2**53)),
-        zoom=parse_path(args.get("zoom", "")),
-        width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
-        last_row=int(number("rows", ViewQuery.last_row, 1, MAX_ROWS)),
-        search=args.get("q", ""),
-        table=table,
-    )
-
-
-def parse_selection(args: dict[str, str], threads: ThreadList = lambda: ()) -> Selection:
-    """Parse what is counted.
-
-    Args:
-        args: of the request.
-        threads: returns the threads that there are, by whose names some may be chosen.
-
-    Raises:
-        BadRequest: an argument is invalid; the message names it.
-    """
-    try:
-        clock = Clock(args.get("clock", Clock.CPU.value))
-    except ValueError:
-        abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
-    text = args.get("threads", "")
-    is_named = re.search(r"[^\d,]", text) is not None
-    if is_named and not all(re.fullmatch(r"\d+|.*@\d*", part) for part in split(text, ",")):
-        abort(400, "threads must be ids of threads, or name@tid")
-    chosen = find_threads(text, threads() if is_named else ())[0] if text else []
-    if not all(0 <= thread < 2**32 for thread in chosen):
-        abort(400, "threads must be ids of threads, or name@tid")
-    try:
-        language = Language(args.get("language", Language.ALL.value))
-    except ValueError:
-        abort(400, f"language must be one of {', '.join(each.value for each in Language)}")
-    for name in ("plumbing", "gil"):
-        if args.get(name, "0") not in ("0", "1"):
-            abort(400, f"{name} must be 0 or 1")
-    frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
-    span = _parse_span(args)
-    return Selection(clock, frozenset(chosen) if chosen else None, frames, span)
-
-
-def _parse_span(args: dict[str, str], name: str = "range", other: str = "") -> Span | None:
-    """Return a range of time; None if there is none, or the text is ``other``."""
-    text = args.get(name, "")
-    if not text or text == other:
-        return None
-    found = re.fullmatch(r"(?:last(\d+)|(\d+)-(\d+))", text, re.ASCII)
-    if not found or len(text) > MAX_RANGE_CHARACTERS:
-        abort(400, f"{name} must be START-END or lastN, in milliseconds")
-    last, start, end = (int(number or 0) * NS_PER_MS for number in found.groups())
-    if found[1] is not None:
-        return Span(-max(last, NS_PER_MS))
-    if start >= end:
-        abort(400, f"{name} must end after its start")
-    return Span(start, end)
-
-
-def parse_function(args: dict[str, str], count: int) -> int:
-    """Parse the id of the function of a request.
-
-    Args:
-        args: of the request.
-        count: how many functions there are.
-
-    Raises:
-        BadRequest: not one number.
-        NotFound: no function has this id.
-    """
-    numbers = _numbers(args, "function", ",")
-    if len(numbers) != 1:
-        abort(400, "function must be the id of a function")
-    if not 0 <= numbers[0] < count:
-        abort(404, "there is no such function")
-    return numbers[0]
-
-
-def _numbers(args: dict[str, str], name: str, separator: str) -> tuple[int, ...]:
-    text = args.get(name, "")
-    try:
-        return tuple(int(part) for part in text.split(separator)) if text else ()
-    except ValueError:
-        abort(400, f"{name} must be numbers with {separator!r} between them")
 
 
 def event_stream(service: Service) -> Iterator[bytes]:

@@ -8,13 +8,16 @@ from typing import Any
 from flask import Flask, render_template
 
 from .api import Service, blueprint
+from .exports import RequestOf
 from .gate import MAX_BODY_BYTES
 from .guard import protect
 from .login import Key
 from .source import ProfileSource
 
 
-def create_app(source: ProfileSource, token: str, view: str = "") -> Flask:
+def create_app(
+    source: ProfileSource, token: str, view: str = "", exports: RequestOf | None = None
+) -> Flask:
     """Create an app that serves one profile to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
@@ -23,9 +26,10 @@ def create_app(source: ProfileSource, token: str, view: str = "") -> Flask:
         source: the profile.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
+        exports: makes the requests for exports; without it, the page offers none.
     """
     key = Key(token)
-    service = Service(source)
+    service = Service(source, exports)
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service

@@ -20,6 +20,7 @@ from flametap.errors import OutputError
 
 from .api import MAX_STREAMS, Service
 from .app import create_app
+from .exports import RequestOf
 from .gate import Gate, Peer
 from .login import Key
 from .source import ProfileSource
@@ -131,7 +132,15 @@ class Server:
             self._wsgi.shutdown_request(connection)
 
 
-def serve(source: ProfileSource, host: str, port: int, token: str, *, view: str = "") -> Server:
+def serve(
+    source: ProfileSource,
+    host: str,
+    port: int,
+    token: str,
+    *,
+    view: str = "",
+    exports: RequestOf | None = None,
+) -> Server:
     """Serve a profile in the background.
 
     Args:
@@ -140,6 +149,7 @@ def serve(source: ProfileSource, host: str, port: int, token: str, *, view: str 
         port: 0 for any free port.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
+        exports: makes the requests for exports; without it, the page offers none.
 
     Raises:
         OutputError: the server cannot listen on the address.
@@ -153,4 +163,4 @@ def serve(source: ProfileSource, host: str, port: int, token: str, *, view: str 
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    return Server(create_app(source, token, view), listener, host, token)
+    return Server(create_app(source, token, view, exports), listener, host, token)

@@ -70,3 +70,11 @@ class ProfileSource(Protocol):
 
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""
+        ...
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """Sample at another rate, or within another budget; 0 per cent is no limit.
+
+        Raises:
+            FlametapError: a number is out of bounds, or the recording has ended.
+        """

@@ -111,6 +111,19 @@ static void governor_restart(struct agent *a, u64 now_ns)
     a->rounds.windows_over = a->rounds.windows_under = a->samples.windows_over = a->samples.windows_under = 0;
 }
 
+/* Take over another rate that the host asks for. Both rates begin with it; the budget lowers them again. */
+static void asked_rate_keep(struct agent *a, u64 now_ns)
+{
+    u32 rate_hz = load_acquire_u32(&a->asked_rate_hz);
+    if (!rate_hz || a->asked_period_ns == WINDOW_NS / rate_hz)
+        return;
+    a->asked_period_ns = WINDOW_NS / rate_hz;
+    rounds_set(a, ~0ULL);
+    samples_set(a, ~0ULL);
+    a->early_check_ns = 0;
+    governor_restart(a, now_ns);
+}
+
 static void governor_keep(struct agent *a, u64 now_ns)
 {
     u64 passed_ns = now_ns - a->window_start_ns, allowed_ns, rounds_ns, samples_ns;

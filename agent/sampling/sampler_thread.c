@@ -103,6 +103,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     /* The first round takes the stack of every thread; no later one does. */
     if (!a->ring->counters[COUNTER_TICKS])
         a->once_cpu_ns = once_cpu_ns + (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - own_cpu_ns;
+    asked_rate_keep(a, now_ns);
     governor_keep(a, now_ns);
     count_up(a, COUNTER_TICKS, 1);
     store_release_u64((volatile u64 *)&a->ring->now_ns, now_ns);

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..analysis.unattributed import unattributed_notes
-from ..errors import FlametapError
+from ..errors import FlametapError, UsageError
 from ..inject.client import Injector
 from ..inject.frida_errors import END_REASONS
 from ..linux import procfs
@@ -40,6 +40,7 @@ from .heartbeat import Heartbeat
 from .interpreters import InterpreterWatch
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
+from .limits import check_sampling
 from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
@@ -220,6 +221,8 @@ class Capture(Views):
             rate_hz=rates.rate_hz,
             look_rate_hz=rates.look_rate_hz,
             effective_rate_hz=rates.effective_rate_hz,
+            asked_rate_hz=asked_hz,
+            budget_ppm=self.options.budget_ppm,
             duration_ns=duration_ns,
             revision=self._revision.current(),
             samples=self.profile.samples,
@@ -263,6 +266,17 @@ class Capture(Views):
             self._kernel.give_up()
             self._session.set_paused(paused)
             self._state = "paused" if paused else "recording"
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """See ``ProfileSource.set_sampling``."""
+        rate_hz, budget_ppm = check_sampling(rate_hz, budget_percent)
+        ring = self._session.ring
+        if self._state not in ("recording", "paused") or ring is None:
+            raise UsageError("nothing is being recorded", "the recording has ended")
+        ring.set_budget(budget_ppm)
+        self._session.set_rate(rate_hz)
+        self.options = replace(self.options, rate_hz=rate_hz, budget_ppm=budget_ppm)
+        self._revision.step()
 
     # ------------------------------------------------------------------ the pump
 

@@ -9,15 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from ..capture.limits import check_budget_ppm, check_rate_hz
 from ..errors import UsageError
 from .attach_options import AttachOptions
-
-RATE_MIN_HZ = 1.0
-RATE_MAX_HZ = 10_000.0  # above it the sampler thread has no time left between two rounds
-
-# Too small for one sample; more than all cores of the largest machines.
-BUDGET_MIN_PPM = 100
-BUDGET_MAX_PPM = 100_000_000
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
@@ -75,12 +69,7 @@ def parse_rate_hz(text: str) -> float:
     """
     match = re.fullmatch(_NUMBER + r"\s*(k?)(?:hz)?", text.strip(), re.IGNORECASE)
     rate_hz = float(match[1]) * (1000 if match[2] else 1) if match else 0.0
-    if not RATE_MIN_HZ <= rate_hz <= RATE_MAX_HZ:
-        raise UsageError(
-            f"the rate '{text}' is not between {RATE_MIN_HZ:g} and {RATE_MAX_HZ:g} Hz",
-            "100 is a good rate; 1k shows short phases better",
-        )
-    return rate_hz
+    return check_rate_hz(rate_hz, text)
 
 
 def parse_server(text: str) -> str:
@@ -102,12 +91,7 @@ def parse_budget_ppm(text: str) -> int:
     """
     match = re.fullmatch(_NUMBER + r"\s*%?", text.strip())
     percent = float(match[1]) if match else -1.0
-    budget_ppm = round(percent * 10_000)
-    if percent != 0 and not BUDGET_MIN_PPM <= budget_ppm <= BUDGET_MAX_PPM:
-        raise UsageError(
-            f"'{text}' is not a budget", "give per cent of one core: 2 or 0.5%; 0 is no limit"
-        )
-    return budget_ppm
+    return check_budget_ppm(percent, text)
 
 
 def parse_regex(text: str) -> re.Pattern[str]:

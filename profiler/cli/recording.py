@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,9 @@ from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
     from ..analysis.annotation import SymbolReport
-    from ..analysis.selection import Selection
+    from ..analysis.selection import Selection, Span
     from ..capture.live import Capture
+    from ..export import ExportRequest
 
 POLL_S = 0.05
 LINE_INTERVAL_S = 0.25  # people read no faster
@@ -58,6 +59,7 @@ class OutputOptions:
     tids: tuple[int, ...] = ()
     thread_name: re.Pattern[str] | None = None
     shown: FrameOptions = ALL_FRAMES
+    span: Span | None = None  # only this time; None for all
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property
@@ -82,7 +84,7 @@ class OutputOptions:
         """Return the same for what counts weights."""
         from ..analysis.selection import Selection
 
-        return Selection(self.clock, self.thread_ids(capture), self.shown.frames)
+        return Selection(self.clock, self.thread_ids(capture), self.shown.frames, self.span)
 
 
 def watch(
@@ -145,7 +147,7 @@ def finish(
     problems: list[OutputError] = []
     for output in outputs:
         try:
-            _write(capture, output, what, [*lines, *status.notes], certificate.as_json(), progress)
+            _write(capture, output, what, [*lines, *status.notes], status, progress)
         except OutputError as error:
             problems.append(error)  # the others are written all the same
     if problems:
@@ -174,11 +176,39 @@ def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progre
     return False
 
 
+def page_exports(capture: Capture) -> Callable[[Selection], ExportRequest]:
+    """Return what makes requests for exports of the parts of a recording that a page shows."""
+    from ..export import ExportRequest
+
+    def request_of(selection: Selection) -> ExportRequest:
+        status, threads = capture.status(), capture.threads()
+        what = OutputOptions(clock=selection.clock, has_page=True)
+        lines = summary(status, capture.profile.total_ns(Clock.CPU), threads, what)
+        return ExportRequest(
+            capture.profile,
+            capture.table,
+            selection,
+            title=f"{capture.command} ({capture.pid})",
+            notes=[*lines, *status.notes],
+            cost=Certificate.of(status).as_json(),
+            status=status,
+        )
+
+    return request_of
+
+
 def _refuse_empty(capture: Capture, what: OutputOptions) -> None:
     thread_ids = what.thread_ids(capture)
     profile, only_gil = capture.profile, what.shown.only_gil
-    if profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
+    between_ns = what.selection(capture).between(profile.start_ns, profile.now_ns)
+    if profile.leaf_weights(what.clock, thread_ids, *between_ns, holding=only_gil).total > 0:
         return
+    if what.span and profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
+        raise NoSamplesError(
+            f"the recording of {profile.duration_ns / 1e9:.1f} s has no {what.clock.value} time in "
+            "that --range",
+            "give it in seconds since the start of the recording, or leave it out",
+        )
     if only_gil and profile.leaf_weights(what.clock, thread_ids).total > 0:
         if not profile.has_lock:
             what_is = f"no thread of process {capture.pid} held a GIL while it was recorded"
@@ -207,29 +237,28 @@ def _write(
     output: Output,
     what: OutputOptions,
     notes: Sequence[str],
-    cost: Mapping[str, int | float | str],
+    status: Status,
     progress: Progress,
 ) -> None:
-    from ..export import write_file
+    from ..export import ExportRequest, write_file
+
+    request = ExportRequest(
+        capture.profile,
+        capture.table,
+        what.selection(capture),
+        by_thread=what.by_thread,
+        unit=what.unit,
+        by_line=what.shown.by_line,
+        full_filenames=what.shown.full_filenames,
+        title=f"{capture.command} ({capture.pid})",
+        notes=notes,
+        cost=Certificate.of(status).as_json(),
+        status=status,
+    )
 
     def write(path: str) -> None:
         progress.step(f"writing {path}")
-        write_file(
-            path,
-            output.format,
-            capture.profile,
-            capture.table,
-            clock=what.clock,
-            thread_ids=what.thread_ids(capture),
-            by_thread=what.by_thread,
-            unit=what.unit,
-            frames=what.shown.frames,
-            by_line=what.shown.by_line,
-            full_filenames=what.shown.full_filenames,
-            title=f"{capture.command} ({capture.pid})",
-            notes=notes,
-            cost=cost,
-        )
+        write_file(path, output.format, request)
 
     path = output.path_for(capture.pid, time.time())
     try:

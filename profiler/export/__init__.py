@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from ..analysis.frame_filter import ALL_FRAMES, FrameFilter
 from ..errors import OutputError, UsageError
-from ..model import Clock
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
-from . import destination, folded, speedscope
+from . import destination, folded, html, speedscope
 from .request import ExportRequest
+
+__all__ = ["FORMATS", "ExportRequest", "Format", "format_for", "write_file"]
 
 STDOUT = "-"
 
@@ -24,11 +22,33 @@ class Format:
 
     extensions: tuple[str, ...]  # lower case, with the dot
     write: Callable[[ExportRequest, BinaryIO], None]
+    label: str = ""
+    about: str = ""  # what it is good for, for the page's menu
+    mimetype: str = "application/octet-stream"
 
 
 FORMATS: dict[str, Format] = {
-    "folded": Format((".folded", ".collapsed"), folded.write),
-    "speedscope": Format((".speedscope.json", ".speedscope"), speedscope.write),
+    "html": Format(
+        (".html", ".htm"),
+        html.write,
+        "HTML report",
+        "this page with its data in one file, for colleagues and for later",
+        "text/html",
+    ),
+    "speedscope": Format(
+        (".speedscope.json", ".speedscope"),
+        speedscope.write,
+        "speedscope",
+        "for speedscope.app: each thread in order of time",
+        "application/json",
+    ),
+    "folded": Format(
+        (".folded", ".collapsed"),
+        folded.write,
+        "Folded stacks",
+        "text for flamegraph.pl, inferno, and comparisons",
+        "text/plain",
+    ),
 }
 
 
@@ -57,23 +77,7 @@ def format_for(path: str, explicit: str | None = None) -> str:
     )
 
 
-def write_file(
-    path: str,
-    format_name: str,
-    profile: Profile,
-    table: SymbolTable,
-    *,
-    clock: Clock = Clock.CPU,
-    thread_ids: frozenset[int] | None = None,
-    by_thread: bool = False,
-    unit: str = "time",
-    frames: FrameFilter = ALL_FRAMES,
-    by_line: bool = False,
-    full_filenames: bool = False,
-    title: str = "flametap",
-    notes: Sequence[str] = (),
-    cost: Mapping[str, int | float | str] | None = None,
-) -> None:
+def write_file(path: str, format_name: str, request: ExportRequest) -> None:
     """Write a profile with the names that are known now.
 
     See ``destination.write``.
@@ -81,36 +85,11 @@ def write_file(
     Args:
         path: the file; "-" is standard output.
         format_name: a key of :data:`FORMATS`.
-        profile: the recording.
-        table: the names.
-        clock: the clock of the weights.
-        thread_ids: only these threads; None for all.
-        by_thread: add a root frame per thread, in formats that do not separate threads.
-        unit: "time", or "samples" for numbers of stacks.
-        frames: which frames are shown.
-        by_line: separate the lines of a Python function.
-        full_filenames: name Python files by their whole path, in formats that name them briefly.
-        title: a title for the profile, in formats that have one.
-        notes: losses and doubts, one line each, in formats that can hold them.
-        cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
+        request: what to write.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    request = ExportRequest(
-        profile,
-        table,
-        clock,
-        thread_ids,
-        by_thread,
-        unit,
-        frames,
-        by_line,
-        full_filenames,
-        title,
-        notes,
-        cost or {},
-    )
     write = FORMATS[format_name].write
     try:
         if path == STDOUT:

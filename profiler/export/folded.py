@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from ..analysis.calltree import CallTree, build, children
+from ..analysis.calltree import CallTree, children
 from ..analysis.labels import label
 from .request import ExportRequest
 
@@ -24,17 +24,7 @@ _CLEAN = {code: " " for code in (*range(32), *range(127, 160), 0x2028, 0x2029)} 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile as folded stacks."""
-    tree = build(
-        request.profile,
-        request.table,
-        request.clock,
-        request.thread_ids,
-        request.by_thread,
-        count_samples=request.counts_samples,
-        frames=request.frames,
-        by_line=request.by_line,
-    )
-    write_tree(tree, file, request)
+    write_tree(request.tree(), file, request)
 
 
 def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:

@@ -5,30 +5,69 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..analysis.frame_filter import ALL_FRAMES, FrameFilter
-from ..model import Clock
+from ..analysis.calltree import CallTree, build
+from ..analysis.selection import EVERYTHING, Selection
+from ..model import Clock, Status
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """A profile and how to export it; ``flametap.export.write_file`` describes the fields."""
+    """A profile and how to export it.
+
+    Attributes:
+        profile: the recording.
+        table: the names.
+        selection: what is counted: the clock, threads, time and frames.
+        by_thread: add a root frame per thread, in formats that do not separate threads.
+        unit: "time", or "samples" for numbers of stacks, of the whole time.
+        by_line: separate the lines of a Python function.
+        full_filenames: name Python files by their whole path, in formats that name them briefly.
+        title: a title for the profile, in formats that have one.
+        notes: losses and doubts, one line each, in formats that can hold them.
+        cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
+        status: the state of the recording, in formats that show it.
+    """
 
     profile: Profile
     table: SymbolTable
-    clock: Clock = Clock.CPU
-    thread_ids: frozenset[int] | None = None
+    selection: Selection = EVERYTHING
     by_thread: bool = False
     unit: str = "time"
-    frames: FrameFilter = ALL_FRAMES
     by_line: bool = False
     full_filenames: bool = False
     title: str = "flametap"
     notes: Sequence[str] = ()
     cost: Mapping[str, int | float | str] = field(default_factory=dict)
+    status: Status | None = None
 
     @property
     def counts_samples(self) -> bool:
         """True when weights are numbers of stacks instead of nanoseconds."""
         return self.unit == "samples"
+
+    @property
+    def between_ns(self) -> tuple[int | None, int | None]:
+        """The range of time, CLOCK_MONOTONIC of the target; (None, None) for all."""
+        return self.selection.between(self.profile.start_ns, self.profile.now_ns)
+
+    def tree(self, clock: Clock | None = None) -> CallTree:
+        """Build the call tree of what is counted.
+
+        Args:
+            clock: instead of that of the request.
+        """
+        t0_ns, t1_ns = self.between_ns
+        return build(
+            self.profile,
+            self.table,
+            clock or self.selection.clock,
+            self.selection.thread_ids,
+            self.by_thread,
+            t0_ns=t0_ns,
+            t1_ns=t1_ns,
+            count_samples=self.counts_samples,
+            frames=self.selection.frames,
+            by_line=self.by_line,
+        )

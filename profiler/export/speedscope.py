@@ -17,13 +17,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import BinaryIO
 
 import orjson
 
 from .. import __version__
-from ..analysis.calltree import build
 from ..analysis.own_frames import SYNTHETIC, syscall_function
 from ..analysis.shown_frames import StackReader
 from ..model import FrameKind, Thread
@@ -68,19 +68,24 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
 
 
 def _what(request: ExportRequest) -> str:
-    while_holding = " while holding the GIL" if request.frames.only_gil else ""
-    return f"{request.clock.value} {'samples' if request.counts_samples else 'time'}{while_holding}"
+    selection = request.selection
+    what = f"{selection.clock.value} {'samples' if request.counts_samples else 'time'}"
+    t0_ns, t1_ns = request.between_ns
+    if t0_ns is not None and t1_ns is not None:
+        begin, end = ((each - request.profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
+        what += f" from {begin:g} s to {end:g} s"
+    return f"{what} while holding the GIL" if selection.frames.only_gil else what
 
 
 def _leaves(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWeights:
-    holding = request.frames.only_gil
+    clock, holding = request.selection.clock, request.selection.frames.only_gil
     if request.counts_samples:
-        return request.profile.leaf_samples(request.clock, thread_ids, holding=holding)
-    return request.profile.leaf_weights(request.clock, thread_ids, holding=holding)
+        return request.profile.leaf_samples(clock, thread_ids, holding=holding)
+    return request.profile.leaf_weights(clock, thread_ids, *request.between_ns, holding=holding)
 
 
 def _thread_weights(request: ExportRequest) -> dict[int, int]:
-    leaves = _leaves(request, request.thread_ids)
+    leaves = _leaves(request, request.selection.thread_ids)
     weights: dict[int, int] = {}
     for thread_id, weight in zip(leaves.thread_id.tolist(), leaves.weight.tolist(), strict=True):
         weights[thread_id] = weights.get(thread_id, 0) + weight
@@ -90,7 +95,10 @@ def _thread_weights(request: ExportRequest) -> dict[int, int]:
 def _timelines(request: ExportRequest) -> Callable[[int], Iterable[LeafWeights]]:
     if request.counts_samples:
         return lambda thread_id: (_leaves(request, frozenset((thread_id,))),)
-    return request.profile.timelines(request.clock, holding=request.frames.only_gil)
+    selection = request.selection
+    return request.profile.timelines(
+        selection.clock, *request.between_ns, holding=selection.frames.only_gil
+    )
 
 
 def _write_thread(
@@ -128,7 +136,7 @@ class _Frames:
 
     def __init__(self, request: ExportRequest) -> None:
         self._table = request.table
-        self._stacks = StackReader(request.profile, request.table, request.frames)
+        self._stacks = StackReader(request.profile, request.table, request.selection.frames)
         self._kernel = request.table.kernel()
         self._has_lines = request.by_line
         # (function id, line) → frame number. The line is 0 unless a function has several frames.
@@ -178,13 +186,7 @@ def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
     The file is "" for the function's own file. Frames are merged by function, so there is one line
     for each, unless the lines of Python functions are to be separated.
     """
-    tree = build(
-        request.profile,
-        request.table,
-        request.clock,
-        request.thread_ids,
-        frames=request.frames,
-    )
+    tree = replace(request, by_thread=False, unit="time", by_line=False).tree()
     columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
     rows: list[tuple[int, int, int, int]]
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))

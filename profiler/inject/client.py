@@ -124,6 +124,11 @@ class Injector:
         with contextlib.suppress(FlametapError):
             self._ask("set_paused", paused)
 
+    def set_rate(self, rate_hz: float) -> None:
+        """Sample at another rate. Nothing happens when the attach is over."""
+        with contextlib.suppress(FlametapError):
+            self._ask("set_rate", rate_hz)
+
     def stop(self) -> str:
         """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is
         well.

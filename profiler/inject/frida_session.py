@@ -221,19 +221,22 @@ class Session:
             recipes: for each, the numbers of ``wire.abi.RECIPE_NAMES`` in decimal: they have 64
                 bits, and JavaScript's numbers have not.
         """
-        if not self.ended.is_set() and self._script is not None:
-            with contextlib.suppress(Exception):
-                call = functools.partial(
-                    self._script.exports_sync.set_recipes, [list(each) for each in recipes]
-                )
-                bounded(self.attached, call, CALL_TIMEOUT_S, "set_recipes")
+        self._tell("set_recipes", [list(each) for each in recipes])
 
     def set_paused(self, paused: bool) -> None:
         """Stop sampling for a while, or go on. Nothing happens when the session has ended."""
+        self._tell("set_paused", paused)
+
+    def set_rate(self, rate_hz: float) -> None:
+        """Sample at another rate. Nothing happens when the session has ended."""
+        self._tell("set_rate", max(1, round(rate_hz)))
+
+    def _tell(self, what: str, argument: object) -> None:
+        """Call a function of the agent's script; an error is not reported."""
         if not self.ended.is_set() and self._script is not None:
             with contextlib.suppress(Exception):
-                pause = functools.partial(self._script.exports_sync.set_paused, paused)
-                bounded(self.attached, pause, CALL_TIMEOUT_S, "pause")
+                call = functools.partial(getattr(self._script.exports_sync, what), argument)
+                bounded(self.attached, call, CALL_TIMEOUT_S, what)
 
     def stop(self) -> str:
         """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is

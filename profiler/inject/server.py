@@ -24,7 +24,7 @@ from .frida_errors import END_REASONS
 from .frida_session import Session
 from .rpc import MAX_PACKET_BYTES, decode, encode
 
-CALLS = ("attach", "set_recipes", "start", "set_paused", "stop", "detach")
+CALLS = ("attach", "set_recipes", "start", "set_paused", "set_rate", "stop", "detach")
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What an attach takes when nothing is wrong. Whoever wants to leave does not wait for more.
 PATIENCE_S = 2.0

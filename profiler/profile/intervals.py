@@ -205,18 +205,30 @@ class Intervals:
         state = self._cells.state_of(block.cell)
         np.add.at(weight, block.cell, weigh(clock, state, block.wall_ns, block.cpu_ns))
 
-    def snapshot(self, *, with_past: bool = True) -> list[Chunk]:
+    def snapshot(
+        self, between_ns: tuple[int, int] | None = None, *, with_past: bool = True
+    ) -> list[Chunk]:
         """Return all current intervals in chunks, which may be read without the lock.
 
         Args:
-            with_past: include the sums of intervals that have lost their moments.
+            between_ns: only chunks that overlap this range of time; None for all. The sums of
+                intervals that have lost their moments are then those of the range.
+            with_past: include these sums.
         """
         rest = np.concatenate((self._tail[: self._n_tail], self._held()))
-        return [
-            *(self._chunk(rows) for rows in (self._past.rows(),) if len(rows) and with_past),
+        chunks = [
+            *(
+                self._chunk(rows)
+                for rows in (self._past.rows(between_ns),)
+                if len(rows) and with_past
+            ),
             *self._chunks,
             *(self._chunk(rows) for rows in (rest,) if len(rows)),
         ]
+        if between_ns is None:
+            return chunks
+        start_ns, end_ns = between_ns
+        return [each for each in chunks if each.start_ns < end_ns and each.end_ns >= start_ns]
 
     def _chunk(self, rows: Rows) -> Chunk:
         return Chunk(rows, self._cells.thread_id[rows["cell"]])

@@ -58,9 +58,15 @@ class Past:
             cell,
         )
 
-    def rows(self) -> Rows:
-        """Return one row for each cell with weight, as if it had begun at the start."""
-        block = self.block(self._start_ns, self._end_ns)
+    def rows(self, between_ns: tuple[int, int] | None = None) -> Rows:
+        """Return one row for each cell with weight, as if it had begun at the start.
+
+        Args:
+            between_ns: only the share of this range of time, with its start; None for all.
+        """
+        start_ns, end_ns = between_ns or (self._start_ns, self._end_ns)
+        block = self.block(start_ns, end_ns)
+        block.t0_ns[:] = max(start_ns, self._start_ns)
         rows = np.zeros(len(block.cell), ROW_DTYPE)
         for name in ("t0_ns", "wall_ns", "cpu_ns", "cell"):
             rows[name] = getattr(block, name)

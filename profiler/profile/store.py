@@ -305,24 +305,36 @@ class Profile:
             wanted &= are_holding(marks, cells.state, cells.sysno)
         return leaves.where(wanted)
 
-    def timelines(self, clock: Clock, *, holding: bool = False) -> Timelines:
+    def timelines(
+        self,
+        clock: Clock,
+        t0_ns: int | None = None,
+        t1_ns: int | None = None,
+        *,
+        holding: bool = False,
+    ) -> Timelines:
         """Take a snapshot of the intervals, to list each thread's leaves in order of time.
 
         Args:
             clock: the clock of the weights.
+            t0_ns: start of the time range, as for ``leaf_weights``; None for the beginning.
+            t1_ns: end of the time range; None for the end.
             holding: only while the thread holds an interpreter's lock.
 
         Returns:
             A function of a ``thread_id``; see ``Timelines``. Any thread may call it, at any time.
         """
+        between_ns = None
+        if t0_ns is not None or t1_ns is not None:
+            between_ns = t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
         with self._lock:
-            chunks = self._intervals.snapshot()
+            chunks = self._intervals.snapshot(between_ns)
             _, stack, state, sysno = self._intervals.cell_columns()
             node = self._stacks.stack_nodes()[stack]
             marks = self._stacks.stack_marks()[stack]
         node, waits = leaf_of(clock, node, state, sysno)
         counts = are_holding(marks, state, sysno) if holding else np.ones(len(node), bool)
-        return Timelines(chunks, clock, state, node, waits, counts)
+        return Timelines(chunks, clock, state, node, waits, counts, between_ns)
 
     def moments(self, first_cell: int = 0) -> Moments:
         """Take a snapshot of the intervals, for sums by time.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock
-from .interval_chunk import Chunk
+from .interval_chunk import Chunk, cut
 from .leaves import LeafWeights
 from .totals import weigh
 
@@ -29,11 +29,14 @@ class Timelines:
     node: npt.NDArray[np.int32]
     sysno: npt.NDArray[np.int16]
     counts: npt.NDArray[np.bool_]  # others are omitted
+    between_ns: tuple[int, int] | None = None  # only the parts of the intervals in this range
 
     def __call__(self, thread_id: int) -> Iterator[LeafWeights]:
         """Yield the leaves of a thread."""
         for chunk in self.chunks:
             block = chunk.read(thread_id)
+            if self.between_ns is not None:
+                block = cut(block, *self.between_ns)
             weight = weigh(self.clock, self.state[block.cell], block.wall_ns, block.cpu_ns)
             some = (weight > 0) & self.counts[block.cell]
             cell, weight = block.cell[some], weight[some]

@@ -13,7 +13,7 @@ import pytest
 import cli
 import other_user
 from flametap.errors import OutputError
-from flametap.export import write_file
+from flametap.export import ExportRequest, write_file
 from profiles import small_profile
 from running import Target, wait_until
 
@@ -43,7 +43,7 @@ def plant(*command: str | Path) -> None:
 
 
 def record_into(path: Path) -> None:
-    write_file(str(path), "folded", *small_profile())
+    write_file(str(path), "folded", ExportRequest(*small_profile()))
 
 
 def test_temporary_name_cannot_be_foreseen(shared_folder: Path, victim: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 import cli
 import receipt
+from flametap.capture.live import Capture
+from flametap.errors import UsageError
 from flametap.model import Clock
-from recording import capturing, stacks
+from recording import capturing, doubts, stacks
 from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -112,4 +114,48 @@ def test_target_that_sets_its_own_handler_keeps_it(start: Start) -> None:
     for command in ("call", "raise", "restore", "raise", "call"):
         target.say(command)
     assert target.lines[-1] == f"urg {2 + ours}"
+    target.finish()
+
+
+def test_rate_and_budget_are_changed_while_it_records(start: Start) -> None:
+    target = start("ratio")
+
+    def samples_per_s(capture: Capture) -> float:
+        """Of CPU time, from now on."""
+        samples, cpu_ns = capture.profile.cpu_samples, capture.profile.total_ns(Clock.CPU)
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) > cpu_ns + 1e9, "CPU time", TIMEOUT_S
+        )
+        taken = capture.profile.cpu_samples - samples
+        return taken / ((capture.profile.total_ns(Clock.CPU) - cpu_ns) / 1e9)
+
+    def wait_for_rate(capture: Capture, rate_hz: float) -> None:
+        wait_until(
+            lambda: capture.status().counters.get("cpu_rate_mhz_now") == rate_hz * 1000,
+            f"{rate_hz:g} Hz",
+            TIMEOUT_S,
+        )
+
+    with capturing(target.pid, rate_hz=20.0, budget_ppm=0) as capture:
+        slow = samples_per_s(capture)
+        capture.set_sampling(400.0, 0)
+        wait_for_rate(capture, 400.0)
+        fast = samples_per_s(capture)
+        told = f"{slow:.0f} Hz, then {fast:.0f} Hz; {doubts(capture)}"
+        assert fast > 4 * slow, told
+        assert capture.status().asked_rate_hz == 400.0
+        capture.set_sampling(20.0, 2.5)
+        wait_for_rate(capture, 20.0)
+        assert samples_per_s(capture) < 0.5 * fast, told
+        assert capture.status().budget_ppm == 25_000
+        for rate_hz, percent in ((0.5, 1.0), (20_000.0, 1.0), (100.0, -1.0), (100.0, float("inf"))):
+            with pytest.raises(UsageError):
+                capture.set_sampling(rate_hz, percent)
+        capture.stop()
+        with pytest.raises(UsageError, match="nothing is being recorded"):
+            capture.set_sampling(100.0, 1.0)
+        capture.finish_symbols(TIMEOUT_S)
+        # Weights are times: the rates say nothing about them.
+        cpu_ns = capture.profile.total_ns(Clock.CPU)
+        assert sum(stacks(capture).weights.values()) == cpu_ns
     target.finish()

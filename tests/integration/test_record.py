@@ -137,13 +137,15 @@ def test_folded_and_speedscope_hold_the_same_total(start: Start, tmp_path: Path)
 
 @pytest.mark.nightly
 def test_folded_total_is_the_total_of_the_profile(start: Start, tmp_path: Path) -> None:
-    from flametap.export import write_file
+    from flametap.analysis.selection import Selection
+    from flametap.export import ExportRequest, write_file
 
     target = start("bursts")
     capture = record(target.pid, 1)
     for clock in Clock:
         out = tmp_path / f"{clock.value}.folded"
-        write_file(str(out), "folded", capture.profile, capture.table, clock=clock)
+        request = ExportRequest(capture.profile, capture.table, Selection(clock))
+        write_file(str(out), "folded", request)
         assert read_folded(out).total == pytest.approx(
             capture.profile.total_ns(clock) / 1000, abs=1
         )

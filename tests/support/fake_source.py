@@ -32,6 +32,7 @@ from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection
+from flametap.capture.limits import check_sampling
 from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
 from flametap.wire import abi
 
@@ -355,7 +356,9 @@ class FakeSource:
             state=self.state,
             reason=self.reason,
             engine="cpu-timers",
-            rate_hz=100.0,
+            rate_hz=self.rate_hz,
+            asked_rate_hz=self.rate_hz,
+            budget_ppm=round(self.budget_percent * 10_000),
             look_rate_hz=50.0,
             effective_rate_hz=98.4,
             duration_ns=ns,
@@ -504,6 +507,13 @@ class FakeSource:
             self.state = "paused" if paused else "recording"
             self.revision += 1
             self._changed.notify_all()
+
+    rate_hz, budget_percent = 100.0, 1.0
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        check_sampling(rate_hz, budget_percent)
+        self.rate_hz, self.budget_percent = rate_hz, budget_percent
+        self.advance(0)
 
 
 def main() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
+import packed_report
+from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
-from flametap.export import write_file
+from flametap.export import ExportRequest, write_file
 from flametap.model import Clock
 from flametap.web.app import create_app
 from running import wait_until
@@ -167,6 +169,14 @@ def _read_folded(path: Path) -> Sums:
     return dict(sums)
 
 
+def _read_html(path: Path) -> Sums:
+    report = packed_report.read(path.read_text("utf-8"))
+    sums: Sums = defaultdict(Counter)
+    for (thread, *stack), weight in report.stacks(report.clock).items():
+        sums[thread][tuple(stack)] += weight
+    return dict(sums)
+
+
 @dataclass(frozen=True)
 class Reader:
     """How a format is read, and how much its rounding may take from or give to one number."""
@@ -176,7 +186,11 @@ class Reader:
 
 
 # One for each of flametap.export.FORMATS.
-READERS = {"speedscope": Reader(_read_speedscope), "folded": Reader(_read_folded, 1000)}
+READERS = {
+    "html": Reader(_read_html),
+    "speedscope": Reader(_read_speedscope),
+    "folded": Reader(_read_folded, 1000),
+}
 
 
 def of_export(capture: Capture, format_name: str, folder: Path) -> Ledger:
@@ -184,8 +198,7 @@ def of_export(capture: Capture, format_name: str, folder: Path) -> Ledger:
     by_clock = {}
     for clock in Clock:
         path = folder / f"{clock.value}.{format_name}"
-        write_file(
-            str(path), format_name, capture.profile, capture.table, clock=clock, by_thread=True
-        )
+        request = ExportRequest(capture.profile, capture.table, Selection(clock), by_thread=True)
+        write_file(str(path), format_name, request)
         by_clock[clock] = READERS[format_name].read(path)
     return Ledger(by_clock)

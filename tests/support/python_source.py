@@ -183,6 +183,9 @@ class PythonSource(Views):
     def set_paused(self, paused: bool) -> None:
         """See ``ProfileSource.set_paused``."""
 
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """See ``ProfileSource.set_sampling``."""
+
 
 def main() -> None:
     """Serve it until Ctrl-C."""

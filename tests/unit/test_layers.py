@@ -57,8 +57,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "wire"),
     ),
     # What people see.
-    "export": ("flametap", "analysis", "errors", "model", "profile", "symbols.names"),
-    "web": ("analysis", "errors", "model"),
+    "web.bundle": (),
+    "export": (
+        *("flametap", "analysis", "errors", "model", "profile", "symbols.names", "web.bundle"),
+    ),
+    "web": ("analysis", "errors", "export", "model"),
     "cli": (
         "analysis",
         "capture",

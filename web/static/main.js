@@ -25,10 +25,13 @@ import { settled } from './model/settle.js';
 import { learnFunctions, learnThreads } from './model/spelling.js';
 import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
+import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
 import { SearchBox } from './page/searchbox.js';
+import { Save } from './page/save.js';
+import { Settings } from './page/settings.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
@@ -86,6 +89,9 @@ const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
 });
+const save = new Save(() => state, graph, { status: () => feed.status, say });
+const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
+const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
@@ -96,7 +102,7 @@ const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
   () => ({ width: graph.width || innerWidth, rows }),
-  { show, failed: say, offline },
+  { show, failed: say, offline, isHeld: () => freeze.isFrozen },
 );
 
 const showClock = choice(byId('clock'), (clock) => change({ clock }));
@@ -112,8 +118,8 @@ function usePalette() {
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
   languages.setPalette(palette);
   graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
-  shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   timeline.setStyle(timelineStyle());
+  shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   if (status) quality.update(status, palette);
   if (views.current) functions.update(views.current, { sort: state.sort, palette });
 }
@@ -140,8 +146,8 @@ function apply(before) {
     breadcrumb.update(state.zoom, null);
   }
   if (isOther('tab')) graph.layOut();
-  shaping.update(isOther);
   if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
+  shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
   showThreads();
   if (WEIGHTS.some(isOther)) {
@@ -160,6 +166,7 @@ function showChoices() {
   showClock(state.clock);
   showTab(state.tab);
   showLayout(state.layout);
+  freeze.update();
   languages.update(state);
   byId('graph').hidden = state.tab !== 'graph';
   byId('layout').hidden = state.tab !== 'graph' || state.sandwich !== '';
@@ -180,6 +187,7 @@ function show(view, isNewPlace) {
   if (patch) {
     state = { ...state, ...patch };
     showThreads();
+    timeline.update();
   }
   // Names that became known make the URL longer, and parts that do not exist make it shorter.
   const hash = toHash(state);
@@ -267,10 +275,11 @@ new ResizeObserver(() => {
 const feed = new Feed({
   status(status) {
     header.update(status);
+    freeze.update();
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
-    shaping.news(status.revision);
     timeline.news(status);
+    shaping.news(status.revision);
   },
   whole(status, list) {
     learnThreads(list);
@@ -303,7 +312,7 @@ document.addEventListener('visibilitychange', () => {
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
-  if (shaping.close() || threads.close() || code.close()) return;
+  if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (state.sandwich) change({ sandwich: '' });
@@ -326,6 +335,7 @@ const KEYS = {
   3: () => change({ clock: CLOCKS[2] }),
   a: () => codes.show('assembly'),
   d: toggleTheme,
+  e: () => save.toggle(),
   f: () => change({ tab: state.tab === 'functions' ? 'graph' : 'functions' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
@@ -336,6 +346,7 @@ const KEYS = {
   q: () => quality.toggle(),
   s: () => codes.show('source'),
   t: () => threads.toggle(),
+  z: () => freeze.toggle(),
   w: () => change({ tab: state.tab === 'tree' ? 'graph' : 'tree' }),
   '?': showHelp,
 };
@@ -359,4 +370,4 @@ timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, shaping, timeline, change, getState: () => state };
+globalThis.flametap = { graph, views, header, code, timeline, shaping, change, getState: () => state };

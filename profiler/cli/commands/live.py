@@ -21,7 +21,7 @@ from ..options import (
 )
 from ..outputs import plan
 from ..progress import Progress
-from ..recording import OutputOptions, finish, watch
+from ..recording import OutputOptions, finish, page_exports, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_line
 from ..targets import find_target
@@ -45,7 +45,7 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: folded or speedscope. Without it, the file's name decides.",
+    "Format of the file of -o: html, speedscope or folded. Without it, the file's name decides.",
 )
 @click.option(
     "--host",
@@ -98,9 +98,11 @@ def live(
 
                 # Before the attach: a port in use is an error without an attach.
                 token = secrets.token_urlsafe(TOKEN_BYTES)
-                # pyright reads a file here and below build/types, and takes that for two.
+                # pyright reads files here and below build/types, and takes them for two.
                 source: Any = capture
-                server = serve(source, host, port, token, view="gil=1" if only_gil else "")
+                exports: Any = page_exports(capture)
+                view = "gil=1" if only_gil else ""
+                server = serve(source, host, port, token, view=view, exports=exports)
                 if server.is_exposed:
                     progress.warn(EXPOSED.format(host=host))
                 try:

@@ -61,12 +61,19 @@ class PlayedProfile:
     def __init__(self, cpu_ns: int) -> None:
         self.cpu_ns = cpu_ns
         self.has_lock = False
+        self.start_ns = self.now_ns = 0
 
     def total_ns(self, clock: Clock) -> int:
         return self.cpu_ns if clock is Clock.CPU else 1_000_000_000
 
     def leaf_weights(
-        self, clock: Clock, thread_ids: frozenset[int] | None, *, holding: bool = False
+        self,
+        clock: Clock,
+        thread_ids: frozenset[int] | None,
+        t0_ns: int | None = None,
+        t1_ns: int | None = None,
+        *,
+        holding: bool = False,
     ) -> Any:
         weight = self.total_ns(clock) if thread_ids is None or thread_ids else 0
         weight *= not holding

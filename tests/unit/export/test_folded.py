@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from flametap.analysis.selection import Selection
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function
@@ -49,7 +50,7 @@ def test_folded_by_thread_in_samples() -> None:
 
 
 def test_folded_wall_shows_system_calls() -> None:
-    lines = lines_of(ExportRequest(*small_profile(), Clock.WALL, frozenset({2})))
+    lines = lines_of(ExportRequest(*small_profile(), Selection(Clock.WALL, frozenset({2}))))
     assert lines == ["main;epoll_wait;[epoll_wait] 5000", "main;work;clamp 10"]
 
 
@@ -77,7 +78,7 @@ def test_without_any_names_modules_and_addresses_stand_in() -> None:
 @pytest.mark.parametrize("clock", Clock)
 def test_sums_equal_the_profiles(clock: Clock) -> None:
     profile, table = random_profile(random.Random(clock.value))
-    request = ExportRequest(profile, table, clock, by_thread=True)
+    request = ExportRequest(profile, table, Selection(clock), by_thread=True)
     threads: Counter[str] = Counter()
     for line in lines_of(request):
         match = re.fullmatch(r"(.*) (\d+)", line)
@@ -97,7 +98,7 @@ def test_sums_equal_the_profiles(clock: Clock) -> None:
 
 def test_samples_add_up() -> None:
     profile, table = random_profile(random.Random(7))
-    lines = lines_of(ExportRequest(profile, table, Clock.WALL, unit="samples"))
+    lines = lines_of(ExportRequest(profile, table, Selection(Clock.WALL), unit="samples"))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile.samples
 
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.selection import Selection
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
@@ -17,7 +18,7 @@ ONLY_GIL = FrameFilter(Language.PYTHON, only_gil=True)
 
 
 def request(clock: Clock, unit: str = "time") -> ExportRequest:
-    return ExportRequest(*gil_profile(), clock, unit=unit, frames=ONLY_GIL)
+    return ExportRequest(*gil_profile(), Selection(clock, frames=ONLY_GIL), unit=unit)
 
 
 def written(write: object, asked: ExportRequest) -> bytes:

@@ -6,8 +6,9 @@ import io
 import json
 from typing import Any
 
-from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter, Language
 from flametap.analysis.labels import label
+from flametap.analysis.selection import Selection
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Function
@@ -16,9 +17,15 @@ from python_profiles import HANDLE, python_profile
 PYTHON = FrameFilter(Language.PYTHON)
 
 
+def request(
+    frames: FrameFilter = ALL_FRAMES, clock: Clock = Clock.CPU, **options: Any
+) -> ExportRequest:
+    return ExportRequest(*python_profile(), Selection(clock, frames=frames), **options)
+
+
 def folded_lines(**options: Any) -> list[str]:
     file = io.BytesIO()
-    folded.write(ExportRequest(*python_profile(), **options), file)
+    folded.write(request(**options), file)
     return file.getvalue().decode().splitlines()
 
 
@@ -55,7 +62,7 @@ def test_folded_python_only_keeps_the_weight_of_other_stacks() -> None:
 
 def speedscope_file(**options: Any) -> dict[str, Any]:
     file = io.BytesIO()
-    speedscope.write(ExportRequest(*python_profile(), **options), file)
+    speedscope.write(request(**options), file)
     found: dict[str, Any] = json.loads(file.getvalue())
     return found
 

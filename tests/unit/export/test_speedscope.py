@@ -12,6 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from flametap import __version__
+from flametap.analysis.selection import Selection
 from flametap.export import speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
@@ -90,14 +91,14 @@ def test_frames_have_file_and_line() -> None:
 
 
 def test_a_line_in_another_file_than_its_function_comes_with_that_file() -> None:
-    file = export(ExportRequest(*small_profile(), thread_ids=frozenset({1})))
+    file = export(ExportRequest(*small_profile(), Selection(thread_ids=frozenset({1}))))
     frames = {frame["name"]: frame for frame in file["shared"]["frames"]}
     assert frames["work"] == {"name": "work", "file": "work.inc", "line": 25}
     assert len(frames) == len(file["shared"]["frames"]), "one function, one frame"
 
 
 def test_wall_shows_system_calls_and_some_threads_only() -> None:
-    file = export(ExportRequest(*small_profile(), Clock.WALL, frozenset({2})))
+    file = export(ExportRequest(*small_profile(), Selection(Clock.WALL, frozenset({2}))))
     (pool,) = file["profiles"]
     assert samples(file, pool) == [
         ("main;work;clamp", 10_000),
@@ -121,16 +122,16 @@ def test_empty_profile() -> None:
 
 
 def test_thread_without_weight_is_left_out() -> None:
-    file = export(ExportRequest(*small_profile(), Clock.OFF_CPU))
+    file = export(ExportRequest(*small_profile(), Selection(Clock.OFF_CPU)))
     assert [profile["name"] for profile in file["profiles"]] == ["main (101)", "pool;1 (102)"]
-    file = export(ExportRequest(*small_profile(), Clock.CPU, frozenset({9})))
+    file = export(ExportRequest(*small_profile(), Selection(Clock.CPU, frozenset({9}))))
     assert file["profiles"] == []
 
 
 @pytest.mark.parametrize("clock", Clock)
 def test_sums_equal_the_profiles(clock: Clock) -> None:
     profile, table = random_profile(random.Random(clock.value))
-    file = export(ExportRequest(profile, table, clock))
+    file = export(ExportRequest(profile, table, Selection(clock)))
     found = {entry["name"]: entry["endValue"] for entry in file["profiles"]}
     for info in profile.thread_infos():
         exact = {

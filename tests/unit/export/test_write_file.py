@@ -6,15 +6,21 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flametap import export
+from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.errors import OutputError, UsageError
 from flametap.export import Format, format_for, write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from profiles import small_profile
+
+
+def request_of(selection: Selection = EVERYTHING, **options: Any) -> ExportRequest:
+    return ExportRequest(*small_profile(), selection, **options)
 
 
 @pytest.mark.parametrize(
@@ -27,13 +33,14 @@ from profiles import small_profile
         ("-", None, "folded"),
         ("-", "speedscope", "speedscope"),
         ("out.txt", "folded", "folded"),
+        ("report.HTML", None, "html"),
     ],
 )
 def test_format_is_told_by_option_or_name(path: str, explicit: str | None, expected: str) -> None:
     assert format_for(path, explicit) == expected
 
 
-@pytest.mark.parametrize(("path", "explicit"), [("out.txt", None), ("out.folded", "svg")])
+@pytest.mark.parametrize(("path", "explicit"), [("out.txt", None), ("out.folded", "jpeg")])
 def test_format_that_cannot_be_told_lists_the_formats(path: str, explicit: str | None) -> None:
     with pytest.raises(UsageError) as caught:
         format_for(path, explicit)
@@ -44,7 +51,7 @@ def test_format_that_cannot_be_told_lists_the_formats(path: str, explicit: str |
 def test_file_is_written_and_nothing_else_left(tmp_path: Path) -> None:
     path = tmp_path / "out.folded"
     path.write_text("what was there before")
-    write_file(str(path), "folded", *small_profile(), by_thread=True, clock=Clock.WALL)
+    write_file(str(path), "folded", request_of(Selection(Clock.WALL), by_thread=True))
     assert "pool:1 (102);main;epoll_wait;[epoll_wait] 5000" in path.read_text("utf-8")
     assert os.listdir(tmp_path) == ["out.folded"]
     mask = os.umask(0)
@@ -56,7 +63,7 @@ def test_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "out.folded"
     link.symlink_to(tmp_path / "real" / "file")
-    write_file(str(link), "folded", *small_profile())
+    write_file(str(link), "folded", request_of())
     assert link.is_symlink()
     assert (tmp_path / "real" / "file").read_text("utf-8").endswith("\n")
 
@@ -69,18 +76,18 @@ def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "out.folded"
     path.write_text("old")
     with pytest.raises(OutputError, match="No space left"):
-        write_file(str(path), "folded", *small_profile())
+        write_file(str(path), "folded", request_of())
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["out.folded"]
 
 
 def test_folder_that_is_not_there_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write"):
-        write_file(str(tmp_path / "no" / "out.folded"), "folded", *small_profile())
+        write_file(str(tmp_path / "no" / "out.folded"), "folded", request_of())
 
 
 def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    write_file("-", "speedscope", *small_profile(), title="prog")
+    write_file("-", "speedscope", request_of(title="prog"))
     assert json.loads(capfdbinary.readouterr().out)["name"] == "prog, cpu time"
 
 
@@ -90,7 +97,7 @@ def test_pipe_is_written_to_directly(tmp_path: Path) -> None:
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text("utf-8")))
     reader.start()
-    write_file(str(pipe), "folded", *small_profile())
+    write_file(str(pipe), "folded", request_of())
     reader.join(10)
     assert "main;work;clamp 11\n" in read[0]
     assert pipe.is_fifo()

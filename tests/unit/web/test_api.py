@@ -294,3 +294,32 @@ def test_ranges_of_a_view_add_up(client: FlaskClient, source: FakeSource) -> Non
     totals = [view(client, range=each)["total_ns"] for each in parts]
     assert sum(totals) == pytest.approx(view(client)["total_ns"], rel=1e-3)
     assert view(client, range=f"last{whole_ms}")["total_ns"] == view(client)["total_ns"]
+
+
+def test_settings_reach_the_recording(client: FlaskClient, source: FakeSource) -> None:
+    given = {"rate_hz": 250, "budget_percent": 0.5}
+    assert client.post("/api/settings", json=given).get_json() == given
+    assert (source.rate_hz, source.budget_percent) == (250, 0.5)
+    status = client.get("/api/status").get_json()["status"]
+    assert (status["asked_rate_hz"], status["budget_ppm"]) == (250, 5000)
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"rate_hz": 0, "budget_percent": 1}, "between 1 and 10000 Hz"),
+        ({"rate_hz": 100, "budget_percent": 1e9}, "is not a budget"),
+        ({"rate_hz": 100, "budget_percent": -0.5}, "is not a budget"),
+        ({"rate_hz": 100}, "rate_hz and budget_percent"),
+        ({"rate_hz": True, "budget_percent": 1}, "rate_hz and budget_percent"),
+        ({"rate_hz": "100", "budget_percent": 1}, "rate_hz and budget_percent"),
+        ([], "rate_hz and budget_percent"),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(
+    client: FlaskClient, source: FakeSource, body: object, word: str
+) -> None:
+    response = client.post("/api/settings", json=body)
+    assert response.status_code == 400
+    assert word in response.get_json()["error"]
+    assert (source.rate_hz, source.budget_percent) == (100, 1)

@@ -8,7 +8,7 @@ const NOTHING = { cpu: 'No CPU time', wall: 'No time', 'off-cpu': 'No off-CPU ti
 export function showEmpty({ total_ns: totalNs }, state, status) {
   byId('empty').hidden = totalNs > 0;
   const whose = `${state.gil ? ' with the GIL' : ''}${state.threads.length ? ' in the chosen threads' : ''}`;
-  const isOver = status?.state === 'ended';
+  const isOver = ['ended', 'saved'].includes(status?.state);
   setText(byId('empty-title'), `${NOTHING[state.clock]} ${isOver ? 'was recorded' : 'yet'}${whose}`);
   setText(byId('empty-text'), isOver ? '' : 'The graph appears with the first samples.');
 }

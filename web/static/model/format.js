@@ -33,6 +33,11 @@ export function formatElapsed(ns) {
   return `${Math.floor(minutes / 60)}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
 }
 
+/** Formats a moment of a recording, in seconds since its start: "12.3 s", "2:05". */
+export function formatSeconds(seconds) {
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : formatElapsed(seconds * 1e9);
+}
+
 /** Formats a share in per cent. A share above 0 is never shown as 0 %, one below 1 never as 100 %. */
 export function formatShare(part, whole) {
   if (!(whole > 0) || part <= 0) return '0 %';

@@ -10,6 +10,7 @@ const STATE_TEXT = {
   recording: 'Recording',
   paused: 'Paused',
   ended: 'Ended',
+  saved: 'Saved report',
   lost: 'Reconnecting',
 };
 
@@ -76,6 +77,7 @@ export class Header {
   bannerText() {
     if (this.line === 'lost') return 'The connection to flametap is lost; trying again.';
     if (this.line === 'closed') return 'flametap was stopped. The loaded data stays visible.';
+    if (this.status?.state === 'saved') return this.status.report;
     if (this.status?.state !== 'ended') return '';
     return `The recording has ended${this.status.reason ? `: ${this.status.reason}` : ''}.`;
   }

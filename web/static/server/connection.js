@@ -3,6 +3,9 @@
 const RETRY_MS = 2000; // where the browser does not reconnect by itself
 const SILENCE_MS = 10_000; // five times the longest time between two events (HEARTBEAT_S in api.py)
 
+/** False: a saved report has report/connection.js in the place of this module. */
+export const isReport = false;
+
 export class HttpError extends Error {
   constructor(status, message) {
     super(message);
@@ -21,12 +24,27 @@ export async function fetchJson(path, options = {}) {
   throw new HttpError(response.status, body.error ?? response.statusText);
 }
 
-export function setPaused(paused) {
-  return fetchJson('pause', {
+/** Fetches a file below api/: {blob, name}. Throws as fetchJson does. */
+export async function fetchFile(path) {
+  const response = await fetch(`api/${path}`);
+  if (!response.ok) {
+    const body = await response.json().catch(() => ({}));
+    throw new HttpError(response.status, body.error ?? response.statusText);
+  }
+  const said = response.headers.get('Content-Disposition') ?? '';
+  return { blob: await response.blob(), name: /filename="([^"]+)"/.exec(said)?.[1] ?? 'flametap' };
+}
+
+export function postJson(path, body) {
+  return fetchJson(path, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ paused }),
+    body: JSON.stringify(body),
   });
+}
+
+export function setPaused(paused) {
+  return postJson('pause', { paused });
 }
 
 /**

@@ -9,8 +9,8 @@ const PATIENCE_MS = 1000;
 
 export class Views {
   /**
-   * @param on {show(view, isNewPlace), failed(message), offline({isLive})}; isLive: the request was
-   *   for newer data, not for a change by the user
+   * @param on {show(view, isNewPlace), failed(message), offline({isLive}), isHeld()}; isLive: the request
+   *   was for newer data, not for a change by the user; isHeld: newer data is not wanted
    * @param geometry returns {width, rows} to request
    */
   constructor(getState, geometry, on) {
@@ -29,6 +29,7 @@ export class Views {
   /** Notes the newest revision of the server. */
   news(revision) {
     this.newest = revision;
+    if (this.on.isHeld()) return;
     if (!this.current || revision > this.current.revision) this.pacer.news();
     this.schedule();
   }
@@ -91,7 +92,7 @@ export class Views {
     } finally {
       if (!signal.aborted) {
         this.pacer.finished(performance.now());
-        if (this.newest > this.current.revision) this.pacer.news();
+        if (this.newest > this.current.revision && !this.on.isHeld()) this.pacer.news();
         this.schedule();
       }
     }

@@ -1,0 +1,84 @@
+"""Pack call trees into few bytes, for a page that has no server to ask. Pure.
+
+A tree becomes one string of unsigned LEB128 numbers: the number of nodes, then five columns of that
+length, in the tree's own breadth-first order: the number of children, the function (0 for the root,
+else its number + 1), the own weight, the line, and the line's file. All else follows from these
+(``web/static/report/tree.js`` unpacks it). Trees share one list of functions: those that occur.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import FrameKind, Function
+from ..symbols.interpreters.function_origin import origin_of
+from .calltree import CallTree
+
+_DEFLATE_RAW = -15  # window bits of zlib for a stream without a header: "deflate-raw" in browsers
+
+
+@dataclass(frozen=True)
+class PackedTrees:
+    """Trees of one recording; see the module docstring."""
+
+    functions: Sequence[Function]
+    origins: Sequence[str]  # whose code each function is; empty without Python functions
+    line_files: Sequence[str]  # the first is ""
+    trees: Sequence[bytes]  # deflated
+
+
+def pack(trees: Sequence[CallTree]) -> PackedTrees:
+    """Pack trees that were built with the same symbol table."""
+    used = np.unique(np.concatenate([tree.function[tree.function >= 0] for tree in trees]))
+    files = np.unique(np.concatenate([np.zeros(1, np.int32), *(t.line_file for t in trees)]))
+    newest = max(trees, key=lambda tree: len(tree.functions))
+    functions = [newest.functions[function] for function in used.tolist()]
+    has_python = any(function.kind is FrameKind.PYTHON for function in newest.functions)
+    return PackedTrees(
+        functions,
+        [origin_of(function).value for function in functions] if has_python else [],
+        [newest.line_files[int(file)] for file in files],
+        [deflate(_columns(tree, used, files)) for tree in trees],
+    )
+
+
+def _columns(tree: CallTree, used: npt.NDArray[Any], files: npt.NDArray[Any]) -> bytes:
+    n = len(tree.parent)
+    columns = (
+        np.array([n]),
+        np.bincount(tree.parent[1:], minlength=n),
+        np.where(tree.function < 0, 0, np.searchsorted(used, tree.function) + 1),
+        tree.self_ns,
+        tree.line,
+        np.searchsorted(files, tree.line_file),
+    )
+    return b"".join(leb128(column) for column in columns)
+
+
+def leb128(numbers: npt.NDArray[np.integer]) -> bytes:
+    """Encode numbers that are not negative: 7 bits a byte, low ones first, the rest has bit 7."""
+    rest = numbers.astype(np.uint64)
+    planes, more = [], []
+    while True:
+        planes.append((rest & np.uint64(0x7F)).astype(np.uint8))
+        rest = rest >> np.uint64(7)
+        more.append(rest > 0)
+        if not more[-1].any():
+            break
+    values, goes_on = np.stack(planes, axis=1), np.stack(more, axis=1)
+    is_sent = np.ones(values.shape, bool)
+    is_sent[:, 1:] = goes_on[:, :-1]
+    encoded: bytes = (values | goes_on.astype(np.uint8) << 7)[is_sent].tobytes()
+    return encoded
+
+
+def deflate(data: bytes) -> bytes:
+    """Compress, without a header."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, _DEFLATE_RAW)
+    return packer.compress(data) + packer.flush()

@@ -1,0 +1,108 @@
+"""Write an HTML report: the page with all three clocks' trees in one file, which needs no server.
+
+The range, threads and frames are those of the request; weights are time. Threads are merged, unless
+the request has a root frame for each. Source lines and machine code are not in it: they would have
+to be read for every function.
+
+Source: RFC 1951 (deflate), RFC 4648 (base64); ``web/static/report/`` reads the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import time
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import orjson
+
+from flametap.web.bundle import page
+
+from .. import __version__
+from ..analysis.packed_tree import PackedTrees, deflate, pack
+from ..model import Clock, Status
+from .request import ExportRequest
+
+FORMAT = 1  # of the data, for report/connection.js
+_MAX_THREADS_NAMED = 3
+
+
+def write(request: ExportRequest, file: BinaryIO) -> None:
+    """Write a profile as an HTML report."""
+    request = dataclasses.replace(request, unit="time", by_line=False)
+    clocks = list(Clock)
+    packed = pack([request.tree(clock) for clock in clocks])
+    status = _status(request)
+    data = {
+        "format": FORMAT,
+        "clock": request.selection.clock.value,
+        "names": _base64(deflate(orjson.dumps(_names(packed)))),
+        "trees": {
+            clock.value: _base64(tree) for clock, tree in zip(clocks, packed.trees, strict=True)
+        },
+        "status": status,
+    }
+    # In ASCII: it may hold lone surrogates, from bytes that could not be decoded.
+    file.write(page(json.dumps(data), {"status": status}).encode())
+
+
+def _names(packed: PackedTrees) -> dict[str, Any]:
+    def column(values: Iterable[str]) -> list[str]:
+        # Undecodable bytes may have become lone surrogates, which JSON cannot represent.
+        return [value.encode("utf-8", "replace").decode("utf-8") for value in values]
+
+    functions = packed.functions
+    columns: dict[str, Any] = {
+        name: column(getattr(function, name) for function in functions)
+        for name in ("name", "full_name", "module", "file")
+    }
+    columns["kind"] = [function.kind.value for function in functions]
+    if packed.origins:
+        columns["origin"] = list(packed.origins)
+    return {"functions": columns, "line_files": column(packed.line_files)}
+
+
+def _status(request: ExportRequest) -> dict[str, Any]:
+    """Return the status for the page: what was recorded, and of which part this is a report."""
+    status = request.status or Status(0, request.title, "ended")
+    fields = {each.name: getattr(status, each.name) for each in dataclasses.fields(status)}
+    fields.update(
+        command=status.command.encode("utf-8", "replace").decode("utf-8"),
+        state="saved",
+        is_final=True,
+        revision=1,
+        symbols=[],
+        symbols_pending=0,
+        duration_ns=status.duration_ns or request.profile.duration_ns,
+        samples=status.samples or request.profile.samples,
+        report=f"Saved by flametap {__version__} on {time.strftime('%Y-%m-%d %H:%M')}: "
+        f"{_what(request)}. Source lines and assembly are in the live page only.",
+    )
+    return fields
+
+
+def _what(request: ExportRequest) -> str:
+    """Describe the part of the recording, for the head of the report."""
+    profile, selection = request.profile, request.selection
+    parts = ["the whole recording"]
+    t0_ns, t1_ns = selection.between(profile.start_ns, profile.now_ns)
+    if t0_ns is not None and t1_ns is not None:
+        begin, end = ((each - profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
+        parts = [f"{begin:g} s to {end:g} s of the recording"]
+    if selection.thread_ids is not None:
+        threads = profile.threads
+        names = [threads[i].name for i in sorted(selection.thread_ids) if i in threads]
+        shown = ", ".join(names[:_MAX_THREADS_NAMED])
+        more = len(names) - _MAX_THREADS_NAMED
+        parts.append(f"only {shown}{f' and {more} more threads' if more > 0 else ''}")
+    if selection.frames.language.value != "all":
+        parts.append(f"only {selection.frames.language.value.capitalize()} functions")
+    if selection.frames.only_gil:
+        parts.append("only while holding the GIL")
+    return "; ".join(parts)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,165 @@
+"""What a user keeps of the page: downloads, pictures, a stack as text; a frozen view; the rate."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from fake_source import FakeSource
+from flametap.analysis.selection import Selection
+from flametap.export import ExportRequest
+from flametap.web.server import Server, serve
+from page_probe import at, click_box, wait_for_revision
+from python_source import PythonSource
+
+pytestmark = pytest.mark.needs("chromium")
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def python_source() -> PythonSource:
+    return PythonSource()
+
+
+class TestOfARecording:
+    """A page with exports."""
+
+    @pytest.fixture
+    def server(self, python_source: PythonSource) -> Iterator[Server]:
+        def request_of(selection: Selection) -> ExportRequest:
+            profile, table = python_source.profile, python_source.table
+            return ExportRequest(profile, table, selection, status=python_source.status())
+
+        server = serve(python_source, "127.0.0.1", 0, "secret-token", exports=request_of)
+        yield server
+        server.close()
+
+    def test_every_export_is_saved_for_the_shown_range(
+        self, open_page: Callable[..., Page], tmp_path: Path
+    ) -> None:
+        page = open_page("#range=2000-5000&threads=1")
+        for name, extension in (
+            ("speedscope", ".speedscope.json"),
+            ("folded", ".folded"),
+            ("html", ".html"),
+        ):
+            page.keyboard.press("e")
+            with page.expect_download() as saved:
+                page.locator(f'[data-format="{name}"]').click()
+            expected = f"flametap-python3.12-4711-cpu-1thread-2-5s{extension}"
+            assert saved.value.suggested_filename == expected
+            saved.value.save_as(tmp_path / name)
+            expect(page.locator("#toast")).to_have_text(f"Saved {expected}")
+            expect(page.locator("#save-panel")).to_be_hidden()
+        profiles = json.loads((tmp_path / "speedscope").read_text())["profiles"]
+        total = page.evaluate("flametap.views.current.total_ns")
+        assert [each["name"] for each in profiles] == ["MainThread (4711)"]
+        assert profiles[0]["endValue"] == pytest.approx(total, abs=2_000)
+
+    def test_export_that_fails_says_why(self, page: Page) -> None:
+        page.route("**/api/export?*", lambda route: route.abort())
+        page.keyboard.press("e")
+        page.locator('[data-format="speedscope"]').click()
+        expect(page.locator("#toast")).to_have_text("Could not save: flametap does not answer")
+
+
+def test_svg_and_png_show_the_whole_view(page: Page, tmp_path: Path) -> None:
+    click_box(page, "worker_main")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+    page.wait_for_function("() => !flametap.graph.animation && !flametap.graph.frame")
+    for kind in ("svg", "png"):
+        page.keyboard.press("e")
+        with page.expect_download() as saved:
+            page.locator(f"#save-{kind}").click()
+        assert saved.value.suggested_filename == f"flametap-orderd-41873-cpu.{kind}"
+        saved.value.save_as(tmp_path / kind)
+    root = ET.fromstring((tmp_path / "svg").read_bytes())
+    titles = [each.text or "" for each in root.iter(f"{SVG}title")]
+    assert any(re.match(r"Worker::step: [\d.]+ m?s, [\d.]+ %$", title) for title in titles)
+    widths = [float(each.attrib["width"]) for each in root.iter(f"{SVG}rect") if "x" in each.attrib]
+    assert max(widths) == pytest.approx(page.evaluate("flametap.graph.width"), abs=2)
+    assert not [each for each in root.iter() if each.tag in (f"{SVG}script", f"{SVG}image")]
+    png = (tmp_path / "png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    height = int.from_bytes(png[20:24], "big")
+    assert height == page.evaluate("(flametap.views.current.deepest_row + 1) * 22 + 8")
+
+
+def test_stack_is_copied_as_text(open_page: Callable[..., Page]) -> None:
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    page.keyboard.press("e")
+    page.locator("#save-stack").click()
+    expect(page.locator("#toast")).to_contain_text("select a box")
+    click_box(page, "worker_main")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+    page.keyboard.press("e")
+    page.locator("#save-stack").click()
+    expect(page.locator("#toast")).to_have_text("Copied the stack")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(
+        r"[\d.]+ % of the CPU time, [\d.]+ s\n"
+        r"start_thread \(libc\.so\.6\)\nworker_main \(orderd\)\n",
+        copied,
+    )
+
+
+def test_frozen_view_stays_while_the_recording_goes_on(page: Page, source: FakeSource) -> None:
+    page.keyboard.press("z")
+    page.wait_for_function("() => flametap.views.current.asked.range === '0-5000'")
+    expect(page.locator("#freeze")).to_have_text("Frozen at 5.0 s")
+    expect(page.locator("#freeze")).to_have_attribute("aria-pressed", "true")
+    total = page.evaluate("flametap.views.current.total_ns")
+    calls = source.tree_calls
+    for _ in range(5):
+        source.advance(1.0)
+    expect(page.locator("#elapsed")).to_have_text("0:10")
+    expect(page.locator("#state-text")).to_have_text("Recording")
+    assert page.evaluate("flametap.views.current.total_ns") == total
+    assert source.tree_calls == calls, "no view is computed for nothing"
+    page.keyboard.press("2")  # another clock, of the same moment
+    page.wait_for_function("() => flametap.views.current.asked.clock === 'wall'")
+    expect(page.locator("#freeze")).to_have_text("Frozen at 5.0 s")
+    page.locator("#freeze").click()
+    page.wait_for_function("() => flametap.views.current.asked.range === ''")
+    wait_for_revision(page, source.revision)
+    expect(page.locator("#freeze")).to_have_text("Freeze")
+
+
+def test_rolling_range_is_frozen_where_it_stands(open_page: Callable[..., Page]) -> None:
+    page = open_page("#range=last2000")
+    page.keyboard.press("z")
+    page.wait_for_function("() => flametap.getState().range === '3000-5000'")
+    page.keyboard.press("z")
+    page.wait_for_function("() => flametap.getState().range === 'last2000'")
+
+
+def test_rate_and_budget_are_changed_from_the_page(page: Page, source: FakeSource) -> None:
+    page.locator("#rate").click()
+    expect(page.locator("#settings-rate")).to_have_value("100")
+    expect(page.locator("#settings-budget")).to_have_value("1")
+    page.locator("#settings-rate").fill("500")
+    page.locator("#settings-budget").fill("2.5")
+    page.locator("#settings-budget").press("Enter")
+    expect(page.locator("#settings-panel")).to_be_hidden()
+    expect(page.locator("#rate")).to_have_text("500 Hz")
+    assert (source.rate_hz, source.budget_percent) == (500.0, 2.5)
+
+
+def test_freeze_and_save_fit_a_phone(open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True)
+    page.locator("#save-button").tap()
+    panel = page.locator("#save-panel").bounding_box()
+    assert panel is not None
+    assert panel["x"] >= 0
+    assert panel["x"] + panel["width"] <= 400
+    page.keyboard.press("Escape")
+    page.locator("#freeze").tap()
+    page.wait_for_function("() => flametap.getState().range === '0-5000'")
+    assert at(page, "worker_main")["width"] > 50

@@ -1,0 +1,242 @@
+"""An HTML report, opened from a file: the server's boxes, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from fake_source import TOKEN
+from flametap.analysis.selection import EVERYTHING, Selection, Span
+from flametap.capture.views import Views
+from flametap.export import ExportRequest, write_file
+from flametap.model import Clock, Frame, Function, Status
+from flametap.web.app import create_app
+from flametap.web.source import ProfileSource
+from page_probe import at, click_box, painted_share, zoom_names
+from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
+from python_source import PythonSource
+
+pytestmark = pytest.mark.needs("chromium")
+
+READY = "() => globalThis.flametap?.views.current?.total_ns > 0"
+HOSTILE = "</script><img src=x onerror=alert(1)><!-- \u2028 {{ 7*7 }}"
+
+
+@pytest.fixture(scope="module")
+def source() -> PythonSource:
+    return PythonSource()
+
+
+@pytest.fixture
+def client(source: PythonSource) -> FlaskClient:
+    return client_of(source)
+
+
+def client_of(source: ProfileSource) -> FlaskClient:
+    client = create_app(source, TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    return client
+
+
+@pytest.fixture
+def open_report(
+    browser: Browser, tmp_path: Path, source: PythonSource
+) -> Iterator[Callable[..., Page]]:
+    """Write a report and open the file; fails the test if it logs an error or asks for another."""
+    contexts: list[BrowserContext] = []
+    problems: list[str] = []
+    asked: list[str] = []
+    path = tmp_path / "report.html"
+
+    def open_report(
+        selection: Selection = EVERYTHING, hash_: str = "", request: ExportRequest | None = None
+    ) -> Page:
+        request = request or ExportRequest(
+            source.profile, source.table, selection, status=source.status()
+        )
+        write_file(str(path), "html", request)
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        contexts.append(context)
+        context.set_default_timeout(90_000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.on(
+            "console",
+            lambda message: problems.append(message.text) if message.type == "error" else None,
+        )
+        page.on("request", lambda each: asked.append(each.url))
+        page.goto(f"file://{path}{hash_}")
+        page.wait_for_function(READY)
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert problems == []
+    elsewhere = [url for url in asked if not url.startswith(("data:", f"file://{path}", "blob:"))]
+    assert elsewhere == []
+
+
+def boxes(answer: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The boxes of a view with names in the place of numbers."""
+    names = [*answer["functions"]["name"], ""]
+    columns = answer["boxes"]
+    return list(
+        zip(
+            (names[function] for function in columns["function"]),
+            *(
+                columns[name]
+                for name in ("row", "x_ns", "total_ns", "self_ns", "line", "parent", "hidden")
+            ),
+            strict=True,
+        )
+    )
+
+
+ANSWER = (
+    "() => { const {boxes, functions, search, table, total_ns, deepest_row, zoom}"
+    " = flametap.views.current;"
+    " return {boxes, functions, search, table, total_ns, deepest_row, zoom}; }"
+)
+
+
+def asked_of_server(page: Page, client: FlaskClient, **query: object) -> dict[str, Any]:
+    width = page.evaluate("flametap.graph.width")
+    response = client.get("/api/view", query_string={"width": round(width), "rows": 300, **query})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.get_json()
+    return answer
+
+
+def assert_same(page: Page, client: FlaskClient, **query: object) -> None:
+    answer, exact = page.evaluate(ANSWER), asked_of_server(page, client, **query)
+    assert boxes(answer) == boxes(exact)
+    assert answer["total_ns"] == exact["total_ns"] > 0
+    assert answer["deepest_row"] == exact["deepest_row"]
+
+
+class RandomSource(Views):
+    """Stacks at random: recursion, waits, inlining, system calls."""
+
+    def __init__(self) -> None:
+        super().__init__(*random_profile(random.Random(5)))
+
+    def status(self) -> Status:
+        """See ``ProfileSource.status``."""
+        return Status(7, "prog", "ended", is_final=True)
+
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
+        """See ``ProfileSource.wait_newer``."""
+        return 1
+
+    def set_paused(self, paused: bool) -> None:
+        """See ``ProfileSource.set_paused``."""
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """See ``ProfileSource.set_sampling``."""
+
+
+@pytest.mark.parametrize("clock", ["cpu", "wall", "off-cpu"])
+def test_boxes_are_those_of_the_server(open_report: Callable[..., Page], clock: str) -> None:
+    source = RandomSource()
+    request = ExportRequest(source.profile, source.table, status=source.status())
+    page = open_report(hash_=f"#clock={clock}", request=request)
+    assert_same(page, client_of(source), clock=clock)
+    expect(page.locator("#state-text")).to_have_text("Saved report")
+    expect(page.locator("#banner-text")).to_contain_text("the whole recording")
+    assert painted_share(page) > 0.02
+
+
+def test_range_and_threads_are_those_that_were_shown(
+    open_report: Callable[..., Page], client: FlaskClient
+) -> None:
+    page = open_report(Selection(thread_ids=frozenset({1}), span=Span(2 * 10**9, 5 * 10**9)))
+    assert_same(page, client, range="2000-5000", threads=1)
+    expect(page.locator("#banner-text")).to_contain_text("2 s to 5 s of the recording; only Main")
+    expect(page.locator("#threads-button")).to_be_hidden()
+
+
+def test_zoom_search_and_table_work_without_a_server(
+    open_report: Callable[..., Page], client: FlaskClient
+) -> None:
+    page = open_report()
+    click_box(page, "Worker.handle")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length > 2")
+    assert zoom_names(page)[-1] == "Worker.handle"
+    by_name = {function.name: at for at, function in enumerate(client_functions(client))}
+    zoom = ".".join(str(by_name[name]) for name in zoom_names(page))
+    assert_same(page, client, zoom=zoom)
+    for pattern in ("json", "module:sqlite", "re:^(cart|checkout)$", "file:/srv/shop", "Cart"):
+        page.locator("#search").fill(pattern)
+        page.wait_for_function("(it) => flametap.views.current.search?.pattern === it", arg=pattern)
+        found = page.evaluate(ANSWER)["search"]
+        exact = asked_of_server(page, client, zoom=zoom, q=pattern)["search"]
+        weights = [[each["total_ns"] for each in answer["top"]] for answer in (found, exact)]
+        assert weights[0] == weights[1]
+        assert found["count"] == exact["count"] > 0
+        assert found["total_ns"] == exact["total_ns"]
+    page.locator("#search").fill("re:(")
+    expect(page.locator("#search-result")).to_contain_text("bad pattern")
+    page.locator("#search").fill("")
+    page.locator("#search").blur()
+    for order in ("self", "total"):
+        page.evaluate("(hash) => location.hash = hash", f"#tab=functions&sort={order}")
+        page.wait_for_function("(it) => flametap.views.current.asked.sort === it", arg=order)
+        page.wait_for_function("() => flametap.views.current.table")
+        rows, exact = (
+            answer["table"]["rows"]
+            for answer in (page.evaluate(ANSWER), asked_of_server(page, client, table=order))
+        )
+        for column in ("self_ns", "total_ns"):
+            assert rows[column] == exact[column]
+        assert sorted(rows["name"]) == sorted(exact["name"])
+        assert rows["origin"]
+
+
+def client_functions(client: FlaskClient) -> list[Function]:
+    return list(client.application.extensions["flametap"].source.functions)
+
+
+def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
+    page = open_report()
+    click_box(page, "Worker.handle")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length > 2")
+    page.keyboard.press("s")
+    expect(page.locator("#code-notes")).to_contain_text("in the live page only")
+    expect(page.locator("#pause")).to_be_hidden()
+    expect(page.locator("#language")).to_be_hidden()
+    page.keyboard.press("e")
+    expect(page.locator("#save-png")).to_be_visible()
+    expect(page.locator("#save-exports-part")).to_be_hidden()
+
+
+def test_hostile_names_are_text(
+    open_report: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = Function(HOSTILE, HOSTILE, HOSTILE, full_name=HOSTILE)
+    monkeypatch.setitem(NAMES, MAIN_ADDR, [Frame(hostile, 10, HOSTILE)])
+    status = Status(7, HOSTILE, "ended", reason=HOSTILE, notes=[HOSTILE])
+    page = open_report(request=ExportRequest(*small_profile(), title=HOSTILE, status=status))
+    box = at(page, HOSTILE)
+    page.mouse.move(box["x"], box["y"])
+    expect(page.locator("#details .name")).to_contain_text(HOSTILE)
+    assert page.locator("img[onerror]").count() == 0
+    page.keyboard.press("f")
+    expect(page.locator("#functions-body")).to_contain_text("</script><img src=x")
+    page.mouse.move(5, 5)
+    page.keyboard.press("q")
+    expect(page.locator("#quality-notes")).to_contain_text("</script><img src=x")
+
+
+def test_report_opens_with_the_clock_that_was_shown(open_report: Callable[..., Page]) -> None:
+    page = open_report(Selection(Clock.WALL))
+    assert re.search("clock=wall", page.url)
+    expect(page.get_by_role("button", name="Wall")).to_have_attribute("aria-pressed", "true")

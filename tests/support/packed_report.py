@@ -1,0 +1,66 @@
+"""Read the data of an HTML report, a number at a time: not as the exporter writes it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+DATA = re.compile(r'<script type="application/json" id="report-data">(.*?)</script>', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is in the file, unpacked as far as JSON goes."""
+
+    data: dict[str, Any]
+    names: dict[str, Any]
+
+    @property
+    def clock(self) -> str:
+        """The clock with which the report opens."""
+        return str(self.data["clock"])
+
+    def stacks(self, clock: str) -> Counter[tuple[str, ...]]:
+        """Stacks, root first, by name → their own weight."""
+        numbers = _numbers(_inflate(self.data["trees"][clock]))
+        count = next(numbers)
+        columns = [[next(numbers) for _ in range(count)] for _ in range(5)]
+        assert next(numbers, None) is None
+        child_count, function, own_ns, _, _ = columns
+        paths: list[tuple[str, ...]] = [()]
+        found: Counter[tuple[str, ...]] = Counter()
+        for node in range(count):
+            if own_ns[node]:
+                found[paths[node]] += own_ns[node]
+            for child in range(len(paths), len(paths) + child_count[node]):
+                name = self.names["functions"]["name"][function[child] - 1]
+                paths.append((*paths[node], name))
+        assert len(paths) == count
+        return found
+
+
+def read(html: str) -> Report:
+    """Read a report."""
+    (text,) = DATA.findall(html)
+    data = json.loads(text)
+    return Report(data, json.loads(_inflate(data["names"])))
+
+
+def _inflate(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text), -15)
+
+
+def _numbers(data: bytes) -> Iterator[int]:
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield value
+            value = shift = 0

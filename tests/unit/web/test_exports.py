@@ -1,0 +1,149 @@
+"""Downloads of what a page shows: every format, only the chosen part, bounded."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+import packed_report
+from fake_source import TOKEN
+from flametap.analysis.selection import Selection, Span
+from flametap.export import FORMATS, ExportRequest
+from flametap.model import Clock, Status
+from flametap.web import exports
+from flametap.web.app import create_app
+from flametap.web.exports import file_name
+from python_source import PythonSource
+from stacks import parse_folded
+
+
+@pytest.fixture(scope="module")
+def source() -> PythonSource:
+    return PythonSource(400)
+
+
+@pytest.fixture
+def client(source: PythonSource) -> FlaskClient:
+    def request_of(selection: Selection) -> ExportRequest:
+        return ExportRequest(source.profile, source.table, selection, status=source.status())
+
+    client = create_app(source, TOKEN, exports=request_of).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    return client
+
+
+def totals(client: FlaskClient, **query: object) -> dict[str, int]:
+    """The weight of each format, nanoseconds, and of the view."""
+    found: dict[str, int] = {}
+    for name in FORMATS:
+        response = client.get("/api/export", query_string={"format": name, **query}, buffered=True)
+        assert response.status_code == 200, response.text
+        assert response.content_length == len(response.data)
+        assert response.headers["Content-Disposition"].startswith('attachment; filename="flametap-')
+        if name == "html":
+            report = packed_report.read(response.text)
+            found[name] = report.stacks(report.clock).total()
+        elif name == "folded":
+            found[name] = 1000 * sum(parse_folded(response.text).weights.values())
+        elif name == "speedscope":
+            profiles = json.loads(response.text)["profiles"]
+            found[name] = sum(sum(profile["weights"]) for profile in profiles)
+    found["view"] = client.get("/api/view", query_string=query).get_json()["total_ns"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"clock": "wall", "threads": "1,3"},
+        {"clock": "off-cpu"},
+        {"range": "203-1504"},
+        {"range": "last500", "clock": "wall", "threads": "2"},
+        {"language": "python", "range": "100-900"},
+    ],
+)
+def test_every_format_has_what_the_view_has(client: FlaskClient, query: dict[str, str]) -> None:
+    found = totals(client, **query)
+    assert len(found) == len(FORMATS) + 1
+    for name, total_ns in found.items():
+        assert total_ns == pytest.approx(found["view"], abs=2_000), name  # folded: whole µs
+
+
+def test_menu_lists_every_format(client: FlaskClient) -> None:
+    listed = client.get("/api/exports").get_json()["exports"]
+    assert [each["name"] for each in listed] == list(FORMATS)
+    assert all(each["label"] and each["about"] for each in listed)
+
+
+def test_page_without_exports_says_so(source: PythonSource) -> None:
+    client = create_app(source, TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    assert client.get("/api/exports").get_json() == {"exports": []}
+    assert client.get("/api/export?format=folded").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "word"), [("", "format"), ("format=docx", "format"), ("format=html&range=9", "range")]
+)
+def test_arguments_that_make_no_sense_are_named(client: FlaskClient, query: str, word: str) -> None:
+    response = client.get(f"/api/export?{query}")
+    assert response.status_code == 400
+    assert response.get_json()["error"].startswith(word)
+
+
+def test_file_that_would_be_too_large_is_refused(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "MAX_BYTES", 1000)
+    response = client.get("/api/export?format=folded")
+    assert response.status_code == 413
+    assert "flametap record -o" in response.get_json()["error"]
+
+
+def test_few_are_built_at_once(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, is_building, may_end = FORMATS["folded"], threading.Semaphore(0), threading.Event()
+
+    def wait(*_: Any) -> None:
+        is_building.release()
+        may_end.wait(60)
+
+    monkeypatch.setitem(FORMATS, "folded", type(entry)(entry.extensions, wait))
+    threads = [
+        threading.Thread(
+            target=client.get, args=("/api/export?format=folded",), kwargs={"buffered": True}
+        )
+        for _ in range(exports.MAX_AT_ONCE)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert is_building.acquire(timeout=60)
+        assert client.get("/api/export?format=html").status_code == 503
+    finally:
+        may_end.set()
+        for thread in threads:
+            thread.join()
+    assert client.get("/api/export?format=html", buffered=True).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(), "flametap-my_prog-7-cpu.svg"),
+        (Selection(Clock.WALL, frozenset({1})), "flametap-my_prog-7-wall-1thread.svg"),
+        (
+            Selection(span=Span(2 * 10**9, 3_500_000_000)),
+            "flametap-my_prog-7-cpu-2-3.5s.svg",
+        ),
+        (Selection(span=Span(-(10**9))), "flametap-my_prog-7-cpu-last1s.svg"),
+    ],
+)
+def test_file_has_a_good_name(selection: Selection, expected: str) -> None:
+    status = Status(7, '/opt/my"prog --x', "recording")
+    assert file_name(status, selection, ".svg") == expected

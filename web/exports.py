@@ -1,0 +1,116 @@
+"""Downloads: every export that the command line has, of what a page shows.
+
+A file is built in the thread of its request, without any lock of the page, into a temporary file
+that has no name. So its size is known before the first byte is sent, and an error is an answer.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import IO, Any, cast
+
+from flask import Response, abort
+from werkzeug.wsgi import FileWrapper
+
+from flametap.analysis.selection import Selection
+from flametap.export import FORMATS, ExportRequest
+from flametap.model import Status
+
+MAX_BYTES = 1 << 30  # 10^8 intervals as speedscope JSON
+MAX_AT_ONCE = 2
+IN_MEMORY_BYTES = 16 << 20  # more goes to the disk
+CHUNK_BYTES = 1 << 16
+_MAX_WORD = 60  # characters of a part of the file's name
+NS_PER_S = 1_000_000_000
+
+RequestOf = Callable[[Selection], ExportRequest]
+
+
+class Exports:
+    """The exports of one recording.
+
+    Args:
+        request_of: returns the request for the exporters.
+    """
+
+    def __init__(self, request_of: RequestOf) -> None:
+        self._request_of = request_of
+        self._slots = threading.BoundedSemaphore(MAX_AT_ONCE)
+
+    def formats(self) -> list[dict[str, str]]:
+        """Return the formats for the page's menu."""
+        return [
+            {"name": name, "label": each.label, "about": each.about}
+            for name, each in FORMATS.items()
+        ]
+
+    def response(self, name: str, selection: Selection) -> Response:
+        """Build a file and return it as a download.
+
+        Raises:
+            BadRequest: there is no such format.
+            RequestEntityTooLarge: the file would be too large.
+            ServiceUnavailable: others are being built.
+        """
+        entry = FORMATS.get(name)
+        if entry is None:
+            abort(400, f"format must be one of {', '.join(FORMATS)}")
+        if not self._slots.acquire(blocking=False):
+            abort(503, "other exports are being built; try again in a moment")
+        try:
+            request = self._request_of(selection)
+            file = _Bounded()
+            try:
+                entry.write(request, cast(Any, file))
+            except BaseException:
+                file.close()
+                raise
+        finally:
+            self._slots.release()
+        response = Response(file.rewound(), mimetype=entry.mimetype, direct_passthrough=True)
+        response.content_length = file.n_bytes
+        download = file_name(request.status, selection, entry.extensions[0])
+        response.headers["Content-Disposition"] = f'attachment; filename="{download}"'
+        response.call_on_close(file.close)
+        return response
+
+
+def file_name(status: Status | None, selection: Selection, extension: str) -> str:
+    """Return a good name for a file, of characters that every system allows."""
+    program = status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
+    words = ["flametap", program, str(status.pid) if status else "", selection.clock.value]
+    if selection.thread_ids is not None:
+        n = len(selection.thread_ids)
+        words.append(f"{n}thread{'s' * (n != 1)}")
+    if selection.span is not None:
+        start_ns, end_ns = selection.span.start_ns, selection.span.end_ns
+        end = "" if end_ns is None else f"{end_ns / NS_PER_S:g}s"
+        words.append(
+            f"last{-start_ns / NS_PER_S:g}s" if start_ns < 0 else f"{start_ns / NS_PER_S:g}-{end}"
+        )
+    safe = (re.sub(r"[^\w.-]+", "_", word, flags=re.ASCII)[:_MAX_WORD] for word in words if word)
+    return "-".join(safe) + extension
+
+
+class _Bounded:
+    """A temporary file that refuses to become too large."""
+
+    def __init__(self) -> None:
+        self.n_bytes = 0
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
+        self.close = self._file.close
+
+    def write(self, data: bytes) -> int:
+        """Append data."""
+        self.n_bytes += len(data)
+        if self.n_bytes > MAX_BYTES:
+            abort(413, f"this would be more than {MAX_BYTES >> 30} GiB; use flametap record -o")
+        return self._file.write(data)
+
+    def rewound(self) -> FileWrapper:
+        """Return the file, to be read from its beginning."""
+        self._file.seek(0)
+        return FileWrapper(self._file, CHUNK_BYTES)

@@ -1,0 +1,37 @@
+// What is kept of a view: names of files, and stacks as text. No DOM.
+
+import { CLOCK_NAMES } from './state.js';
+import { formatNs, formatShare, programName } from './format.js';
+
+/** Returns a good name for a file, of characters that every system allows. */
+export function fileName(status, state, extension) {
+  const parts = ['flametap', programName(status?.command ?? ''), status?.pid, state.clock, state.range];
+  const words = parts.filter(Boolean).map((part) => String(part).replace(/[^\w.-]+/g, '_').slice(0, 60));
+  return `${words.join('-')}.${extension}`;
+}
+
+/** Returns a stack as text: its weight, then one function a line, the outermost first. */
+export function stackText(view, box) {
+  const lines = [];
+  for (let at = box; at > 0; at = view.boxes.parent[at]) {
+    const f = view.functionOf(at);
+    if (f) lines.push(f.module ? `${f.full_name || f.name} (${f.module})` : f.name);
+  }
+  const ns = view.boxes.total_ns[box];
+  const clock = CLOCK_NAMES[view.asked.clock];
+  const head = `${formatShare(ns, view.total_ns)} of the ${clock} time, ${formatNs(ns)}`;
+  return [head, ...lines.reverse(), ''].join('\n');
+}
+
+/** Returns the range that shows what `range` shows now, and goes on showing it. Times are milliseconds. */
+export function frozenRange(range, nowMs) {
+  const last = /^last(\d+)$/.exec(range);
+  if (last) return `${Math.max(0, nowMs - Number(last[1]))}-${nowMs}`;
+  const [start, end] = range ? range.split('-').map(Number) : [0, nowMs];
+  return `${start}-${Math.max(start + 1, Math.min(end, nowMs))}`;
+}
+
+/** Returns the end of a frozen range. */
+export function frozenAtMs(range) {
+  return Number(range.split('-')[1]);
+}

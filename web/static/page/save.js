@@ -1,0 +1,91 @@
+// The Save menu: every export of what is shown, pictures of the view, and its stack as text.
+
+import { pngOf, svgOf } from '../graph/picture.js';
+import { fileName, stackText } from '../model/keep.js';
+import { weightQuery } from '../model/state.js';
+import { fetchFile, fetchJson } from '../server/connection.js';
+import { copyText, download } from './download.js';
+import { byId, h } from './dom.js';
+import { Popover } from './popover.js';
+
+export class Save {
+  /**
+   * @param getState the page's state
+   * @param graph its view is what is saved as a picture
+   * @param on {status() → model.Status, say(text)}
+   */
+  constructor(getState, graph, on) {
+    Object.assign(this, { getState, graph, on });
+    this.popover = new Popover('save-button', 'save-panel', () => this.list());
+    this.exports = null; // of the server, once asked for
+    for (const [id, save] of [
+      ['save-svg', () => this.savePicture('svg', svgOf)],
+      ['save-png', () => this.savePicture('png', pngOf)],
+      ['save-stack', () => this.copyStack()],
+    ]) {
+      byId(id).addEventListener('click', () => this.run(save));
+    }
+  }
+
+  toggle() {
+    this.popover.toggle();
+  }
+
+  close() {
+    return this.popover.close();
+  }
+
+  /** Lists the server's exports; without a server, a saved report say, there are none. */
+  async list() {
+    if (this.exports) return;
+    try {
+      this.exports = (await fetchJson('exports')).exports;
+    } catch {
+      this.exports = null; // the next opening asks again
+    }
+    byId('save-exports').replaceChildren(...(this.exports ?? []).map((each) => this.item(each)));
+    byId('save-exports-part').hidden = !this.exports?.length;
+  }
+
+  item({ name, label, about }) {
+    return h(
+      'button',
+      { type: 'button', class: 'menu-item', 'data-format': name, onclick: () => this.run(() => this.saveExport(name)) },
+      h('span', {}, label),
+      h('span', { class: 'dim' }, about),
+    );
+  }
+
+  async run(save) {
+    this.popover.close();
+    try {
+      this.on.say(await save());
+    } catch (error) {
+      const why = error instanceof TypeError ? 'flametap does not answer' : error.message; // fetch's own error
+      this.on.say(`Could not save: ${why}`);
+    }
+  }
+
+  async saveExport(format) {
+    this.on.say('Saving …');
+    const { blob, name } = await fetchFile(`export?format=${format}&${weightQuery(this.getState())}`);
+    download(blob, name);
+    return `Saved ${name}`;
+  }
+
+  async savePicture(extension, draw) {
+    if (!this.graph.view) throw new Error('there is nothing yet');
+    const status = this.on.status();
+    const name = fileName(status, this.getState(), extension);
+    download(await draw(this.graph, document.title), name);
+    return `Saved ${name}`;
+  }
+
+  async copyStack() {
+    const { view } = this.graph;
+    const box = this.graph.selected() ?? view?.zoom.box ?? 0;
+    if (!view || box === 0) throw new Error('select a box, or zoom to one, to copy its stack');
+    await copyText(stackText(view, box));
+    return 'Copied the stack';
+  }
+}

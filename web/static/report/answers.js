@@ -1,0 +1,141 @@
+// Answers the page's requests from the data of a report, in the shapes that web/encode.py has. No DOM.
+
+import { compileSearch } from './search.js';
+
+const MAX_TOP_MATCHES = 200;
+const MAX_TABLE_ROWS = 300;
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table'];
+
+/** Raised for what a report does not have. */
+export class NotInReport extends Error {}
+
+function numbers(text, separator) {
+  return text ? text.split(separator).map(Number) : [];
+}
+
+/** The trees of a report and their names. */
+export class Answers {
+  /**
+   * @param trees clock → Tree
+   * @param functions columns, by function
+   * @param lineFiles the first is ""
+   */
+  constructor(trees, functions, lineFiles) {
+    Object.assign(this, { trees, functions, lineFiles });
+  }
+
+  functionAt(id) {
+    const { name, full_name, module, file, kind } = this.functions;
+    return { name: name[id], full_name: full_name[id], module: module[id], file: file[id], kind: kind[id] };
+  }
+
+  /** Answers GET view. @param query URLSearchParams */
+  view(query) {
+    for (const key of query.keys()) {
+      if (!KNOWN.includes(key)) throw new NotInReport('A saved report shows only what was saved.');
+    }
+    const tree = this.trees[query.get('clock') ?? 'cpu'];
+    const asked = numbers(query.get('zoom'), '.');
+    const zoom = tree.resolve(asked).at(-1);
+    const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
+    const lastRow = Number(query.get('rows') ?? 400);
+    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow);
+    const table = query.get('table');
+    return {
+      revision: 1,
+      total_ns: tree.totalNs[0],
+      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length },
+      deepest_row: deepestRow,
+      last_row: lastRow,
+      ...this.encode(tree, boxes, isMatch),
+      search,
+      table: table ? this.table(tree, zoom, table, isMatch) : null,
+    };
+  }
+
+  encode(tree, boxes, isMatch) {
+    const local = new Map(); // function → its index in the answer
+    const of = ({ node }, column, none) => (node < 0 ? none : column[node]);
+    const index = (id) => {
+      if (id < 0) return -1;
+      if (!local.has(id)) local.set(id, local.size);
+      return local.get(id);
+    };
+    const columns = {
+      row: boxes.map(({ row }) => row),
+      x_ns: boxes.map(({ xNs }) => xNs),
+      total_ns: boxes.map(({ totalNs }) => totalNs),
+      self_ns: boxes.map((box) => of(box, tree.selfNs, 0)),
+      line: boxes.map((box) => of(box, tree.line, 0)),
+      line_file: boxes.map((box) => of(box, tree.lineFile, 0)),
+      parent: boxes.map(({ parent }) => parent),
+      hidden: boxes.map(({ hidden }) => hidden),
+      function: boxes.map((box) => index(of(box, tree.function, -1))),
+    };
+    const ids = [...local.keys()];
+    const functions = this.columns(ids);
+    functions.full_name = ids.map((id) => this.functions.full_name[id]);
+    if (isMatch) functions.matches = ids.map((id) => Number(isMatch[id]));
+    return { boxes: columns, functions, line_files: this.lineFiles };
+  }
+
+  columns(ids) {
+    const columns = { id: ids };
+    for (const name of ['name', 'module', 'file', 'kind', 'origin']) {
+      const all = this.functions[name];
+      if (all) columns[name] = ids.map((id) => all[id]);
+    }
+    return columns;
+  }
+
+  search(tree, zoom, pattern) {
+    if (!pattern) return [null, null];
+    const answer = { pattern, error: null, total_ns: 0, count: 0, top: [] };
+    let matches;
+    try {
+      matches = compileSearch(pattern);
+    } catch (error) {
+      return [{ ...answer, error: error.message }, null];
+    }
+    const isMatch = this.matching(matches);
+    const found = tree.matches(isMatch, zoom);
+    const top = found.slice(0, MAX_TOP_MATCHES).map((node) => ({
+      path: tree.pathOf(node),
+      total_ns: tree.totalNs[node],
+    }));
+    const total = found.reduce((sum, node) => sum + tree.totalNs[node], 0);
+    return [{ ...answer, total_ns: total, count: found.length, top }, isMatch];
+  }
+
+  /** Returns of each function whether it matches, by its own file or by one that it takes lines from. */
+  matching(matches) {
+    const isMatch = this.functions.name.map((_, id) => matches(this.functionAt(id)));
+    for (const [id, file] of this.takenIn()) {
+      isMatch[id] ||= matches({ ...this.functionAt(id), file: this.lineFiles[file] });
+    }
+    return isMatch;
+  }
+
+  /** Returns the pairs of a function and a file, not its own, that has lines of it. */
+  takenIn() {
+    if (this.pairs) return this.pairs;
+    const pairs = new Map();
+    for (const tree of Object.values(this.trees)) {
+      for (let node = 0; node < tree.count; node++) {
+        const [id, file] = [tree.function[node], tree.lineFile[node]];
+        if (file > 0) pairs.set(`${id} ${file}`, [id, file]);
+      }
+    }
+    this.pairs = [...pairs.values()];
+    return this.pairs;
+  }
+
+  table(tree, zoom, order, isMatch) {
+    const all = tree.functionsBelow(zoom, order, isMatch);
+    const shown = all.slice(0, MAX_TABLE_ROWS);
+    const rows = this.columns(shown.map(({ id }) => id));
+    rows.self_ns = shown.map(({ selfNs }) => selfNs);
+    rows.total_ns = shown.map(({ totalNs }) => totalNs);
+    return { rows, function_count: all.length };
+  }
+}

@@ -1,0 +1,91 @@
+// Takes the place of server/connection.js in a saved report: the data is in the page, and it is final.
+
+import { Answers, NotInReport } from './answers.js';
+import { Tree } from './tree.js';
+
+const FORMAT = 1; // as in profiler/export/html.py
+
+/** True in a saved report: what needs flametap itself is not there. */
+export const isReport = true;
+
+export class HttpError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const data = JSON.parse(document.getElementById('report-data').textContent);
+
+// The report opens with the clock that was shown when it was saved.
+if (!location.hash && data.clock !== 'cpu') history.replaceState(null, '', `#clock=${data.clock}`);
+
+async function inflate(text) {
+  if (!globalThis.DecompressionStream) {
+    throw new Error('This browser is too old for the report. Use Firefox 113, Chrome 103, Safari 16.4 or newer.');
+  }
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+let unpacked = null;
+
+/** Returns the names, and a tree for each clock that was asked for. */
+async function answers(clock) {
+  unpacked ??= unpack();
+  const found = await unpacked;
+  found.trees[clock] ??= new Tree(await inflate(data.trees[clock]));
+  return found;
+}
+
+async function unpack() {
+  if (data.format !== FORMAT) throw new Error('The report is of another version of flametap.');
+  const names = JSON.parse(new TextDecoder().decode(await inflate(data.names)));
+  return new Answers({}, names.functions, names.line_files);
+}
+
+const ANSWERS = {
+  exports: () => ({ exports: [] }),
+  status: () => ({ status: data.status, threads: [] }),
+  view: async (query) => {
+    const clock = query.get('clock') ?? 'cpu';
+    if (!Object.hasOwn(data.trees, clock)) throw new NotInReport(`There is no clock ${clock}.`);
+    return (await answers(clock)).view(query);
+  },
+};
+
+/** Answers as the server does. Throws HttpError for what a report does not have. */
+export async function fetchJson(path) {
+  const [name, query = ''] = path.split('?');
+  if (!Object.hasOwn(ANSWERS, name)) throw new HttpError(404, 'This is in the live page only');
+  try {
+    return await ANSWERS[name](new URLSearchParams(query));
+  } catch (error) {
+    throw new HttpError(error instanceof NotInReport ? 404 : 500, error.message);
+  }
+}
+
+export async function fetchFile() {
+  throw new HttpError(404, 'A saved report has no other formats');
+}
+
+export async function postJson() {
+  throw new HttpError(404, 'A saved report does not record');
+}
+
+export async function setPaused() {
+  throw new HttpError(404, 'A saved report does not record');
+}
+
+/** As that of the server, which says at once that the recording will not change any more. */
+export class Connection {
+  constructor({ onStatus, onState }) {
+    Object.assign(this, { onStatus, onState });
+  }
+
+  open() {
+    this.onStatus(data.status);
+    this.onState('complete');
+  }
+}
