@@ -76,7 +76,7 @@ const graph = new Graph(
   { zoom: zoomTo, point, needRow },
 );
 const learn = (view) => learnFunctions(view.functions);
-const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0 });
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => freeze.isFrozen });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
 const functions = new Functions({

@@ -17,7 +17,7 @@ export class Shaping {
   /**
    * @param getState the page's state
    * @param graph the main graph
-   * @param on {change(patch), point(info, graph), learn(view), wholeNs()}
+   * @param on {change(patch), point(info, graph), learn(view), wholeNs(), isHeld()}
    */
   constructor(getState, graph, on) {
     Object.assign(this, { getState, graph });
@@ -38,6 +38,7 @@ export class Shaping {
       ]),
       zoom,
       failed: say,
+      isHeld: on.isHeld,
     });
     for (const each of [graph, ...this.sandwich.graphs]) this.boxMenu.watch(each);
     this.hasPython = false;
