@@ -84,7 +84,7 @@ const functions = new Functions({
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
   code: (f) => codes.open(f),
 });
-const search = new SearchBox({ search: (text) => change({ search: text }), visit });
+const search = new SearchBox({ search: (text) => change({ search: text }), visit, callers: (text) => shaping.showCallers(text) });
 const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
