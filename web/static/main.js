@@ -79,7 +79,7 @@ const graph = new Graph(
   { zoom: zoomTo, point, needRow },
 );
 const learn = (view) => learnFunctions(view.functions);
-const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0 });
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => freeze.isFrozen });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
 const legend = new Legend();
@@ -90,7 +90,7 @@ const functions = new Functions({
   more: () => views.request(),
 });
 const empty = new Empty(change);
-const search = new SearchBox({ search: (text) => change({ search: text }), visit });
+const search = new SearchBox({ search: (text) => change({ search: text }), visit, callers: (text) => shaping.showCallers(text) });
 const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
@@ -198,6 +198,7 @@ function show(view, isNewPlace) {
   if (patch) {
     state = { ...state, ...patch };
     showThreads();
+    timeline.update();
   }
   // Names that became known make the URL longer, and parts that do not exist make it shorter.
   const hash = toHash(state);

@@ -13,7 +13,8 @@ export const ROWS_STEP = 300;
 
 const RUN = /^\d{1,10}-\d{1,10}$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
-const OTHER_RANGE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
+// The range to compare with: the rest of the recording, or as RANGE.
+const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
@@ -52,7 +53,7 @@ const FIELDS = {
   run: { ...matching(RUN), isStep: true }, // FIRST-LAST, ids: only these children of the zoomed box fill the width
   shape: { ...list(parseSteps, (steps) => steps.join(';')), shapes: true, isStep: true }, // model/shape.js
   sandwich: { ...text(), isStep: true }, // a target of shape.js: its callers and callees are shown
-  compare: { ...matching(OTHER_RANGE), shapes: true, isStep: true }, // another range, or all the rest
+  compare: { ...matching(COMPARE), shapes: true, isStep: true }, // another range, or all the rest
   scale: { ...oneOf('share', 'time'), shapes: true }, // by which a comparison goes
   widthOf: { ...oneOf('here', 'both'), key: 'width_of', shapes: true }, // the width of its boxes
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
