@@ -157,7 +157,7 @@ function apply(before) {
     graph.layOut();
     graph.pointAtSelected();
   }
-  if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
+  if (['range', 'compare', 'threads', 'heat'].some(isOther)) timeline.update();
   shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
   showThreads();

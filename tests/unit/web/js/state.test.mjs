@@ -24,6 +24,7 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     gil: true,
     range: '12000-20000',
     compare: '30000-38000',
+    heat: 'waits',
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
