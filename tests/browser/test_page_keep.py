@@ -163,3 +163,39 @@ def test_freeze_and_save_fit_a_phone(open_page: Callable[..., Page]) -> None:
     page.locator("#freeze").tap()
     page.wait_for_function("() => flametap.getState().range === '0-5000'")
     assert at(page, "worker_main")["width"] > 50
+
+
+def test_graph_and_table_stand_side_by_side(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    whole = page.evaluate("flametap.graph.width")
+    page.keyboard.press("b")
+    expect(page.locator("#functions-body")).to_contain_text("worker_main")
+    expect(page.locator("#graph")).to_be_visible()
+    page.wait_for_function("(width) => flametap.graph.width < 0.7 * width", arg=whole)
+    page.locator("#splitter").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    expect(page.locator("#splitter")).to_have_attribute("aria-valuenow", "48")
+    page.wait_for_function("(width) => flametap.graph.width < 0.52 * width", arg=whole)
+    page.reload()
+    page.wait_for_function("() => globalThis.flametap?.views.current?.table")
+    expect(page.locator("#splitter")).to_have_attribute("aria-valuenow", "48")
+    bar = page.locator("#splitter").bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(1000, bar["y"] + 120)
+    page.mouse.up()
+    expect(page.locator("#splitter")).to_have_attribute("aria-valuenow", "69")
+    # Code takes the table's place.
+    click_box(page, "worker_main")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+    page.keyboard.press("s")
+    expect(page.locator("#code")).to_be_visible()
+    expect(page.locator("#functions")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(page.locator("#functions")).to_be_visible()
+    page.set_viewport_size({"width": 900, "height": 800})
+    expect(page.locator("#functions")).to_be_hidden()
+    expect(page.locator("#splitter")).to_be_hidden()
+    expect(page.locator("#graph")).to_be_visible()

@@ -22,6 +22,7 @@ import {
 } from './model/state.js';
 import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
+import { Beside } from './page/beside.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
@@ -43,7 +44,7 @@ import { Timeline } from './timeline/timeline.js';
 const RESIZE_GAP_MS = 120;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
-const ASKED = [...WEIGHTS, 'zoom', 'search', 'tab', 'sort'];
+const ASKED = [...WEIGHTS, 'zoom', 'search', 'tab', 'sort', 'beside'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
@@ -81,6 +82,7 @@ const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
 });
+const beside = new Beside(() => state, change);
 const save = new Save(() => state, graph, { status: () => feed.status, say });
 const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
 const freeze = new Freeze(() => state, { status: () => feed.status, change });
@@ -136,7 +138,7 @@ function apply(before) {
     graph.zoomTo(state.zoom);
     breadcrumb.update(state.zoom, null);
   }
-  if (isOther('tab')) graph.layOut();
+  if (isOther('tab') || isOther('beside')) graph.layOut();
   if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
   if (!ASKED.some(isOther)) return;
   threads.update(threads.threads, state.threads, state.clock);
@@ -153,9 +155,10 @@ function showChoices() {
   showLayout(state.layout);
   freeze.update();
   languages.update(state);
-  byId('graph').hidden = state.tab !== 'graph';
-  byId('functions').hidden = state.tab !== 'functions';
-  byId('layout').hidden = state.tab !== 'graph';
+  const shown = beside.shown(state);
+  byId('graph').hidden = !shown.includes('graph');
+  byId('functions').hidden = !shown.includes('functions');
+  byId('layout').hidden = !shown.includes('graph');
 }
 
 addEventListener('popstate', () => {
@@ -307,6 +310,7 @@ const KEYS = {
   2: () => change({ clock: CLOCKS[1] }),
   3: () => change({ clock: CLOCKS[2] }),
   a: () => codes.show('assembly'),
+  b: () => beside.toggle(),
   d: toggleTheme,
   e: () => save.toggle(),
   f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),

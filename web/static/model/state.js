@@ -41,6 +41,7 @@ const FIELDS = {
   layout: oneOf('flame', 'icicle'),
   tab: { ...oneOf('graph', 'functions'), isStep: true },
   sort: oneOf('self', 'total'), // order of the functions
+  beside: flag(), // graph and table side by side
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
   threads: { ...idList(',', (ids) => ids.sort((a, b) => a - b)), counts: true, isStep: true }, // ids; none: all
   zoom: { ...idList('.'), isStep: true }, // function ids, root first
@@ -92,7 +93,7 @@ export function viewQuery(state, { width, rows, revision }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
   write(query, state, ['zoom', 'search']);
-  if (state.tab === 'functions') query.set('table', state.sort);
+  if (state.tab === 'functions' || state.beside) query.set('table', state.sort);
   return query.toString();
 }
 
