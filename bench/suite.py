@@ -26,6 +26,7 @@ import reporting
 import servers
 import store
 import symbols
+import transforms
 import truth
 from benchmark import Bench
 
@@ -40,6 +41,7 @@ BENCHES: tuple[Bench, ...] = (
     cfi.BENCH,
     memory.BENCH,
     store.BENCH,
+    transforms.BENCH,
     symbols.BENCH,
     accuracy.BENCH,
     truth.BENCH,

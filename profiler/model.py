@@ -159,6 +159,7 @@ class FrameKind(str, Enum):
     PYTHON = "python"  # a Python function
     SYSCALL = "syscall"  # the system call in which a thread waits or runs
     SYNTHETIC = "synthetic"  # added by flametap: [unattributed], [truncated] …
+    FOLDED = "folded"  # stands for functions that a view shows as one: those of a module, say
 
 
 @dataclass(frozen=True)

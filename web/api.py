@@ -1,7 +1,10 @@
 """The page's requests and the stream of events. All paths are below ``api/``:
 
 GET view      the boxes of a view (encode.py has the shape). SELECTION  zoom=ID.ID.…  width=PX
-              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total
+              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total  SHAPE  COMPARISON
+POST tree     {"nodes": [{"path": "ID.ID", "offset": 0, "limit": 100}], "heaviest": {"path": "ID"}}
+              → the children of each node, and those along the heaviest path (encode_tree.py has
+              the shape). SELECTION  SHAPE  COMPARISON
 GET symbols   modules and their share of the profile (encode_code.py has the shape). SELECTION
 GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
@@ -22,7 +25,12 @@ POST pause    {"paused": bool} → {"paused": bool}
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
 thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
-recording) or range=lastN (the last N milliseconds).
+recording) or range=lastN (the last N milliseconds).  Threads may be given as name@tid, and paths as
+NAME@MODULE;NAME@MODULE (see names.py).
+
+SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VERB:TARGET;VERB (see
+shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
+comparing.py).
 
 POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
               400 if one is out of bounds
@@ -37,7 +45,6 @@ import contextlib
 import dataclasses
 import gzip
 import logging
-import math
 import re
 import threading
 import time
@@ -46,14 +53,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response, abort, request
+from flask import Blueprint, Request, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.selection import Selection, Span
 from flametap.errors import FlametapError
-from flametap.model import Clock, Status
+from flametap.model import Status
 
+from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
 from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
@@ -61,20 +67,18 @@ from .encode_gil import encode_holders
 from .encode_lanes import encode_lanes
 from .exports import Exports, RequestOf
 from .lane_query import parse_lane_query
+from .names import find_threads
 from .source import ProfileSource
 from .trees import TreeCache
+from .view_query import parse_pages
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
 HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
 WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
-MAX_WIDTH_PX = 20_000.0
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
-NS_PER_MS = 1_000_000
-MAX_RANGE_CHARACTERS = 32
 MIN_ZIP_BYTES = 2000
 ZIP_LEVEL = 1
-MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 
 @dataclass
@@ -115,33 +119,44 @@ def blueprint(service: Service) -> Blueprint:
 
     @api.get("/view")
     def view() -> Response:
-        query = parse_view_query(request.args.to_dict())
-        revision, index = service.trees.get(query.selection, query.revision)
-        return json_response(encode_view(index, query, revision))
+        args = request.args.to_dict()
+        query = parse_view_query(args, service.source.threads)
+        found, revision = service.trees.view(query)
+        return json_response(
+            {**encode_view(found, query, revision), **restored(args, query, service)}
+        )
+
+    @api.post("/tree")
+    def tree() -> Response:
+        args = request.args.to_dict()
+        query = parse_view_query(args, service.source.threads)
+        pages, heaviest = parse_pages(body_of(request))
+        return json_response(service.trees.pages(query, pages, heaviest))
 
     @api.get("/symbols")
     def symbols() -> Response:
-        selection = parse_selection(request.args.to_dict())
+        selection = parse_selection(request.args.to_dict(), service.source.threads)
         return json_response(encode_symbols(service.source.symbols(selection)))
 
     @api.get("/lines")
     def lines() -> Response:
         args = request.args.to_dict()
         function = parse_function(args, len(service.source.functions))
-        found = service.source.lines(function, parse_selection(args))
+        found = service.source.lines(function, parse_selection(args, service.source.threads))
         return json_response(encode_lines(found))
 
     @api.get("/instructions")
     def instructions() -> Response:
         args = request.args.to_dict()
         function = parse_function(args, len(service.source.functions))
-        found = service.source.instructions(function, parse_selection(args))
+        found = service.source.instructions(function, parse_selection(args, service.source.threads))
         return json_response(encode_instructions(found))
 
     @api.get("/gil")
     def gil() -> Response:
         args = request.args.to_dict()
-        waits = service.source.lock_waits(parse_selection(args), _numbers(args, "path", "."))
+        selection = parse_selection(args, service.source.threads)
+        waits = service.source.lock_waits(selection, parse_numbers(args, "path", "."))
         threads = {each.thread_id: each for each in service.source.threads()}
         return json_response(encode_holders(waits, threads, service.source.functions))
 
@@ -200,6 +215,35 @@ def blueprint(service: Service) -> Blueprint:
     return api
 
 
+def body_of(request: Request) -> Any:
+    """Return the JSON of a request's body; None if it is no JSON.
+
+    Raises:
+        UnsupportedMediaType: it does not say that it is JSON.
+    """
+    if not request.is_json:
+        abort(415, "the body must be JSON")
+    try:
+        return orjson.loads(request.get_data())
+    except orjson.JSONDecodeError:
+        return None
+
+
+def restored(args: dict[str, str], query: ViewQuery, service: Service) -> dict[str, Any]:
+    """Return the threads that a view's names mean, and the names that mean none."""
+    text = args.get("threads", "")
+    if not re.search(r"[^\d,]", text):
+        return {}
+    chosen = query.selection.thread_ids or ()
+    threads = service.source.threads()
+    columns = [
+        {"thread_id": each.thread_id, "name": each.name, "tid": each.tid}
+        for each in threads
+        if each.thread_id in chosen
+    ]
+    return {"threads": {"chosen": columns, "missing": find_threads(text, threads)[1]}}
+
+
 def json_response(value: Any, status: int = 200) -> Response:
     """Return a value as a JSON response. Numpy arrays and dataclasses are allowed in it."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -214,103 +258,6 @@ def zipped(response: Response) -> Response:
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     return response
-
-
-def parse_view_query(args: dict[str, str]) -> ViewQuery:
-    """Parse the arguments of a view request. Clamp numbers to their range.
-
-    Raises:
-        BadRequest: an argument is invalid; the message names it.
-    """
-
-    def number(name: str, default: float, low: float, high: float) -> float:
-        try:
-            value = float(args.get(name, default))
-        except ValueError:
-            value = math.nan
-        if math.isnan(value):
-            abort(400, f"{name} must be a number")
-        return min(max(value, low), high)
-
-    table = args.get("table", "")
-    if table not in ("", "self", "total"):
-        abort(400, "table must be self or total")
-    return ViewQuery(
-        selection=parse_selection(args),
-        revision=int(number("revision", 0, 0, 2**53)),
-        zoom=_numbers(args, "zoom", "."),
-        width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
-        last_row=int(number("rows", ViewQuery.last_row, 1, MAX_ROWS)),
-        search=args.get("q", ""),
-        table=table,
-    )
-
-
-def parse_selection(args: dict[str, str]) -> Selection:
-    """Parse what is counted.
-
-    Raises:
-        BadRequest: an argument is invalid; the message names it.
-    """
-    try:
-        clock = Clock(args.get("clock", Clock.CPU.value))
-    except ValueError:
-        abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
-    threads = _numbers(args, "threads", ",")
-    if not all(0 <= thread < 2**32 for thread in threads):
-        abort(400, "threads must be ids of threads")
-    try:
-        language = Language(args.get("language", Language.ALL.value))
-    except ValueError:
-        abort(400, f"language must be one of {', '.join(each.value for each in Language)}")
-    for name in ("plumbing", "gil"):
-        if args.get(name, "0") not in ("0", "1"):
-            abort(400, f"{name} must be 0 or 1")
-    frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
-    span = _parse_span(args)
-    return Selection(clock, frozenset(threads) if threads else None, frames, span)
-
-
-def _parse_span(args: dict[str, str]) -> Span | None:
-    text = args.get("range", "")
-    if not text:
-        return None
-    found = re.fullmatch(r"(?:last(\d+)|(\d+)-(\d+))", text, re.ASCII)
-    if not found or len(text) > MAX_RANGE_CHARACTERS:
-        abort(400, "range must be START-END or lastN, in milliseconds")
-    last, start, end = (int(number or 0) * NS_PER_MS for number in found.groups())
-    if found[1] is not None:
-        return Span(-max(last, NS_PER_MS))
-    if start >= end:
-        abort(400, "range must end after its start")
-    return Span(start, end)
-
-
-def parse_function(args: dict[str, str], count: int) -> int:
-    """Parse the id of the function of a request.
-
-    Args:
-        args: of the request.
-        count: how many functions there are.
-
-    Raises:
-        BadRequest: not one number.
-        NotFound: no function has this id.
-    """
-    numbers = _numbers(args, "function", ",")
-    if len(numbers) != 1:
-        abort(400, "function must be the id of a function")
-    if not 0 <= numbers[0] < count:
-        abort(404, "there is no such function")
-    return numbers[0]
-
-
-def _numbers(args: dict[str, str], name: str, separator: str) -> tuple[int, ...]:
-    text = args.get(name, "")
-    try:
-        return tuple(int(part) for part in text.split(separator)) if text else ()
-    except ValueError:
-        abort(400, f"{name} must be numbers with {separator!r} between them")
 
 
 def event_stream(service: Service) -> Iterator[bytes]:

@@ -12,26 +12,37 @@ The answer to a view request (weights and positions in nanoseconds of the reques
     boxes           columns of equal length, rows ascending, left to right within a row;
                     the ancestors of the zoom come first (see tree_view.Boxes)
         row x_ns total_ns self_ns line parent hidden
+        chain               of a tree with folded chains: the function where the box's chain ends,
+                            an index into functions; -1 without one
+        here_ns there_ns    of a comparison: the weights of both sides; -1 of runs
+        change              … 0 noise, 1 likely more, 2 certainly more, -1 and -2 less
         line_file           index into line_files below: the file of the line if it is not the
                             function's file; else 0
         function            index into functions below, -1 for the root and runs of narrow boxes
     functions       columns: id (the tree's index of it, constant while the server runs) name
                     module file kind full_name matches (0 or 1, only with a search)
+                    twin (what its spelling in a URL needs, mostly "": see names)
                     origin (of a profile with Python functions: whose code it is, see Origin)
     line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
-    table           null, or {rows: {id name module file kind origin self_ns total_ns},
-                    function_count}
+    table           null, or {rows: {id name module file kind twin origin self_ns total_ns},
+                    function_count}; of a comparison, instead of the last two: self_here self_there
+                    total_here total_there self_change total_change
+    steps           [0 or 1] for each step of the shape: whether it means a function of the tree
+    comparison      null, or {here_ns there_ns here_total_ns there_total_ns sample_ns is_share}:
+                    what the weights of both sides are parts of, and their sums
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from flametap.analysis.comparison import Sizes, function_changes, grades, z_scores
 from flametap.analysis.selection import EVERYTHING, Selection
+from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_view import (
     Boxes,
     TreeIndex,
@@ -44,6 +55,8 @@ from flametap.analysis.tree_view import (
 )
 from flametap.model import Function
 
+from .comparing import Baseline
+from .names import FunctionNames
 from .search import SearchError, compile_search
 
 MAX_TOP_MATCHES = 200  # more than people step through with N
@@ -55,52 +68,91 @@ class ViewQuery:
     """One view that a page requests."""
 
     selection: Selection = EVERYTHING
+    shape: Shape = PLAIN
+    baseline: Baseline | None = None  # what it is compared with
     revision: int = 0  # at least
-    zoom: tuple[int, ...] = ()  # function ids, root first
+    zoom: tuple[int | str, ...] = ()  # function ids or spellings, root first
     width_px: float = 1000.0
     last_row: int = 400
     search: str = ""
     table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
 
 
-def encode_view(index: TreeIndex, query: ViewQuery, revision: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class View:
+    """What a view is made of.
+
+    Attributes:
+        index: the tree to show.
+        listed: the tree whose functions are listed: the same, unless that is turned over.
+        names: how functions are spelt.
+        sizes: of a comparison, what its sides are compared by.
+        steps: whether each step of the shape means a function of the tree.
+    """
+
+    index: TreeIndex
+    listed: TreeIndex
+    names: FunctionNames
+    sizes: Sizes | None = None
+    steps: tuple[bool, ...] = ()
+
+
+def encode_view(view: View, query: ViewQuery, revision: int) -> dict[str, Any]:
     """Return the answer to a view request, for orjson (with numpy columns)."""
-    tree = index.tree
-    path = resolve_path(index, query.zoom)
+    index, names, tree = view.index, view.names, view.index.tree
+    path = resolve_path(index, names.path(query.zoom))
     zoom = path[-1]
     boxes = visible_boxes(index, zoom, query.width_px, query.last_row)
     search, matching = _encode_search(index, zoom, query.search)
+    listed_zoom = zoom if view.listed is index else 0
     return {
         "revision": revision,
         "total_ns": int(tree.total_ns[0]),
         "zoom": {
-            "path": _path_ids(index, zoom),
+            "path": path_ids(index, zoom),
             "box": boxes.zoom_box,
             "asked": len(query.zoom),
         },
         "deepest_row": boxes.deepest_row,
         "last_row": query.last_row,
-        **_encode_boxes(boxes, index, matching),
+        **_encode_boxes(boxes, view, matching),
         "search": search,
-        "table": _encode_table(index, zoom, query.table, matching) if query.table else None,
+        "table": _encode_table(view, listed_zoom, query.table, matching) if query.table else None,
+        "steps": view.steps,
+        "comparison": encode_comparison(view),
     }
 
 
-def _path_ids(index: TreeIndex, node: int) -> list[int]:
+def path_ids(index: TreeIndex, node: int) -> list[int]:
+    """Return the functions from the root's child to a node."""
     path: list[int] = index.tree.function[ancestors(index.tree, node)[1:]].tolist()
     return path
 
 
 def _encode_boxes(
     boxes: Boxes,
-    index: TreeIndex,
+    view: View,
     matching: Sequence[bool] | None,
 ) -> dict[str, Any]:
-    tree = index.tree
+    index, tree = view.index, view.index.tree
     local: dict[int, int] = {-1: -1}
-    column = [local.setdefault(function, len(local) - 1) for function in boxes.function.tolist()]
+
+    def indexes(functions: Sequence[int]) -> list[int]:
+        return [local.setdefault(function, len(local) - 1) for function in functions]
+
+    column = indexes(boxes.function.tolist())
+    more: dict[str, Any] = {}
+    if tree.chain_end is not None:
+        ends = boxes.of_nodes(tree.chain_end, -1)
+        ends[ends == boxes.function] = -1
+        more["chain"] = indexes(ends.tolist())
+    if view.sizes is not None:
+        here, there = (boxes.of_nodes(side, -1) for side in index.side_totals)
+        change = grades(z_scores(here, there, view.sizes))
+        change[boxes.node < 0] = 0
+        more.update(here_ns=here, there_ns=there, change=change)
     del local[-1]
-    columns = _function_columns(index, list(local))
+    columns = function_columns(index, list(local), view.names)
     columns["full_name"] = [tree.functions[function].full_name for function in local]
     if matching is not None:
         columns["matches"] = [int(matching[function]) for function in local]
@@ -117,13 +169,21 @@ def _encode_boxes(
             "parent": boxes.parent,
             "hidden": boxes.hidden,
             "function": column,
+            **more,
         },
         "functions": columns,
         "line_files": [tree.line_files[file] for file in files],
     }
 
 
-def _function_columns(index: TreeIndex, ids: list[int]) -> dict[str, Any]:
+def function_columns(index: TreeIndex, ids: list[int], names: FunctionNames) -> dict[str, Any]:
+    """Return functions in columns.
+
+    Args:
+        index: of their tree.
+        ids: of the functions.
+        names: how they are spelt.
+    """
     functions = [index.tree.functions[function] for function in ids]
     columns: dict[str, Any] = {
         "id": ids,
@@ -131,6 +191,7 @@ def _function_columns(index: TreeIndex, ids: list[int]) -> dict[str, Any]:
         "module": [function.module for function in functions],
         "file": [function.file for function in functions],
         "kind": [function.kind.value for function in functions],
+        "twin": [names.twin(function) for function in ids],
     }
     if index.has_python:
         columns["origin"] = [index.origin(function) for function in ids]
@@ -152,14 +213,37 @@ def _encode_search(index: TreeIndex, zoom: int, text: str) -> tuple[dict[str, An
     answer["total_ns"] = found.total_ns
     answer["count"] = len(found.nodes)
     answer["top"] = [
-        {"path": _path_ids(index, node), "total_ns": int(index.tree.total_ns[node])} for node in top
+        {"path": path_ids(index, node), "total_ns": int(index.tree.total_ns[node])} for node in top
     ]
     return answer, matching
 
 
-def _encode_table(index: TreeIndex, zoom: int, order: str, matching: Any) -> dict[str, Any]:
-    top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=order == "self", matching=matching)
-    rows = _function_columns(index, top.function.tolist())
+def encode_comparison(view: View) -> dict[str, Any] | None:
+    """Return what a comparison goes by; None without one."""
+    if view.sizes is None:
+        return None
+    here, there = (int(side[0]) for side in view.listed.side_totals)
+    return {**asdict(view.sizes), "here_total_ns": here, "there_total_ns": there}
+
+
+def _encode_table(view: View, zoom: int, order: str, matching: Any) -> dict[str, Any]:
+    index, by_self = view.listed, order == "self"
+    if view.sizes is not None:
+        changes = function_changes(
+            index, zoom, MAX_TABLE_ROWS, view.sizes, by_self=by_self, matching=matching
+        )
+        rows = function_columns(index, changes.function.tolist(), view.names)
+        rows.update(
+            self_here=changes.self_here,
+            self_there=changes.self_there,
+            total_here=changes.total_here,
+            total_there=changes.total_there,
+            self_change=changes.self_grade,
+            total_change=changes.total_grade,
+        )
+        return {"rows": rows, "function_count": changes.function_count}
+    top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=by_self, matching=matching)
+    rows = function_columns(index, top.function.tolist(), view.names)
     rows["self_ns"] = top.self_ns
     rows["total_ns"] = top.total_ns
     return {"rows": rows, "function_count": top.function_count}

@@ -31,6 +31,10 @@ class ProfileSource(Protocol):
         """
         ...
 
+    def function_id(self, function: Function) -> int:
+        """Return the id of a function; a new one is added at the end."""
+        ...
+
     def tree(self, selection: Selection) -> CallTree:
         """Return the current call tree of a selection."""
         ...

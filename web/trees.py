@@ -1,20 +1,60 @@
-"""Cache of the call trees that open pages show: one per selection, built once per revision.
+"""Cache of the call trees that open pages show: one per selection and shape, built once a revision.
 
 Zooming, scrolling and searching request the revision that the page already has, and use the cached
-tree. Only a request for a newer revision builds a new tree.
+tree. Only a request for a newer revision builds a new tree. A shaped tree is made of the plain one,
+which stays cached, so that another shape costs only its own steps.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from flametap.analysis.comparison import join, widened
 from flametap.analysis.selection import Selection
+from flametap.analysis.shape import PLAIN, Shape
+from flametap.analysis.tree_rows import heaviest_path
 from flametap.analysis.tree_view import TreeIndex
 
+from .comparing import Baseline, sizes_of
+from .encode import View, ViewQuery, encode_comparison
+from .encode_tree import MAX_HEAVIEST, PageQuery, encode_page, find_node
+from .names import FunctionNames
+from .shapes import Shaper
 from .source import ProfileSource
 
-MAX_TREES = 4  # a tree with a million nodes and its index take some 100 MB; tabs differ
+MAX_TREES = 12
+# A tree with a million nodes and its index take some 100 MB. The two newest are kept in any case.
+MAX_NODES = 4_000_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A tree that a request wants.
+
+    Attributes:
+        selection: what is counted.
+        shape: how it is shown.
+        baseline: what it is compared with; None for nothing.
+        path: of an upward tree, the functions along the path to expand.
+    """
+
+    selection: Selection
+    shape: Shape = PLAIN
+    baseline: Baseline | None = None
+    path: tuple[frozenset[int], ...] = ()
+
+    @property
+    def base(self) -> Wanted | None:
+        """The tree of which this one is made; None if it is made of the profile."""
+        if self.shape.upward is not None:
+            return replace(self, shape=self.shape.filters, path=())
+        if self.shape.steps:
+            return replace(self, shape=PLAIN, path=())
+        return None
 
 
 class _Slot:
@@ -29,25 +69,116 @@ class TreeCache:
 
     def __init__(self, source: ProfileSource) -> None:
         self._source = source
+        self.names = FunctionNames(lambda: source.functions)
+        self._shaper = Shaper(source, self.names)
         self._lock = threading.Lock()
-        self._slots: OrderedDict[Selection, _Slot] = OrderedDict()
+        self._slots: OrderedDict[Wanted, _Slot] = OrderedDict()
 
-    def get(self, selection: Selection, revision: int) -> tuple[int, TreeIndex]:
+    def get(self, wanted: Wanted | Selection, revision: int) -> tuple[int, TreeIndex]:
         """Get a tree of at least the given revision, or the current one if that is older.
 
         Returns:
             The revision of the tree (it may contain even newer samples), and the tree.
         """
+        wanted = Wanted(wanted) if isinstance(wanted, Selection) else wanted
+        if wanted.shape.upward is None:
+            wanted = replace(wanted, path=())
         with self._lock:
-            slot = self._slots.setdefault(selection, _Slot())
-            self._slots.move_to_end(selection)
-            while len(self._slots) > MAX_TREES:
-                self._slots.popitem(last=False)
+            slot = self._slots.setdefault(wanted, _Slot())
+            self._slots.move_to_end(wanted)
+            self._forget()
         with slot.lock:
             if slot.index is None or slot.revision < revision:
                 # Read before the tree is built, so it is never newer than the tree's samples.
                 now = self._source.wait_newer(-1, 0.0)
                 if slot.index is None or slot.revision != now:
-                    slot.index = TreeIndex(self._source.tree(selection))
-                    slot.revision = now
+                    slot.revision, slot.index = self._build(wanted, max(revision, 0), now)
             return slot.revision, slot.index
+
+    def view(self, query: ViewQuery) -> tuple[View, int]:
+        """Return what a view is made of, and the revision of its tree."""
+        path = tuple(self.names.path(query.zoom))
+        wanted = Wanted(query.selection, query.shape, query.baseline, path)
+        revision, index = self.get(wanted, query.revision)
+        upward = query.shape.upward
+        listed = index
+        if upward is not None:
+            _, listed = self.get(replace(wanted, shape=query.shape.filters), revision)
+        sizes = None
+        if query.baseline is not None:
+            _, whole = self.get(replace(wanted, shape=PLAIN), revision)
+            status = self._source.status()
+            sizes = sizes_of(whole.tree, query.selection, query.baseline, status)
+        steps: tuple[bool, ...] = ()
+        if query.shape.steps:
+            _, plain = self.get(Wanted(query.selection), revision)
+            steps = self._shaper.means(plain, query.shape)
+        return View(index, listed, self.names, sizes, steps), revision
+
+    def pages(
+        self, query: ViewQuery, pages: Sequence[PageQuery], heaviest: PageQuery | None
+    ) -> dict[str, Any]:
+        """Return the rows that a tree table wants (encode_tree.py has the shape)."""
+        view, revision = self.view(replace(query, zoom=()))
+        found = []
+
+        def add(index: TreeIndex, node: int, page: PageQuery) -> None:
+            found.append(encode_page(index, node, page, self.names, view.sizes))
+
+        for page in pages:
+            opened = self._opened(query, page, view.index, revision)
+            if opened is not None:
+                add(*opened, page)
+        start = self._opened(query, heaviest, view.index, revision) if heaviest else None
+        if heaviest is not None and start is not None:
+            for node in (start[1], *heaviest_path(*start, MAX_HEAVIEST)):
+                add(start[0], node, heaviest)
+        total_ns = int(view.index.tree.total_ns[0])
+        return {
+            "revision": revision,
+            "total_ns": total_ns,
+            "comparison": encode_comparison(view),
+            "nodes": found,
+        }
+
+    def _opened(
+        self, query: ViewQuery, page: PageQuery, index: TreeIndex, revision: int
+    ) -> tuple[TreeIndex, int] | None:
+        """Find a node in a tree that has its children; None if there is no such node."""
+        path = tuple(self.names.path(page.path))
+        node = find_node(index, path)
+        is_cut = index.tree.is_cut
+        if is_cut is not None and (node is None or is_cut[node]):
+            wanted = Wanted(query.selection, query.shape, query.baseline, path)
+            _, index = self.get(wanted, revision)
+            node = find_node(index, path)
+        return None if node is None else (index, node)
+
+    def _forget(self) -> None:
+        """Drop the trees that were not wanted for the longest time, beyond the limits."""
+        nodes = 0
+        for kept, (wanted, slot) in enumerate(reversed(list(self._slots.items())), 1):
+            nodes += slot.index.node_count if slot.index is not None else 0
+            if kept > MAX_TREES or (nodes > MAX_NODES and kept > 2):
+                del self._slots[wanted]
+
+    def _build(self, wanted: Wanted, revision: int, now: int) -> tuple[int, TreeIndex]:
+        base = wanted.base
+        if base is not None:
+            revision, index = self.get(base, revision)
+            upward = wanted.shape.upward
+            if upward is not None:
+                return revision, self._shaper.turned(index, upward, wanted.path)
+            return revision, self._shaper.arranged(index, wanted.shape)
+        if wanted.baseline is not None:
+            return self._compared(wanted, wanted.baseline, revision)
+        return now, TreeIndex(self._source.tree(wanted.selection))
+
+    def _compared(self, wanted: Wanted, baseline: Baseline, revision: int) -> tuple[int, TreeIndex]:
+        revision, here = self.get(wanted.selection, revision)
+        _, there = self.get(baseline.other(wanted.selection), revision)
+        tree = join(here.tree, there.tree, self._shaper.order(), is_rest=baseline.is_rest)
+        if baseline.is_both:
+            sizes = sizes_of(tree, wanted.selection, baseline, self._source.status())
+            tree = widened(tree, sizes)
+        return revision, TreeIndex(tree)

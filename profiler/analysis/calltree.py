@@ -26,6 +26,7 @@ from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
 from .expand import Frames, Group, expand, split_by
 from .frame_filter import ALL_FRAMES, FrameFilter
+from .merge import merge
 from .own_frames import thread_function
 from .shown_frames import ShownFrames, shown_frames
 
@@ -51,6 +52,12 @@ class CallTree:
     depth: Int32s  # [n]; 0 for the root
     functions: Sequence[Function]  # those of the symbol table; not all occur in the tree
     line_files: Sequence[str]  # those of the symbol table; the first is ""
+    # Of trees that are compared (see comparison): the own weight of each node here and there.
+    sides: tuple[Int64s, ...] = ()
+    # Of a tree with folded chains: the function where each node's chain ends, or itself.
+    chain_end: Int32s | None = None
+    # Of a tree that was turned over: nodes that have more below them than the tree has.
+    is_cut: npt.NDArray[np.bool_] | None = None
 
 
 def build(
@@ -139,42 +146,24 @@ def _merge(frames: Frames, table: SymbolTable, by_line: bool) -> CallTree:
         line = np.where(is_python[frames.function], frames.line, 0)
         each, rank = np.unique(rank << 32 | line, return_inverse=True)
         by_rank = by_rank[each >> 32]
-    levels = split_by(frames.depth)[1:]
-
-    merged = np.zeros(len(frames.parent), np.int64)
-    parent, function = [np.array((-1,))], [np.array((-1,), np.int32)]
-    n = 1
-    for level in levels:
-        key, which = np.unique(
-            merged[frames.parent[level]] * len(by_rank) + rank[level], return_inverse=True
-        )
-        merged[level] = n + which
-        parent.append(key // len(by_rank))
-        function.append(by_rank[key % len(by_rank)])
-        n += len(key)
-
+    levels = split_by(frames.depth)
+    merged = merge(frames.parent, rank, levels, len(by_rank))
     total_of_frame = frames.self_ns.copy()
-    for level in reversed(levels):
+    for level in levels[:0:-1]:
         np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
-    self_ns, total_ns = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    np.add.at(self_ns, merged, frames.self_ns)
-    np.add.at(total_ns, merged, total_of_frame)
-    heaviest, line, depth = np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.int32)
-    line_file = np.zeros(n, np.int32)
-    has_line = frames.line > 0
-    np.maximum.at(heaviest, merged[has_line], total_of_frame[has_line])
-    is_heaviest = has_line & (total_of_frame == heaviest[merged])
-    line[merged[is_heaviest]] = frames.line[is_heaviest]
-    line_file[merged[is_heaviest]] = frames.line_file[is_heaviest]
-    depth[merged] = frames.depth
+    at, which = merged.heaviest(np.where(frames.line > 0, total_of_frame, 0))
+    line, line_file = np.zeros((2, len(merged)), np.int32)
+    line[at], line_file[at] = frames.line[which], frames.line_file[which]
+    function = np.full(len(merged), -1, np.int32)
+    function[1:] = by_rank[merged.key[1:]]
     return CallTree(
-        parent=np.concatenate(parent).astype(np.int32),
-        function=np.concatenate(function),
-        self_ns=self_ns,
-        total_ns=total_ns,
+        parent=merged.parent.astype(np.int32),
+        function=function,
+        self_ns=merged.sums(frames.self_ns),
+        total_ns=merged.sums(total_of_frame),
         line=line,
         line_file=line_file,
-        depth=depth,
+        depth=merged.depths(),
         functions=functions,
         line_files=table.line_files,
     )

@@ -11,7 +11,7 @@ tree's order (by name). A node's self time is the empty space at its right end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -48,6 +48,10 @@ class Boxes:
     hidden: Ints  # number of nodes in a run, 0 for an ordinary box
     zoom_box: int  # index of the zoomed box
     deepest_row: int  # the last row with boxes, even if it is beyond the requested last row
+
+    def of_nodes(self, values: npt.NDArray[np.integer], of_run: int) -> Ints:
+        """Return a value of each box's node, and ``of_run`` for runs."""
+        return np.where(self.node < 0, of_run, values[self.node]).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,12 @@ class TreeIndex:
         return len(self.tree.parent)
 
     @cached_property
+    def used_functions(self) -> list[int]:
+        """The functions that occur in the tree, by id."""
+        used: list[int] = np.unique(self.tree.function[1:]).tolist()
+        return used
+
+    @cached_property
     def has_python(self) -> bool:
         """True if the profile has Python functions, shown or not."""
         return any(function.kind is FrameKind.PYTHON for function in self.tree.functions)
@@ -101,7 +111,7 @@ class TreeIndex:
         return range(first, first + int(self.child_count[node]))
 
     @cached_property
-    def _levels(self) -> list[slice]:
+    def levels(self) -> list[slice]:
         """The nodes of each depth. Breadth-first order makes each a slice."""
         starts = np.flatnonzero(np.diff(self.tree.depth, prepend=-1))
         ends = [*starts[1:].tolist(), self.node_count]
@@ -115,11 +125,11 @@ class TreeIndex:
         """
         parent = self.tree.parent
         size = np.ones(self.node_count, np.int64)
-        for level in reversed(self._levels[1:]):
+        for level in reversed(self.levels[1:]):
             np.add.at(size, parent[level], size[level])
         before = _sum_of_elder_siblings(self, size)
         rank = np.zeros(self.node_count, np.int64)
-        for level in self._levels[1:]:
+        for level in self.levels[1:]:
             rank[level] = rank[parent[level]] + 1 + before[level]
         return rank, rank + size
 
@@ -134,6 +144,19 @@ class TreeIndex:
         order = np.empty(self.node_count, np.int64)
         order[self.preorder[0]] = np.arange(self.node_count)
         return order
+
+    def totals(self, self_values: Ints) -> Ints:
+        """Return each node's value with those of all nodes below it."""
+        rank, end = self.preorder
+        before = np.zeros(self.node_count + 1, np.int64)
+        np.cumsum(self_values[self.depth_first], out=before[1:])
+        found: Ints = before[end] - before[rank]
+        return found
+
+    @cached_property
+    def side_totals(self) -> list[Ints]:
+        """Of a joined tree (see comparison), each node's weight here and there."""
+        return [self.totals(side) for side in self.tree.sides]
 
     def subtree(self, node: int) -> Ints:
         """Return a node and all its descendants, depth first."""
@@ -150,20 +173,26 @@ def _sum_of_elder_siblings(index: TreeIndex, values: npt.NDArray[np.integer]) ->
     return before
 
 
-def resolve_path(index: TreeIndex, path: Sequence[int]) -> list[int]:
-    """Return the nodes along a path of function ids: the root, then as far as the path exists.
+def resolve_path(index: TreeIndex, path: Sequence[int | Collection[int]]) -> list[int]:
+    """Return the nodes along a path of functions: the root, then as far as the path exists.
+
+    Each function is an id, or several ids of which the heaviest node's counts.
 
     A newer tree has other node numbers, and new names may have changed some functions. The longest
     prefix that still exists is the best match.
     """
     nodes = [0]
-    for function in path:
-        for child in index.children(nodes[-1]):
-            if index.tree.function[child] == function:
-                nodes.append(child)
-                break
+    for each in path:
+        children = index.children(nodes[-1])
+        function = index.tree.function[children.start : children.stop]
+        if isinstance(each, int):
+            found = np.flatnonzero(function == each)
         else:
+            found = np.flatnonzero(np.isin(function, np.fromiter(each, np.int64)))
+        if not len(found):
             break
+        heaviest = found[np.argmax(index.tree.total_ns[children.start + found])]
+        nodes.append(children.start + int(heaviest))
     return nodes
 
 
@@ -346,26 +375,54 @@ def top_functions(
         by_self: order by self weight; otherwise by total weight.
         matching: whether each function of the tree counts; None for all.
     """
-    tree = index.tree
-    nodes = index.subtree(below)
-    nodes = nodes[tree.function[nodes] >= 0]
-    if matching is not None:
-        nodes = nodes[matching[tree.function[nodes]]]
-    # By function; within one function, ranks ascend.
-    nodes = nodes[np.argsort(tree.function[nodes], kind="stable")]
-    if not len(nodes):
-        none = np.empty(0, np.int64)
-        return TopFunctions(none, none, none, 0)
-    starts = np.flatnonzero(np.diff(tree.function[nodes], prepend=-1))
-    function = tree.function[nodes[starts]].astype(np.int64)
-    # One running maximum serves all functions: the ranks of each are above those of the last.
-    rank, end = index.preorder
-    lift = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes))))
-    lift *= index.node_count + 1
-    ends = np.maximum.accumulate(end[nodes] + lift)
-    outermost = rank[nodes] + lift >= np.concatenate(([0], ends[:-1]))
-    self_ns = np.add.reduceat(tree.self_ns[nodes], starts)
-    total_ns = np.add.reduceat(np.where(outermost, tree.total_ns[nodes], 0), starts)
+    sums = FunctionSums(index, below, matching)
+    function = sums.function
+    self_ns, total_ns = sums.self_ns(index.tree.self_ns), sums.total_ns(index.tree.total_ns)
     first, second = (self_ns, total_ns) if by_self else (total_ns, self_ns)
     order = np.lexsort((-second, -first))[:limit]
-    return TopFunctions(function[order], self_ns[order], total_ns[order], len(starts))
+    return TopFunctions(function[order], self_ns[order], total_ns[order], len(function))
+
+
+class FunctionSums:
+    """Sums by function over the subtree below a node (itself included).
+
+    Attributes:
+        function: the functions that occur, by id.
+    """
+
+    def __init__(self, index: TreeIndex, below: int, matching: Bools | None = None) -> None:
+        """Group the nodes of a subtree by function.
+
+        Args:
+            index: the tree.
+            below: the root of the subtree.
+            matching: whether each function of the tree counts; None for all.
+        """
+        tree = index.tree
+        nodes = index.subtree(below)
+        nodes = nodes[tree.function[nodes] >= 0]
+        if matching is not None:
+            nodes = nodes[matching[tree.function[nodes]]]
+        # By function; within one function, ranks ascend.
+        self._nodes = nodes = nodes[np.argsort(tree.function[nodes], kind="stable")]
+        self._starts = starts = np.flatnonzero(np.diff(tree.function[nodes], prepend=-1))
+        self.function = tree.function[nodes[starts]].astype(np.int64)
+        # One running maximum serves all functions: the ranks of each are above those of the last.
+        rank, end = index.preorder
+        lift = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes))))
+        lift *= index.node_count + 1
+        ends = np.maximum.accumulate(end[nodes] + lift)
+        self._is_outermost = rank[nodes] + lift >= np.concatenate(([0], ends))[: len(nodes)]
+
+    def self_ns(self, own: Ints) -> Ints:
+        """Return each function's sum of the nodes' own weights."""
+        return self._sum(own[self._nodes])
+
+    def total_ns(self, totals: Ints) -> Ints:
+        """Return each function's sum of the outermost nodes' whole weights."""
+        return self._sum(np.where(self._is_outermost, totals[self._nodes], 0))
+
+    def _sum(self, values: Ints) -> Ints:
+        if not len(values):
+            return np.empty(0, np.int64)
+        return np.add.reduceat(values, self._starts)

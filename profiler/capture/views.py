@@ -46,6 +46,10 @@ class Views:
         """See ``ProfileSource.functions``."""
         return self.table.functions
 
+    def function_id(self, function: Function) -> int:
+        """See ``ProfileSource.function_id``."""
+        return self.table.function_id(function)
+
     def tree(
         self,
         selection: Selection,

@@ -38,7 +38,11 @@ def open_page(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]
     contexts: list[BrowserContext] = []
     problems: list[str] = []
 
-    def open_page(hash_: str = "", *, ready: str = READY, **options: object) -> Page:
+    own = server
+
+    def open_page(
+        hash_: str = "", *, ready: str = READY, server: Server = own, **options: object
+    ) -> Page:
         context = browser.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]
         contexts.append(context)
         context.set_default_timeout(TIMEOUT_MS)

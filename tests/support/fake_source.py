@@ -207,9 +207,7 @@ class FakeSource:
                 heapq.heappush(heap, (part, node, call, depth + 1, thread))
 
     def _child(self, parent: int, what: Function) -> int:
-        number = self._ids.setdefault(what, len(self.functions))
-        if number == len(self.functions):
-            self.functions.append(what)
+        number = self.function_id(what)
         node = self._children.setdefault((parent, number), len(self._parents))
         if node == len(self._parents):
             self._parents.append(parent)
@@ -288,6 +286,12 @@ class FakeSource:
         return (self._leaf_rate * (alive_s + 0.2 * np.sin(alive_s + self._leaf_wave) ** 2)).astype(
             np.int64
         ) * (alive_s > 0)
+
+    def function_id(self, what: Function) -> int:
+        number = self._ids.setdefault(what, len(self.functions))
+        if number == len(self.functions):
+            self.functions.append(what)
+        return number
 
     def tree(self, selection: Selection) -> CallTree:
         self.tree_calls += 1

@@ -12,6 +12,7 @@ import {
   CLOCK_NAMES,
   LANGUAGES,
   ROWS_STEP,
+  SHAPES,
   WEIGHTS,
   exactPattern,
   isStep,
@@ -20,9 +21,11 @@ import {
   toHash,
   weightQuery,
 } from './model/state.js';
+import { settled } from './model/settle.js';
+import { learnFunctions, learnThreads } from './model/spelling.js';
 import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
-import { Beside } from './page/beside.js';
+import { Beside, shownTabs } from './page/beside.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
@@ -34,6 +37,7 @@ import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
 import { Functions } from './panels/functions.js';
+import { Shaping } from './panels/shaping.js';
 import { Quality } from './panels/quality.js';
 import { Threads } from './panels/threads.js';
 import { Feed } from './server/feed.js';
@@ -44,7 +48,8 @@ import { Timeline } from './timeline/timeline.js';
 const RESIZE_GAP_MS = 120;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
-const ASKED = [...WEIGHTS, 'zoom', 'search', 'tab', 'sort', 'beside'];
+const PLACE = [...WEIGHTS, ...SHAPES, 'zoom'];
+const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
@@ -59,6 +64,7 @@ const code = new Code(() => state);
 const details = new Details(byId('details'), {
   onZoom: zoomTo,
   onCode: (f, tab) => codes.open(f, tab),
+  onMenu: (box) => shaping.boxMenu.openAt(shaping.pointed(), box),
 });
 const breadcrumb = new Breadcrumb({ zoom: zoomTo, code: () => codes.show() });
 const graph = new Graph(
@@ -70,6 +76,8 @@ const graph = new Graph(
   },
   { zoom: zoomTo, point, needRow },
 );
+const learn = (view) => learnFunctions(view.functions);
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0 });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
 const functions = new Functions({
@@ -113,6 +121,7 @@ function usePalette() {
   languages.setPalette(palette);
   graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   timeline.setStyle(timelineStyle());
+  shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   if (status) quality.update(status, palette);
   if (views.current) functions.update(views.current, { sort: state.sort, palette });
 }
@@ -140,13 +149,19 @@ function apply(before) {
   }
   if (isOther('tab') || isOther('beside')) graph.layOut();
   if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
+  shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
-  threads.update(threads.threads, state.threads, state.clock);
+  showThreads();
   if (WEIGHTS.some(isOther)) {
     code.news({ isOther: true });
     modules.fetch();
   }
-  views.request({ isNewPlace: [...WEIGHTS, 'zoom'].some(isOther) });
+  views.request({ isNewPlace: PLACE.some(isOther) });
+}
+
+/** Shows the chosen threads; those that a URL has by name are known when the first view is there. */
+function showThreads(list = threads.threads, status = undefined) {
+  threads.update(list, state.threads.filter(Number.isInteger), state.clock, status);
 }
 
 function showChoices() {
@@ -155,10 +170,9 @@ function showChoices() {
   showLayout(state.layout);
   freeze.update();
   languages.update(state);
-  const shown = beside.shown(state);
-  byId('graph').hidden = !shown.includes('graph');
-  byId('functions').hidden = !shown.includes('functions');
-  byId('layout').hidden = !shown.includes('graph');
+  beside.update(state);
+  byId('graph').hidden = !shownTabs(state).includes('graph');
+  byId('layout').hidden = byId('graph').hidden || state.sandwich !== '';
 }
 
 addEventListener('popstate', () => {
@@ -170,12 +184,18 @@ addEventListener('popstate', () => {
 // --- views → page ------------------------------------------------------------------------------------
 
 function show(view, isNewPlace) {
-  breadcrumb.learn(view);
-  if (view.zoom.path.length < view.zoom.asked) {
-    // Part of the path no longer exists (names became known, say): update the URL.
-    state = { ...state, zoom: view.zoom.path };
-    history.replaceState(null, '', toHash(state) || location.pathname);
+  learn(view);
+  learnThreads(view.threads?.chosen ?? []);
+  const { patch, said } = settled(state, view);
+  if (patch) {
+    state = { ...state, ...patch };
+    showThreads();
   }
+  // Names that became known make the URL longer, and parts that do not exist make it shorter.
+  const hash = toHash(state);
+  if (hash !== location.hash) history.replaceState(null, '', hash || location.pathname);
+  if (said) say(said);
+  shaping.show(view);
   if (!view.zoom.path.length) unzoomed = view;
   codes.follow(view);
   graph.setView(view, isNewPlace);
@@ -214,10 +234,10 @@ function offline({ isLive }) {
 
 // --- graph → page ------------------------------------------------------------------------------------
 
-function point(info) {
-  details.show(graph.view, info, { clock: graph.view?.asked.clock, palette });
+function point(info, from = graph) {
+  const { view } = from;
+  details.show(view, info, { clock: view?.asked.clock, palette });
   if (!info?.isDocked) return;
-  const { view } = graph;
   const name = view.functionOf(info.box)?.name ?? (view.isRun(info.box) ? 'narrow functions' : 'all');
   const share = formatShare(view.boxes.total_ns[info.box], view.total_ns);
   setText(byId('announcement'), `${name}, ${share} of all`);
@@ -261,12 +281,15 @@ const feed = new Feed({
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
+    shaping.news(status.revision);
   },
   whole(status, list) {
-    threads.update(list, state.threads, state.clock, status);
+    learnThreads(list);
+    showThreads(list, status);
     header.update(status);
     if (views.current) showEmpty(views.current, state, feed.status);
     languages.setPython(status, state);
+    shaping.setPython(status.has_python);
     usePalette();
     quality.update(status, palette);
     modules.fetch({ isLive: true });
@@ -274,6 +297,7 @@ const feed = new Feed({
   line(line) {
     header.setLine(line);
     views.setLine(line);
+    shaping.setLine(line);
     if (line !== 'live') return;
     modules.fetch();
     code.news({ isOther: true });
@@ -290,9 +314,10 @@ document.addEventListener('visibilitychange', () => {
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
-  if (threads.close() || save.close() || settings.close() || code.close()) return;
+  if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
+  else if (state.sandwich) change({ sandwich: '' });
   else if (!search.clear()) document.activeElement.blur();
 }
 
@@ -302,6 +327,7 @@ function nextLanguage() {
 }
 
 const KEYS = {
+  ...shaping.keys,
   '/': () => search.focus(),
   Escape: escape,
   0: () => change({ zoom: [] }),
@@ -313,7 +339,7 @@ const KEYS = {
   b: () => beside.toggle(),
   d: toggleTheme,
   e: () => save.toggle(),
-  f: () => change({ tab: state.tab === 'graph' ? 'functions' : 'graph' }),
+  f: () => change({ tab: state.tab === 'functions' ? 'graph' : 'functions' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
   l: () => nextLanguage(),
@@ -324,12 +350,14 @@ const KEYS = {
   s: () => codes.show('source'),
   t: () => threads.toggle(),
   z: () => freeze.toggle(),
+  w: () => change({ tab: state.tab === 'tree' ? 'graph' : 'tree' }),
   '?': showHelp,
 };
 
 listenToKeys(KEYS, (key) => {
-  // The card would cover what the keys change. Two keys act on the hovered box.
-  if (!'aAsS'.includes(key)) graph.forgetPointer();
+  // The card would cover what the keys change. Some keys act on the hovered box.
+  const isOfBox = 'as'.includes(key.toLowerCase()) || key.toLowerCase() in shaping.keys;
+  if (!isOfBox && key !== 'Shift') for (const each of [graph, ...shaping.sandwich.graphs]) each.forgetPointer();
 });
 
 // --- start -----------------------------------------------------------------------------------------------
@@ -339,9 +367,10 @@ graph.setFlame(state.layout === 'flame');
 showChoices();
 followTheme(usePalette);
 breadcrumb.update(state.zoom, null);
+shaping.update(() => true);
 views.request({ isNewPlace: true });
 timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, timeline, getState: () => state };
+globalThis.flametap = { graph, views, header, code, timeline, shaping, change, getState: () => state };

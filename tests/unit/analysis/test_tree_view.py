@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
+from call_trees import random_tree, tree_of
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.tree_view import (
     TreeIndex,
@@ -17,26 +16,6 @@ from flametap.analysis.tree_view import (
     top_functions,
     visible_boxes,
 )
-from flametap.model import Function
-
-
-def tree_of(rows: list[tuple[int, str, int]]) -> CallTree:
-    """A tree from (parent, name, self_ns) in breadth-first order; the root is there already."""
-    names = sorted({name for _, name, _ in rows})
-    parent = np.array([-1, *(row[0] for row in rows)], np.int32)
-    self_ns = np.array([0, *(row[2] for row in rows)], np.int64)
-    total_ns = self_ns.copy()
-    depth = np.zeros(len(parent), np.int32)
-    for node in range(1, len(parent)):
-        depth[node] = depth[parent[node]] + 1
-    for node in range(len(parent) - 1, 0, -1):
-        total_ns[parent[node]] += total_ns[node]
-    function = np.array([-1, *(names.index(row[1]) for row in rows)], np.int32)
-    functions = [Function(name, "app") for name in names]
-    return CallTree(
-        parent, function, self_ns, total_ns, parent + 10, parent * 0, depth, functions, [""]
-    )
-
 
 # all ─ main ─┬─ a ─ a ─ b
 #             └─ b
@@ -44,20 +23,6 @@ def tree_of(rows: list[tuple[int, str, int]]) -> CallTree:
 SMALL = tree_of(
     [(0, "main", 5), (0, "other", 20), (1, "a", 10), (1, "b", 30), (3, "a", 15), (5, "b", 20)]
 )
-
-
-def random_tree(node_count: int, seed: int) -> CallTree:
-    chance = random.Random(seed)
-    levels = [[0]]
-    rows: list[tuple[int, str, int]] = []
-    while len(rows) < node_count:
-        parents = sorted(chance.choices(levels[-1], k=chance.randint(1, 3 * len(levels[-1]) + 5)))
-        level = []
-        for parent in parents:
-            rows.append((parent, chance.choice("abcdefgh"), int(chance.paretovariate(0.9) * 10)))
-            level.append(len(rows))
-        levels.append(level)
-    return tree_of(rows)
 
 
 def plain_boxes(tree: CallTree, zoom: int, least: float) -> dict[int, tuple[int, int, int]]:

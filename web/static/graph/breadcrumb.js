@@ -3,6 +3,7 @@
 import { byId, h, setText } from '../page/dom.js';
 import { hasCode } from '../model/explain.js';
 import { formatNs, formatShare } from '../model/format.js';
+import { labelOf } from '../model/spelling.js';
 
 export class Breadcrumb {
   /** @param on {zoom(path of function ids), code()}: called by its parts and buttons */
@@ -10,12 +11,7 @@ export class Breadcrumb {
     this.onZoom = on.zoom;
     byId('zoom-code').addEventListener('click', () => on.code());
     this.crumbs = byId('crumbs');
-    this.names = new Map(); // function id → name, from all views so far
     byId('zoom-reset').addEventListener('click', () => on.zoom([]));
-  }
-
-  learn({ functions }) {
-    functions.id.forEach((id, at) => this.names.set(id, functions.name[at]));
   }
 
   update(path, view) {
@@ -26,7 +22,7 @@ export class Breadcrumb {
       setText(byId('crumb-weight'), text);
       byId('zoom-code').hidden = !hasCode(view.functionOf(view.zoom.box));
     }
-    const labels = ['all', ...path.map((id) => this.names.get(id) ?? '…')];
+    const labels = ['all', ...path.map(labelOf)];
     const key = `${path}|${labels}`;
     if (key === this.key) return;
     this.key = key;

@@ -4,6 +4,7 @@
 import { bar, byId, h } from '../page/dom.js';
 import { explainKind, hasAssembly, hasCode, originLabel } from '../model/explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from '../model/format.js';
+import { changeCard } from './change_card.js';
 import { Holders, isLockWait } from './holders.js';
 import { CLOCK_NAMES } from '../model/state.js';
 
@@ -72,8 +73,9 @@ function assemblyHint(f) {
 }
 
 export class Details {
-  constructor(card, { onZoom, onCode }) {
+  constructor(card, { onZoom, onCode, onMenu }) {
     this.card = card;
+    this.onMenu = onMenu;
     this.onZoom = onZoom;
     this.onCode = onCode;
     this.holders = new Holders();
@@ -114,6 +116,7 @@ export class Details {
           weightRow('Total', boxes.total_ns[box], view, zoomNs),
         ),
       ),
+      changeCard(view, box) ?? '',
       isLockWait(f) ? this.holders.show(view, box) : '',
       f === null ? '' : h('p', { class: `verdict ${level}` }, note),
       isDocked ? h('div', { class: 'details-actions' }, this.actions(view, box, f)) : '',
@@ -134,6 +137,7 @@ export class Details {
       canZoom && action('Zoom in', () => this.onZoom(view.pathOf(box))),
       hasCode(f) && action('Source', () => this.onCode(f, 'source')),
       hasAssembly(f) && action('Assembly', () => this.onCode(f, 'assembly')),
+      f && action('More …', () => this.onMenu(box)),
     ].filter(Boolean);
   }
 

@@ -1,6 +1,7 @@
 // Draws boxes on two canvases: one for the boxes, and one above it for the outlines of the hovered and
 // the selected box, so that moving the mouse does not redraw thousands of boxes.
 
+import { ChangePaint } from './change_paint.js';
 import { fitLabel } from '../model/layout.js';
 import { formatCount } from '../model/format.js';
 
@@ -90,6 +91,7 @@ export class Painter {
     this.colors = name.map((_, at) =>
       palette.box({ kind: kind[at], module: module[at], name: name[at], origin: origin?.[at] }),
     );
+    this.change = view.comparison ? new ChangePaint(view, palette.theme) : null;
     this.colorsOf = view;
     this.palette = palette;
   }
@@ -106,20 +108,27 @@ export class Painter {
     context.fillStyle = isMatch
       ? palette.match
       : at >= 0
-        ? this.colors[at]
+        ? (this.change?.color(box) ?? this.colors[at])
         : isRun
           ? palette.run
           : palette.root;
     const width = right - left;
     // Leaves a hairline between neighbours, unless the box is too narrow for one.
-    context.fillRect(left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1);
+    const drawn = [left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1];
+    context.fillRect(...drawn);
+    if (at >= 0 && !isMatch) this.change?.stripe(context, box, drawn);
     if (width < LEAST_LABEL_PX) return;
-    const name = at >= 0 ? view.functions.name[at] : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
+    const name = at >= 0 ? this.nameOf(view, box) : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
     const label = fitLabel(name, width - 2 * LABEL_PADDING, widthOf);
     if (!label) return;
     context.globalAlpha = isRun ? alpha * 0.6 : Math.max(alpha, 0.55);
     context.fillStyle = isMatch ? palette.matchText : palette.text;
     context.fillText(label, left + LABEL_PADDING, top + rows.rowHeight / 2);
+  }
+
+  nameOf(view, box) {
+    const name = view.labelOf(box);
+    return this.change?.label(box, name) ?? name;
   }
 
   /** Outlines the box under the pointer and the selected box. */

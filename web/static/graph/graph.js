@@ -91,6 +91,21 @@ export class Graph {
     return this.selectedPath && this.view ? this.view.find(this.selectedPath) : null;
   }
 
+  /** Returns the box that is hovered, else selected, else zoomed to; null if there is none. */
+  current() {
+    return this.hovered ?? this.selected() ?? (this.view ? this.zoomBox : null);
+  }
+
+  /** Returns a place below the left end of a box, in the window; a place in the middle if it is not visible. */
+  placeOf(box) {
+    const area = this.scroller.getBoundingClientRect();
+    const span = this.scene ? this.painter.span(this.scene, box) : null;
+    if (!span) return { x: area.left + area.width / 2, y: area.top + area.height / 2 };
+    const top = this.rows.top(this.view.boxes.row[box]) - this.scroller.scrollTop;
+    const y = Math.max(0, Math.min(area.height, top + this.rows.rowHeight));
+    return { x: area.left + span[0] + Math.min(40, (span[1] - span[0]) / 2), y: area.top + y };
+  }
+
   // --- geometry --------------------------------------------------------------------------------
 
   get width() {

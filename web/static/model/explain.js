@@ -200,7 +200,7 @@ export function explainModules({ total_ns: total, modules }) {
 
 /** Returns whether a function has source lines and instructions to show. */
 export function hasCode(f) {
-  return Boolean(f) && !['syscall', 'synthetic'].includes(f.kind);
+  return Boolean(f) && !['syscall', 'synthetic', 'folded'].includes(f.kind);
 }
 
 /** Returns whether a function has instructions to show. */
@@ -223,6 +223,7 @@ const FRAME_KINDS = {
   unknown: ['no symbol', 'There is no name for this address.'],
   syscall: ['system call', 'Where the thread waits, or spends its time, in the kernel.'],
   synthetic: ['not a function', ''],
+  folded: ['folded', 'Functions that call each other, shown as one.'],
 };
 const SYNTHETIC = {
   '[unattributed]':

@@ -52,6 +52,13 @@ export class BoxView {
     };
   }
 
+  /** Returns the name of a box with a function: of a folded chain, its first and its last one. */
+  labelOf(box) {
+    const { name } = this.functions;
+    const end = this.boxes.chain?.[box] ?? -1;
+    return end < 0 ? name[this.boxes.function[box]] : `${name[this.boxes.function[box]]} … ${name[end]}`;
+  }
+
   /** Returns the source file of the line of a box; "" if not known. */
   lineFileOf(box) {
     return this.line_files[this.boxes.line_file[box]] || (this.functionOf(box)?.file ?? '');

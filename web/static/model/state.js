@@ -1,5 +1,8 @@
 // The state of the page that is kept in the URL, and the times of requests. No DOM.
 
+import { parsePath, parseThreads, pathIds, spellPath, spellThreads } from './spelling.js';
+import { parseSteps } from './shape.js';
+
 export const CLOCKS = ['cpu', 'wall', 'off-cpu'];
 export const CLOCK_NAMES = { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' };
 
@@ -8,24 +11,24 @@ export const LANGUAGES = ['all', 'python', 'native'];
 /** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
-// The range to compare with: the rest of the recording, or as RANGE.
-const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
+const OTHER_RANGE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
 }
 
-function idList(separator, order = (ids) => ids) {
-  const parse = (text) => {
-    const ids = text.split(separator).map(Number);
-    return ids.every((id) => Number.isInteger(id) && id >= 0) ? order(ids) : [];
-  };
-  return { initial: [], parse, format: (ids) => ids.join(separator) };
+/** A list whose URL has names. `ask` formats it for requests, where ids are shorter. */
+function list(parse, format, ask = format) {
+  return { initial: [], parse, format, ask };
 }
 
 function flag() {
   return { initial: false, parse: (text) => text === '1', format: (value) => (value ? '1' : '') };
+}
+
+function text() {
+  return { initial: '', parse: String, format: String };
 }
 
 function matching(pattern) {
@@ -34,22 +37,27 @@ function matching(pattern) {
 
 /**
  * The parts of the state, and how each is written in the URL. `counts` are those that decide what is counted: they go
- * into every request. `isStep` are those whose change the browser's Back undoes. Another filter is another line here.
+ * into every request. `shapes` are those that decide how the tree is shown: they go into requests for trees. `isStep`
+ * are those whose change the browser's Back undoes. Another filter is another line here.
  */
 const FIELDS = {
   clock: { ...oneOf(...CLOCKS), counts: true, isStep: true },
   layout: oneOf('flame', 'icicle'),
-  tab: { ...oneOf('graph', 'functions'), isStep: true },
+  tab: { ...oneOf('graph', 'tree', 'functions'), isStep: true },
   sort: oneOf('self', 'total'), // order of the functions
   beside: flag(), // graph and table side by side
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
-  threads: { ...idList(',', (ids) => ids.sort((a, b) => a - b)), counts: true, isStep: true }, // ids; none: all
-  zoom: { ...idList('.'), isStep: true }, // function ids, root first
+  threads: { ...list(parseThreads, spellThreads, String), counts: true, isStep: true }, // ids or NAME@TID; none: all
+  zoom: { ...list(parsePath, spellPath, pathIds), isStep: true }, // ids or NAME@MODULE of functions, root first
+  shape: { ...list(parseSteps, (steps) => steps.join(';')), shapes: true, isStep: true }, // model/shape.js
+  sandwich: { ...text(), isStep: true }, // a target of shape.js: its callers and callees are shown
+  compare: { ...matching(OTHER_RANGE), shapes: true, isStep: true }, // another range, or all the rest
+  scale: { ...oneOf('share', 'time'), shapes: true }, // by which a comparison goes
+  widthOf: { ...oneOf('here', 'both'), key: 'width_of', shapes: true }, // the width of its boxes
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
-  compare: { ...matching(COMPARE), isStep: true }, // what `range` is compared with; "": nothing
-  search: { initial: '', parse: String, format: String, key: 'q' },
+  search: { ...text(), key: 'q' },
 };
 
 const ENTRIES = Object.entries(FIELDS);
@@ -58,6 +66,9 @@ export const DEFAULTS = Object.freeze(Object.fromEntries(ENTRIES.map(([name, { i
 
 /** Parts of the state that decide what is counted. */
 export const WEIGHTS = ENTRIES.filter(([, field]) => field.counts).map(([name]) => name);
+
+/** Parts of the state that decide how the tree is shown. */
+export const SHAPES = ENTRIES.filter(([, field]) => field.shapes).map(([name]) => name);
 
 const STEPS = ENTRIES.filter(([, field]) => field.isStep).map(([name]) => name);
 
@@ -71,20 +82,22 @@ export function parseHash(hash) {
   return state;
 }
 
-/** Adds those parts of the state to `query` that are not as at the start. */
-function write(query, state, names) {
+/** Adds those parts of the state to `query` that are not as at the start; "ask" writes them for a request. */
+function write(query, state, names, way = 'ask') {
   for (const name of names) {
-    const { key = name, initial, format } = FIELDS[name];
-    const text = format(state[name]);
-    if (text !== format(initial)) query.set(key, text);
+    const { key = name, initial, format, [way]: as = format } = FIELDS[name];
+    if (format(state[name]) !== format(initial)) query.set(key, as(state[name]));
   }
 }
+
+// What the fragment of a URL may have as it is.
+const READABLE = { '%2C': ',', '%40': '@', '%3A': ':', '%3B': ';', '%28': '(', '%29': ')', '%2F': '/', '%3D': '=' };
 
 /** Returns the hash for a state; "" for the default state. */
 export function toHash(state) {
   const parts = new URLSearchParams();
-  write(parts, state, Object.keys(FIELDS));
-  const text = parts.toString().replaceAll('%2C', ',');
+  write(parts, state, Object.keys(FIELDS), 'format');
+  const text = parts.toString().replace(/%[0-9A-F]{2}/g, (code) => READABLE[code] ?? code);
   return text ? `#${text}` : '';
 }
 
@@ -92,7 +105,7 @@ export function toHash(state) {
 export function viewQuery(state, { width, rows, revision }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
-  write(query, state, ['zoom', 'search']);
+  write(query, state, [...SHAPES, 'zoom', 'search']);
   if (state.tab === 'functions' || state.beside) query.set('table', state.sort);
   return query.toString();
 }
@@ -106,6 +119,14 @@ function weights(state) {
 /** Returns the query string that says what is counted: clock, threads, language, GIL. */
 export function weightQuery(state) {
   return weights(state).toString();
+}
+
+/** Returns the query string of a request for rows of the tree table. */
+export function treeQuery(state, revision) {
+  const query = weights(state);
+  write(query, state, SHAPES);
+  query.set('revision', revision);
+  return query.toString();
 }
 
 /** Returns the query string of a request for a function's lines or instructions. */

@@ -5,6 +5,12 @@ import { Splitter } from './splitter.js';
 
 const wide = matchMedia('(min-width: 1200px)'); // as in css/beside.css
 
+/** Returns what a state shows: the names of tabs. */
+export function shownTabs({ tab, beside }) {
+  if (!beside || !wide.matches) return [tab];
+  return ['graph', tab === 'graph' ? 'functions' : tab];
+}
+
 export class Beside {
   /** @param onChange called with the changed part of the state, {beside} */
   constructor(getState, onChange) {
@@ -18,10 +24,8 @@ export class Beside {
     if (wide.matches) this.onChange({ beside: !this.getState().beside });
   }
 
-  /** Returns what to show: the names of tabs. */
-  shown({ tab, beside }) {
+  /** Marks the button. */
+  update({ beside }) {
     byId('beside').setAttribute('aria-pressed', String(beside));
-    if (!beside || !wide.matches) return [tab];
-    return ['graph', tab === 'graph' ? 'functions' : tab];
   }
 }

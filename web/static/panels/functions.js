@@ -22,7 +22,7 @@ export class Functions {
   }
 
   update(view, { sort, palette }) {
-    if (!view.table) return;
+    if (!view.table || view.comparison) return;
     const { rows, function_count: count } = view.table;
     const whole = view.boxes.total_ns[view.zoom.box];
     const elements = rows.id.map((id, at) => {

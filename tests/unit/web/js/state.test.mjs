@@ -9,6 +9,11 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     clock: 'off-cpu',
     threads: [2, 17],
     zoom: [5, 0, 5],
+    shape: ['hide:std::map<int, long>@lib\\;x.so', 'fold:@libc.so.6', 'chains'],
+    sandwich: 'malloc@libc.so.6',
+    compare: 'rest',
+    scale: 'time',
+    widthOf: 'both',
     layout: 'icicle',
     tab: 'functions',
     sort: 'total',
@@ -20,6 +25,22 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
+});
+
+test('the hash stays readable', () => {
+  const some = { ...state.DEFAULTS, zoom: ['main@app', 'Server::run@app'], threads: ['worker-1@17'], shape: ['hide:f(int)@a/b.py'] };
+  assert.equal(state.toHash(some), '#threads=worker-1@17&zoom=main@app;Server::run@app&shape=hide:f(int)@a/b.py');
+  assert.deepEqual(state.parseHash(state.toHash(some)), some);
+});
+
+test('a shape goes into requests for trees, and not into those for code', () => {
+  const some = { ...state.DEFAULTS, shape: ['chains'], compare: 'last5000', zoom: ['main@app', 7] };
+  const query = new URLSearchParams(state.viewQuery(some, { width: 1, rows: 1, revision: 0 }));
+  assert.equal(query.get('shape'), 'chains');
+  assert.equal(query.get('compare'), 'last5000');
+  assert.equal(query.get('zoom'), 'main@app;7');
+  assert.equal(state.weightQuery(some), 'clock=cpu');
+  assert.equal(state.treeQuery(some, 3), 'clock=cpu&shape=chains&compare=last5000&revision=3');
 });
 
 test('nonsense in the hash falls back to the defaults', () => {

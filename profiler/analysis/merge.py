@@ -1,0 +1,107 @@
+"""Merge the nodes of a tree that have the same parent and the same key, from the root down.
+
+What makes a call tree of stacks, and another tree of a call tree: both say for each node where it
+hangs and what it is, and get the merged nodes in a call tree's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+AnyInts = npt.NDArray[np.integer]
+
+_DENSE = 8  # a table of at most so many entries for each key is faster than sorting the keys
+_SMALL_TABLE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The merged nodes, and what became of the others.
+
+    Nodes are in breadth-first order, siblings adjacent and by key.
+    """
+
+    parent: Ints  # [n]; -1 for the root
+    key: Ints  # [n]; -1 for the root
+    place: Ints  # of each node before, its number now
+    starts: list[int]  # the first node of each level, and one past the last node
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def sums(self, values: AnyInts) -> Ints:
+        """Return the sum over the nodes that each merged node is made of."""
+        found: Ints = np.zeros(len(self), np.int64)
+        np.add.at(found, self.place, values)
+        return found
+
+    def totals(self, self_values: Ints) -> Ints:
+        """Return each merged node's value with those of all nodes below it."""
+        found: Ints = self_values.copy()
+        for begin, end in list(zip(self.starts[:-1], self.starts[1:], strict=True))[:0:-1]:
+            np.add.at(found, self.parent[begin:end], found[begin:end])
+        return found
+
+    def depths(self) -> npt.NDArray[np.int32]:
+        """Return the depth of each merged node."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+
+    def heaviest(self, weights: Ints) -> tuple[Ints, Ints]:
+        """Return the heaviest of the nodes that each merged node is made of, where that is above 0.
+
+        Returns:
+            ``(at, which)``: of the merged nodes ``at``, the nodes ``which``.
+        """
+        most = np.zeros(len(self), np.int64)
+        np.maximum.at(most, self.place, weights)
+        which = np.flatnonzero((weights > 0) & (weights == most[self.place]))
+        at, first = np.unique(self.place[which], return_index=True)
+        return at, which[first]
+
+
+def merge(
+    parent: AnyInts, key: AnyInts, levels: Sequence[npt.NDArray[np.intp]], n_keys: int
+) -> Merged:
+    """Merge nodes.
+
+    Args:
+        parent: of each node; those of the first level are all the root.
+        key: of each node, 0 … ``n_keys`` - 1; of nodes of the first level, nothing.
+        levels: the nodes of each depth.
+        n_keys: the number of keys.
+    """
+    place = np.zeros(len(parent), np.int64)
+    parents, keys = [np.array((-1,), np.int64)], [np.array((-1,), np.int64)]
+    starts, begin = [0, 1], 0
+    for level in levels[1:]:
+        end = starts[-1]
+        # Counted from the first node of the level above, which keeps the table small.
+        both = (place[parent[level]] - begin) * n_keys + key[level]
+        distinct, which = distinct_keys(both, (end - begin) * n_keys)
+        place[level] = end + which
+        parents.append(begin + distinct // n_keys)
+        keys.append(distinct % n_keys)
+        begin = end
+        starts.append(end + len(distinct))
+    return Merged(np.concatenate(parents), np.concatenate(keys), place, starts)
+
+
+def distinct_keys(keys: Ints, limit: int) -> tuple[Ints, AnyInts]:
+    """Return the distinct keys in ascending order, and the place of each key among them.
+
+    Args:
+        keys: each at least 0 and below ``limit``.
+        limit: the number of possible keys.
+    """
+    if limit > max(_SMALL_TABLE, _DENSE * len(keys)):
+        distinct, place = np.unique(keys, return_inverse=True)
+        return distinct, place.reshape(-1)
+    seen = np.zeros(limit, bool)
+    seen[keys] = True
+    rank = np.cumsum(seen, dtype=np.int32)
+    return np.flatnonzero(seen), rank[keys] - 1

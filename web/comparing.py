@@ -1,0 +1,70 @@
+"""What a view is compared with: another range of time, or all the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flametap.analysis.calltree import CallTree
+from flametap.analysis.comparison import Sizes
+from flametap.analysis.selection import Selection, Span
+from flametap.model import Clock, Status
+
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a view is compared with.
+
+    Attributes:
+        span: the other range of time; None for the rest of the recording.
+        is_share: True compares shares of each range's time, False time per second of each range.
+        is_both: True makes boxes as wide as in both ranges together.
+    """
+
+    span: Span | None = None
+    is_share: bool = True
+    is_both: bool = False
+
+    @property
+    def is_rest(self) -> bool:
+        """True for all time outside the view's own range."""
+        return self.span is None
+
+    def other(self, selection: Selection) -> Selection:
+        """Return what is counted there; of the rest, everything."""
+        return replace(selection, span=self.span)
+
+
+def sizes_of(tree: CallTree, selection: Selection, baseline: Baseline, status: Status) -> Sizes:
+    """Return what the weights of a joined tree are compared by."""
+    here, there = tree.sides
+    sample_ns = _sample_ns(selection.clock, status)
+    if baseline.is_share:
+        return Sizes(float(here.sum()), float(there.sum()), sample_ns, True)
+    here_ns = _length_ns(selection.span, status)
+    there_ns = _length_ns(baseline.span, status)
+    if baseline.is_rest:
+        there_ns = max(0.0, there_ns - here_ns)
+    return Sizes(here_ns, there_ns, sample_ns, False)
+
+
+def _length_ns(span: Span | None, status: Status) -> float:
+    if span is None:
+        return float(status.duration_ns)
+    begin, end = span.between(0, status.duration_ns)
+    return float(max(0, min(end, status.duration_ns) - begin))
+
+
+def _sample_ns(clock: Clock, status: Status) -> float:
+    """Return how much time one sample stands for.
+
+    Sleeping threads are looked at by a rate of its own, and their time is most of the wall time.
+    """
+    rates = {
+        Clock.CPU: status.effective_rate_hz or status.rate_hz,
+        Clock.OFF_CPU: status.look_rate_hz,
+        Clock.WALL: min(status.rate_hz, status.look_rate_hz) or status.rate_hz,
+    }
+    rate = rates[clock] or 100.0
+    return NS_PER_S / min(max(rate, 0.1), 1e6)

@@ -1,0 +1,410 @@
+// The call tree as a table: the graph's twin for the keyboard and for screen readers (an ARIA tree grid). The
+// server sends the children of opened nodes in pages; only rows in sight have DOM elements.
+
+import { fetchJson } from '../server/connection.js';
+import { bar, byId, h, setText } from '../page/dom.js';
+import { copyText } from '../page/clipboard.js';
+import { describeRange, formatDifference, formatPart, sidesOf, signOf, sureness } from '../model/change.js';
+import { explainKind } from '../model/explain.js';
+import { formatNs, formatPlural, formatShare } from '../model/format.js';
+import { rowsInSight } from '../model/listing.js';
+import { learnFunctions } from '../model/spelling.js';
+import { rowsText } from '../model/stack_text.js';
+import { treeQuery } from '../model/state.js';
+import { TreeRows } from '../model/tree_rows.js';
+
+const ROW_PX = 26; // as in css/tree.css
+const GAP_MS = 1000; // between two answers while recording
+const MAX_COPIED = 2000;
+
+export class TreeTable {
+  /**
+   * @param getState the page's state
+   * @param on {menu(place, row, copy), zoom(path), failed(message)}
+   */
+  constructor(getState, on) {
+    Object.assign(this, { getState, on });
+    this.section = byId('tree');
+    this.grid = h('div', {
+      id: 'tree-grid',
+      class: 'tree-grid',
+      role: 'treegrid',
+      tabindex: '0',
+      'aria-label': 'Call tree. Right and left open and close a row, * opens the heaviest path, Enter shows it in the graph.',
+    });
+    this.spacer = h('div', { class: 'tree-spacer', role: 'presentation' });
+    this.body = h('div', { class: 'tree-rows', role: 'rowgroup' });
+    this.spacer.append(this.body);
+    this.note = h('p', { class: 'tree-note dim', role: 'status' });
+    this.grid.append(this.titles(), this.spacer);
+    this.section.append(this.tools(), this.grid);
+    this.rows = new TreeRows();
+    this.elements = new Map(); // key of a row → {element, …}
+    this.active = ''; // key of the row that the keyboard is on
+    this.query = '';
+    this.revision = -1;
+    this.newest = 0;
+    this.askedAt = -Infinity;
+    this.timer = 0;
+    this.underWay = null;
+    this.palette = null;
+    this.grid.addEventListener('scroll', () => this.draw());
+    this.grid.addEventListener('keydown', (event) => this.key(event));
+    this.body.addEventListener('click', (event) => this.click(event));
+    this.body.addEventListener('dblclick', (event) => this.at(event, (row) => this.on.zoom(row.path)));
+    this.body.addEventListener('contextmenu', (event) => this.at(event, (row) => this.menu(row, event)));
+    new ResizeObserver(() => this.draw()).observe(this.grid);
+  }
+
+  tools() {
+    const button = (text, title, onclick) => h('button', { type: 'button', class: 'button small', title, onclick }, text);
+    return h(
+      'div',
+      { class: 'tree-tools' },
+      button('Heaviest path', 'Open the heaviest path below the row (*)', () => this.openHeaviest()),
+      button('Close all', 'Close all rows', () => this.closeAll()),
+      button('Copy as text', 'Copy the rows as text (Y)', () => this.copy()),
+      this.note,
+    );
+  }
+
+  titles() {
+    const title = (name, text) => h('span', { class: `tree-${name}`, role: 'columnheader' }, text);
+    this.heads = [title('total', ''), title('self', ''), title('change', 'Change')];
+    return h('div', { class: 'tree-row tree-titles', role: 'row' }, this.heads, title('name', 'Function'), title('module', 'Module'));
+  }
+
+  /** Names the columns of weights: in a comparison, both ranges. */
+  showTitles() {
+    const { range, compare } = this.getState();
+    this.grid.classList.toggle('is-compared', compare !== '');
+    setText(this.heads[0], compare ? describeRange(range) : 'Total');
+    setText(this.heads[1], compare ? describeRange(compare) : 'Self');
+    this.heads[2].hidden = compare === '';
+  }
+
+  get isOpen() {
+    return !this.section.hidden;
+  }
+
+  setPalette(palette) {
+    this.palette = palette;
+    this.elements.clear();
+    this.body.replaceChildren();
+    this.draw();
+  }
+
+  /** Shows or hides the table, and asks for its rows if they are of another state. */
+  update() {
+    const state = this.getState();
+    const wasOpen = this.isOpen;
+    this.section.hidden = state.tab !== 'tree';
+    if (!this.isOpen) return;
+    this.showTitles();
+    const query = treeQuery(state, 0);
+    if (query !== this.query) {
+      const isOtherShape = query.replace(/(clock|range|threads|revision)=[^&]*&?/g, '') !== this.query.replace(/(clock|range|threads|revision)=[^&]*&?/g, '');
+      this.query = query;
+      if (isOtherShape) this.rows.clear();
+      else this.rows.forget();
+      this.openZoom(state.zoom);
+      this.ask({ isStale: true });
+    } else if (!wasOpen) {
+      this.openZoom(state.zoom);
+      this.ask({ isStale: this.newest > this.revision });
+    }
+  }
+
+  /** Opens the rows down to the box that the graph is zoomed to. */
+  openZoom(zoom) {
+    if (!zoom.length || !zoom.every(Number.isInteger)) return;
+    this.rows.openAlong(zoom);
+    this.rows.open(zoom);
+    this.active = zoom.join('.');
+    this.isToReveal = true;
+  }
+
+  /** Notes a newer revision. Rows do not move while the pointer is over them. */
+  news(revision) {
+    this.newest = revision;
+    if (!this.isOpen || document.hidden || revision <= this.revision) return;
+    clearTimeout(this.timer);
+    const wait = Math.max(0, this.askedAt + GAP_MS - performance.now());
+    this.timer = setTimeout(() => {
+      if (this.body.matches(':hover')) this.news(this.newest);
+      else if (!this.underWay) this.ask({ isStale: true });
+    }, Math.max(wait, 50));
+  }
+
+  sight() {
+    const { scrollTop, clientHeight } = this.grid;
+    return rowsInSight(this.rows.list().length, ROW_PX, scrollTop, clientHeight);
+  }
+
+  /**
+   * Requests the rows that are missing in sight.
+   *
+   * @param isStale true also requests those that are there
+   * @param heaviest a path: open the heaviest path below it
+   */
+  async ask({ isStale = false, heaviest = null } = {}) {
+    const nodes = this.rows.wanted(...this.sight(), isStale).slice(0, 400);
+    if (!nodes.length && heaviest === null) return;
+    this.underWay?.abort();
+    const { signal } = (this.underWay = new AbortController());
+    const began = performance.now();
+    const body = { nodes, ...(heaviest === null ? {} : { heaviest: { path: heaviest } }) };
+    try {
+      const answer = await fetchJson(`tree?${treeQuery(this.getState(), isStale ? this.newest : Math.max(this.revision, 0))}`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+        signal,
+      });
+      if (signal.aborted) return;
+      this.underWay = null;
+      // Requests take at most a third of the time.
+      this.askedAt = performance.now() + 2 * (performance.now() - began);
+      this.take(answer, heaviest);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.underWay = null;
+      this.on.failed(error.message ?? 'flametap does not answer.');
+    }
+  }
+
+  take(answer, heaviest) {
+    this.revision = answer.revision;
+    const before = this.row();
+    for (const { rows } of answer.nodes) learnFunctions(rows);
+    this.rows.take(answer, { opensAll: heaviest !== null });
+    const list = this.rows.list();
+    if (heaviest !== null && answer.nodes.length) {
+      const deepest = answer.nodes.findLast(({ count }) => count) ?? answer.nodes.at(-1);
+      const id = deepest.rows.id[0];
+      this.active = [...deepest.path, ...(id === undefined ? [] : [id])].join('.');
+      this.isToReveal = true;
+    }
+    // A row that had not been sent has its own key now.
+    if (this.rows.indexOf(this.active) < 0) this.active = (this.rows.likeRow(before) ?? list[0])?.key ?? '';
+    setText(this.note, list.length ? formatPlural(list.length, 'row') : 'No time yet');
+    this.draw();
+    if (this.isToReveal && list.some(({ key }) => key === this.active)) {
+      this.isToReveal = false;
+      this.reveal();
+    }
+    this.ask(); // pages that came into sight
+  }
+
+  // --- drawing ---------------------------------------------------------------------------------
+
+  draw() {
+    if (!this.isOpen || !this.palette) return;
+    const list = this.rows.list();
+    this.spacer.style.height = `${list.length * ROW_PX}px`;
+    this.grid.setAttribute('aria-rowcount', String(list.length + 1));
+    const [first, end] = this.sight();
+    const shown = new Map();
+    for (let at = first; at < end; at++) {
+      const row = list[at];
+      const parts = this.elements.get(row.key) ?? this.makeRow(row);
+      this.fill(parts, row, at);
+      shown.set(row.key, parts);
+    }
+    for (const [key, { element }] of this.elements) if (!shown.has(key)) element.remove();
+    this.elements = shown;
+    let before = null;
+    for (const { element } of shown.values()) {
+      const next = before ? before.nextSibling : this.body.firstChild;
+      if (next !== element) this.body.insertBefore(element, next);
+      before = element;
+    }
+    this.grid.setAttribute('aria-activedescendant', shown.has(this.active) ? this.idOf(this.active) : '');
+    if (!this.underWay && list.slice(first, end).some(({ name }) => name === undefined)) this.ask();
+  }
+
+  idOf(key) {
+    return `tree-row-${key.replaceAll(/[./]/g, '-')}`;
+  }
+
+  makeRow(row) {
+    const cell = (name, ...children) => h('span', { class: `tree-${name}`, role: 'gridcell' }, ...children);
+    const parts = {
+      total: h('span', { class: 'number' }),
+      totalBar: bar('fill', 0),
+      self: h('span', { class: 'number' }),
+      name: h('span', { class: 'tree-label' }),
+      twisty: h('span', { class: 'tree-twisty', 'aria-hidden': 'true' }),
+      swatch: h('span', { class: 'swatch' }),
+      module: h('span', { class: 'tree-place' }),
+      change: cell('change'),
+    };
+    const kind = row.name === undefined ? null : explainKind(row);
+    parts.element = h(
+      'div',
+      { class: 'tree-row', role: 'row', id: this.idOf(row.key) },
+      cell('total', parts.total, h('span', { class: 'track' }, parts.totalBar)),
+      cell('self', parts.self),
+      parts.change,
+      cell('name', parts.twisty, parts.name, kind ? h('span', { class: 'badge' }, kind.badge) : null),
+      cell('module', parts.swatch, parts.module),
+    );
+    parts.element.dataset.key = row.key;
+    return parts;
+  }
+
+  fill(parts, row, at) {
+    const { element, name, twisty } = parts;
+    element.style.transform = `translateY(${at * ROW_PX}px)`;
+    element.setAttribute('aria-rowindex', at + 2);
+    element.setAttribute('aria-level', row.level);
+    element.setAttribute('aria-posinset', row.place + 1);
+    element.setAttribute('aria-setsize', row.count);
+    element.classList.toggle('is-current', row.key === this.active);
+    element.style.setProperty('--level', row.level - 1);
+    if (row.name === undefined) return setText(name, '…');
+    const whole = this.rows.totalNs;
+    if (row.hasChildren) element.setAttribute('aria-expanded', String(row.isOpen));
+    else element.removeAttribute('aria-expanded');
+    setText(twisty, row.hasChildren ? (row.isOpen ? '▾' : '▸') : '');
+    this.fillWeights(parts, row, whole);
+    parts.totalBar.style.width = `${whole > 0 ? (100 * row.totalNs) / whole : 0}%`;
+    setText(name, row.chain ? `${row.name} … ${row.chain}` : row.name);
+    name.title = row.full_name || row.name;
+    setText(parts.module, row.module);
+    parts.swatch.style.background = this.palette.swatch(row);
+    return undefined;
+  }
+
+  fillWeights(parts, row, whole) {
+    const { comparison } = this.rows;
+    parts.change.hidden = !comparison;
+    if (!comparison) {
+      setText(parts.total, formatShare(row.totalNs, whole));
+      setText(parts.self, row.selfNs > 0 ? formatShare(row.selfNs, whole) : '');
+      parts.total.title = formatNs(row.totalNs);
+      parts.self.title = formatNs(row.selfNs);
+      return;
+    }
+    const { here, there, difference } = sidesOf(comparison, row.hereNs, row.thereNs);
+    setText(parts.total, formatPart(here, comparison.is_share));
+    setText(parts.self, formatPart(there, comparison.is_share));
+    setText(parts.change, `${signOf(row.change)} ${formatDifference(difference, comparison.is_share)}`.trim());
+    parts.change.title = sureness(row.change);
+    parts.change.classList.toggle('is-noise', row.change === 0);
+  }
+
+  // --- doing -------------------------------------------------------------------------------------
+
+  row() {
+    return this.rows.list()[this.rows.indexOf(this.active)] ?? null;
+  }
+
+  at(event, action) {
+    const key = event.target.closest('.tree-row')?.dataset.key;
+    const row = this.rows.list()[this.rows.indexOf(key ?? '')];
+    if (row?.name === undefined) return;
+    event.preventDefault();
+    this.activate(row.key);
+    action(row);
+  }
+
+  click(event) {
+    this.at(event, (row) => {
+      this.grid.focus({ preventScroll: true });
+      if (event.target.closest('.tree-twisty') || event.detail === 1) this.toggle(row);
+    });
+  }
+
+  activate(key) {
+    this.active = key;
+    this.draw();
+  }
+
+  toggle(row, isOpen = !row.isOpen) {
+    if (!row.hasChildren || isOpen === row.isOpen) return;
+    if (isOpen) this.rows.open(row.path);
+    else this.rows.close(row.path);
+    this.draw();
+    this.ask();
+  }
+
+  openHeaviest() {
+    const row = this.row();
+    this.grid.focus({ preventScroll: true });
+    this.ask({ heaviest: row?.path.join('.') ?? '' });
+  }
+
+  closeAll() {
+    this.rows.clear();
+    this.active = '';
+    this.grid.scrollTop = 0;
+    this.ask({ isStale: true });
+  }
+
+  copy() {
+    const rows = this.rows.list().filter(({ name }) => name !== undefined).slice(0, MAX_COPIED);
+    copyText(rowsText(rows, this.rows.totalNs), formatPlural(rows.length, 'row'));
+  }
+
+  /** Returns the stack of a row as text, innermost first. */
+  stackOf(row) {
+    const list = this.rows.list();
+    const names = row.path.map((_, at) => {
+      const found = list[this.rows.indexOf(row.path.slice(0, at + 1).join('.'))];
+      return found ? `  ${found.name}${found.module ? ` (${found.module})` : ''}` : '  …';
+    });
+    const head = `${formatNs(row.totalNs)}, ${formatShare(row.totalNs, this.rows.totalNs)} of all`;
+    return `${[head, ...names.reverse()].join('\n')}\n`;
+  }
+
+  menu(row, event = null) {
+    const area = this.elements.get(row.key)?.element.getBoundingClientRect();
+    const isPointed = event && (event.button === 2 || event.pointerType === 'touch');
+    const place = isPointed || !area ? { x: event?.clientX ?? 0, y: event?.clientY ?? 0 } : { x: area.left + 220, y: area.bottom };
+    this.on.menu(place, row, () => this.stackOf(row));
+  }
+
+  reveal() {
+    const at = this.rows.indexOf(this.active);
+    if (at < 0) return;
+    const top = at * ROW_PX;
+    const room = this.grid.clientHeight - 2 * ROW_PX; // below the titles
+    if (top < this.grid.scrollTop) this.grid.scrollTop = top;
+    else if (top > this.grid.scrollTop + room) this.grid.scrollTop = top - room;
+    this.draw();
+    const row = this.row();
+    if (!row || row.name === undefined || document.activeElement === this.grid) return;
+    setText(byId('announcement'), `${row.name}, ${formatShare(row.totalNs, this.rows.totalNs)}`);
+  }
+
+  key(event) {
+    if (event.altKey || event.metaKey || event.ctrlKey) return;
+    const list = this.rows.list();
+    const at = this.rows.indexOf(this.active);
+    const row = list[at];
+    const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW_PX) - 2);
+    const steps = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: list.length - 1 };
+    if (event.key in steps) this.goTo(steps[event.key]);
+    else if (!row || row.name === undefined) return;
+    else if (event.key === 'ArrowRight' && row.hasChildren && !row.isOpen) this.toggle(row, true);
+    else if (event.key === 'ArrowRight') row.isOpen && this.goTo(at + 1);
+    else if (event.key === 'ArrowLeft' && row.isOpen) this.toggle(row, false);
+    else if (event.key === 'ArrowLeft') row.parent.length && this.goTo(this.rows.indexOf(row.parent.join('.')));
+    else if (event.key === ' ') this.toggle(row);
+    else if (event.key === '*') this.openHeaviest();
+    else if (event.key === 'Enter') this.on.zoom(row.path);
+    else if (event.key === 'm' || event.key === 'ContextMenu' || (event.key === 'F10' && event.shiftKey)) this.menu(row);
+    else if (event.key === 'y') this.copy();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  goTo(at) {
+    const list = this.rows.list();
+    if (!list.length) return;
+    this.active = list[Math.max(0, Math.min(list.length - 1, at))].key;
+    this.reveal();
+  }
+}
