@@ -32,8 +32,11 @@ SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VE
 shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
 comparing.py).
 
-POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
-              400 if one is out of bounds
+POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
+              0 for no limit. 400 if one is out of bounds
+
+POST leaving  {"page": its own name, "stay": bool} → {"leaving": bool}: whether flametap is ending, and
+              whether the page wants it to stay so that it can save (farewell.py)
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -66,6 +69,7 @@ from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_lanes import encode_lanes
 from .exports import Exports, RequestOf
+from .farewell import Farewell
 from .lane_query import parse_lane_query
 from .names import find_threads
 from .source import ProfileSource
@@ -97,6 +101,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
+        self.farewell = Farewell()
         self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
@@ -196,7 +201,7 @@ def blueprint(service: Service) -> Blueprint:
         args = request.args.to_dict()
         return service.exports.response(args.get("format", ""), parse_selection(args))
 
-    add_controls(api, service.source)
+    add_controls(api, service.source, service.farewell)
 
     @api.errorhandler(FlametapError)
     def refused(error: FlametapError) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,6 +63,27 @@ class TestOfARecording:
         total = page.evaluate("flametap.views.current.total_ns")
         assert [each["name"] for each in profiles] == ["MainThread (4711)"]
         assert profiles[0]["endValue"] == pytest.approx(total, abs=2_000)
+
+    def test_page_is_asked_whether_to_save_when_flametap_ends(
+        self, page: Page, server: Server, python_source: PythonSource, tmp_path: Path
+    ) -> None:
+        python_source.has_ended = True
+        try:
+            page.wait_for_function("() => flametap.header.status.state === 'ended'")
+            leaving = threading.Thread(target=server.linger, args=(lambda: False,))
+            leaving.start()
+            expect(page.locator("#farewell")).to_be_visible()
+            with page.expect_download() as saved:
+                page.locator('#farewell [data-format="html"]').click()
+            saved.value.save_as(tmp_path / "report.html")
+            expect(page.locator("#farewell-text")).to_contain_text("Saved flametap-python3.12-")
+            assert leaving.is_alive(), "flametap stays while the question is open"
+            page.locator("#farewell-no").click()
+            leaving.join(20)
+            assert not leaving.is_alive()
+        finally:
+            python_source.has_ended = False
+        assert "report-data" in (tmp_path / "report.html").read_text("utf-8")
 
     def test_export_that_fails_says_why(self, page: Page) -> None:
         page.route("**/api/export?*", lambda route: route.abort())

@@ -26,6 +26,7 @@ import { learnFunctions, learnThreads } from './model/spelling.js';
 import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { byId, choice, setText } from './page/dom.js';
 import { Beside, shownTabs } from './page/beside.js';
+import { Farewell } from './page/farewell.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { listenToKeys, showHelp } from './page/keys.js';
@@ -40,6 +41,7 @@ import { Functions } from './panels/functions.js';
 import { Shaping } from './panels/shaping.js';
 import { Quality } from './panels/quality.js';
 import { Threads } from './panels/threads.js';
+import { isReport } from './server/connection.js';
 import { Feed } from './server/feed.js';
 import { Modules } from './server/modules.js';
 import { Views } from './server/views.js';
@@ -49,6 +51,7 @@ const RESIZE_GAP_MS = 120;
 const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
 const PLACE = [...WEIGHTS, ...SHAPES, 'zoom'];
+const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
 const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
 let state = parseHash(location.hash);
@@ -93,6 +96,7 @@ const quality = new Quality(() => {
 const beside = new Beside(() => state, change);
 const save = new Save(() => state, graph, { status: () => feed.status, say });
 const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
+const farewell = new Farewell({ save: (format) => save.saveExport(format) });
 const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
@@ -129,6 +133,7 @@ function usePalette() {
 // --- state → page ----------------------------------------------------------------------------------
 
 function change(patch) {
+  if (isReport && LIVE_ONLY.some((name) => name in patch)) return say('A saved report shows only what was saved.');
   const before = state;
   state = { ...state, ...patch };
   const hash = toHash(state);
@@ -278,6 +283,7 @@ const feed = new Feed({
   status(status) {
     header.update(status);
     freeze.update();
+    farewell.update(status);
     if (views.current) showEmpty(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);

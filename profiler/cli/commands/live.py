@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from contextlib import nullcontext
 from typing import Any
 
@@ -121,6 +122,10 @@ def live(
                             progress.say("the page stays until Ctrl-C")
                             while not interrupts.wait(1.0):
                                 pass
+                        if interrupts.last is signal.SIGINT and not planned:
+                            pressed = interrupts.count
+                            progress.step("an open page may save the recording (Ctrl-C ends now)")
+                            server.linger(lambda: interrupts.count > pressed)
                         return code
                 finally:
                     progress.clear()
