@@ -35,8 +35,8 @@ comparing.py).
 POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
               0 for no limit. 400 if one is out of bounds
 
-POST leaving  {"page": its own name, "stay": bool} → {"leaving": bool}: whether flametap is ending, and
-              whether the page wants it to stay so that it can save (farewell.py)
+POST leaving  {"page": its own name, "stay": bool} → {"leaving": bool}: whether flametap is
+              ending, and whether the page wants it to stay to save (farewell.py)
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.

@@ -46,7 +46,7 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: html, speedscope or folded. Without it, the file's name decides.",
+    "Format of the file of -o: html, svg, speedscope or folded. Without it, its name decides.",
 )
 @click.option(
     "--host",
@@ -122,7 +122,8 @@ def live(
                             progress.say("the page stays until Ctrl-C")
                             while not interrupts.wait(1.0):
                                 pass
-                        if interrupts.last is signal.SIGINT and not planned:
+                        is_by_hand = interrupts.stop and interrupts.last is signal.SIGINT
+                        if is_by_hand and not planned:
                             pressed = interrupts.count
                             progress.step("an open page may save the recording (Ctrl-C ends now)")
                             server.linger(lambda: interrupts.count > pressed)
