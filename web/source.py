@@ -11,7 +11,7 @@ from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
-from flametap.model import Function, Status, ThreadInfo
+from flametap.model import ChildProcess, Function, Status, ThreadInfo
 
 
 class ProfileSource(Protocol):
@@ -23,6 +23,10 @@ class ProfileSource(Protocol):
 
     def threads(self) -> list[ThreadInfo]:
         """Return all threads of the target that have any weight, exited ones included."""
+        ...
+
+    def children(self) -> list[ChildProcess]:
+        """Return the processes that the target has started, the busiest first."""
         ...
 
     @property
