@@ -7,10 +7,11 @@ from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
-from flametap.model import Function, Status, ThreadInfo
+from flametap.model import ChildProcess, Function, Status, ThreadInfo
 
 
 class ProfileSource(Protocol):
@@ -22,6 +23,10 @@ class ProfileSource(Protocol):
 
     def threads(self) -> list[ThreadInfo]:
         """Return all threads of the target that have any weight, exited ones included."""
+        ...
+
+    def children(self) -> list[ChildProcess]:
+        """Return the processes that the target has started, the busiest first."""
         ...
 
     @property
@@ -59,6 +64,10 @@ class ProfileSource(Protocol):
 
     def lanes(self, query: LaneQuery) -> Lanes:
         """Return what threads did over time, in bins."""
+        ...
+
+    def heat(self, query: HeatQuery) -> Heat:
+        """Return a heat map."""
         ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:

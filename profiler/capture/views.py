@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
+from ..analysis.heat import Heat, HeatQuery, heat
 from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
-from ..model import Function, ThreadInfo
+from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
 from ..profile.time_sums import TimeSums
 from ..symbols import Symbolizer
@@ -40,6 +41,10 @@ class Views:
     def threads(self) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""
         return self.profile.thread_infos()
+
+    def children(self) -> list[ChildProcess]:
+        """See ``ProfileSource.children``. Without a live process there are none."""
+        return []
 
     @property
     def functions(self) -> Sequence[Function]:
@@ -100,3 +105,7 @@ class Views:
     def lanes(self, query: LaneQuery) -> Lanes:
         """See ``ProfileSource.lanes``."""
         return lanes(self._time, query)
+
+    def heat(self, query: HeatQuery) -> Heat:
+        """See ``ProfileSource.heat``."""
+        return heat(self._time, query)

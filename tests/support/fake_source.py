@@ -28,12 +28,21 @@ from flametap.analysis.annotation import (
     SymbolReport,
 )
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection
 from flametap.capture.limits import check_sampling
-from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
+from flametap.model import (
+    ChildProcess,
+    Clock,
+    FrameKind,
+    Function,
+    Status,
+    SymbolSource,
+    ThreadInfo,
+)
 from flametap.wire import abi
 
 TOKEN = "secret-token"  # of servers under test
@@ -345,6 +354,9 @@ class FakeSource:
                 )
         return found
 
+    def children(self) -> list[ChildProcess]:
+        return []
+
     def status(self) -> Status:
         ns = int(self._elapsed_s * 1e9)
         ticks = int(self._elapsed_s * 100)
@@ -493,6 +505,9 @@ class FakeSource:
 
     def lanes(self, query: LaneQuery) -> Lanes:
         return self._time.lanes(query)
+
+    def heat(self, query: HeatQuery) -> Heat:
+        return self._time.heat(query)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:

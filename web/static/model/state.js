@@ -1,6 +1,6 @@
 // The state of the page that is kept in the URL, and the times of requests. No DOM.
 
-import { parsePath, parseThreads, pathIds, spellPath, spellThreads } from './spelling.js';
+import { askThreads, parsePath, parseThreads, pathIds, spellPath, spellThreads } from './spelling.js';
 import { parseSteps } from './shape.js';
 
 export const CLOCKS = ['cpu', 'wall', 'off-cpu'];
@@ -11,6 +11,7 @@ export const LANGUAGES = ['all', 'python', 'native'];
 /** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
+const RUN = /^\d{1,10}-\d{1,10}$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
 // The range to compare with: the rest of the recording, or as RANGE.
 const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
@@ -47,8 +48,9 @@ const FIELDS = {
   tab: { ...oneOf('graph', 'tree', 'functions'), isStep: true },
   sort: oneOf('self', 'total'), // order of the functions
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
-  threads: { ...list(parseThreads, spellThreads, String), counts: true, isStep: true }, // ids or NAME@TID; none: all
+  threads: { ...list(parseThreads, spellThreads, askThreads), counts: true, isStep: true }, // ids or NAME@TID; none: all
   zoom: { ...list(parsePath, spellPath, pathIds), isStep: true }, // ids or NAME@MODULE of functions, root first
+  run: { ...matching(RUN), isStep: true }, // FIRST-LAST, ids: only these children of the zoomed box fill the width
   shape: { ...list(parseSteps, (steps) => steps.join(';')), shapes: true, isStep: true }, // model/shape.js
   sandwich: { ...text(), isStep: true }, // a target of shape.js: its callers and callees are shown
   compare: { ...matching(COMPARE), shapes: true, isStep: true }, // another range, or all the rest
@@ -57,6 +59,7 @@ const FIELDS = {
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
+  heat: oneOf('', 'cpu', 'waits'), // the heat map below the timeline
   search: { ...text(), key: 'q' },
 };
 
@@ -102,11 +105,15 @@ export function toHash(state) {
 }
 
 /** Returns the query string of a view request. */
-export function viewQuery(state, { width, rows, revision }) {
+export function viewQuery(state, { width, rows, revision, table, have }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
-  write(query, state, [...SHAPES, 'zoom', 'search']);
-  if (state.tab === 'functions') query.set('table', state.sort);
+  write(query, state, [...SHAPES, 'zoom', 'run', 'search']);
+  if (state.tab === 'functions') {
+    query.set('table', state.sort);
+    for (const [key, value] of Object.entries(table ?? {})) query.set(`table_${key}`, value);
+  }
+  if (have !== undefined) query.set('have', have);
   return query.toString();
 }
 

@@ -1,6 +1,6 @@
 // The search box, its result, and the buttons that step through the matches.
 
-import { byId, setText } from './dom.js';
+import { announce, byId, setText } from './dom.js';
 import { isReport } from '../server/connection.js';
 import { formatCount, formatShare } from '../model/format.js';
 
@@ -41,6 +41,7 @@ export class SearchBox {
   submit() {
     clearTimeout(this.timer);
     this.at = -1;
+    this.isNew = this.input.value !== ''; // its result is read out, once
     this.on.search(this.input.value);
   }
 
@@ -55,6 +56,13 @@ export class SearchBox {
   focus() {
     this.input.focus();
     this.input.select();
+  }
+
+  /** Leaves the box, at first by clearing it. Returns whether it had the focus. */
+  leave() {
+    if (document.activeElement !== this.input) return false;
+    if (!this.clear()) this.input.blur();
+    return true;
   }
 
   /** Clears the search. Returns whether there was one. */
@@ -81,6 +89,10 @@ export class SearchBox {
     this.zoomNs = view.boxes.total_ns[view.zoom.box];
     if (this.at >= (this.result?.top.length ?? 0)) this.at = -1;
     this.show();
+    if (this.isNew && this.result?.pattern === this.input.value) {
+      announce(this.describe());
+      this.isNew = false;
+    }
   }
 
   show() {

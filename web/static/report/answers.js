@@ -4,8 +4,8 @@ import { parsePath, readFunction } from '../model/spelling.js';
 import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
-const MAX_TABLE_ROWS = 300;
-const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table'];
+const MAX_TABLE_ROWS = 500;
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have'];
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
@@ -46,7 +46,7 @@ export class Answers {
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
       search,
-      table: table ? this.table(tree, zoom, table, isMatch) : null,
+      table: table ? this.table(tree, zoom, table, isMatch, query) : null,
     };
   }
 
@@ -168,12 +168,13 @@ export class Answers {
     return this.pairs;
   }
 
-  table(tree, zoom, order, isMatch) {
+  table(tree, zoom, order, isMatch, query) {
     const all = tree.functionsBelow(zoom, order, isMatch);
-    const shown = all.slice(0, MAX_TABLE_ROWS);
+    const first = Number(query.get('table_first') ?? 0);
+    const shown = all.slice(first, first + Math.min(MAX_TABLE_ROWS, Number(query.get('table_rows') ?? 60)));
     const rows = this.columns(shown.map(({ id }) => id));
     rows.self_ns = shown.map(({ selfNs }) => selfNs);
     rows.total_ns = shown.map(({ totalNs }) => totalNs);
-    return { rows, function_count: all.length };
+    return { rows, function_count: all.length, first };
   }
 }

@@ -47,7 +47,7 @@ async function unpack() {
 
 const ANSWERS = {
   exports: () => ({ exports: [] }),
-  status: () => ({ status: data.status, threads: [] }),
+  status: () => ({ status: data.status, thread_count: 0 }),
   view: async (query) => (await answersFor(query)).view(query),
   tree: async (query, body) => (await answersFor(query)).tree(query, body),
 };

@@ -84,6 +84,26 @@ export function drawSwatch(canvas, activity, theme) {
   }
 }
 
+// Colours of a heat map's cells: lightness, chroma of the weakest and of the strongest, and the hue of each activity.
+const HEAT = {
+  light: [[0.95, 0.03], [0.5, 0.19]],
+  dark: [[0.27, 0.03], [0.76, 0.17]],
+};
+const HUES = { cpu: 48, queued: 27, lock: 335, io: 242, other: 110, poll: 205, sleep: 285 };
+const LEVELS = 51;
+
+/** Returns [red, green, blue, alpha] of each level of each activity. */
+export function heatColors(theme) {
+  const [weak, strong] = HEAT[theme];
+  const color = (hue, level) => {
+    const share = level / (LEVELS - 1);
+    const [lightness, chroma] = weak.map((each, at) => each + (strong[at] - each) * share);
+    return [...oklch(lightness, chroma, hue).match(/\d+/g).map(Number), 255];
+  };
+  const levels = Array.from({ length: LEVELS }, (_, level) => level);
+  return Object.fromEntries(Object.entries(HUES).map(([name, hue]) => [name, levels.map((level) => color(hue, level))]));
+}
+
 export class TimePainter {
   constructor(canvas, marks) {
     Object.assign(this, { canvas, marks });
