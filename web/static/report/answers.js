@@ -1,10 +1,11 @@
 // Answers the page's requests from the data of a report, in the shapes that web/encode.py has. No DOM.
 
+import { learnFunctions, parsePath } from '../model/spelling.js';
 import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
-const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have'];
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have', 'run'];
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
@@ -22,6 +23,7 @@ export class Answers {
    */
   constructor(trees, functions, lineFiles) {
     Object.assign(this, { trees, functions, lineFiles });
+    learnFunctions({ id: functions.name.map((_, id) => id), name: functions.name, module: functions.module });
   }
 
   functionAt(id) {
@@ -35,16 +37,17 @@ export class Answers {
       if (!KNOWN.includes(key)) throw new NotInReport('A saved report shows only what was saved.');
     }
     const tree = this.trees[query.get('clock') ?? 'cpu'];
-    const asked = numbers(query.get('zoom'), '.');
+    const asked = query.get('zoom') ? parsePath(query.get('zoom')) : [];
     const zoom = tree.resolve(asked).at(-1);
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
     const lastRow = Number(query.get('rows') ?? 400);
-    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow);
+    const run = query.get('run') ? tree.resolveRun(zoom, numbers(query.get('run'), '-')) : null;
+    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow, run);
     const table = query.get('table');
     return {
       revision: 1,
       total_ns: tree.totalNs[0],
-      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length },
+      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length, ...(run ? { run: tree.placeOfRun(run) } : {}) },
       deepest_row: deepestRow,
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
@@ -72,11 +75,17 @@ export class Answers {
       hidden: boxes.map(({ hidden }) => hidden),
       function: boxes.map((box) => index(of(box, tree.function, -1))),
     };
+    const runs = boxes.flatMap(({ node }, at) => (node < 0 ? [at] : []));
     const ids = [...local.keys()];
     const functions = this.columns(ids);
     functions.full_name = ids.map((id) => this.functions.full_name[id]);
     if (isMatch) functions.matches = ids.map((id) => Number(isMatch[id]));
-    return { boxes: columns, functions, line_files: this.lineFiles };
+    const ends = {
+      box: runs,
+      first: runs.map((at) => tree.function[boxes[at].first]),
+      last: runs.map((at) => tree.function[boxes[at].first + boxes[at].hidden - 1]),
+    };
+    return { boxes: columns, runs: ends, functions, line_files: this.lineFiles };
   }
 
   columns(ids) {
