@@ -26,7 +26,6 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     range: '12000-20000',
     compare: '30000-38000',
     heat: 'waits',
-    beside: true,
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);
