@@ -26,8 +26,10 @@ Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
-LEAST_BINS = 16
-PART_SUMS = 1 << 20  # fewer bins for a part with very many threads
+# What is kept takes at most some 4 MB a part, as its intervals do: fewer bins if there are many
+# threads.
+LEAST_BINS = 4
+PART_SUMS = 1 << 16
 _LEVELS = 64
 
 
