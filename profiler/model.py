@@ -218,6 +218,15 @@ class ThreadInfo:
     comm: str = ""  # see ``Thread``
 
 
+@dataclass(frozen=True)
+class ChildProcess:
+    """A process that the target has started, or that such a process has."""
+
+    pid: int
+    command: str  # its name, as the kernel has it: up to 15 bytes
+    cpu_ns: int  # of all its threads
+
+
 @dataclass
 class Status:
     """The state of a recording, for the page and the progress line."""

@@ -1,7 +1,11 @@
 """The page's requests and the stream of events. All paths are below ``api/``:
 
 GET view      the boxes of a view (encode.py has the shape). SELECTION  zoom=ID.ID.…  width=PX
-              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total  SHAPE  COMPARISON
+              rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total  table_first=ROW
+              table_rows=N  run=ID-ID (only these children of the zoomed box fill the width, from
+              one function to another)  have=ANSWER (the page keeps functions: known_functions.py;
+              0: it has none)  SHAPE
+              COMPARISON
 POST tree     {"nodes": [{"path": "ID.ID", "offset": 0, "limit": 100}], "heaviest": {"path": "ID"}}
               → the children of each node, and those along the heaviest path (encode_tree.py has
               the shape). SELECTION  SHAPE  COMPARISON
@@ -13,7 +17,12 @@ GET gil       who held the GIL during the waits of one box: path=ID.ID.… from 
 GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
               now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
               also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
-GET status    {status: model.Status, threads: [model.ThreadInfo]}
+GET status    {status: model.Status, thread_count}
+GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
+              re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
+              limit=ROWS  ids=1,2
+GET elsewhere what there is if a view is empty: {wall_ns: of all threads, children: processes that
+              the target has started and that have used CPU time: {pid, command, cpu_ns}}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
@@ -25,8 +34,8 @@ POST pause    {"paused": bool} → {"paused": bool}
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
 thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
-recording) or range=lastN (the last N milliseconds).  Threads may be given as name@tid, and paths as
-NAME@MODULE;NAME@MODULE (see names.py).
+recording) or range=lastN (the last N milliseconds).  Threads may have ranges of ids (1-8,12),
+or be given as name@tid, and paths as NAME@MODULE;NAME@MODULE (see names.py).
 
 SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VERB:TARGET;VERB (see
 shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
@@ -46,7 +55,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gzip
 import logging
 import re
 import threading
@@ -68,11 +76,15 @@ from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_lanes import encode_lanes
+from .encode_threads import encode_threads
 from .exports import Exports, RequestOf
 from .farewell import Farewell
+from .known_functions import KnownFunctions
 from .lane_query import parse_lane_query
 from .names import find_threads
 from .source import ProfileSource
+from .thread_list import ThreadList
+from .thread_query import parse_thread_query
 from .trees import TreeCache
 from .view_query import parse_pages
 
@@ -80,9 +92,10 @@ EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grow
 HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
 WAIT_S = 0.25  # the longest time until a stream notices that the server closes
 RECONNECT_MS = 1000
+BUSY_NS = 100_000_000  # of CPU time, of a child that may be what the user looks for
+MAX_CHILDREN = 3  # to name
+COUNT_AGE_S = 2.0  # how old the number of threads in a status may be
 MAX_STREAMS = 64  # open pages; each takes a connection and a thread
-MIN_ZIP_BYTES = 2000
-ZIP_LEVEL = 1
 
 
 @dataclass
@@ -102,6 +115,8 @@ class Service:
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
         self.farewell = Farewell()
+        self.threads = ThreadList(self.source)
+        self.known = KnownFunctions()
         self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
@@ -125,45 +140,46 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/view")
     def view() -> Response:
         args = request.args.to_dict()
-        query = parse_view_query(args, service.source.threads)
+        query = parse_view_query(args, service.threads.get)
         found, revision = service.trees.view(query)
-        return json_response(
-            {**encode_view(found, query, revision), **restored(args, query, service)}
-        )
+        answer = {**encode_view(found, query, revision), **restored(args, query, service)}
+        if query.have is not None:
+            service.known.leave_out(answer, query.have)
+        return json_response(answer)
 
     @api.post("/tree")
     def tree() -> Response:
         args = request.args.to_dict()
-        query = parse_view_query(args, service.source.threads)
+        query = parse_view_query(args, service.threads.get)
         pages, heaviest = parse_pages(body_of(request))
         return json_response(service.trees.pages(query, pages, heaviest))
 
     @api.get("/symbols")
     def symbols() -> Response:
-        selection = parse_selection(request.args.to_dict(), service.source.threads)
+        selection = parse_selection(request.args.to_dict(), service.threads.get)
         return json_response(encode_symbols(service.source.symbols(selection)))
 
     @api.get("/lines")
     def lines() -> Response:
         args = request.args.to_dict()
         function = parse_function(args, len(service.source.functions))
-        found = service.source.lines(function, parse_selection(args, service.source.threads))
+        found = service.source.lines(function, parse_selection(args, service.threads.get))
         return json_response(encode_lines(found))
 
     @api.get("/instructions")
     def instructions() -> Response:
         args = request.args.to_dict()
         function = parse_function(args, len(service.source.functions))
-        found = service.source.instructions(function, parse_selection(args, service.source.threads))
+        found = service.source.instructions(function, parse_selection(args, service.threads.get))
         return json_response(encode_instructions(found))
 
     @api.get("/gil")
     def gil() -> Response:
         args = request.args.to_dict()
-        selection = parse_selection(args, service.source.threads)
+        selection = parse_selection(args, service.threads.get)
         waits = service.source.lock_waits(selection, parse_numbers(args, "path", "."))
-        threads = {each.thread_id: each for each in service.source.threads()}
-        return json_response(encode_holders(waits, threads, service.source.functions))
+        known = {each.thread_id: each for each in service.threads.get()}
+        return json_response(encode_holders(waits, known, service.source.functions))
 
     @api.get("/lanes")
     def lanes() -> Response:
@@ -171,15 +187,23 @@ def blueprint(service: Service) -> Blueprint:
         query = parse_lane_query(args, parse_selection(args).thread_ids)
         # Read before the lanes are made, so it is never newer than they are.
         revision = service.source.wait_newer(-1, 0.0)
-        found = json_response(encode_lanes(service.source.lanes(query), revision))
-        accepts = request.headers.get("Accept-Encoding", "")
-        return zipped(found) if "gzip" in accepts else found
+        return json_response(encode_lanes(service.source.lanes(query), revision))
 
     @api.get("/status")
     def status() -> Response:
-        return json_response(
-            {"status": service.source.status(), "threads": service.source.threads()}
-        )
+        count = len(service.threads.get(COUNT_AGE_S))
+        return json_response({"status": service.source.status(), "thread_count": count})
+
+    @api.get("/threads")
+    def threads() -> Response:
+        query = parse_thread_query(request.args.to_dict())
+        return json_response(encode_threads(service.threads.get(), query))
+
+    @api.get("/elsewhere")
+    def elsewhere() -> Response:
+        busy = [each for each in service.source.children() if each.cpu_ns >= BUSY_NS]
+        wall_ns = sum(each.wall_ns for each in service.threads.get(COUNT_AGE_S))
+        return json_response({"wall_ns": wall_ns, "children": busy[:MAX_CHILDREN]})
 
     @api.get("/events")
     def events() -> Response:
@@ -237,10 +261,10 @@ def body_of(request: Request) -> Any:
 def restored(args: dict[str, str], query: ViewQuery, service: Service) -> dict[str, Any]:
     """Return the threads that a view's names mean, and the names that mean none."""
     text = args.get("threads", "")
-    if not re.search(r"[^\d,]", text):
+    if not re.search(r"[^\d,-]", text):
         return {}
     chosen = query.selection.thread_ids or ()
-    threads = service.source.threads()
+    threads = service.threads.get()
     columns = [
         {"thread_id": each.thread_id, "name": each.name, "tid": each.tid}
         for each in threads
@@ -253,16 +277,6 @@ def json_response(value: Any, status: int = 200) -> Response:
     """Return a value as a JSON response. Numpy arrays and dataclasses are allowed in it."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(data, status, mimetype="application/json")
-
-
-def zipped(response: Response) -> Response:
-    """Compress the body of a response, if that makes it much smaller."""
-    data = response.get_data()
-    if len(data) > MIN_ZIP_BYTES:
-        response.set_data(gzip.compress(data, ZIP_LEVEL))
-        response.headers["Content-Encoding"] = "gzip"
-        response.headers["Vary"] = "Accept-Encoding"
-    return response
 
 
 def event_stream(service: Service) -> Iterator[bytes]:

@@ -13,12 +13,13 @@ from flametap.analysis.selection import Selection, Span
 from flametap.model import Clock, ThreadInfo
 
 from .encode import ViewQuery
-from .names import find_threads, parse_path, split
+from .names import find_threads, id_range, parse_path, split
 from .view_query import REST, baseline_of, shape_of
 
 MAX_WIDTH_PX = 20_000.0
 NS_PER_MS = 1_000_000
 MAX_RANGE_CHARACTERS = 32
+MAX_THREADS = 1 << 20  # in one request
 MAX_ROWS = 4096  # the agent stops at 2048 frames; inlined functions add rows
 
 ThreadList = Callable[[], Sequence[ThreadInfo]]
@@ -57,7 +58,18 @@ def parse_view_query(args: dict[str, str], threads: ThreadList = lambda: ()) -> 
         last_row=int(number("rows", ViewQuery.last_row, 1, MAX_ROWS)),
         search=args.get("q", ""),
         table=table,
+        table_first=int(number("table_first", 0, 0, 2**31)),
+        table_rows=int(number("table_rows", ViewQuery.table_rows, 1, MAX_ROWS)),
+        run=_parse_run(args),
+        have=int(number("have", 0, 0, 2**53)) if "have" in args else None,
     )
+
+
+def _parse_run(args: dict[str, str]) -> tuple[int, int] | None:
+    ends = parse_numbers(args, "run", "-")
+    if len(ends) not in (0, 2):
+        abort(400, "run must be two ids of functions, ID-ID")
+    return (ends[0], ends[1]) if ends else None
 
 
 def parse_selection(args: dict[str, str], threads: ThreadList = lambda: ()) -> Selection:
@@ -74,13 +86,7 @@ def parse_selection(args: dict[str, str], threads: ThreadList = lambda: ()) -> S
         clock = Clock(args.get("clock", Clock.CPU.value))
     except ValueError:
         abort(400, f"clock must be one of {', '.join(each.value for each in Clock)}")
-    text = args.get("threads", "")
-    is_named = re.search(r"[^\d,]", text) is not None
-    if is_named and not all(re.fullmatch(r"\d+|.*@\d*", part) for part in split(text, ",")):
-        abort(400, "threads must be ids of threads, or name@tid")
-    chosen = find_threads(text, threads() if is_named else ())[0] if text else []
-    if not all(0 <= thread < 2**32 for thread in chosen):
-        abort(400, "threads must be ids of threads, or name@tid")
+    chosen = _parse_threads(args.get("threads", ""), threads)
     try:
         language = Language(args.get("language", Language.ALL.value))
     except ValueError:
@@ -91,6 +97,16 @@ def parse_selection(args: dict[str, str], threads: ThreadList = lambda: ()) -> S
     frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
     span = _parse_span(args)
     return Selection(clock, frozenset(chosen) if chosen else None, frames, span)
+
+
+def _parse_threads(text: str, threads: ThreadList) -> list[int]:
+    parts = split(text, ",") if text else []
+    ranges = [ids for part in parts if (ids := id_range(part)) is not None]
+    is_good = all(id_range(part) or re.fullmatch(r".*@\d*", part) for part in parts)
+    if not is_good or sum(map(len, ranges)) > MAX_THREADS:
+        abort(400, "threads must be ids of threads (1-8,12), or name@tid")
+    is_named = len(ranges) < len(parts)
+    return find_threads(text, threads() if is_named else ())[0] if text else []
 
 
 def _parse_span(args: dict[str, str], name: str = "range", other: str = "") -> Span | None:

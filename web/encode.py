@@ -5,8 +5,9 @@ The answer to a view request (weights and positions in nanoseconds of the reques
 
     revision        int     of the tree; a request may ask for at least this revision
     total_ns        int     the whole tree: all requested threads
-    zoom            {path: [function id], box: int, asked: int}
-                            the part of the requested path that exists, its box, requested length
+    zoom            {path: [function id], box: int, asked: int, run?: {x_ns total_ns count}}
+                            the part of the requested path that exists, its box, requested length;
+                            the requested run of its children, which fills the width
     deepest_row     int     deepest row with a box, sent or not
     last_row        int     deeper rows are not sent
     boxes           columns of equal length, rows ascending, left to right within a row;
@@ -26,9 +27,13 @@ The answer to a view request (weights and positions in nanoseconds of the reques
     line_files      [str]   the first is ""
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
-    table           null, or {rows: {id name module file kind twin origin self_ns total_ns},
-                    function_count}; of a comparison, instead of the last two: self_here self_there
-                    total_here total_there self_change total_change
+    table           null, or {rows: {id name module file kind full_name twin origin self_ns
+                    total_ns}, function_count, first: int}, a part of the table: rows from ``first``
+                    on; of a comparison, all rows, and instead of the last two weights: self_here
+                    self_there total_here total_there self_change total_change
+    runs            columns: the box of each run, and the ids of the functions at its ends
+        box first last
+    names           only of an answer to a page that keeps functions: see known_functions.py
     steps           [0 or 1] for each step of the shape: whether it means a function of the tree
     comparison      null, or {here_ns there_ns here_total_ns there_total_ns sample_ns is_share}:
                     what the weights of both sides are parts of, and their sums
@@ -50,6 +55,8 @@ from flametap.analysis.tree_view import (
     find_matches,
     match_functions,
     resolve_path,
+    resolve_run,
+    runs_of,
     top_functions,
     visible_boxes,
 )
@@ -60,7 +67,7 @@ from .names import FunctionNames
 from .search import SearchError, compile_search
 
 MAX_TOP_MATCHES = 200  # more than people step through with N
-MAX_TABLE_ROWS = 300
+MAX_TABLE_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class ViewQuery:
     last_row: int = 400
     search: str = ""
     table: str = ""  # "self" or "total": the order of the table of functions; "" for no table
+    table_first: int = 0  # the first row of the table to send …
+    table_rows: int = 300  # … and how many
+    # Only these children of ``zoom``: from one function to another, their ids. They fill the width.
+    run: tuple[int, int] | None = None
+    have: int | None = None  # of a page that keeps functions: the newest answer that it has
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,8 @@ def encode_view(view: View, query: ViewQuery, revision: int) -> dict[str, Any]:
     index, names, tree = view.index, view.names, view.index.tree
     path = resolve_path(index, names.path(query.zoom))
     zoom = path[-1]
-    boxes = visible_boxes(index, zoom, query.width_px, query.last_row)
+    run = resolve_run(index, zoom, query.run) if query.run and len(path) > len(query.zoom) else None
+    boxes = visible_boxes(index, zoom, query.width_px, query.last_row, run=run)
     search, matching = _encode_search(index, zoom, query.search)
     listed_zoom = zoom if view.listed is index else 0
     return {
@@ -112,14 +125,26 @@ def encode_view(view: View, query: ViewQuery, revision: int) -> dict[str, Any]:
             "path": path_ids(index, zoom),
             "box": boxes.zoom_box,
             "asked": len(query.zoom),
+            **({"run": _encode_run(index, run)} if run else {}),
         },
         "deepest_row": boxes.deepest_row,
         "last_row": query.last_row,
         **_encode_boxes(boxes, view, matching),
         "search": search,
-        "table": _encode_table(view, listed_zoom, query.table, matching) if query.table else None,
+        "table": _encode_table(view, listed_zoom, query, matching) if query.table else None,
         "steps": view.steps,
         "comparison": encode_comparison(view),
+    }
+
+
+def _encode_run(index: TreeIndex, run: range) -> dict[str, int]:
+    """Return the place of the run that fills the width."""
+    tree = index.tree
+    above = ancestors(tree, int(tree.parent[run.start]))
+    return {
+        "x_ns": int(index.x_in_parent_ns[[*above, run.start]].sum()),
+        "total_ns": int(tree.total_ns[run.start : run.stop].sum()),
+        "count": len(run),
     }
 
 
@@ -153,12 +178,13 @@ def _encode_boxes(
         more.update(here_ns=here, there_ns=there, change=change)
     del local[-1]
     columns = function_columns(index, list(local), view.names)
-    columns["full_name"] = [tree.functions[function].full_name for function in local]
     if matching is not None:
         columns["matches"] = [int(matching[function]) for function in local]
     files: dict[int, int] = {0: 0}
     line_file = [files.setdefault(file, len(files)) for file in boxes.line_file.tolist()]
+    runs = dict(zip(("box", "first", "last"), runs_of(tree, boxes), strict=True))
     return {
+        "runs": runs,
         "boxes": {
             "row": boxes.row,
             "x_ns": boxes.x_ns,
@@ -191,6 +217,7 @@ def function_columns(index: TreeIndex, ids: list[int], names: FunctionNames) -> 
         "module": [function.module for function in functions],
         "file": [function.file for function in functions],
         "kind": [function.kind.value for function in functions],
+        "full_name": [function.full_name for function in functions],
         "twin": [names.twin(function) for function in ids],
     }
     if index.has_python:
@@ -226,8 +253,8 @@ def encode_comparison(view: View) -> dict[str, Any] | None:
     return {**asdict(view.sizes), "here_total_ns": here, "there_total_ns": there}
 
 
-def _encode_table(view: View, zoom: int, order: str, matching: Any) -> dict[str, Any]:
-    index, by_self = view.listed, order == "self"
+def _encode_table(view: View, zoom: int, query: ViewQuery, matching: Any) -> dict[str, Any]:
+    index, by_self = view.listed, query.table == "self"
     if view.sizes is not None:
         changes = function_changes(
             index, zoom, MAX_TABLE_ROWS, view.sizes, by_self=by_self, matching=matching
@@ -242,8 +269,9 @@ def _encode_table(view: View, zoom: int, order: str, matching: Any) -> dict[str,
             total_change=changes.total_grade,
         )
         return {"rows": rows, "function_count": changes.function_count}
-    top = top_functions(index, zoom, MAX_TABLE_ROWS, by_self=by_self, matching=matching)
+    first, count = query.table_first, min(query.table_rows, MAX_TABLE_ROWS)
+    top = top_functions(index, zoom, count, first=first, by_self=by_self, matching=matching)
     rows = function_columns(index, top.function.tolist(), view.names)
     rows["self_ns"] = top.self_ns
     rows["total_ns"] = top.total_ns
-    return {"rows": rows, "function_count": top.function_count}
+    return {"rows": rows, "function_count": top.function_count, "first": first}

@@ -3,7 +3,7 @@
 A function is ``name@module``, or ``name`` alone if it is in no module. If several functions have
 both in common (an inlined copy, an overload), ``@`` and four hexadecimal digits follow that say
 which; without them any is meant. A path is functions with ``;`` between them, or the ids of a
-running server with ``.`` between them. A thread is ``name@tid``, or its id.
+running server with ``.`` between them. A thread is ``name@tid``, or its id; ``1-8`` is a range.
 
 A backslash goes before a character that would end a part. ``model/spelling.js`` does the same.
 """
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from flametap.model import Function, ThreadInfo
 
+MAX_ID = 2**32  # of threads
 _PART = re.compile(r"(?:\\.|[^\\])", re.DOTALL)
 
 
@@ -108,6 +109,15 @@ def parse_path(text: str) -> tuple[int | str, ...]:
     )
 
 
+def id_range(part: str) -> range | None:
+    """Return the ids of threads that ``12`` or ``1-8`` means; None if it is no such text."""
+    ends = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
+    if not ends:
+        return None
+    first, last = int(ends[1]), int(ends[2] or ends[1])
+    return range(first, last + 1) if first <= last < MAX_ID else None
+
+
 def find_threads(text: str, threads: Sequence[ThreadInfo]) -> tuple[list[int], list[str]]:
     """Find the threads that a list of ids and spellings means.
 
@@ -119,8 +129,9 @@ def find_threads(text: str, threads: Sequence[ThreadInfo]) -> tuple[list[int], l
     found: list[int] = []
     missing: list[str] = []
     for part in split(text, ","):
-        if re.fullmatch(r"\d{1,10}", part, re.ASCII):
-            found.append(int(part))
+        ids = id_range(part)
+        if ids is not None:
+            found += ids
             continue
         name, tid = ([plain(each) for each in split(part, "@")] + [""])[:2]
         named = [each for each in threads if each.name == name]

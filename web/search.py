@@ -36,15 +36,9 @@ def compile_search(text: str) -> Callable[[Function], bool]:
         SearchError: the pattern is invalid. The predicate raises it if the search takes too long.
     """
     field, rest = _split(text, ("module", "file"))
-    engine, pattern = _split(rest, ("re",))
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise SearchError(f"longer than {MAX_PATTERN_CHARS} characters")
-    finds = _regular(pattern) if engine else _plain(pattern)
-    deadline = time.monotonic() + DEADLINE_S
+    finds = compile_text(rest)
 
     def matches(function: Function) -> bool:
-        if time.monotonic() > deadline:
-            raise SearchError("this pattern takes too long; simplify it")
         if field == "module":
             texts = [function.module]
         elif field == "file":
@@ -56,6 +50,26 @@ def compile_search(text: str) -> Callable[[Function], bool]:
         return any(found and finds(found) for found in texts)
 
     return matches
+
+
+def compile_text(text: str) -> Callable[[str], bool]:
+    """Return a predicate for the texts that contain a text, or match the expression after ``re:``.
+
+    Raises:
+        SearchError: the pattern is invalid. The predicate raises it if the search takes too long.
+    """
+    engine, pattern = _split(text, ("re",))
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise SearchError(f"longer than {MAX_PATTERN_CHARS} characters")
+    finds = _regular(pattern) if engine else _plain(pattern)
+    deadline = time.monotonic() + DEADLINE_S
+
+    def contains(found: str) -> bool:
+        if time.monotonic() > deadline:
+            raise SearchError("this pattern takes too long; simplify it")
+        return finds(found)
+
+    return contains
 
 
 def _split(text: str, prefixes: tuple[str, ...]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from flametap.analysis.calltree import CallTree
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
-from flametap.model import Function, Status, ThreadInfo
+from flametap.model import ChildProcess, Function, Status, ThreadInfo
 
 
 class ProfileSource(Protocol):
@@ -22,6 +22,10 @@ class ProfileSource(Protocol):
 
     def threads(self) -> list[ThreadInfo]:
         """Return all threads of the target that have any weight, exited ones included."""
+        ...
+
+    def children(self) -> list[ChildProcess]:
+        """Return the processes that the target has started, the busiest first."""
         ...
 
     @property

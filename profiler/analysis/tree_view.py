@@ -26,6 +26,12 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 MIN_BOX_PX = 0.5  # narrower boxes are invisible; a run of them is drawn as one box
+# Wider runs are split: zoomed to the width of a window, their parts get much wider. So each box is
+# drawn after a few zooms.
+MAX_RUN_PX = 80.0
+# Of a parent that takes so much of the width, invisible runs have boxes, too: one can zoom no
+# further into it.
+BIG_PARENT = 0.25
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Boxes:
     total_ns: Ints
     self_ns: Ints  # 0 for runs
     hidden: Ints  # number of nodes in a run, 0 for an ordinary box
+    first_node: Ints  # index into the tree; of a run, the first of its nodes, which are neighbours
     zoom_box: int  # index of the zoomed box
     deepest_row: int  # the last row with boxes, even if it is beyond the requested last row
 
@@ -196,6 +203,28 @@ def resolve_path(index: TreeIndex, path: Sequence[int | Collection[int]]) -> lis
     return nodes
 
 
+def runs_of(tree: CallTree, boxes: Boxes) -> tuple[Ints, Ints, Ints]:
+    """Return the boxes that are runs, and the functions of the first and last node of each."""
+    runs = np.flatnonzero(boxes.hidden)
+    first = boxes.first_node[runs]
+    ends = tree.function[first], tree.function[first + boxes.hidden[runs] - 1]
+    return runs, ends[0].astype(np.int64), ends[1].astype(np.int64)
+
+
+def resolve_run(index: TreeIndex, node: int, run: tuple[int, int]) -> range | None:
+    """Return the children of a node from one function to another, given by their ids.
+
+    Returns:
+        None if the node has none of either function.
+    """
+    children = index.children(node)
+    functions = index.tree.function[children.start : children.stop]
+    found = np.flatnonzero(np.isin(functions, run))
+    if not len(found):
+        return None
+    return range(children.start + int(found[0]), children.start + int(found[-1]) + 1)
+
+
 def ancestors(tree: CallTree, node: int) -> list[int]:
     """Return the nodes from the root to ``node``, both included."""
     chain = [node]
@@ -205,7 +234,12 @@ def ancestors(tree: CallTree, node: int) -> list[int]:
 
 
 def visible_boxes(
-    index: TreeIndex, zoom: int, width_px: float, last_row: int, min_px: float = MIN_BOX_PX
+    index: TreeIndex,
+    zoom: int,
+    width_px: float,
+    last_row: int,
+    min_px: float = MIN_BOX_PX,
+    run: range | None = None,
 ) -> Boxes:
     """Return the boxes to draw when ``zoom`` is as wide as the canvas.
 
@@ -217,26 +251,30 @@ def visible_boxes(
         width_px: width of the canvas in device pixels.
         last_row: the deepest row to return (the page requests the rows that it can scroll to soon).
         min_px: minimum width of a box.
+        run: children of ``zoom`` that fill the width, in place of all of it.
     """
     tree = index.tree
     chain = np.array(ancestors(tree, zoom), np.int64)
     count = len(chain)
     # At least 1: a node without weight is never drawn.
-    least_ns = max(1.0, min_px * float(tree.total_ns[zoom]) / max(width_px, 1.0))
+    whole = tree.total_ns[zoom] if run is None else tree.total_ns[run.start : run.stop].sum()
+    least_ns = max(1.0, min_px * float(whole) / max(width_px, 1.0))
+    scale = _Scale(float(whole), least_ns, least_ns * MAX_RUN_PX / min_px)
     row = _Row(
         node=chain,
         parent=np.arange(-1, count - 1, dtype=np.int64),
         x_ns=np.cumsum(index.x_in_parent_ns[chain]),
         total_ns=tree.total_ns[chain],
         hidden=np.zeros(count, np.int64),
+        first_node=chain,
     )
     rows = [row]
     depths = [np.arange(count, dtype=np.int64)]
     zoom_box, depth = count - 1, count - 1
     row = row.take(np.array([zoom_box]))
     box = np.array([zoom_box])  # the index of each box of the row
-    while (below := _row_below(index, row, box, least_ns)) is not None:
-        row, depth = below, depth + 1
+    while (below := _row_below(index, row, box, scale, run)) is not None:
+        row, depth, run = below, depth + 1, None
         box = np.arange(count, count + len(row.node))
         count += len(row.node)
         if depth <= last_row:
@@ -255,6 +293,7 @@ def visible_boxes(
         x_ns=np.concatenate([row.x_ns for row in rows]),
         total_ns=np.concatenate([row.total_ns for row in rows]),
         hidden=np.concatenate([row.hidden for row in rows]),
+        first_node=np.concatenate([row.first_node for row in rows]),
         zoom_box=zoom_box,
         deepest_row=depth,
     )
@@ -269,49 +308,89 @@ class _Row:
     x_ns: Ints
     total_ns: Ints
     hidden: Ints
+    first_node: Ints
 
     def take(self, at: Ints | Bools) -> _Row:
         return _Row(
-            self.node[at], self.parent[at], self.x_ns[at], self.total_ns[at], self.hidden[at]
+            self.node[at],
+            self.parent[at],
+            self.x_ns[at],
+            self.total_ns[at],
+            self.hidden[at],
+            self.first_node[at],
         )
 
 
-def _row_below(index: TreeIndex, row: _Row, box: Ints, least_ns: float) -> _Row | None:
+@dataclass(frozen=True)
+class _Scale:
+    """What the weights of boxes are compared with."""
+
+    whole_ns: float  # the full width
+    least_ns: float  # of a box
+    most_ns: float  # of a run
+
+
+def _row_below(
+    index: TreeIndex, row: _Row, box: Ints, scale: _Scale, only: range | None = None
+) -> _Row | None:
     """Return the boxes of the next deeper row; None if nothing there is wide enough.
 
     Args:
         index: the tree.
         row: the boxes of one row.
         box: the index of each box of ``row``, for its children's ``parent``.
-        least_ns: minimum weight of a box.
+        scale: of the view.
+        only: the only children, of the one box of ``row``; None for all.
     """
     expandable = row.node >= 0
     above, above_x, box = row.node[expandable], row.x_ns[expandable], box[expandable]
-    counts = index.child_count[above]
+    counts, first_child = index.child_count[above], index.first_child[above]
+    if only is not None:
+        counts, first_child = np.array([len(only)]), np.array([only.start])
     group = np.repeat(np.arange(len(above)), counts)  # per child, the position of its parent
     if not len(group):
         return None
     starts = np.cumsum(counts) - counts
-    kids = np.arange(len(group)) + (index.first_child[above] - starts)[group]
+    kids = np.arange(len(group)) + (first_child - starts)[group]
     total = index.tree.total_ns[kids]
-    wide = total >= least_ns
     # Each wide child is a box. A narrow one joins its left neighbour if that is a narrow sibling.
+    wide = total >= scale.least_ns
     joins = ~wide[1:] & ~wide[:-1] & (group[1:] == group[:-1])
-    begins = np.flatnonzero(np.concatenate(([True], ~joins)))
+    begins = _split(np.concatenate(([True], ~joins)), np.where(wide, 0, total), scale.most_ns)
     length = np.diff(np.append(begins, len(kids)))
     run_total = np.add.reduceat(total, begins)
-    shown = run_total >= least_ns
+    is_big = index.tree.total_ns[above] >= BIG_PARENT * scale.whole_ns
+    shown = run_total >= np.where(is_big[group[begins]], 1.0, scale.least_ns)
     if not shown.any():
         return None
-    begins = begins[shown]
-    first, is_wide = kids[begins], wide[begins]
+    begins, length = begins[shown], length[shown]
+    first, is_run = kids[begins], length > 1
     return _Row(
-        node=np.where(is_wide, first, -1),
+        node=np.where(is_run, -1, first),
         parent=box[group[begins]],
         x_ns=above_x[group[begins]] + index.x_in_parent_ns[first],
         total_ns=run_total[shown],
-        hidden=np.where(is_wide, 0, length[shown]),
+        hidden=np.where(is_run, length, 0),
+        first_node=first,
     )
+
+
+def _split(is_first: Bools, narrow_ns: Ints, most_ns: float) -> Ints:
+    """Return where runs begin when each heavier than ``most_ns`` is split into even parts.
+
+    Args:
+        is_first: for each child in a row, whether a box or a run begins there.
+        narrow_ns: its weight; 0 for one that has a box of its own.
+    """
+    begins = np.flatnonzero(is_first)
+    weight = np.add.reduceat(narrow_ns, begins)
+    if not (weight > most_ns).any():
+        return begins
+    run = np.cumsum(is_first) - 1
+    part_ns = np.maximum(1.0, weight / np.ceil(np.maximum(weight, 1.0) / most_ns))
+    before = np.cumsum(narrow_ns) - narrow_ns
+    part = np.floor((before - before[begins][run] + narrow_ns / 2) / part_ns[run])
+    return np.flatnonzero(is_first | (np.diff(part, prepend=-1.0) != 0))
 
 
 def match_functions(tree: CallTree, matches: Callable[[Function], bool]) -> Bools:
@@ -359,6 +438,7 @@ def top_functions(
     below: int,
     limit: int,
     *,
+    first: int = 0,
     by_self: bool = True,
     matching: Bools | None = None,
 ) -> TopFunctions:
@@ -372,14 +452,15 @@ def top_functions(
         index: the tree.
         below: the root of the subtree.
         limit: how many functions to return.
+        first: how many heavier ones to leave out.
         by_self: order by self weight; otherwise by total weight.
         matching: whether each function of the tree counts; None for all.
     """
     sums = FunctionSums(index, below, matching)
     function = sums.function
     self_ns, total_ns = sums.self_ns(index.tree.self_ns), sums.total_ns(index.tree.total_ns)
-    first, second = (self_ns, total_ns) if by_self else (total_ns, self_ns)
-    order = np.lexsort((-second, -first))[:limit]
+    major, minor = (self_ns, total_ns) if by_self else (total_ns, self_ns)
+    order = np.lexsort((-minor, -major))[first : first + limit]
     return TopFunctions(function[order], self_ns[order], total_ns[order], len(function))
 
 

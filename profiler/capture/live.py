@@ -18,7 +18,8 @@ from ..errors import FlametapError, UsageError
 from ..inject.client import Injector
 from ..inject.frida_errors import END_REASONS
 from ..linux import procfs
-from ..model import Status, Verdict
+from ..linux.child_processes import child_processes
+from ..model import ChildProcess, Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
 from ..symbols.interpreters.found import FoundInterpreter
@@ -259,6 +260,12 @@ class Capture(Views):
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Block until the revision differs from ``revision`` or time is up; return it."""
         return self._revision.wait_newer(revision, timeout_s)
+
+    def children(self) -> list[ChildProcess]:
+        """See ``ProfileSource.children``."""
+        if self._state == "ended":
+            return []
+        return [ChildProcess(*each) for each in child_processes(self.pid)]
 
     def set_paused(self, paused: bool) -> None:
         """See ``ProfileSource.set_paused``."""

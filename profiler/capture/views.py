@@ -10,7 +10,7 @@ from ..analysis.code_view import CodeView
 from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
-from ..model import Function, ThreadInfo
+from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
 from ..profile.time_sums import TimeSums
 from ..symbols import Symbolizer
@@ -40,6 +40,10 @@ class Views:
     def threads(self) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""
         return self.profile.thread_infos()
+
+    def children(self) -> list[ChildProcess]:
+        """See ``ProfileSource.children``. Without a live process there are none."""
+        return []
 
     @property
     def functions(self) -> Sequence[Function]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..linux.syscalls import QUEUED
 from ..model import Clock, ThreadState
 from ..wire.abi import INTERVAL_OPEN
 from .budget import INTERVALS_BYTES, Budget
@@ -251,10 +252,17 @@ class Intervals:
         return cells.thread_id.copy(), cells.stack, cells.state, cells.sysno
 
     def open_waits(self) -> dict[int, int]:
-        """Return by thread id the number of the system call in which the thread now waits."""
+        """Return by thread id the number of the system call in which the thread now waits.
+
+        ``QUEUED`` if it waits for a CPU; -1 if it waits in no system call, for a page say.
+        """
         cell = self._open["cell"]
-        cell = cell[self._cells.state_of(cell) == ThreadState.PARKED]
+        state = self._cells.state_of(cell)
+        is_queued = state == ThreadState.QUEUED
+        waits = is_queued | (state == ThreadState.PARKED)
         thread, sysno = self._cells.thread_id[cell], self._cells.sysno[cell]
+        sysno = np.where(is_queued, np.int16(QUEUED), sysno)
+        thread, sysno = thread[waits], sysno[waits]
         return dict(zip(thread.tolist(), sysno.tolist(), strict=True))
 
     def _weights(self, weight: Int64s) -> CellWeights:

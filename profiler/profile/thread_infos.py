@@ -12,6 +12,10 @@ from .stacks import Stacks
 from .totals import by_thread
 
 
+def _wait_name(sysno: int) -> str:
+    return syscall_name(sysno) if sysno >= 0 else "the kernel"
+
+
 def thread_infos(
     threads: Mapping[int, Thread], intervals: Intervals, stacks: Stacks
 ) -> list[ThreadInfo]:
@@ -35,7 +39,7 @@ def thread_infos(
             wall_ns=totals[Clock.WALL].get(i, 0),
             off_cpu_ns=totals[Clock.OFF_CPU].get(i, 0),
             exited=thread.exited,
-            waits_in=syscall_name(waits[i]) if i in waits else "",
+            waits_in=_wait_name(waits[i]) if i in waits else "",
             signals_blocked=thread.signals_blocked,
             gil_held_ns=lock[LockState.HELD].get(i, 0),
             gil_awaited_ns=lock[LockState.AWAITED].get(i, 0),

@@ -28,36 +28,36 @@ HOST_COUNTERS = ("stacks_full", "threads_full", "modules_full", "intervals_merge
 # Data that the recording lacks for good, worst first. ``ring_full`` is not included: it counts the
 # batches whose samples ``intervals_lost`` counts, and nothing is counted twice.
 LOSSES = (
-    Counter("intervals_lost", "Samples in dropped batches", "Their time is missing."),
+    Counter("intervals_lost", "Samples dropped", "Their time is missing."),
     Counter(
         "threads_lost",
-        "Threads without a slot",
+        "Threads not watched",
         "More threads at once than can be watched; these are missing.",
     ),
     Counter(
         "traces_lost",
-        "Stacks without room",
+        "Stacks not kept",
         "The table of stacks was full; their time shows as [unattributed].",
     ),
     Counter(
         "stacks_full",
-        "Samples beyond the memory limit for stacks",
+        "Samples whose stacks were not kept",
         "flametap's own table of stacks is full; their time shows as [stack table full].",
     ),
     Counter(
         "threads_full",
-        "Samples beyond the memory limit for threads",
+        "Samples of further threads",
         "flametap's own table of threads is full; their time shows as [more threads].",
     ),
     Counter(
         "modules_lost",
-        "Files without a number",
-        "More different files were mapped than can be numbered; frames in them have no names.",
+        "Files not told apart",
+        "More different files were mapped than can be told apart; these have no names.",
     ),
     Counter(
         "modules_full",
-        "Files beyond the memory limit",
-        "flametap's own table of files is full; frames in them have no names.",
+        "Files not kept",
+        "flametap's own table of files is full; functions in the others have no names.",
     ),
     Counter(
         "intervals_merged",

@@ -104,18 +104,18 @@ def test_clocks_count_different_things(page: Page) -> None:
 
 def test_threads_are_chosen_and_told_by_what_they_wait_in(page: Page) -> None:
     page.get_by_role("button", name=re.compile("All .* threads")).click()
-    row = page.locator("#threads-body tr").filter(has_text="41873")
+    row = page.locator("#threads-rows .thread-row").filter(has_text="41873")
     expect(row).to_contain_text("orderd")
     expect(row).to_contain_text("epoll_wait")
-    row.locator(".thread-name").click()
+    row.locator(".link").click()
     page.wait_for_function("() => !flametap.views.current.functions.name.includes('start_thread')")
     expect(page.locator("#threads-label")).to_have_text("orderd (41873)")
     weights = page.evaluate(
-        """() => [...document.querySelectorAll('#threads-body .track .fill')]
+        """() => [...document.querySelectorAll('#threads-rows .track .fill')]
            .map((bar) => parseFloat(bar.style.width))"""
     )
     assert weights == sorted(weights, reverse=True)
-    page.locator("#threads-body tr").nth(1).locator("input").check()
+    page.locator("#threads-rows .thread-row").nth(1).locator("input").check()
     page.wait_for_function("() => flametap.getState().threads.length === 2")
     page.locator("#threads-panel").get_by_role("button", name="All threads").click()
     page.keyboard.press("Escape")
@@ -148,12 +148,14 @@ def test_arrow_keys_walk_the_boxes_and_are_read_out(page: Page) -> None:
 
 def test_functions_are_a_table_too(page: Page) -> None:
     page.keyboard.press("f")
-    rows = page.locator("#functions-body tr")
+    rows = page.locator("#functions-rows .function-row")
     expect(rows.filter(has_text="worker_main")).to_have_count(1)
     page.get_by_role("button", name="Total").click()
     expect(rows.first).to_contain_text(re.compile("start_thread|_start"))
-    expect(page.locator("#functions th").nth(1)).to_have_attribute("aria-sort", "descending")
-    rows.filter(has_text="Worker::step").get_by_title("Find in the graph").click()
+    expect(page.locator("#functions-titles > *").nth(1)).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    rows.get_by_role("button", name="Worker::step", exact=True).click()
     expect(page.locator("#search")).to_have_value("re:^Worker::step$")
     expect(page.locator("#graph")).to_be_visible()
 
@@ -167,7 +169,7 @@ def test_quality_panel_tells_losses_verdicts_symbols_and_cost(page: Page) -> Non
     expect(panel).to_contain_text("No unwind information")
     expect(panel).to_contain_text("libvendor.so")
     expect(panel).to_contain_text("give its debug file with --symbol-dir")
-    expect(panel).to_contain_text("None: batches dropped")
+    expect(panel).to_contain_text("None: data dropped")
     expect(panel).to_contain_text("median / 99th percentile")
     panel.get_by_text("All counters by name").click()
     expect(panel.get_by_text("signals_handled", exact=True)).to_be_visible()
@@ -231,6 +233,8 @@ def test_help_lists_the_keys(page: Page) -> None:
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
     expect(page.locator("#help")).to_contain_text("next, previous match")
+    listed = {each.upper() for each in page.locator("#help kbd").all_inner_texts()} | {"ESCAPE"}
+    assert [key for key in page.evaluate("flametap.keys") if key.upper() not in listed] == []
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
 

@@ -5,7 +5,6 @@ under another's name, and never old ones for ever.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import APIResponse, Page, Request, Route, expect
@@ -17,6 +16,15 @@ from page_probe import at, wait_for_revision
 pytestmark = pytest.mark.needs("chromium")
 
 SILENT_MS = 11_000  # longer than the page waits for the next event
+
+
+@pytest.fixture
+def page(page: Page) -> Page:
+    """A page with a stream of its own, not that of a shared worker: tests reach into that one."""
+    page.add_init_script("delete globalThis.SharedWorker")
+    page.reload()
+    page.wait_for_function("() => globalThis.flametap?.views.current")
+    return page
 
 
 def test_line_that_is_lost_before_any_status_is_told(page: Page) -> None:
@@ -76,13 +84,14 @@ def test_wish_that_hangs_while_the_line_breaks_is_given_up(page: Page, server: S
 
 
 def test_view_that_came_before_any_status_is_told_of_the_end(
-    open_page: Callable[..., Page], source: FakeSource
+    page: Page, source: FakeSource
 ) -> None:
-    page = open_page("#threads=999", ready="() => globalThis.flametap?.views.current")
     source.end("the process exited")
     wait_for_revision(page, source.revision)  # no other view will be news after that
     held: list[Route] = []
     page.route("**/api/events", lambda route: held.append(route))
+    page.route("**/api/status", lambda route: held.append(route))
+    page.evaluate("location.hash = '#threads=999'")
     page.reload()
     expect(page.locator("#empty")).to_contain_text("No CPU time yet")
     for route in held:

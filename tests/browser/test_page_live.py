@@ -78,7 +78,7 @@ def test_open_panels_and_text_being_typed_outlast_updates(page: Page, source: Fa
     page.keyboard.press("q")
     page.locator("#quality").get_by_text("All counters by name").click()
     page.keyboard.press("t")
-    names = page.locator("#threads-body .thread-name")
+    names = page.locator("#threads-rows .link")
     order = names.all_inner_texts()
     page.locator("#search").focus()
     page.keyboard.type("Wor")

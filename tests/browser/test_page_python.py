@@ -42,6 +42,7 @@ def test_language_is_chosen_kept_in_the_url_and_undone(page: Page) -> None:
     page.reload()
     page.wait_for_function("() => globalThis.flametap?.views.current?.total_ns > 0")
     wait_for_names(page, shown="[no Python frames]", hidden="list_sort")
+    expect(page.locator("#language")).to_be_visible()
     page.keyboard.press("l")
     wait_for_names(page, shown=EVAL, hidden="by_price")
     expect(page.get_by_role("button", name="Native", exact=True)).to_have_attribute(

@@ -33,7 +33,15 @@ from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection
 from flametap.capture.limits import check_sampling
-from flametap.model import Clock, FrameKind, Function, Status, SymbolSource, ThreadInfo
+from flametap.model import (
+    ChildProcess,
+    Clock,
+    FrameKind,
+    Function,
+    Status,
+    SymbolSource,
+    ThreadInfo,
+)
 from flametap.wire import abi
 
 TOKEN = "secret-token"  # of servers under test
@@ -344,6 +352,9 @@ class FakeSource:
                     )
                 )
         return found
+
+    def children(self) -> list[ChildProcess]:
+        return []
 
     def status(self) -> Status:
         ns = int(self._elapsed_s * 1e9)

@@ -3,7 +3,7 @@
 
 import { Breadcrumb } from './graph/breadcrumb.js';
 import { Details } from './graph/details.js';
-import { showEmpty } from './graph/empty.js';
+import { Empty } from './graph/empty.js';
 import { Graph } from './graph/graph.js';
 import { Palette } from './model/color.js';
 import { formatShare, programName } from './model/format.js';
@@ -23,14 +23,16 @@ import {
 } from './model/state.js';
 import { settled } from './model/settle.js';
 import { learnFunctions, learnThreads } from './model/spelling.js';
-import { cssColor, followTheme, theme, timelineStyle, toggleTheme } from './page/appearance.js';
-import { byId, choice, setText } from './page/dom.js';
+import { cssColor, followTheme, rem, theme, timelineStyle, toggleTheme } from './page/appearance.js';
+import { announce, byId, choice } from './page/dom.js';
 import { Beside, shownTabs } from './page/beside.js';
 import { Farewell } from './page/farewell.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
+import { showHint } from './page/hint.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
+import { Legend } from './page/legend.js';
 import { SearchBox } from './page/searchbox.js';
 import { printOnWhite } from './page/paper.js';
 import { Save } from './page/save.js';
@@ -49,21 +51,22 @@ import { Views } from './server/views.js';
 import { Timeline } from './timeline/timeline.js';
 
 const RESIZE_GAP_MS = 120;
-const LABEL_FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+const LABEL_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
-const PLACE = [...WEIGHTS, ...SHAPES, 'zoom'];
-const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
+const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
 const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
+const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
+let readOut = ''; // the box that screen readers have been told of
 let toReveal = null; // a path to select when its view arrives
 let palette = null; // for the current theme
 let unzoomed = null; // the last view of the whole tree, used when the server does not answer
 
 // --- parts ---------------------------------------------------------------------------------------
 
-const zoomTo = (zoom) => change({ zoom });
+const zoomTo = (zoom, run = '') => change({ zoom, run });
 const code = new Code(() => state);
 const details = new Details(byId('details'), {
   onZoom: zoomTo,
@@ -81,15 +84,18 @@ const graph = new Graph(
   { zoom: zoomTo, point, needRow },
 );
 const learn = (view) => learnFunctions(view.functions);
-const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0 });
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => freeze.isFrozen });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
+const legend = new Legend();
 const functions = new Functions({
   sort: (sort) => change({ sort }),
   find: (name) => change({ search: exactPattern(name), tab: 'graph' }),
   code: (f) => codes.open(f),
+  more: () => views.request(),
 });
-const search = new SearchBox({ search: (text) => change({ search: text }), visit });
+const empty = new Empty(change);
+const search = new SearchBox({ search: (text) => change({ search: text }), visit, callers: (text) => shaping.showCallers(text) });
 const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
@@ -108,7 +114,7 @@ const timeline = new Timeline(() => state, { change });
 const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
-  () => ({ width: graph.width || innerWidth, rows }),
+  () => ({ width: graph.width || innerWidth, rows, table: functions.wanted }),
   { show, failed: say, offline, isHeld: () => freeze.isFrozen },
 );
 
@@ -123,12 +129,13 @@ function usePalette() {
   const key = [theme(), program, hasPython].join();
   if (palette?.key === key) return;
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
-  languages.setPalette(palette);
-  graph.setTheme(palette, LABEL_FONT, cssColor('--focus'));
+  graph.setTheme(palette, `${12 * rem()}px ${LABEL_FONT}`, cssColor('--focus'));
   timeline.setStyle(timelineStyle());
   shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
   if (status) quality.update(status, palette);
-  if (views.current) functions.update(views.current, { sort: state.sort, palette });
+  if (!views.current) return;
+  functions.update(views.current, { sort: state.sort, palette });
+  legend.update(views.current, palette);
 }
 
 // --- state → page ----------------------------------------------------------------------------------
@@ -136,7 +143,8 @@ function usePalette() {
 function change(patch) {
   if (isReport && LIVE_ONLY.some((name) => name in patch)) return say('A saved report shows only what was saved.');
   const before = state;
-  state = { ...state, ...patch };
+  // A run of narrow boxes is a part of the zoom: another zoom leaves it.
+  state = { ...state, ...('zoom' in patch ? { run: '' } : {}), ...patch };
   const hash = toHash(state);
   if (hash !== toHash(before)) {
     history[isStep(before, state) ? 'pushState' : 'replaceState'](null, '', hash || location.pathname);
@@ -149,11 +157,14 @@ function apply(before) {
   showChoices();
   if (isOther('layout')) graph.setFlame(state.layout === 'flame');
   if (isOther('search')) search.set(state.search);
-  if (isOther('zoom')) {
-    graph.zoomTo(state.zoom);
+  if (isOther('zoom') || isOther('run')) {
+    graph.zoomTo(state.zoom, state.run);
     breadcrumb.update(state.zoom, null);
   }
-  if (isOther('tab') || isOther('beside')) graph.layOut();
+  if (isOther('tab') || isOther('beside')) {
+    graph.layOut();
+    graph.pointAtSelected();
+  }
   if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
   shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
@@ -166,8 +177,8 @@ function apply(before) {
 }
 
 /** Shows the chosen threads; those that a URL has by name are known when the first view is there. */
-function showThreads(list = threads.threads, status = undefined) {
-  threads.update(list, state.threads.filter(Number.isInteger), state.clock, status);
+function showThreads(count = threads.count, status = undefined) {
+  threads.update(count, state.threads.filter(Number.isInteger), state.clock, status);
 }
 
 function showChoices() {
@@ -196,21 +207,23 @@ function show(view, isNewPlace) {
   if (patch) {
     state = { ...state, ...patch };
     showThreads();
+    timeline.update();
   }
   // Names that became known make the URL longer, and parts that do not exist make it shorter.
   const hash = toHash(state);
   if (hash !== location.hash) history.replaceState(null, '', hash || location.pathname);
   if (said) say(said);
   shaping.show(view);
-  if (!view.zoom.path.length) unzoomed = view;
+  if (!view.zoom.path.length && !view.zoom.run) unzoomed = view;
   codes.follow(view);
   graph.setView(view, isNewPlace);
   if (toReveal) graph.reveal(toReveal);
   toReveal = null;
   functions.update(view, { sort: state.sort, palette });
+  legend.update(view, palette);
   breadcrumb.update(state.zoom, view);
   search.update(view);
-  showEmpty(view, state, feed.status);
+  empty.show(view, state, feed.status);
   document.documentElement.dataset.revision = view.revision;
 }
 
@@ -242,11 +255,15 @@ function offline({ isLive }) {
 
 function point(info, from = graph) {
   const { view } = from;
-  details.show(view, info, { clock: view?.asked.clock, palette });
-  if (!info?.isDocked) return;
-  const name = view.functionOf(info.box)?.name ?? (view.isRun(info.box) ? 'narrow functions' : 'all');
+  const isShown = !byId('graph').hidden;
+  details.show(view, isShown ? info : null, { clock: view?.asked.clock, palette });
+  if (!info) readOut = '';
+  if (!info?.isDocked || info.path === readOut) return;
+  readOut = info.path;
+  const hidden = view.boxes.hidden[info.box];
+  const name = view.functionOf(info.box)?.name ?? (hidden ? `${hidden} narrow functions` : 'all');
   const share = formatShare(view.boxes.total_ns[info.box], view.total_ns);
-  setText(byId('announcement'), `${name}, ${share} of all`);
+  announce(`${name}, ${share} of all`);
 }
 
 function needRow(row) {
@@ -285,16 +302,15 @@ const feed = new Feed({
     header.update(status);
     freeze.update();
     farewell.update(status);
-    if (views.current) showEmpty(views.current, state, feed.status);
+    if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
     shaping.news(status.revision);
   },
-  whole(status, list) {
-    learnThreads(list);
-    showThreads(list, status);
+  whole(status, threadCount) {
+    showThreads(threadCount, status);
     header.update(status);
-    if (views.current) showEmpty(views.current, state, feed.status);
+    if (views.current) empty.show(views.current, state, feed.status);
     languages.setPython(status, state);
     shaping.setPython(status.has_python);
     usePalette();
@@ -321,6 +337,7 @@ document.addEventListener('visibilitychange', () => {
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
+  if (search.leave()) return;
   if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
@@ -338,7 +355,7 @@ const KEYS = {
   '/': () => search.focus(),
   Escape: escape,
   0: () => change({ zoom: [] }),
-  Backspace: () => change({ zoom: state.zoom.slice(0, -1) }),
+  Backspace: () => change(state.run ? { run: '' } : { zoom: state.zoom.slice(0, -1) }),
   1: () => change({ clock: CLOCKS[0] }),
   2: () => change({ clock: CLOCKS[1] }),
   3: () => change({ clock: CLOCKS[2] }),
@@ -372,6 +389,7 @@ listenToKeys(KEYS, (key) => {
 search.set(state.search);
 graph.setFlame(state.layout === 'flame');
 showChoices();
+showHint(() => graph.layOut());
 followTheme(usePalette);
 printOnWhite(graph);
 breadcrumb.update(state.zoom, null);
@@ -381,4 +399,5 @@ timeline.update();
 feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
-globalThis.flametap = { graph, views, header, code, timeline, shaping, change, getState: () => state };
+const keys = Object.keys(KEYS);
+globalThis.flametap = { graph, views, header, code, timeline, shaping, change, keys, getState: () => state };

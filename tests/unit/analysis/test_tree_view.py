@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 from call_trees import random_tree, tree_of
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.tree_view import (
+    BIG_PARENT,
+    MAX_RUN_PX,
     TreeIndex,
     ancestors,
     find_matches,
     match_functions,
     resolve_path,
+    resolve_run,
     top_functions,
     visible_boxes,
 )
@@ -55,9 +60,14 @@ def test_boxes_are_those_that_are_wide_enough_and_lie_where_siblings_leave_them(
     index = TreeIndex(tree)
     for zoom in (0, 3, 40):
         boxes = visible_boxes(index, zoom, width, 1000)
-        expected = plain_boxes(tree, zoom, max(1.0, 0.5 * tree.total_ns[zoom] / width))
+        least = max(1.0, 0.5 * tree.total_ns[zoom] / width)
+        expected = plain_boxes(tree, zoom, least)
         own = boxes.node >= 0
         own[: boxes.zoom_box] = False  # ancestors
+        narrow = np.flatnonzero(own & (boxes.total_ns < least))  # alone between wide siblings
+        whose = boxes.node[boxes.parent[narrow]]
+        assert (tree.total_ns[whose] >= BIG_PARENT * tree.total_ns[zoom]).all()
+        own[narrow] = False
         columns = (boxes.node, boxes.row, boxes.x_ns, boxes.total_ns)
         got = {
             node: (row, x, total)
@@ -74,7 +84,8 @@ def test_narrow_neighbours_are_drawn_as_one_and_nothing_overlaps(seed: int) -> N
     least = 0.5 * tree.total_ns[0] / 60
     runs = np.flatnonzero(boxes.hidden)
     assert len(runs)
-    assert (boxes.total_ns[runs] >= least).all()
+    big = tree.total_ns[boxes.node[boxes.parent[runs]]] >= BIG_PARENT * tree.total_ns[0]
+    assert (big | (boxes.total_ns[runs] >= least)).all()
     assert (boxes.hidden[runs] > 1).all()
     for row in range(1, boxes.deepest_row + 1):
         at = np.flatnonzero(boxes.row == row)
@@ -86,6 +97,58 @@ def test_narrow_neighbours_are_drawn_as_one_and_nothing_overlaps(seed: int) -> N
         assert (boxes.node[parents] >= 0).all()
     sent = np.bincount(boxes.parent[1:], boxes.total_ns[1:], minlength=len(boxes.node))
     assert (sent + boxes.self_ns <= boxes.total_ns).all()
+
+
+def wide_tree(child_count: int, seed: int) -> CallTree:
+    """One function that calls many others, some of them much, most of them little."""
+    chance = random.Random(seed)
+    weights = [int(chance.paretovariate(1.2) * 10) for _ in range(child_count)]
+    names = [f"f{at:05}" for at in range(child_count)]
+    children = [(1, name, weight) for name, weight in zip(names, weights, strict=True)]
+    return tree_of([(0, "main", 5), *children])
+
+
+def reached(index: TreeIndex, zoom: int, width_px: float, run: range | None = None) -> set[int]:
+    """All nodes that have a box of their own, here or after a zoom into one of the runs."""
+    boxes = visible_boxes(index, zoom, width_px, 1000, run=run)
+    found = set(boxes.node[boxes.node >= 0].tolist())
+    for at in np.flatnonzero(boxes.hidden).tolist():
+        first, count = int(boxes.first_node[at]), int(boxes.hidden[at])
+        below = range(first, first + count)
+        ends = index.tree.function[[below[0], below[-1]]].tolist()
+        assert resolve_run(index, zoom, (ends[0], ends[1])) == below
+        assert run is None or len(below) < len(run)
+        found |= reached(index, zoom, width_px, below)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_one_of_20_000_children_is_reached_through_runs(seed: int) -> None:
+    tree = wide_tree(20_000, seed)
+    index = TreeIndex(tree)
+    assert reached(index, 1, 1400.0) == set(range(len(tree.parent)))
+
+
+def test_a_run_fills_the_width_and_lies_where_it_lay() -> None:
+    tree = wide_tree(5_000, 3)
+    index = TreeIndex(tree)
+    before = visible_boxes(index, 1, 1000.0, 1000)
+    runs = np.flatnonzero(before.hidden)
+    scale = 1000.0 / tree.total_ns[1]
+    assert (before.total_ns[runs] * scale <= MAX_RUN_PX + 1).all()
+    at = int(runs[len(runs) // 2])
+    run = range(int(before.first_node[at]), int(before.first_node[at] + before.hidden[at]))
+    inside = visible_boxes(index, 1, 1000.0, 1000, run=run)
+    below = np.flatnonzero(inside.row == 2)
+    assert inside.x_ns[below[0]] == before.x_ns[at]
+    assert inside.total_ns[below].sum() == before.total_ns[at]
+    assert (inside.node[below] >= 0).sum() > 10
+
+
+def test_a_run_whose_functions_are_gone_is_none() -> None:
+    index = TreeIndex(SMALL)
+    assert resolve_run(index, 0, (7, 9)) is None
+    assert resolve_run(index, 2, (0, 1)) is None  # without children
 
 
 def test_rows_beyond_the_last_one_are_counted_but_not_sent() -> None:

@@ -184,7 +184,8 @@ def test_status_has_everything_the_panels_show(client: FlaskClient) -> None:
     assert answer["status"]["state"] == "recording"
     assert answer["status"]["counters"]["ring_full"] == 0
     assert answer["status"]["symbols"][0]["module"] == "orderd"
-    assert {"thread_id", "tid", "name", "cpu_ns", "waits_in"} <= set(answer["threads"][0])
+    assert answer["thread_count"] > 5
+    assert "threads" not in answer
 
 
 def test_pause_reaches_the_source_and_nothing_else_does(

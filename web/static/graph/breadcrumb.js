@@ -1,8 +1,9 @@
 // The path from the root to the zoomed box. A click on a part zooms out to it.
 
 import { byId, h, setText } from '../page/dom.js';
+import { reconcile } from '../page/reconcile.js';
 import { hasCode } from '../model/explain.js';
-import { formatNs, formatShare } from '../model/format.js';
+import { formatCount, formatNs, formatShare } from '../model/format.js';
 import { labelOf } from '../model/spelling.js';
 
 export class Breadcrumb {
@@ -15,14 +16,16 @@ export class Breadcrumb {
   }
 
   update(path, view) {
-    byId('zoom-reset').hidden = path.length === 0;
+    const run = view?.zoom.run;
+    byId('zoom-reset').hidden = path.length === 0 && !run;
     if (view) {
-      const weight = view.boxes.total_ns[view.zoom.box];
+      const weight = view.zoom.run?.total_ns ?? view.boxes.total_ns[view.zoom.box];
       const text = `${formatNs(weight)} · ${formatShare(weight, view.total_ns)}`;
       setText(byId('crumb-weight'), text);
-      byId('zoom-code').hidden = !hasCode(view.functionOf(view.zoom.box));
+      byId('zoom-code').hidden = Boolean(view.zoom.run) || !hasCode(view.functionOf(view.zoom.box));
     }
     const labels = ['all', ...path.map(labelOf)];
+    if (run) labels.push(`${formatCount(run.count)} narrow functions`);
     const key = `${path}|${labels}`;
     if (key === this.key) return;
     this.key = key;
@@ -32,7 +35,7 @@ export class Breadcrumb {
         {
           type: 'button',
           class: 'crumb',
-          'aria-current': at === path.length ? 'true' : null,
+          'aria-current': at === labels.length - 1 ? 'true' : null,
           title: label,
           onclick: () => this.onZoom(path.slice(0, at)),
         },
@@ -40,7 +43,7 @@ export class Breadcrumb {
       );
       return at ? [h('span', { class: 'separator', 'aria-hidden': 'true' }, '›'), crumb] : [crumb];
     });
-    this.crumbs.replaceChildren(...parts);
+    reconcile(this.crumbs, parts);
     this.crumbs.scrollLeft = this.crumbs.scrollWidth; // show the end of a long path
   }
 }

@@ -1,7 +1,8 @@
 // The card with the details of one box. It follows the mouse, or is docked at the edge of the graph if
 // the box was selected by touch or keyboard.
 
-import { bar, byId, h } from '../page/dom.js';
+import { bar, byId, h, swatch } from '../page/dom.js';
+import { reconcile } from '../page/reconcile.js';
 import { explainKind, hasAssembly, hasCode, originLabel } from '../model/explain.js';
 import { formatCount, formatNs, formatPlace, formatShare } from '../model/format.js';
 import { changeCard } from './change_card.js';
@@ -42,7 +43,7 @@ function about(view, box, palette) {
     const count = formatCount(view.boxes.hidden[box]);
     return [
       h('p', { class: 'name' }, `${count} narrow functions`),
-      h('p', { class: 'place' }, 'Too narrow to draw here. Zoom in to see them.'),
+      h('p', { class: 'place' }, 'Each is too narrow to draw here. Zoom in to see them.'),
     ];
   }
   if (f === null) return [h('p', { class: 'name' }, 'all'), h('p', { class: 'place' }, 'Everything recorded')];
@@ -52,15 +53,13 @@ function about(view, box, palette) {
   // A Python function's module is its short path, so the card has the whole path beside it.
   const isPython = f.kind === 'python';
   const place = isPython ? `${file}${line ? `:${line}` : ''}` : formatPlace(file, line);
-  const swatch = h('span', { class: 'swatch' });
-  swatch.style.background = palette.swatch(f);
   return [
     h('p', { class: 'name' }, f.full_name || f.name, kind && h('span', { class: 'badge' }, kind.badge)),
     f.module &&
       h(
         'p',
         { class: 'place' },
-        swatch,
+        swatch(palette.swatch(f)),
         h('span', {}, isPython ? originLabel(f.origin) : f.module),
         place && h('span', { class: 'file', title: file }, place),
       ),
@@ -78,12 +77,14 @@ export class Details {
     this.onMenu = onMenu;
     this.onZoom = onZoom;
     this.onCode = onCode;
-    this.holders = new Holders();
+    this.shown = null; // the arguments of show()
+    this.holders = new Holders(() => this.shown && this.show(...this.shown));
   }
 
   /** Shows a box; `info` is that of Graph's `on.point`, null hides the card. */
   show(view, info, { clock, palette }) {
     this.card.hidden = info === null;
+    this.shown = info && [view, info, { clock, palette }];
     if (info === null) return;
     const { box, isDocked } = info;
     const boxes = view.boxes;
@@ -91,8 +92,8 @@ export class Details {
     const [level, note] = stackNote(view, box);
     const f = view.functionOf(box);
     const isSelfKnown = !view.isRun(box) && f !== null;
-    this.card.replaceChildren(
-      ...about(view, box, palette).filter(Boolean),
+    reconcile(this.card, [
+      ...about(view, box, palette),
       h(
         'table',
         {},
@@ -123,18 +124,20 @@ export class Details {
       !isDocked && hasCode(f) && !view.isRun(box)
         ? h('p', { class: 'hint' }, h('kbd', {}, 'S'), ' source ', ...assemblyHint(f))
         : '',
-    );
+    ]);
     this.card.classList.toggle('docked', isDocked);
     if (isDocked) this.dock(info);
     else this.place(info);
   }
 
   actions(view, box, f) {
-    const action = (text, onclick) => h('button', { class: 'button', type: 'button', onclick }, text);
-    if (view.isRun(box)) return [];
-    const canZoom = box !== view.zoom.box;
+    const path = view.pathOf(box);
+    const action = (text, onclick) =>
+      h('button', { class: 'button', type: 'button', 'data-key': `${text} ${path}`, onclick }, text);
+    const zoom = action('Zoom in', () => this.onZoom(path, view.runOf(box)));
+    if (view.isRun(box)) return [zoom];
     return [
-      canZoom && action('Zoom in', () => this.onZoom(view.pathOf(box))),
+      box !== view.zoom.box && zoom,
       hasCode(f) && action('Source', () => this.onCode(f, 'source')),
       hasAssembly(f) && action('Assembly', () => this.onCode(f, 'assembly')),
       f && action('More …', () => this.onMenu(box)),
@@ -142,8 +145,11 @@ export class Details {
   }
 
   /** Docks the card at the top or bottom of the graph, on the side without the box. */
-  dock({ isLow }) {
+  dock({ path, isLow: isNowLow }) {
     const { style } = this.card;
+    // It stays on its side while the box does: buttons must not run away from the pointer.
+    const isLow = path === this.docked?.path ? this.docked.isLow : isNowLow;
+    this.docked = { path, isLow };
     const area = byId('graph').getBoundingClientRect();
     style.transform = 'none';
     style.top = isLow ? `${area.top + 8}px` : 'auto';

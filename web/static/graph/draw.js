@@ -1,14 +1,14 @@
 // Draws boxes on two canvases: one for the boxes, and one above it for the outlines of the hovered and
 // the selected box, so that moving the mouse does not redraw thousands of boxes.
 
+import { isQueued } from '../model/color.js';
 import { ChangePaint } from './change_paint.js';
 import { fitLabel } from '../model/layout.js';
 import { formatCount } from '../model/format.js';
 
 const LABEL_PADDING = 5;
 const LEAST_LABEL_PX = 26; // the width of three letters
-const DIMMED = 0.3; // opacity of boxes that a search does not match
-const ANCESTOR = 0.62; // opacity of the ancestors of the zoomed box
+const STRIPES_PX = 6; // between the stripes of time spent waiting for a CPU
 
 /** Resizes a canvas to device pixels and clears it. Returns a context in CSS pixels. */
 function prepare(canvas, width, height) {
@@ -81,7 +81,6 @@ export class Painter {
         if (span) this.drawBox(context, scene, box, span, top, widthOf);
       }
     }
-    context.globalAlpha = 1;
   }
 
   /** Looks up the colour of each function of the view once, not once per box. */
@@ -91,6 +90,7 @@ export class Painter {
     this.colors = name.map((_, at) =>
       palette.box({ kind: kind[at], module: module[at], name: name[at], origin: origin?.[at] }),
     );
+    this.striped = name.map((_, at) => isQueued({ kind: kind[at], name: name[at] }));
     this.change = view.comparison ? new ChangePaint(view, palette.theme) : null;
     this.colorsOf = view;
     this.palette = palette;
@@ -101,29 +101,43 @@ export class Painter {
     const at = view.boxes.function[box]; // -1: the root, or a run of narrow boxes
     const isMatch = scene.isSearching && at >= 0 && view.functions.matches[at] === 1;
     const isRun = view.isRun(box);
-    let alpha = 1;
-    if (scene.isSearching && !isMatch) alpha = DIMMED;
-    else if (view.boxes.row[box] < scene.zoomRow) alpha = ANCESTOR;
-    context.globalAlpha = alpha;
-    context.fillStyle = isMatch
-      ? palette.match
-      : at >= 0
-        ? (this.change?.color(box) ?? this.colors[at])
-        : isRun
-          ? palette.run
-          : palette.root;
+    const isDimmed = scene.isSearching && !isMatch;
+    const own = at >= 0 ? (this.change?.color(box) ?? this.colors[at]) : isRun ? palette.run : palette.root;
+    let color = isMatch ? palette.match : own;
+    if (isDimmed) color = palette.dimmed(color);
+    else if (view.boxes.row[box] < scene.zoomRow && !isMatch) color = palette.ancestor(color);
+    context.fillStyle = color;
     const width = right - left;
     // Leaves a hairline between neighbours, unless the box is too narrow for one.
     const drawn = [left, top, width > 2.5 ? width - 1 : width, rows.rowHeight - 1];
     context.fillRect(...drawn);
     if (at >= 0 && !isMatch) this.change?.stripe(context, box, drawn);
+    if (at >= 0 && this.striped[at] && !this.change) this.stripe(context, ...drawn);
     if (width < LEAST_LABEL_PX) return;
     const name = at >= 0 ? this.nameOf(view, box) : isRun ? `${formatCount(view.boxes.hidden[box])} narrow` : 'all';
     const label = fitLabel(name, width - 2 * LABEL_PADDING, widthOf);
     if (!label) return;
-    context.globalAlpha = isRun ? alpha * 0.6 : Math.max(alpha, 0.55);
-    context.fillStyle = isMatch ? palette.matchText : palette.text;
+    context.fillStyle = isMatch ? palette.matchText : isRun || isDimmed ? palette.quietText : palette.text;
     context.fillText(label, left + LABEL_PADDING, top + rows.rowHeight / 2);
+  }
+
+  /** Draws slanted stripes: a colour alone says nothing to who cannot see it. */
+  stripe(context, left, top, width, height) {
+    if (width < 2) return;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, width, height);
+    context.clip();
+    context.beginPath();
+    for (let x = left - height; x < left + width; x += STRIPES_PX) {
+      context.moveTo(x, top + height);
+      context.lineTo(x + height, top);
+    }
+    context.globalAlpha = 0.16;
+    context.strokeStyle = '#000000';
+    context.lineWidth = 1.5;
+    context.stroke();
+    context.restore();
   }
 
   nameOf(view, box) {
@@ -134,23 +148,25 @@ export class Painter {
   /** Outlines the box under the pointer and the selected box. */
   drawMarks(scene, hovered, selected) {
     const context = prepare(this.markCanvas, scene.width, scene.height);
-    for (const [box, color, lineWidth] of [
-      [hovered, scene.palette.text, 1.5],
-      [selected, scene.focusColor, 2.5],
+    // The selected box has two lines, which stand out from each other and so from any colour.
+    for (const [box, color, lineWidth, inside] of [
+      [hovered, scene.palette.text, 1.5, 0],
+      [selected, scene.focusColor, 2.5, 0],
+      [selected, scene.palette.paper, 1, 2.5],
     ]) {
       if (box === null) continue;
       const span = this.span(scene, box);
       if (!span) continue;
       const top = scene.rows.top(scene.view.boxes.row[box]) - scene.scrollTop;
       const [left, right] = span;
-      const inset = lineWidth / 2;
+      const inset = inside + lineWidth / 2;
       context.strokeStyle = color;
       context.lineWidth = lineWidth;
       context.strokeRect(
         left + inset,
         top + inset,
-        Math.max(0.5, right - left - 1 - lineWidth),
-        scene.rows.rowHeight - 1 - lineWidth,
+        Math.max(0.5, right - left - 1 - 2 * inset),
+        scene.rows.rowHeight - 1 - 2 * inset,
       );
     }
   }

@@ -3,16 +3,19 @@
 // update, the hovered and the selected box are found again.
 
 import { Rows, WHOLE, blend } from '../model/layout.js';
+import { rem } from '../page/appearance.js';
 import { Painter } from './draw.js';
 
 const ZOOM_MS = 200;
 const NARROWEST_REVEAL_PX = 3; // a search match narrower than this is zoomed to
+const CLICK_PX = 6; // the pointer moves at most so far between the press and the release of a click
+const NEAR_PX = 3; // how near to a narrow run the pointer has to be
 
 export class Graph {
   /**
    * @param parts {scroller, spacer, boxCanvas, markCanvas}
-   * @param on {zoom(path), point(info | null), needRow(row)}; info: {box, isDocked},
-   *   with x, y of the mouse, or if docked whether it isLow
+   * @param on {zoom(path, run), point(info | null), needRow(row)}; info: {box, isDocked},
+   *   with x, y of the mouse, or if docked {path, isLow}
    */
   constructor(parts, on) {
     Object.assign(this, parts);
@@ -26,6 +29,8 @@ export class Graph {
     this.hovered = null;
     this.pointer = null; // {x, y, clientX, clientY} while the mouse is over the graph
     this.selectedPath = null; // chosen by keyboard, touch or search
+    this.selectedRun = ''; // if that is a run of narrow boxes below selectedPath: which
+    this.pressed = null; // where the pointer was pressed
     this.fromRoot = 0; // pixels that the root's edge is scrolled out of view
     this.frame = 0;
     this.drawMs = 0; // duration of the last drawing
@@ -51,17 +56,19 @@ export class Graph {
   setView(view, isNewPlace) {
     this.view = view;
     this.zoomBox = view.zoom.box;
+    this.isZoomedToRun = Boolean(view.zoom.run);
     if (!this.animation) this.viewport = this.goal();
     this.layOut();
     if (isNewPlace) this.showRow(view.boxes.row[this.zoomBox]);
   }
 
   /** Zooms within the present view; the view requested meanwhile will have more detail. */
-  zoomTo(path) {
-    const box = this.view?.find(path) ?? null;
+  zoomTo(path, run = '') {
+    const box = this.view?.find(path, run) ?? this.view?.find(path) ?? null;
     if (box === null) return;
     const from = this.viewport;
     this.zoomBox = box;
+    this.isZoomedToRun = false;
     const isStill = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
     this.animation = isStill ? null : { from, startedAt: performance.now() };
     if (isStill) this.viewport = this.goal();
@@ -73,6 +80,7 @@ export class Graph {
   reveal(path) {
     const box = this.view?.find(path) ?? null;
     this.selectedPath = path;
+    this.selectedRun = '';
     const widthPx = box === null ? 0 : (this.view.width(box) / this.goal().width) * this.width;
     if (widthPx < NARROWEST_REVEAL_PX) return false;
     this.select(box);
@@ -81,6 +89,7 @@ export class Graph {
 
   select(box) {
     this.selectedPath = box === null ? null : this.view.pathOf(box);
+    this.selectedRun = box === null ? '' : this.view.runOf(box);
     if (box !== null) this.showRow(this.view.boxes.row[box]);
     this.redraw();
     this.pointAtSelected();
@@ -88,7 +97,7 @@ export class Graph {
 
   /** Returns the selected box of the present view; null if there is none. */
   selected() {
-    return this.selectedPath && this.view ? this.view.find(this.selectedPath) : null;
+    return this.selectedPath && this.view ? this.view.find(this.selectedPath, this.selectedRun) : null;
   }
 
   /** Returns the box that is hovered, else selected, else zoomed to; null if there is none. */
@@ -117,7 +126,7 @@ export class Graph {
   }
 
   goal() {
-    return this.view.viewportOf(this.zoomBox);
+    return this.isZoomedToRun ? this.view.zoomed : this.view.viewportOf(this.zoomBox);
   }
 
   layOut() {
@@ -125,7 +134,7 @@ export class Graph {
     const coarse = window.matchMedia('(pointer: coarse)').matches;
     this.rows = new Rows({
       count: this.view.deepest_row + 1,
-      rowHeight: coarse ? 26 : 22,
+      rowHeight: Math.round((coarse ? 26 : 22) * rem()),
       viewHeight: this.height,
       isFlame: this.isFlame,
       padding: 8,
@@ -157,15 +166,19 @@ export class Graph {
 
   boxAt(x, y) {
     const row = this.rows.rowAt(y + this.scroller.scrollTop);
-    const fraction = this.viewport.left + (x / this.width) * this.viewport.width;
-    return this.view.hit(row, fraction);
+    const scale = this.viewport.width / this.width;
+    return this.view.hit(row, this.viewport.left + x * scale, NEAR_PX * scale);
   }
 
   /** Returns middle and width of the first box with a name, in page coordinates; null if it is not
    * visible, or nothing is drawn yet. */
   locate(name) {
     const at = this.view.functions.name.indexOf(name);
-    const box = at < 0 ? -1 : this.view.boxes.function.indexOf(at);
+    return this.placeOf(at < 0 ? -1 : this.view.boxes.function.indexOf(at));
+  }
+
+  /** Returns middle and width of a box, as locate() does. */
+  placeOf(box) {
     const span = box < 0 || !this.scene ? null : this.painter.span(this.scene, box);
     if (!span) return null;
     const area = this.scroller.getBoundingClientRect();
@@ -243,7 +256,8 @@ export class Graph {
     const box = this.selected();
     if (box === null) return this.on.point(null);
     const y = this.rows.top(this.view.boxes.row[box]) - this.scroller.scrollTop;
-    this.on.point({ box, isLow: y > this.height / 2, isDocked: true });
+    const path = `${this.selectedPath} ${this.selectedRun}`;
+    this.on.point({ box, path, isLow: y > this.height / 2, isDocked: true });
   }
 
   /** Ignores the mouse until it moves again. */
@@ -269,7 +283,10 @@ export class Graph {
       this.movePointer(event);
     });
     scroller.addEventListener('pointerleave', () => this.forgetPointer());
-    scroller.addEventListener('pointerdown', (event) => (this.lastPointer = event.pointerType));
+    scroller.addEventListener('pointerdown', (event) => {
+      this.lastPointer = event.pointerType;
+      this.pressed = { x: event.clientX, y: event.clientY };
+    });
     scroller.addEventListener('click', (event) => this.click(event));
     scroller.addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.layOut()).observe(scroller);
@@ -288,13 +305,16 @@ export class Graph {
 
   click(event) {
     if (!this.view) return;
+    const { x, y } = this.pressed ?? { x: event.clientX, y: event.clientY };
+    this.pressed = null;
+    if (Math.hypot(event.clientX - x, event.clientY - y) > CLICK_PX) return; // dragged
     const area = this.scroller.getBoundingClientRect();
     const box = this.boxAt(event.clientX - area.left, event.clientY - area.top);
     if (this.lastPointer === 'touch') {
       this.select(box);
     } else if (box !== null) {
       this.selectedPath = null;
-      this.on.zoom(this.view.pathOf(box));
+      this.on.zoom(this.view.pathOf(box), this.view.runOf(box));
     }
   }
 
@@ -313,7 +333,7 @@ export class Graph {
       this.forgetPointer();
       this.select(from === null ? this.zoomBox : (this.view.neighbour(from, direction) ?? from));
     } else if (event.key === 'Enter' && this.selected() !== null) {
-      this.on.zoom(this.view.pathOf(this.selected()));
+      this.on.zoom(this.view.pathOf(this.selected()), this.view.runOf(this.selected()));
     } else {
       return;
     }

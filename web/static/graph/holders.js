@@ -24,7 +24,9 @@ function row({ thread, tid, function: name, place, ns }, total) {
   );
 }
 
-function rows({ total_ns: total, holders }) {
+function rows(answer) {
+  if (!answer) return [];
+  const { total_ns: total, holders } = answer;
   if (!holders.length) return [h('p', { class: 'dim' }, 'Not known who held it.')];
   return [
     h('p', { class: 'place' }, 'The GIL was held meanwhile by'),
@@ -32,24 +34,27 @@ function rows({ total_ns: total, holders }) {
   ];
 }
 
-/** The part of the details that lists the holders. One box at a time; answers are kept for it. */
+/** The part of the details that lists the holders, of one box at a time. */
 export class Holders {
-  constructor() {
-    this.element = h('div', { class: 'holders' });
+  /** @param onAnswer called when there is something new to show */
+  constructor(onAnswer) {
+    this.onAnswer = onAnswer;
+    this.answer = null;
     this.query = '';
     this.revision = -1;
     this.timer = 0;
   }
 
-  /** Returns the element for a box; fills it as soon as the server has answered. */
+  /** Returns the element for a box; asks for a newer one. */
   show(view, box) {
     const query = `${weightQuery(view.asked)}&path=${view.pathOf(box).join('.')}`;
-    if (query === this.query && view.revision === this.revision) return this.element;
-    if (query !== this.query) this.element.replaceChildren();
-    Object.assign(this, { query, revision: view.revision });
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.ask(query), WAIT_MS);
-    return this.element;
+    if (query !== this.query) this.answer = null;
+    if (query !== this.query || view.revision !== this.revision) {
+      Object.assign(this, { query, revision: view.revision });
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.ask(query), WAIT_MS);
+    }
+    return h('div', { class: 'holders' }, rows(this.answer));
   }
 
   async ask(query) {
@@ -59,6 +64,8 @@ export class Holders {
     } catch {
       return; // the connection reports it; the next view asks again
     }
-    if (query === this.query) this.element.replaceChildren(...rows(answer));
+    if (query !== this.query) return;
+    this.answer = answer;
+    this.onAnswer();
   }
 }

@@ -2,19 +2,49 @@
 // is. Small differences in lightness separate neighbours, greys are frames without a name. The same
 // names always have the same colour. No DOM.
 
-// Hues of OKLCH that differ clearly from each other, from the search colour (violet, 305), and from
-// the hue of the program itself.
-const HUES = [88, 112, 138, 160, 184, 208, 232, 258, 12, 345];
-const PROGRAM_HUE = 55;
-
-const SHADES = {
-  light: { lightness: 0.845, spread: 0.035, chroma: 0.082, text: '#1c1b22' },
-  dark: { lightness: 0.5, spread: 0.035, chroma: 0.085, text: '#f4f3f7' },
+// Lightness, chroma and hue (OKLCH) of modules; the first is the program itself. Found by a search for the
+// largest distance between any two, and from the search colour, as people see them who have all kinds of cones,
+// and those who lack one (tests/unit/web/js/color.test.mjs). So they differ in lightness, too.
+const MODULES = {
+  light: [
+    [0.863, 0.078, 47],
+    [0.93, 0.105, 105],
+    [0.799, 0.105, 108],
+    [0.72, 0.098, 134],
+    [0.93, 0.103, 160],
+    [0.84, 0.085, 193],
+    [0.921, 0.056, 227],
+    [0.739, 0.092, 234],
+    [0.817, 0.091, 267],
+    [0.779, 0.05, 26],
+    [0.72, 0.105, 349],
+  ],
+  dark: [
+    [0.441, 0.11, 49],
+    [0.515, 0.11, 77],
+    [0.336, 0.088, 93],
+    [0.515, 0.055, 137],
+    [0.428, 0.095, 162],
+    [0.346, 0.083, 201],
+    [0.514, 0.11, 208],
+    [0.466, 0.11, 250],
+    [0.3, 0.107, 255],
+    [0.3, 0.067, 10],
+    [0.451, 0.086, 327],
+  ],
 };
+const SPREAD = { lightness: 0.012, hue: 4 }; // of the functions of one module, to tell neighbours apart
+const TEXT = { light: '#1c1b22', dark: '#f4f3f7' };
+const QUIET_TEXT = { light: '#4f4e59', dark: '#bbbac6' }; // on boxes that matter less
+const PAPER = { light: '#ffffff', dark: '#131318' }; // as in css/base.css
+const DIMMED = 0.3; // how much is left of the colour of boxes that a search does not match
+const ANCESTOR = 0.62; // of the ancestors of the zoomed box
 const GREYS = {
-  light: { unknown: 0.83, syscall: 0.86, synthetic: 0.89, root: 0.92, run: 0.88 },
+  light: { unknown: 0.83, syscall: 0.82, synthetic: 0.86, root: 0.91, run: 0.86 },
   dark: { unknown: 0.41, syscall: 0.37, synthetic: 0.34, root: 0.3, run: 0.33 },
 };
+const QUEUED = { light: [0.79, 0.12, 20], dark: [0.505, 0.11, 28] }; // waits for a CPU; drawn with stripes
+const QUEUED_NAME = '[waiting for a CPU]';
 /** Whose code a function is (flametap.analysis.origins), as the legend lists it. */
 export const ORIGINS = [
   { origin: 'project', label: 'yours', text: 'Python code of the program itself' },
@@ -74,6 +104,20 @@ export function oklch(lightness, chroma, hueDegrees) {
   return `rgb(${bytes.join(', ')})`;
 }
 
+/** Mixes two colours, each "#rrggbb" or "rgb(…)": `share` of the first. */
+export function mix(one, other, share) {
+  const [a, b] = [one, other].map(parts);
+  return `rgb(${a.map((value, at) => Math.round(share * value + (1 - share) * b[at])).join(', ')})`;
+}
+
+function parts(color) {
+  if (color.startsWith('#')) return [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  return color.match(/\d+/g).map(Number);
+}
+
+/** Returns true for the time of threads that could run, but had no CPU. */
+export const isQueued = ({ name, kind }) => name === QUEUED_NAME && kind !== 'native';
+
 /** Returns the name of a library without its version: "libc" for "libc.so.6". */
 function stem(module) {
   return module.replace(/(\.so)?[.\d]*$/, '');
@@ -82,27 +126,52 @@ function stem(module) {
 /** Colours of boxes and modules for one theme, cached per function. */
 export class Palette {
   /**
-   * @param program name of the program; its own module has PROGRAM_HUE
+   * @param program name of the program; its own module has the first colour
    * @param hasPython true for a recording with Python functions: colours by origin
    */
   constructor(theme, program = '', hasPython = false) {
     this.theme = theme;
     this.program = program;
     this.hasPython = hasPython;
-    this.text = SHADES[theme].text;
+    this.text = TEXT[theme];
+    this.quietText = QUIET_TEXT[theme];
+    this.paper = PAPER[theme];
     this.match = oklch(...MATCH[theme]);
     this.matchText = theme === 'light' ? '#1a0f2e' : '#ffffff';
     this.root = oklch(GREYS[theme].root, 0.006, 260);
     this.run = oklch(GREYS[theme].run, 0.006, 260);
     this.known = new Map();
+    this.faded = new Map();
   }
 
-  hue(module) {
+  /** Returns lightness, chroma and hue of a module. */
+  shade(module) {
+    const [own, ...others] = MODULES[this.theme];
     // "python3" runs "python3.11"
-    if (this.program && stem(module) === stem(this.program)) return PROGRAM_HUE;
+    if (this.program && stem(module) === stem(this.program)) return own;
     const hash = hashText(stem(module));
     // The low bits of FNV-1a are its weakest: the last letter alone determines much of them.
-    return HUES[((hash ^ (hash >>> 15)) >>> 0) % HUES.length];
+    return others[((hash ^ (hash >>> 15)) >>> 0) % others.length];
+  }
+
+  /** Returns the colour of a box that a search does not match: with its quiet text still legible. */
+  dimmed(color) {
+    return this.fade(color, DIMMED);
+  }
+
+  /** Returns the colour of an ancestor of the zoomed box. */
+  ancestor(color) {
+    return this.fade(color, ANCESTOR);
+  }
+
+  fade(color, share) {
+    const key = `${share} ${color}`;
+    let found = this.faded.get(key);
+    if (found === undefined) {
+      found = mix(color, PAPER[this.theme], share);
+      this.faded.set(key, found);
+    }
+    return found;
   }
 
   /** Returns the colour of an origin. */
@@ -117,6 +186,7 @@ export class Palette {
 
   /** Returns the colour of a function in lists. @param {{origin?: string, module: string}} f */
   swatch(f) {
+    if (f.name && isQueued(f)) return this.box(f);
     return f.origin ? this.origin(f.origin) : this.module(f.module);
   }
 
@@ -124,8 +194,7 @@ export class Palette {
   module(module) {
     if (this.hasPython && module) return this.origin(module === 'Python' ? 'project' : 'native');
     if (!module) return oklch(GREYS[this.theme].syscall, 0.012, 260);
-    const { chroma } = SHADES[this.theme];
-    return oklch(this.theme === 'light' ? 0.74 : 0.6, chroma + 0.03, this.hue(module));
+    return oklch(...this.shade(module));
   }
 
   /** Returns the colour of a function's box. @param {{kind: string, module: string, name: string, origin?: string}} f */
@@ -141,23 +210,20 @@ export class Palette {
 
   compute({ kind, module, name, origin }) {
     const greys = GREYS[this.theme];
+    if (isQueued({ name, kind })) return oklch(...QUEUED[this.theme]);
     if (origin && kind === 'syscall') return this.origin('kernel');
     if (kind === 'syscall') return oklch(greys.syscall, 0.025, 240);
     if (kind === 'synthetic' || !module) return oklch(greys.synthetic, 0.008, 260);
-    const { lightness, spread, chroma } = SHADES[this.theme];
     const offset = ((hashText(name) >>> 8) % 101) / 50 - 1; // -1 … 1
     if (origin) {
       const [base, tint, hue] = this.originShade(origin);
       return oklch(base + offset * ORIGIN_SPREAD, kind === 'unknown' ? 0.012 : tint, hue + offset * 5);
     }
-    if (kind === 'unknown') {
-      return oklch(greys.unknown + offset * spread * 0.5, 0.016, this.hue(module));
-    }
-    const toPaper = kind === 'inlined' ? (this.theme === 'light' ? 0.045 : -0.045) : 0;
-    return oklch(
-      lightness + offset * spread + toPaper,
-      kind === 'inlined' ? chroma * 0.72 : chroma,
-      this.hue(module) + offset * 9,
-    );
+    const [lightness, chroma, hue] = this.shade(module);
+    const tinted = hue + offset * SPREAD.hue;
+    if (kind === 'unknown') return oklch(greys.unknown + offset * SPREAD.lightness, 0.016, hue);
+    const isInlined = kind === 'inlined';
+    const toPaper = isInlined ? (this.theme === 'light' ? 0.02 : -0.02) : 0;
+    return oklch(lightness + offset * SPREAD.lightness + toPaper, isInlined ? chroma * 0.7 : chroma, tinted);
   }
 }

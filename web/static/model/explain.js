@@ -6,7 +6,7 @@ import { ORIGINS } from './color.js';
 import { LOSSES } from './losses.js';
 
 const ENGINES = ['rounds', 'cpu-timers']; // agent/abi.h, enum engine
-const ENGINE_TEXT = { rounds: 'rounds', 'cpu-timers': 'CPU timers', '': '–' };
+const ENGINE_TEXT = { rounds: 'looks at fixed times', 'cpu-timers': 'CPU timers', '': '–' };
 
 /** Formats the engine of a status (model.Status). */
 export function formatEngine(engine) {
@@ -19,9 +19,9 @@ export const COUNTER_GROUPS = [
     group: 'lost',
     title: 'Lost',
     counters: [
-      ['ring_full', 'Batches dropped', 'The profiler did not fetch data fast enough.'],
+      ['ring_full', 'Data dropped', 'flametap did not fetch the data of the process fast enough: this often.'],
       ...LOSSES,
-      ['samples_lost', 'Samples without room', 'The sampling thread did not fetch them in time. Their CPU time is added to the thread\'s next sample.'],
+      ['samples_lost', 'Samples not fetched in time', 'Our thread in the process was late. Their CPU time is added to the thread\'s next sample.'],
     ],
   },
   {
@@ -30,23 +30,23 @@ export const COUNTER_GROUPS = [
     counters: [
       ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but never sampled: [unattributed].', formatNs],
       ['unattributed_ended_ns', '… no sample yet', 'Part of it: the thread, or the recording, ended before its first sample.', formatNs],
-      ['unattributed_unseen_ns', '… never seen', 'Part of it: the thread began and ended between two rounds.', formatNs],
+      ['unattributed_unseen_ns', '… never seen', 'Part of it: the thread began and ended between two looks at the list of threads.', formatNs],
       ['unattributed_blocked_ns', '… signal blocked', 'Part of it: the thread blocks our signal.', formatNs],
       ['unattributed_handler_ns', '… handler replaced', 'Part of it: the process has set its own handler for our signal.', formatNs],
       ['unattributed_stack_ns', '… no room on the stack', 'Part of it: the stack of the thread may have no room for a signal.', formatNs],
-      ['timers_failed', 'Threads without a timer', 'The kernel made no CPU timer: the limit of queued signals is reached (ulimit -i). They are sampled by rounds.'],
-      ['signals_late', 'Samples skipped', 'The last signal to the thread had not arrived yet.'],
+      ['timers_failed', 'Threads without a timer', 'The kernel made no CPU timer: the limit of queued signals is reached (ulimit -i). They are sampled at fixed times instead.'],
+      ['signals_late', 'Samples skipped', 'The thread had not got our last signal yet.'],
       ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is sampled only while it waits.'],
       ['small_stack', 'Stack too small', 'A stack of the thread has no room for a signal, so it is sampled only while it waits.'],
       ['stray_stack', 'Stacks of unknown size', 'The thread runs coroutines on stacks whose end is unknown, and has no alternate signal stack. A signal could overwrite memory, so the thread is sampled only while it waits.'],
-      ['parked_torn', 'Reads discarded', 'The thread woke up while its stack was read; tried again in the next round.'],
-      ['ticks_late', 'Late rounds', 'A round began more than a period late: the machine was busy.'],
+      ['parked_torn', 'Readings thrown away', 'The thread woke up while its stack was read; it was tried again a moment later.'],
+      ['ticks_late', 'Late checks', 'Sleeping threads were checked late: the machine was busy.'],
       ['fork_backoff', 'Paused for fork', 'No signals while a thread forks, so that the fork can finish.'],
       ['signals_failed', 'Signals refused', 'The kernel refused a signal, or dropped the data sent with it: its queue is full.'],
       ['handler_replaced', 'Handler replaced', 'The process has set its own handler for our signal: threads are sampled only while they wait.'],
       ['gaps', 'Suspensions', 'The whole process was stopped (SIGSTOP, freezer); that time is in no sample.'],
       ['gap_ns', 'Suspended for', 'Time in which no thread of the process could run.', formatNs],
-      ['not_ready', 'Retried', 'Unwind information was still being compiled.'],
+      ['not_ready', 'Taken again', 'What is needed to read the stack was still being prepared.'],
     ],
   },
   {
@@ -54,15 +54,15 @@ export const COUNTER_GROUPS = [
     title: 'Effect on the process',
     counters: [
       ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
-      ['waits_interrupted', 'Woken', 'Threads that had just fallen asleep when our signal arrived; they went back to sleep.'],
-      ['eintr_repaired', 'Restarted calls', 'Interrupted by our signal, and restarted before the process could notice.'],
+      ['waits_interrupted', 'Woken for a moment', 'The thread had just fallen asleep when our signal arrived, and went back to sleep. Harmless.'],
+      ['eintr_repaired', 'Restarted calls', 'System calls that our signal interrupted, and that began again before the process could notice. Harmless.'],
     ],
   },
   {
     group: 'work',
     title: 'Work done',
     counters: [
-      ['ticks', 'Rounds', 'How often the sampling thread checked all threads.'],
+      ['ticks', 'Checks', 'How often the sampling thread looked at all threads.'],
       ['signals_sent', 'Signals sent', 'To running threads without a CPU timer, one for each sample. Timers need none.'],
       ['signals_handled', 'Signals handled', 'Stacks that running threads took of themselves, in our signal handler.'],
       ['clocks_lent', 'Precise clocks', 'High-resolution timers for threads that run in step with the scheduler\'s tick; their CPU timers would expire only at ticks.'],
@@ -77,18 +77,18 @@ export const COUNTER_GROUPS = [
     group: 'cost',
     title: 'Cost',
     counters: [
-      ['engine_now', 'Sampling method', 'A timer on the CPU clock of each thread, or rounds of the sampling thread.', (value) => formatEngine(ENGINES[value] ?? value)],
+      ['engine_now', 'Sampling method', 'A timer on the CPU clock of each thread, or looks at all threads at fixed times.', (value) => formatEngine(ENGINES[value] ?? value)],
       ['cpu_rate_mhz_now', 'Sampling rate', 'Samples of each thread per second of its CPU time.', (value) => formatRate(value / 1000)],
-      ['rate_mhz_now', 'Rate of rounds', 'How often sleeping threads are checked.', (value) => formatRate(value / 1000)],
-      ['budget_lowered', 'Rate lowered', 'How often a rate was lowered to stay within the budget: rounds first.'],
+      ['rate_mhz_now', 'Rate of checks', 'How often sleeping threads are looked at.', (value) => formatRate(value / 1000)],
+      ['budget_lowered', 'Rate lowered', 'How often a rate was lowered to stay within the budget.'],
       ['budget_raised', 'Rate raised', 'How often it was raised again.'],
       ['handler_ns_total', 'In the signal handler', 'CPU time taken from the threads of the process.', formatNs],
       ['handler_ns_max', 'Longest single sample', 'The longest time that a sample delayed a thread.', formatNs],
       ['sampler_cpu_ns', 'In the sampling thread', 'CPU time of our own thread in the process.', formatNs],
       ['bytes_held', 'Memory used', 'Tables in the process; freed when we detach.', formatBytes],
-      ['cfi_modules', 'Modules compiled', 'Modules whose unwind information was compiled.'],
-      ['cfi_rows', 'Unwind rows', 'Rows of compiled unwind information.'],
-      ['cfi_compile_ns', 'Compiling them took', 'Once for each module.', formatNs],
+      ['cfi_modules', 'Modules prepared', 'Programs and libraries whose unwind information was made ready for use.'],
+      ['cfi_rows', 'Rows of unwind information', 'Each says how to find the caller from one range of addresses.'],
+      ['cfi_compile_ns', 'Preparing them took', 'Once for each module.', formatNs],
     ],
   },
 ];
@@ -116,12 +116,12 @@ export function explainCounters(counters) {
 
 /** Verdicts (model.Verdict) from the best to the worst. */
 export const VERDICTS = [
-  ['COMPLETE', 'Complete', 'Root reached by unwind information all the way.', 'good'],
-  ['GUESSED', 'Complete, partly guessed', 'Root reached; at least one step by frame pointer.', 'fair'],
-  ['TRUNCATED_DEPTH', 'Too deep', 'Deeper than the limit; the frames next to the root are missing.', 'bad'],
-  ['NO_UNWIND_INFO', 'No unwind information', 'Stopped in code without unwind information.', 'bad'],
-  ['BAD_MEMORY', 'Left the stack', 'Stopped at an address outside of the stack.', 'bad'],
-  ['UNSUPPORTED_RULE', 'Rule not supported', 'Stopped at an unsupported unwind rule.', 'bad'],
+  ['COMPLETE', 'Complete', 'Reaches the first function of the thread; every step is certain.', 'good'],
+  ['GUESSED', 'Complete, partly guessed', 'Reaches the first function; at least one step is by frame pointer, which may skip a caller.', 'fair'],
+  ['TRUNCATED_DEPTH', 'Too deep', 'Deeper than the limit; the outermost callers are missing.', 'bad'],
+  ['NO_UNWIND_INFO', 'No unwind information', 'Ends in code that does not tell who called it.', 'bad'],
+  ['BAD_MEMORY', 'Left the stack', 'Ends at an address that is not in the stack.', 'bad'],
+  ['UNSUPPORTED_RULE', 'Not understood', 'Ends at unwind information that flametap does not support.', 'bad'],
   ['NO_STACK', 'No stack', 'CPU time that was counted, but never sampled.', 'none'],
 ];
 
@@ -142,7 +142,7 @@ export const PYTHON_VERDICTS = [
   ['REPAIRED', 'Put together', 'Python was changing its list of functions; the parts were joined again.', 'good'],
   ['TORN', 'Cut', 'The list of functions changed while it was read: some are missing.', 'bad'],
   ['MISPLACED', 'Placed by order', 'Some functions may stand above the wrong native function.', 'fair'],
-  ['DEPTH', 'Too deep', 'More functions than the limit: those at the root are missing.', 'bad'],
+  ['DEPTH', 'Too deep', 'More functions than the limit: the outermost are missing.', 'bad'],
 ];
 
 /** Returns CPU time with Python functions by verdict: {total, exact, rows: [{label, text, level, ns}]}. */
@@ -230,7 +230,7 @@ const SYNTHETIC = {
     'CPU time that was counted exactly, but never sampled: of threads that block signals, or end too soon.',
   '[waiting for a CPU]': 'The thread could run, but all CPUs that it may use were busy.',
   '[stack table full]': "Time whose stacks exceed flametap's memory limit.",
-  '[truncated]': 'The parent of all stacks that were not unwound to their root.',
+  '[truncated]': 'The parent of all stacks whose outermost callers are not known.',
   '[no Python frames]': 'The time of all stacks in which no Python function was running.',
 };
 
@@ -270,7 +270,7 @@ export function summarise(status) {
       id: 'names',
       level: nameless ? 'fair' : 'good',
       text: status.symbols_pending
-        ? `${formatPlural(status.symbols_pending, 'name')} pending`
+        ? `${formatPlural(status.symbols_pending, 'name')} still being read`
         : nameless
           ? `${formatCount(nameless)} of ${formatCount(named.length + nameless)} modules without names`
           : `${formatPlural(named.length, 'module')} named`,
@@ -291,18 +291,30 @@ export function summarise(status) {
     });
   }
   if (eintr) {
-    facts.push({ id: 'eintr', level: 'bad', text: `${formatCount(eintr)} calls returned EINTR` });
+    facts.push({ id: 'eintr', level: 'bad', text: `${formatPlural(eintr, 'system call')} interrupted` });
   }
   return facts;
 }
 
-/** Says how long any thread held the GIL, and how long threads waited for it (model.ThreadInfo). */
-export function describeGil(threads, durationNs) {
-  const sum = (key) => threads.reduce((all, thread) => all + thread[key], 0);
-  const held = Math.min(sum('gil_held_ns'), durationNs);
-  const waiting = threads.filter((thread) => thread.gil_awaited_ns > 0).length;
+/** Says where a thread is now (model.ThreadInfo, or a group of web/encode_threads.py): {text, title, isQuiet}. */
+export function describeWait(thread, status) {
+  if (thread.exited) return { text: 'ended', title: '', isQuiet: true };
+  if (status?.state === 'ended') return { text: '–', title: 'The recording has ended.', isQuiet: true };
+  if (thread.is_mixed) return { text: 'various', title: '', isQuiet: true };
+  if (thread.waits_in) {
+    return { text: thread.waits_in, title: 'The system call in which it waits', isQuiet: false };
+  }
+  if (status?.state === 'paused') return { text: '–', title: 'Not looked at while paused.', isQuiet: true };
+  if (thread.signals_blocked) {
+    return { text: 'running or waiting', title: 'This thread blocks signals, so it is seen only while it waits.', isQuiet: true };
+  }
+  return { text: 'running', title: '', isQuiet: true };
+}
+
+/** Says how long any thread held the GIL, and how long threads waited for it (web/encode_threads.py). */
+export function describeGil({ held_ns: heldNs, awaited_ns: awaitedNs, waiting }, durationNs) {
   const waits = waiting
-    ? `${formatPlural(waiting, 'thread')} waited for it, ${formatNs(sum('gil_awaited_ns'))} in all.`
+    ? `${formatPlural(waiting, 'thread')} waited for it, ${formatNs(awaitedNs)} in all.`
     : 'No thread waited for it.';
-  return `The GIL was held ${formatShare(held, durationNs)} of the time. ${waits}`;
+  return `The GIL was held ${formatShare(Math.min(heldNs, durationNs), durationNs)} of the time. ${waits}`;
 }

@@ -4,6 +4,8 @@
 // (zoomed to a third: {left: 0.2, width: 0.33}) means the same after an update. Vertically, the row of
 // a box is its depth in the tree; zooming does not change it.
 
+import { characters, visible } from './text.js';
+
 export const WHOLE = Object.freeze({ left: 0, width: 1 });
 
 /** A view from the server, with the geometry for drawing and hit tests. */
@@ -28,6 +30,19 @@ export class BoxView {
 
   width(box) {
     return this.boxes.total_ns[box] * this.scale;
+  }
+
+  /** Returns the viewport of a view: the zoomed box, or the zoomed run, has the full width. */
+  get zoomed() {
+    const { run, box } = this.zoom;
+    if (!run || !(run.total_ns > 0)) return this.viewportOf(box);
+    return { left: run.x_ns * this.scale, width: run.total_ns * this.scale };
+  }
+
+  /** Returns the name of a run of narrow boxes in the URL: the functions at its ends; "" for other boxes. */
+  runOf(box) {
+    const at = this.isRun(box) && this.runs ? this.runs.box.indexOf(box) : -1;
+    return at < 0 ? '' : `${this.runs.first[at]}-${this.runs.last[at]}`;
   }
 
   /** Returns the viewport in which a box has the full width. */
@@ -84,8 +99,14 @@ export class BoxView {
     return children;
   }
 
-  /** Returns the box at the end of a path; null if the path does not exist in this view. */
-  find(path) {
+  /** Returns the box at the end of a path, or the run of narrow ones there; null if it is not in this view. */
+  find(path, run = '') {
+    const box = this.findBox(path);
+    if (box === null || !run) return box;
+    return this.childrenOf(box).find((child) => this.runOf(child) === run) ?? null;
+  }
+
+  findBox(path) {
     let box = 0;
     for (const id of path) {
       const next = this.childrenOf(box).find(
@@ -97,8 +118,11 @@ export class BoxView {
     return box;
   }
 
-  /** Returns the box of a row at a fraction of the whole width; null for a gap. */
-  hit(row, fraction) {
+  /**
+   * Returns the box of a row at a fraction of the whole width; null for a gap. Runs that are too narrow to be hit
+   * are found from `near`, too.
+   */
+  hit(row, fraction, near = 0) {
     const [first, end] = this.rowRange(row);
     let low = first;
     let high = end;
@@ -108,6 +132,10 @@ export class BoxView {
       else high = middle;
     }
     const box = low - 1;
+    for (const at of [box - 1, box + 1]) {
+      if (at < first || at >= end || !this.isRun(at) || this.width(at) > near / 4) continue;
+      if (Math.abs(fraction - this.left(at)) < near) return at;
+    }
     return box >= first && fraction < this.left(box) + this.width(box) ? box : null;
   }
 
@@ -181,15 +209,30 @@ export function blend(from, to, done) {
   };
 }
 
-/** Shortens a label to a width. `widthOf` measures one character; the result may be empty. */
+const LEAST_CHARACTERS = 4; // around the ellipsis
+
+/**
+ * Shortens a label to a width, in its middle: names that begin alike often differ at their ends. `widthOf`
+ * measures one character; the result may be empty.
+ */
 export function fitLabel(text, widthPx, widthOf) {
-  const ellipsis = widthOf('…');
-  let used = 0;
-  let fits = 0; // characters that leave room for the ellipsis
-  for (let at = 0; at < text.length; at++) {
-    used += widthOf(text[at]);
-    if (used > widthPx) return fits >= 2 ? `${text.slice(0, fits)}…` : '';
-    if (used + ellipsis <= widthPx) fits = at + 1;
+  const parts = characters(visible(text));
+  const widths = parts.map(widthOf);
+  let whole = 0;
+  for (const width of widths) whole += width;
+  if (whole <= widthPx) return parts.join('');
+  let room = widthPx - widthOf('…');
+  let head = 0;
+  let tail = parts.length;
+  // A character of the head, then one of the tail, as long as they fit.
+  while (head < tail) {
+    const isHead = head <= parts.length - tail;
+    const width = widths[isHead ? head : tail - 1];
+    if (width > room) break;
+    room -= width;
+    if (isHead) head++;
+    else tail--;
   }
-  return text;
+  if (head + parts.length - tail < LEAST_CHARACTERS) return '';
+  return `${parts.slice(0, head).join('')}…${parts.slice(tail).join('')}`;
 }

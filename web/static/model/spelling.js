@@ -79,14 +79,40 @@ export function parsePath(text) {
 
 const byNumber = (a, b) => (typeof a === 'number' ? a : Infinity) - (typeof b === 'number' ? b : Infinity) || 0;
 
-/** Parses threads: ids, and spellings NAME@TID; anything else means all threads. */
+const MAX_THREADS = 1 << 17;
+const MAX_ID = 2 ** 32; // of threads: the server refuses others
+const MAX_SPELLED = 16; // threads by name in a URL; more are ranges of ids
+
+/** Parses threads: ids, ranges of them, and spellings NAME@TID; anything else means all threads. */
 export function parseThreads(text) {
-  const parts = split(text, ',');
-  if (!parts.every((part) => /^(\d{1,10}|[^]*@\d*)$/.test(part))) return [];
-  return parts.map((part) => (/^\d+$/.test(part) ? Number(part) : part)).sort(byNumber);
+  const found = new Set();
+  for (const part of split(text, ',')) {
+    const [, first, last = first] = /^(\d{1,10})(?:-(\d{1,10}))?$/.exec(part) ?? [];
+    if (first === undefined && /^[^]*@\d*$/.test(part)) found.add(part);
+    else if (first === undefined || Number(last) >= MAX_ID || Number(last) - Number(first) > MAX_THREADS) return [];
+    for (let id = Number(first); id <= Number(last) && found.size <= MAX_THREADS; id++) found.add(id);
+  }
+  return [...found].sort(byNumber);
+}
+
+/** Returns ascending ids as text, neighbours as a range: "1-8,12". */
+export function formatIds(ids) {
+  const parts = [];
+  for (const id of ids) {
+    const last = parts.at(-1);
+    if (last && id === last[1] + 1) last[1] = id;
+    else parts.push([id, id]);
+  }
+  return parts.map(([a, b]) => (a === b ? a : `${a}${b === a + 1 ? ',' : '-'}${b}`)).join(',');
+}
+
+/** Returns threads as short as a request needs them. */
+export function askThreads(list) {
+  return list.every(Number.isInteger) ? formatIds(list) : list.join(',');
 }
 
 export function spellThreads(list) {
+  if (list.length > MAX_SPELLED) return askThreads(list);
   return list
     .map((each) => {
       const known = threads.get(each);

@@ -1,6 +1,6 @@
 // The state of the page that is kept in the URL, and the times of requests. No DOM.
 
-import { parsePath, parseThreads, pathIds, spellPath, spellThreads } from './spelling.js';
+import { askThreads, parsePath, parseThreads, pathIds, spellPath, spellThreads } from './spelling.js';
 import { parseSteps } from './shape.js';
 
 export const CLOCKS = ['cpu', 'wall', 'off-cpu'];
@@ -11,8 +11,10 @@ export const LANGUAGES = ['all', 'python', 'native'];
 /** Rows of the first request, and further rows when scrolling gets near the last one. */
 export const ROWS_STEP = 300;
 
+const RUN = /^\d{1,10}-\d{1,10}$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
-const OTHER_RANGE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
+// The range to compare with: the rest of the recording, or as RANGE.
+const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
@@ -47,11 +49,12 @@ const FIELDS = {
   sort: oneOf('self', 'total'), // order of the functions
   beside: flag(), // graph and table side by side
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
-  threads: { ...list(parseThreads, spellThreads, String), counts: true, isStep: true }, // ids or NAME@TID; none: all
+  threads: { ...list(parseThreads, spellThreads, askThreads), counts: true, isStep: true }, // ids or NAME@TID; none: all
   zoom: { ...list(parsePath, spellPath, pathIds), isStep: true }, // ids or NAME@MODULE of functions, root first
+  run: { ...matching(RUN), isStep: true }, // FIRST-LAST, ids: only these children of the zoomed box fill the width
   shape: { ...list(parseSteps, (steps) => steps.join(';')), shapes: true, isStep: true }, // model/shape.js
   sandwich: { ...text(), isStep: true }, // a target of shape.js: its callers and callees are shown
-  compare: { ...matching(OTHER_RANGE), shapes: true, isStep: true }, // another range, or all the rest
+  compare: { ...matching(COMPARE), shapes: true, isStep: true }, // another range, or all the rest
   scale: { ...oneOf('share', 'time'), shapes: true }, // by which a comparison goes
   widthOf: { ...oneOf('here', 'both'), key: 'width_of', shapes: true }, // the width of its boxes
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
@@ -102,11 +105,15 @@ export function toHash(state) {
 }
 
 /** Returns the query string of a view request. */
-export function viewQuery(state, { width, rows, revision }) {
+export function viewQuery(state, { width, rows, revision, table, have }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
-  write(query, state, [...SHAPES, 'zoom', 'search']);
-  if (state.tab === 'functions' || state.beside) query.set('table', state.sort);
+  write(query, state, [...SHAPES, 'zoom', 'run', 'search']);
+  if (state.tab === 'functions' || state.beside) {
+    query.set('table', state.sort);
+    for (const [key, value] of Object.entries(table ?? {})) query.set(`table_${key}`, value);
+  }
+  if (have !== undefined) query.set('have', have);
   return query.toString();
 }
 

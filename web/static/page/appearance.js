@@ -31,6 +31,11 @@ export function followTheme(callback) {
   apply();
 }
 
+/** Returns how much larger than usual the user wants text: 1 for a font of 16 pixels. */
+export function rem() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+}
+
 /** Returns a colour of the style sheet. */
 export function cssColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

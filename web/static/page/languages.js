@@ -1,8 +1,7 @@
-// What is shown of a Python program: the choice of a language, the interpreter's own functions, the time
-// with the GIL only, and the legend of colours. Only recordings with Python functions have them.
+// What is shown of a Python program: the choice of a language, the interpreter's own functions, and the time
+// with the GIL only. Only recordings with Python functions have them.
 
-import { ORIGINS } from '../model/color.js';
-import { byId, choice, h } from './dom.js';
+import { byId, choice } from './dom.js';
 
 export class Languages {
   /** @param onChange called with the changed part of the state: {language}, {plumbing} or {gil} */
@@ -30,16 +29,6 @@ export class Languages {
     this.hasPython = hasPython;
     this.hasGil = hasGil;
     byId('language').hidden = !hasPython;
-    byId('legend').hidden = !hasPython;
     this.update(state);
-  }
-
-  setPalette(palette) {
-    const rows = ORIGINS.map(({ origin, label, text }) => {
-      const swatch = h('span', { class: 'swatch' });
-      swatch.style.background = palette.origin(origin);
-      return h('li', { title: text }, swatch, label);
-    });
-    byId('legend').replaceChildren(...rows);
   }
 }

@@ -1,12 +1,13 @@
 // The search box, its result, and the buttons that step through the matches.
 
-import { byId, setText } from './dom.js';
+import { announce, byId, setText } from './dom.js';
+import { isReport } from '../server/connection.js';
 import { formatCount, formatShare } from '../model/format.js';
 
 const TYPING_GAP_MS = 150;
 
 export class SearchBox {
-  /** @param on {search(text), visit(path)} */
+  /** @param on {search(text), visit(path), callers(text)}; callers: shows what calls the matches, and what they call */
   constructor(on) {
     this.on = on;
     this.input = byId('search');
@@ -28,6 +29,7 @@ export class SearchBox {
       this.clear();
       this.input.focus();
     });
+    byId('search-callers').addEventListener('click', () => on.callers(this.input.value));
     byId('search-next').addEventListener('click', () => this.step(1));
     byId('search-previous').addEventListener('click', () => this.step(-1));
   }
@@ -39,6 +41,7 @@ export class SearchBox {
   submit() {
     clearTimeout(this.timer);
     this.at = -1;
+    this.isNew = this.input.value !== ''; // its result is read out, once
     this.on.search(this.input.value);
   }
 
@@ -53,6 +56,13 @@ export class SearchBox {
   focus() {
     this.input.focus();
     this.input.select();
+  }
+
+  /** Leaves the box, at first by clearing it. Returns whether it had the focus. */
+  leave() {
+    if (document.activeElement !== this.input) return false;
+    if (!this.clear()) this.input.blur();
+    return true;
   }
 
   /** Clears the search. Returns whether there was one. */
@@ -79,6 +89,10 @@ export class SearchBox {
     this.zoomNs = view.boxes.total_ns[view.zoom.box];
     if (this.at >= (this.result?.top.length ?? 0)) this.at = -1;
     this.show();
+    if (this.isNew && this.result?.pattern === this.input.value) {
+      announce(this.describe());
+      this.isNew = false;
+    }
   }
 
   show() {
@@ -87,6 +101,7 @@ export class SearchBox {
     this.input.setAttribute('aria-invalid', String(isBad));
     this.box.classList.toggle('is-bad', isBad);
     byId('search-step').hidden = !result?.count;
+    byId('search-callers').hidden = !result?.count || isReport;
     setText(byId('search-result'), this.describe());
   }
 

@@ -2,14 +2,16 @@
 // data only while it is open, and has DOM elements only for visible rows.
 
 import { HttpError, fetchJson } from '../server/connection.js';
-import { byId, choice, h, setText } from '../page/dom.js';
+import { rem } from '../page/appearance.js';
+import { announce, byId, choice, h, setText, setTitle } from '../page/dom.js';
 import { hasAssembly } from '../model/explain.js';
 import { formatNs, formatShare } from '../model/format.js';
-import { codeRows, hottestRow, nextHot, rowsInSight, sourceRows } from '../model/listing.js';
+import { codeRows, hottestRow, nextHot, sourceRows } from '../model/listing.js';
 import { codeQuery } from '../model/state.js';
+import { VirtualList, partsOf } from './virtual_list.js';
 
 const GAP_MS = 2000; // between two answers while recording
-const ROW_PX = 20; // as in css/panels.css
+const ROW_PX = 20; // as in css/code.css
 const TABS = { source: ['lines', sourceRows], assembly: ['instructions', codeRows] };
 
 export class Code {
@@ -18,7 +20,10 @@ export class Code {
     this.getState = getState;
     this.panel = byId('code');
     this.list = byId('code-list');
-    this.rowsElement = byId('code-rows');
+    this.virtual = new VirtualList(partsOf('code'), {
+      rowHeight: () => ROW_PX * rem(),
+      make: (at) => this.element(this.rows[at], at),
+    });
     this.func = null; // {id, name, full_name}
     this.tab = 'source';
     this.rows = [];
@@ -32,9 +37,7 @@ export class Code {
     byId('code-close').addEventListener('click', () => this.close());
     byId('code-next').addEventListener('click', () => this.step(1));
     byId('code-previous').addEventListener('click', () => this.step(-1));
-    this.list.addEventListener('scroll', () => this.draw());
     this.list.addEventListener('keydown', (event) => this.key(event));
-    new ResizeObserver(() => this.draw()).observe(this.list);
   }
 
   get isOpen() {
@@ -54,7 +57,7 @@ export class Code {
     this.showTab(tab);
     const name = func.full_name || func.name;
     setText(byId('code-name'), name);
-    byId('code-name').title = name;
+    setTitle(byId('code-name'), name);
     if (!isOther) return;
     this.isNew = true;
     this.show([], ['Loading …'], '');
@@ -66,7 +69,7 @@ export class Code {
     this.panel.hidden = true;
     this.underWay.abort();
     clearTimeout(this.timer);
-    this.rowsElement.replaceChildren();
+    this.virtual.update(0);
     if (this.panel.contains(document.activeElement) || document.activeElement === document.body) {
       this.returnTo?.focus?.();
     }
@@ -119,35 +122,25 @@ export class Code {
   show(rows, notes, place, answer = null) {
     this.rows = rows;
     setText(byId('code-place'), place);
-    byId('code-place').title = place;
+    setTitle(byId('code-place'), place);
     this.showNotes(notes);
     const own = answer ? `self ${formatNs(answer.self_ns)}` : '';
     const all = answer ? `total ${formatNs(answer.total_ns)}` : '';
     const share = answer ? `${formatShare(answer.total_ns, answer.whole_ns)} of all` : '';
     setText(byId('code-weight'), [own, all, share].filter(Boolean).join(' · '));
     this.list.classList.toggle('is-assembly', this.tab === 'assembly');
-    this.list.setAttribute('aria-rowcount', String(rows.length));
+    this.list.setAttribute('aria-rowcount', String(rows.length + 1));
     const isWaiting = this.isNew && !answer;
     this.list.hidden = rows.length === 0 && !isWaiting; // hiding it would take its focus
     byId('code-steps').hidden = !rows.some(({ selfNs }) => selfNs > 0);
-    byId('code-spacer').style.height = `${rows.length * ROW_PX}px`;
+    this.virtual.update(rows.length);
     if (this.isNew && answer) {
       this.isNew = false;
       this.current = hottestRow(rows);
       this.list.scrollLeft = 0;
-      this.list.scrollTop = Math.max(0, this.current * ROW_PX - this.list.clientHeight / 3);
+      this.list.scrollTop = 0;
+      this.virtual.reveal(Math.max(0, this.current));
     }
-    this.draw();
-  }
-
-  draw() {
-    if (!this.isOpen) return;
-    const { scrollTop, clientHeight } = this.list;
-    const [first, end] = rowsInSight(this.rows.length, ROW_PX, scrollTop, clientHeight);
-    const elements = [];
-    for (let at = first; at < end; at++) elements.push(this.element(this.rows[at], at));
-    this.rowsElement.style.top = `${first * ROW_PX}px`;
-    this.rowsElement.replaceChildren(...elements);
   }
 
   element(row, at) {
@@ -156,7 +149,8 @@ export class Code {
     const element = h('div', {
       class: `code-row is-${row.kind}${at === this.current ? ' is-current' : ''}`,
       role: 'row',
-      'aria-rowindex': at + 1,
+      'data-key': `${this.tab} ${row.key}`,
+      'aria-rowindex': at + 2,
     });
     if (row.kind === 'gap') {
       element.append(cell('gap', '⋯'));
@@ -181,21 +175,16 @@ export class Code {
 
   goTo(at) {
     this.current = Math.max(0, Math.min(this.rows.length - 1, at));
-    const top = this.current * ROW_PX;
-    const { scrollTop, clientHeight } = this.list;
-    if (top < scrollTop + ROW_PX || top > scrollTop + clientHeight - 3 * ROW_PX) {
-      this.list.scrollTop = top - clientHeight / 3;
-    }
-    this.draw();
+    this.virtual.reveal(this.current);
     const row = this.rows[this.current];
     if (row.kind === 'gap') return;
     const what = [row.place, row.text.trim()].filter(Boolean).join(': ');
-    setText(byId('announcement'), `${what}, self ${row.self || '0 %'}`);
+    announce(`${what}, self ${row.self || '0 %'}`);
   }
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(this.list.clientHeight / ROW_PX) - 2);
+    const page = Math.max(1, Math.floor(this.list.clientHeight / this.virtual.rowHeight()) - 2);
     const steps = {
       ArrowDown: 1,
       ArrowUp: -1,

@@ -1,6 +1,7 @@
 // How far the graph can be trusted: the line in the footer, and the panel that it opens.
 
 import { bar, byId, h } from '../page/dom.js';
+import { reconcile } from '../page/reconcile.js';
 import {
   costShare,
   explainCounters,
@@ -10,8 +11,10 @@ import {
   formatEngine,
   summarise,
 } from '../model/explain.js';
-import { formatBytes, formatCount, formatNs, formatRate, formatShare } from '../model/format.js';
+import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from '../model/format.js';
 
+// Effects on the process that it does not notice.
+const HARMLESS = ['eintr_repaired', 'waits_interrupted'];
 // Code that a program generated at run time is in no module.
 const NO_FILE = 'code outside of any file (JIT)';
 
@@ -22,7 +25,7 @@ function fill(element, key, make) {
   const isSelecting = selection && !selection.isCollapsed && element.contains(selection.anchorNode);
   if (element.filledWith === text || isSelecting) return;
   element.filledWith = text;
-  element.replaceChildren(...make());
+  reconcile(element, make());
 }
 
 function fact(label, value, text = '') {
@@ -101,7 +104,7 @@ export class Quality {
       const atFault = Object.entries(modules).sort((a, b) => b[1] - a[1]);
       const share = h('strong', {}, formatShare(complete, total));
       return [
-        h('p', {}, share, ' of the CPU time is in stacks that reach their root.'),
+        h('p', {}, share, ' of the CPU time is in complete stacks: they reach the first function of their thread.'),
         h(
           'div',
           { class: 'stacked', 'aria-hidden': 'true' },
@@ -117,8 +120,8 @@ export class Quality {
           ? h(
               'p',
               { class: 'dim' },
-              'These modules lack unwind information. Build them with -fasynchronous-unwind-tables, ' +
-                'or with -fno-omit-frame-pointer if they generate code.',
+              'This code does not tell who called it. Build it with -fasynchronous-unwind-tables, ' +
+                'or with -fno-omit-frame-pointer if it generates code.',
             )
           : '',
         h(
@@ -155,7 +158,7 @@ export class Quality {
               { class: 'facts' },
               seen.map(({ name, label, text, shown }) => {
                 const item = fact(label, shown, text);
-                const level = name === 'eintr_repaired' ? 'good' : dot;
+                const level = HARMLESS.includes(name) ? 'good' : dot;
                 item.firstChild.prepend(h('span', { class: `dot ${level}` }));
                 return item;
               }),
@@ -172,7 +175,7 @@ export class Quality {
         h(
           'ul',
           { class: 'facts raw' },
-          rows.map(({ name, shown, text }) => fact(name, shown, text)),
+          rows.map(({ name, label, shown, text }) => fact(name, shown, [label, text].filter(Boolean).join(': '))),
         ),
       ]),
     );
@@ -188,7 +191,7 @@ export class Quality {
     const { report, palette, clock, status } = this;
     const pending = status.symbols_pending;
     const waiting = pending
-      ? h('p', { class: 'dim' }, `Addresses still to be named: ${formatCount(pending)}.`)
+      ? h('p', { class: 'dim' }, `${formatPlural(pending, 'name')} still being read.`)
       : '';
     const element = byId('quality-symbols');
     if (!report) {
@@ -247,19 +250,19 @@ export class Quality {
         'ul',
         { class: 'facts' },
         fact('Sampling rate', formatRate(rate), `of CPU time, by ${formatEngine(engine)}; ${formatRate(taken)} achieved`),
-        fact('Rounds', formatRate(looks), 'checks of sleeping threads'),
+        fact('Sleeping threads', formatRate(looks), 'how often they are looked at'),
         !median
           ? fact('A sample takes, on average', mean ? formatNs(mean) : '–')
           : fact('A sample takes', `${formatNs(median)} / ${formatNs(p99)}`, 'median / 99th percentile at most'),
         fact('Longest sample', formatNs(counters.handler_ns_max ?? 0), 'the longest delay of a thread'),
         fact('Sampling thread', formatNs(counters.sampler_cpu_ns ?? 0), 'CPU time since the start'),
         fact('Memory', formatBytes(counters.bytes_held ?? 0), 'in the process, until we detach'),
-        fact('Signals sent', formatCount(counters.signals_sent ?? 0), 'to running threads'),
+        fact('Signals sent', formatCount(counters.signals_sent ?? 0), 'to running threads, one for each sample'),
         fact('Stacks read', formatCount(counters.parked_reads ?? 0), 'of sleeping threads, without waking them'),
         fact(
           'Calls restarted',
           formatCount(counters.eintr_repaired ?? 0),
-          `after our signal interrupted them; ${formatCount(counters.eintr_unrepairable ?? 0)} returned EINTR`,
+          `system calls that our signal interrupted; ${formatCount(counters.eintr_unrepairable ?? 0)} could not be (EINTR)`,
         ),
       ),
     ]);

@@ -1,17 +1,14 @@
 // Answers the page's requests from the data of a report, in the shapes that web/encode.py has. No DOM.
 
+import { parsePath, readFunction } from '../model/spelling.js';
 import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
-const MAX_TABLE_ROWS = 300;
-const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table'];
+const MAX_TABLE_ROWS = 500;
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have'];
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
-
-function numbers(text, separator) {
-  return text ? text.split(separator).map(Number) : [];
-}
 
 /** The trees of a report and their names. */
 export class Answers {
@@ -35,8 +32,8 @@ export class Answers {
       if (!KNOWN.includes(key)) throw new NotInReport('A saved report shows only what was saved.');
     }
     const tree = this.trees[query.get('clock') ?? 'cpu'];
-    const asked = numbers(query.get('zoom'), '.');
-    const zoom = tree.resolve(asked).at(-1);
+    const asked = query.get('zoom') ? parsePath(query.get('zoom')) : [];
+    const zoom = tree.resolve(asked.map((each) => this.idsOf(each))).at(-1);
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
     const lastRow = Number(query.get('rows') ?? 400);
     const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow);
@@ -49,8 +46,49 @@ export class Answers {
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
       search,
-      table: table ? this.table(tree, zoom, table, isMatch) : null,
+      table: table ? this.table(tree, zoom, table, isMatch, query) : null,
     };
+  }
+
+  /** Returns the functions that an element of a path means: an id, or a name with its module. */
+  idsOf(element) {
+    if (typeof element === 'number') return [element];
+    const { name, module } = readFunction(element);
+    const names = this.functions;
+    return names.name.flatMap((each, id) => (each === name && names.module[id] === module ? [id] : []));
+  }
+
+  /** Answers POST tree. @param query as for view; @param body {nodes, heaviest} */
+  tree(query, { nodes, heaviest }) {
+    const tree = this.trees[query.get('clock') ?? 'cpu'];
+    const found = [];
+    const find = ({ path }) => {
+      const asked = path ? parsePath(path) : [];
+      const at = tree.resolve(asked.map((each) => this.idsOf(each)));
+      return at.length === asked.length + 1 ? at.at(-1) : -1;
+    };
+    for (const page of nodes) {
+      const node = find(page);
+      if (node >= 0) found.push(this.page(tree, node, page));
+    }
+    for (let node = heaviest ? find(heaviest) : -1; node >= 0; node = tree.childrenByWeight(node)[0] ?? -1) {
+      found.push(this.page(tree, node, { offset: 0, limit: Infinity }));
+    }
+    return { revision: 1, total_ns: tree.totalNs[0], comparison: null, nodes: found };
+  }
+
+  page(tree, node, { offset, limit }) {
+    const all = tree.childrenByWeight(node);
+    const shown = all.slice(offset, offset + limit);
+    const ids = shown.map((child) => tree.function[child]);
+    const rows = {
+      ...this.columns(ids),
+      full_name: ids.map((id) => this.functions.full_name[id]),
+      self_ns: shown.map((child) => tree.selfNs[child]),
+      total_ns: shown.map((child) => tree.totalNs[child]),
+      children: shown.map((child) => tree.childCount[child]),
+    };
+    return { path: tree.pathOf(node), offset, count: all.length, total_ns: tree.totalNs[node], rows };
   }
 
   encode(tree, boxes, isMatch) {
@@ -130,12 +168,13 @@ export class Answers {
     return this.pairs;
   }
 
-  table(tree, zoom, order, isMatch) {
+  table(tree, zoom, order, isMatch, query) {
     const all = tree.functionsBelow(zoom, order, isMatch);
-    const shown = all.slice(0, MAX_TABLE_ROWS);
+    const first = Number(query.get('table_first') ?? 0);
+    const shown = all.slice(first, first + Math.min(MAX_TABLE_ROWS, Number(query.get('table_rows') ?? 60)));
     const rows = this.columns(shown.map(({ id }) => id));
     rows.self_ns = shown.map(({ selfNs }) => selfNs);
     rows.total_ns = shown.map(({ totalNs }) => totalNs);
-    return { rows, function_count: all.length };
+    return { rows, function_count: all.length, first };
   }
 }

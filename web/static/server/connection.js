@@ -1,7 +1,8 @@
 // The connection to the server: JSON requests and the stream of events.
 
-const RETRY_MS = 2000; // where the browser does not reconnect by itself
-const SILENCE_MS = 10_000; // five times the longest time between two events (HEARTBEAT_S in api.py)
+import { Stream } from './stream.js';
+
+const WORKER_SILENCE_MS = 15_000; // then the worker is gone: it says "lost" after ten seconds
 
 /** False: a saved report has report/connection.js in the place of this module. */
 export const isReport = false;
@@ -48,50 +49,72 @@ export function setPaused(paused) {
 }
 
 /**
- * Listens to the server's events until the last one. Without an event for SILENCE_MS, the connection
- * counts as lost: a server that hangs, or a network that drops packets, does not close it.
- *
- * Calls `onStatus(status)` for each status, and `onState(state)` when the connection changes: "live",
- * "lost" (it reconnects by itself), "complete" (the profile will not change any more), "closed" (the
- * server has closed).
+ * The server's events, as Stream (stream.js) has them: from the stream that all pages of one browser share,
+ * or, where there are no shared workers, from one of this page, which is closed while the page is hidden.
  */
 export class Connection {
-  constructor({ onStatus, onState }) {
-    this.onStatus = onStatus;
-    this.onState = onState;
+  constructor(on) {
+    this.on = on;
+    this.isOver = false;
     this.timer = 0;
   }
 
   open() {
-    const events = new EventSource('api/events');
-    /** Reconnects after `ms`, unless an event arrives before. */
-    const openAgainIn = (ms) => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => {
-        events.close();
-        this.onState('lost');
-        this.open();
-      }, ms);
-    };
-    openAgainIn(SILENCE_MS);
-    events.onopen = () => {
-      openAgainIn(SILENCE_MS);
-      this.onState('live');
-    };
-    events.onerror = () => {
-      this.onState('lost');
-      if (events.readyState === EventSource.CLOSED) openAgainIn(RETRY_MS);
-    };
-    events.addEventListener('status', (event) => {
-      openAgainIn(SILENCE_MS);
-      this.onStatus(JSON.parse(event.data));
-    });
-    for (const [name, state] of [['end', 'complete'], ['bye', 'closed']]) {
-      events.addEventListener(name, () => {
-        clearTimeout(this.timer);
-        events.close();
-        this.onState(state);
-      });
+    try {
+      this.share();
+    } catch {
+      this.openOwn();
     }
+  }
+
+  share() {
+    const worker = new SharedWorker(new URL('stream_worker.js', import.meta.url), { type: 'module' });
+    worker.onerror = () => this.leave(worker);
+    worker.port.onmessage = ({ data }) => {
+      if (this.worker !== worker) return;
+      this.expectNews();
+      this.take(data);
+    };
+    this.worker = worker;
+    worker.port.postMessage('join');
+    addEventListener('pagehide', () => this.worker?.port.postMessage('leave'));
+    addEventListener('pageshow', ({ persisted }) => persisted && this.worker?.port.postMessage('join'));
+    this.expectNews();
+  }
+
+  take({ status, line }) {
+    if (status) this.on.onStatus(status);
+    if (!line) return;
+    this.isOver = ['complete', 'closed'].includes(line);
+    if (this.isOver) clearTimeout(this.timer);
+    this.on.onState(line);
+  }
+
+  expectNews() {
+    clearTimeout(this.timer);
+    if (!this.isOver) this.timer = setTimeout(() => this.leave(this.worker), WORKER_SILENCE_MS);
+  }
+
+  /** Goes on without the worker, which failed. */
+  leave(worker) {
+    if (this.worker !== worker) return;
+    worker.port.postMessage('leave');
+    this.worker = null;
+    clearTimeout(this.timer);
+    this.openOwn();
+  }
+
+  openOwn() {
+    const stream = new Stream('api/events', {
+      onStatus: (status) => this.take({ status }),
+      onState: (line) => this.take({ line }),
+    });
+    const follow = () => {
+      if (this.isOver) return;
+      if (document.hidden) stream.close();
+      else if (!stream.events) stream.open();
+    };
+    document.addEventListener('visibilitychange', follow);
+    follow();
   }
 }

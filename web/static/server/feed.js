@@ -1,14 +1,14 @@
-// The newest status: from the server's events, and from requests for threads and symbols, which the
-// events do not contain.
+// The newest status: from the server's events, and from requests for symbols and the number of threads,
+// which the events do not contain.
 
 import { Connection, fetchJson } from './connection.js';
 
-const GAP_MS = 1000; // between two requests: threads and symbols change slowly
+const GAP_MS = 1000; // between two requests: symbols change slowly
 const RETRY_MS = 2000; // if no further event can trigger the next request; doubles each time
 const RETRY_MAX_MS = 60_000;
 
 export class Feed {
-  /** @param on {status(status), whole(status, threads), line(line)} */
+  /** @param on {status(status), whole(status, number of threads), line(line)} */
   constructor(on) {
     this.on = on;
     this.status = null; // model.Status of the last event, with the symbols of the last answer
@@ -19,7 +19,7 @@ export class Feed {
     this.timer = 0;
     this.line = 'connecting';
     this.retryMs = RETRY_MS;
-    this.isWhole = false; // threads and symbols are final
+    this.isWhole = false; // what is requested is final
     this.connection = new Connection({
       onStatus: (event) => this.take(event),
       onState: (line) => this.setLine(line),
@@ -28,6 +28,7 @@ export class Feed {
 
   open() {
     this.connection.open();
+    this.ask(); // the first event may take longer
   }
 
   take(event) {
@@ -45,7 +46,7 @@ export class Feed {
     this.timer = setTimeout(() => this.ask(), ms);
   }
 
-  /** Requests threads and symbols, which the events do not contain. */
+  /** Requests symbols and the number of threads, which the events do not contain. */
   async ask() {
     if (this.isWhole) return;
     this.askedAt = performance.now();
@@ -68,7 +69,7 @@ export class Feed {
     // An event that arrived meanwhile is newer than this answer.
     const isNewest = events === this.events;
     this.status = isNewest ? answer.status : { ...this.status, symbols: answer.status.symbols };
-    this.on.whole(this.status, answer.threads);
+    this.on.whole(this.status, answer.thread_count);
   }
 
   setLine(line) {

@@ -3,6 +3,7 @@
 
 import { HttpError, fetchJson } from './connection.js';
 import { BoxView } from '../model/layout.js';
+import { Names } from '../model/names.js';
 import { Pacer, viewQuery } from '../model/state.js';
 
 const PATIENCE_MS = 1000;
@@ -11,11 +12,12 @@ export class Views {
   /**
    * @param on {show(view, isNewPlace), failed(message), offline({isLive}), isHeld()}; isLive: the request
    *   was for newer data, not for a change by the user; isHeld: newer data is not wanted
-   * @param geometry returns {width, rows} to request
+   * @param geometry returns {width, rows, table} to request
    */
   constructor(getState, geometry, on) {
     Object.assign(this, { getState, geometry, on });
     this.current = null; // the view shown
+    this.names = new Names();
     this.newest = 0; // newest revision of the server
     this.pacer = new Pacer();
     this.line = 'connecting'; // state of the Connection
@@ -71,7 +73,7 @@ export class Views {
     // A change by the user uses the tree that the server has; only newer data makes it build another.
     const revision = isLive ? this.newest : (this.current?.revision ?? 0);
     const asked = this.getState();
-    const query = viewQuery(asked, { ...this.geometry(), revision });
+    const query = viewQuery(asked, { ...this.geometry(), revision, have: this.names.answer });
     let answer;
     try {
       answer = await fetchJson(`view?${query}`, { signal });
@@ -87,7 +89,7 @@ export class Views {
     const { isNewPlace } = this;
     this.isNewPlace = false;
     try {
-      this.current = new BoxView(answer, asked);
+      this.current = new BoxView(this.names.complete(answer), asked);
       this.on.show(this.current, isNewPlace);
     } finally {
       if (!signal.aborted) {

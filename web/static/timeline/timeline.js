@@ -85,7 +85,7 @@ export class Timeline {
     if (this.shown) query.set('to', Math.ceil(this.shown.to));
     if (this.page) query.set('skip', this.page * this.nLanes);
     if (this.size === 'open') query.set('idle', '1');
-    const { threads } = this.getState();
+    const threads = this.getState().threads.filter(Number.isInteger); // the ids of others come with the first view
     if (threads.length) query.set('also', threads.slice(0, 8).join(','));
     return { query, to: this.shown?.to ?? null, bins };
   }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { ORIGINS, Palette } from '../../../../web/static/model/color.js';
+import { ORIGINS, Palette, mix } from '../../../../web/static/model/color.js';
 
 const THEMES = ['light', 'dark'];
 const AA = 4.5; // WCAG 2.1, 1.4.3: contrast of text
@@ -87,4 +88,107 @@ test('an interpreter is native code, and a native recording keeps its colours', 
   assert.equal(palette.origin('interpreter'), palette.origin('native'));
   assert.equal(palette.swatch(f), palette.module('libx.so'));
   assert.equal(palette.swatch({ ...f, origin: 'stdlib' }), palette.origin('stdlib'));
+});
+
+// Names of modules that get the eleven colours: that of the program, and one for each of the others.
+function modulesOfAllColors(palette) {
+  const found = new Map([[palette.module('prog'), 'prog']]);
+  for (let at = 0; found.size < 11 && at < 1000; at++) {
+    const module = `lib${'abcdefghijklmnopqrstuvwxyz'[at % 26]}${at}x.so`;
+    if (!found.has(palette.module(module))) found.set(palette.module(module), module);
+  }
+  return [...found.values()];
+}
+
+function distance(vision, one, other) {
+  const [a, b] = [one, other].map((each) => oklab(vision, each));
+  return Math.hypot(...a.map((value, at) => value - b[at]));
+}
+
+test('the 55 pairs of module colours differ, also for people who do not see all hues', () => {
+  for (const theme of THEMES) {
+    const palette = new Palette(theme, 'prog');
+    const modules = modulesOfAllColors(palette);
+    assert.equal(modules.length, 11);
+    for (const vision of Object.keys(VISION)) {
+      const colors = [...modules.map((module) => palette.module(module)), palette.match];
+      const least = vision === 'full' ? 0.085 : 0.06;
+      colors.forEach((color, at) => {
+        for (const other of colors.slice(at + 1)) {
+          const found = distance(vision, color, other);
+          assert.ok(found >= least, `${theme} ${vision}: ${color} and ${other}, ${found.toFixed(3)}`);
+        }
+      });
+    }
+  }
+});
+
+test('functions of one module look more alike than those of two', () => {
+  for (const theme of THEMES) {
+    const palette = new Palette(theme, 'prog');
+    const modules = modulesOfAllColors(palette);
+    const boxes = modules.map((module) => [...'abcdefghijkl'].map((name) => palette.box({ kind: 'native', module, name })));
+    for (const vision of Object.keys(VISION)) {
+      boxes.forEach((some, at) => {
+        for (const others of boxes.slice(at + 1)) {
+          const closest = Math.min(...some.flatMap((box) => others.map((other) => distance(vision, box, other))));
+          assert.ok(closest > 0.03, `${theme} ${vision} ${modules[at]}: ${closest.toFixed(3)}`);
+        }
+      });
+    }
+  }
+});
+
+test('every label is legible: plain, matching, dimmed, of an ancestor, on stripes', () => {
+  for (const theme of THEMES) {
+    const palette = new Palette(theme, 'prog');
+    const modules = modulesOfAllColors(palette);
+    const kinds = ['native', 'inlined', 'tail call', 'unknown', 'syscall', 'synthetic'];
+    const boxes = [...'abcdefghijklmnop'].flatMap((name) =>
+      modules.flatMap((module) => kinds.map((kind) => palette.box({ kind, module, name }))),
+    );
+    const queued = palette.box({ kind: 'syscall', module: '', name: '[waiting for a CPU]' });
+    boxes.push(queued, palette.root, palette.run, mix('#000000', queued, 0.16));
+    for (const color of boxes) {
+      const found = {
+        plain: contrast(color, palette.text),
+        dimmed: contrast(palette.dimmed(color), palette.quietText),
+        ancestor: contrast(palette.ancestor(color), palette.text),
+      };
+      for (const [state, value] of Object.entries(found)) {
+        assert.ok(value >= AA, `${theme} ${state} ${color}: ${value.toFixed(2)}`);
+      }
+    }
+    for (const color of [palette.run, palette.ancestor(palette.run)]) {
+      assert.ok(contrast(color, palette.quietText) >= AA, `${theme} run: ${contrast(color, palette.quietText).toFixed(2)}`);
+    }
+    assert.ok(contrast(palette.match, palette.matchText) >= AA, `${theme} match`);
+  }
+});
+
+test('the outlines of the hovered and the selected box stand out from every box', () => {
+  const css = readFileSync(new URL('../../../../web/static/css/base.css', import.meta.url), 'utf8');
+  const outlines = [...css.matchAll(/--focus: (#\w+)/g)].map(([, color]) => color);
+  assert.ok(outlines.length >= 2);
+  for (const theme of THEMES) {
+    const palette = new Palette(theme, 'prog');
+    for (const module of modulesOfAllColors(palette)) {
+      const color = palette.box({ kind: 'native', module, name: 'f' });
+      assert.ok(contrast(color, palette.text) >= 3, `${theme} ${module}`);
+    }
+    // Two lines around the selected box.
+    const focus = outlines[theme === 'light' ? 0 : 1];
+    assert.ok(contrast(palette.paper, focus) >= 3, `${theme}: ${contrast(palette.paper, focus).toFixed(2)}`);
+  }
+});
+
+test('waiting for a CPU has a colour of its own', () => {
+  for (const theme of THEMES) {
+    for (const palette of [new Palette(theme, 'prog'), new Palette(theme, 'prog', true)]) {
+      const waiting = { module: '', origin: palette.hasPython ? 'kernel' : undefined };
+      const queued = palette.box({ ...waiting, kind: 'synthetic', name: '[waiting for a CPU]' });
+      const futex = palette.box({ ...waiting, kind: 'syscall', name: '[futex]' });
+      for (const vision of Object.keys(VISION)) assert.ok(distance(vision, queued, futex) >= 0.04, `${theme} ${vision}`);
+    }
+  }
 });

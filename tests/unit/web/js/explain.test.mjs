@@ -58,7 +58,7 @@ test('waiting for a CPU is explained', () => {
 
 test('the engine is shown by name', () => {
   const shown = (engine) => explain.explainCounters({ engine_now: engine })[0].rows[0].shown;
-  assert.deepEqual([shown(0), shown(1), shown(7)], ['rounds', 'CPU timers', '7']);
+  assert.deepEqual([shown(0), shown(1), shown(7)], ['looks at fixed times', 'CPU timers', '7']);
 });
 
 test('a counter nobody has explained yet is shown by its name', () => {
@@ -105,8 +105,8 @@ test('colours are the same for the same names, and the program has its own', () 
   const box = { kind: 'native', module: 'libc.so.6', name: 'malloc' };
   const palette = new Palette('light', 'orderd');
   assert.equal(palette.box(box), new Palette('light', 'orderd').box({ ...box }));
-  assert.equal(palette.hue('libc.so.6'), palette.hue('libc.so.7'));
-  assert.notEqual(palette.hue('orderd'), new Palette('light', 'other').hue('orderd'));
+  assert.deepEqual(palette.shade('libc.so.6'), palette.shade('libc.so.7'));
+  assert.notDeepEqual(palette.shade('orderd'), new Palette('light', 'other').shade('orderd'));
   assert.notEqual(palette.box(box), new Palette('dark', 'orderd').box(box));
   for (let at = 0; at < 300; at++) {
     assert.match(palette.box({ kind: 'native', module: `lib${at}`, name: 'f' }), /^rgb\(\d+, \d+, \d+\)$/);
@@ -119,16 +119,23 @@ test('oklch agrees with known colours', () => {
   assert.equal(oklch(0.627955, 0.257683, 29.2339), 'rgb(255, 0, 0)');
 });
 
+test('where a thread is now, is said only while it is known', () => {
+  const recording = { state: 'recording' };
+  const text = (thread, status = recording) => explain.describeWait({ waits_in: '', ...thread }, status).text;
+  assert.equal(text({ waits_in: 'futex' }), 'futex');
+  assert.equal(text({}), 'running');
+  assert.equal(text({}, { state: 'ended' }), '–');
+  assert.equal(text({}, { state: 'paused' }), '–');
+  assert.equal(text({ exited: true }), 'ended');
+  assert.equal(text({ signals_blocked: true }), 'running or waiting');
+});
+
 test('the GIL: how long it was held, and awaited', () => {
-  const threads = [
-    { gil_held_ns: 6e8, gil_awaited_ns: 0 },
-    { gil_held_ns: 3e8, gil_awaited_ns: 2e9 },
-    { gil_held_ns: 0, gil_awaited_ns: 1e8 },
-  ];
+  const waits = { held_ns: 9e8, awaited_ns: 2.1e9, waiting: 2 };
   assert.equal(
-    explain.describeGil(threads, 1e9),
+    explain.describeGil(waits, 1e9),
     'The GIL was held 90.0 % of the time. 2 threads waited for it, 2.1 s in all.',
   );
-  const alone = [{ gil_held_ns: 1.01e9, gil_awaited_ns: 0 }];
+  const alone = { held_ns: 1.01e9, awaited_ns: 0, waiting: 0 };
   assert.equal(explain.describeGil(alone, 1e9), 'The GIL was held 100 % of the time. No thread waited for it.');
 });

@@ -119,8 +119,21 @@ test('a zoom begins where it was and ends where it should', () => {
 test('labels are cut to the width, or left out', () => {
   const seven = () => 7;
   assert.equal(fitLabel('malloc', 42, seven), 'malloc');
-  assert.equal(fitLabel('malloc', 41, seven), 'mall…');
-  assert.equal(fitLabel('malloc', 21, seven), 'ma…');
-  assert.equal(fitLabel('malloc', 20, seven), '');
+  assert.equal(fitLabel('malloc', 41, seven), 'ma…oc');
+  assert.equal(fitLabel('malloc', 34, seven), '');
   assert.equal(fitLabel('', 20, seven), '');
+});
+
+test('labels that begin alike differ where they are cut', () => {
+  const names = ['Map', 'Set', 'Heap'].map((name) => `v8::internal::${name}::Allocate${name}`);
+  const labels = names.map((name) => fitLabel(name, 80, () => 7));
+  assert.equal(new Set(labels).size, 3);
+  for (const label of labels) assert.match(label, /^v8.*…/);
+});
+
+test('a label is never cut within a character, and cannot turn itself around', () => {
+  const family = '\u{1f469}\u200d\u{1f467}';
+  const label = fitLabel(`${family.repeat(3)}handle${family.repeat(3)}`, 49, () => 7);
+  assert.equal(label, `${family.repeat(3)}…${family.repeat(3)}`);
+  assert.equal(fitLabel('a\u202eb', 99, () => 7), 'a‹202E›b');
 });

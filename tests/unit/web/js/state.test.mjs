@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { formatIds, parseThreads } from '../../../../web/static/model/spelling.js';
 import * as state from '../../../../web/static/model/state.js';
 
 test('the hash holds the state, and nothing when all is as at the start', () => {
   assert.equal(state.toHash(state.DEFAULTS), '');
   const some = {
     clock: 'off-cpu',
-    threads: [2, 17],
+    threads: [2, 3, 17, 18, 19],
     zoom: [5, 0, 5],
+    run: '7-12',
     shape: ['hide:std::map<int, long>@lib\\;x.so', 'fold:@libc.so.6', 'chains'],
     sandwich: 'malloc@libc.so.6',
     compare: 'rest',
@@ -48,6 +50,19 @@ test('nonsense in the hash falls back to the defaults', () => {
   assert.deepEqual(state.parseHash(hash), state.DEFAULTS);
 });
 
+test('ids of threads that there cannot be are none', () => {
+  for (const threads of ['4294967296', '1-4294967295', '9-1-2', '7-']) {
+    assert.deepEqual(state.parseHash(`#threads=${threads}`).threads, [], threads);
+  }
+  assert.deepEqual(state.parseHash('#threads=4294967295').threads, [4294967295]);
+});
+
+test('neighbouring ids of threads are written as a range', () => {
+  const ids = Array.from({ length: 10_000 }, (_, at) => at + 1);
+  assert.equal(formatIds([...ids, 20_000]), '1-10000,20000');
+  assert.deepEqual(parseThreads('1-10000'), ids);
+});
+
 test('a request asks for what is shown and for no more', () => {
   const size = { width: 1400.6, rows: 300, revision: 7 };
   assert.equal(state.viewQuery(state.DEFAULTS, size), 'clock=cpu&width=1401&rows=300&revision=7');
@@ -58,6 +73,10 @@ test('a request asks for what is shown and for no more', () => {
   assert.equal(query.get('q'), 'a&b');
   assert.equal(query.get('table'), 'self');
   assert.equal(query.get('language'), null);
+  const part = { ...size, table: { first: 20, rows: 60 }, have: 3 };
+  const rows = new URLSearchParams(state.viewQuery(other, part));
+  assert.deepEqual([rows.get('table_first'), rows.get('table_rows'), rows.get('have')], ['20', '60', '3']);
+  assert.equal(new URLSearchParams(state.viewQuery(state.DEFAULTS, part)).get('table_first'), null);
 });
 
 test('every request says which functions are counted', () => {

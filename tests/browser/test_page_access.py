@@ -1,0 +1,121 @@
+"""The page for everyone: what axe-core finds, and everything by keyboard alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from page_probe import zoom_names
+
+pytestmark = pytest.mark.needs("chromium")
+
+# Each a state of the page: keys to press, and what is then to be seen.
+STATES = {
+    "graph": ("", "#graph"),
+    "card": ("", "#details"),
+    "threads": ("t", "#threads-panel"),
+    "functions": ("f", "#functions"),
+    "quality": ("q", "#quality"),
+    "help": ("?", "#help"),
+    "code": ("s", "#code"),
+}
+
+
+def found_by_axe(page: Page) -> list[dict[str, Any]]:
+    """What axe-core finds; what it cannot decide, gradients say, does not count."""
+    violations = Axe().run(page).response["violations"]
+    return [
+        {
+            "rule": each["id"],
+            "help": each["help"],
+            "where": [node["html"][:160] for node in each["nodes"]][:4],
+            "why": [node["failureSummary"][:300] for node in each["nodes"]][:2],
+        }
+        for each in violations
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1400),
+        ("dark", 400),
+        pytest.param("dark", 1400, marks=pytest.mark.nightly),
+        pytest.param("light", 400, marks=pytest.mark.nightly),
+    ],
+)
+def test_axe_finds_nothing(open_page: Callable[..., Page], scheme: str, width: int) -> None:
+    problems = {}
+    page = open_page(viewport={"width": width, "height": 850}, color_scheme=scheme)
+    for name, (keys, shown) in STATES.items():
+        if name in ("card", "code"):
+            page.locator("#scroller").focus()
+            for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
+                page.keyboard.press(key)
+        if keys:
+            page.keyboard.press(keys)
+        expect(page.locator(shown)).to_be_visible()
+        page.wait_for_timeout(300)  # its first rows
+        if found := found_by_axe(page):
+            problems[name] = found
+        for _ in range(3):
+            page.keyboard.press("Escape")
+        if name == "functions":
+            page.keyboard.press("f")
+    assert not problems, json.dumps(problems, indent=1)
+
+
+def tab_to(page: Page, selector: str, *, most: int = 60) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} is not reached by Tab")
+
+
+def test_everything_is_done_by_keyboard_alone(page: Page) -> None:
+    keyboard = page.keyboard
+    tab_to(page, "#clock [data-value=wall]")
+    keyboard.press("Enter")
+    page.wait_for_function("() => flametap.views.current.asked.clock === 'wall'")
+    tab_to(page, "#threads-button")
+    keyboard.press("Enter")
+    expect(page.locator("#threads-filter")).to_be_focused()
+    keyboard.type("worker-1")
+    expect(page.locator("#threads-rows .thread-row")).to_have_count(1)
+    tab_to(page, "#threads-rows .link")
+    keyboard.press("Enter")
+    expect(page.locator("#threads-label")).to_contain_text("worker-1 (")
+    keyboard.press("Escape")
+    expect(page.locator("#threads-button")).to_be_focused()
+    tab_to(page, "#scroller")
+    for key in ("ArrowUp", "ArrowUp", "Enter"):
+        keyboard.press(key)
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 1")
+    assert len(zoom_names(page)) == 1
+    keyboard.press("s")
+    expect(page.locator("#code-list")).to_be_focused()
+    keyboard.press("Escape")
+    expect(page.locator("#code")).to_be_hidden()
+    keyboard.press("f")
+    expect(page.locator("#functions-rows .link").first).to_be_visible()
+    tab_to(page, "#functions-list")
+    keyboard.press("ArrowDown")
+    keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.closest('.function-row').ariaRowIndex") == "3"
+    keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    keyboard.press("Escape")
+    keyboard.press("q")
+    expect(page.locator("#quality")).to_be_visible()
+    keyboard.press("Escape")
+    keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()

@@ -1,0 +1,50 @@
+// What the colours of the graph mean: whose code it is in a recording with Python functions, else the modules
+// with most time in the present view.
+
+import { ORIGINS, isQueued } from '../model/color.js';
+import { byId, h, swatch } from './dom.js';
+import { reconcile } from './reconcile.js';
+
+const MODULES = 6; // shown; the rest have colours, too
+
+/** Returns the modules of a view, those with most own time first, and whether threads waited for a CPU. */
+export function modulesOf({ boxes, functions }) {
+  const own = new Map();
+  let hasQueued = false;
+  boxes.function.forEach((at, box) => {
+    if (at < 0) return;
+    const f = { name: functions.name[at], kind: functions.kind[at] };
+    if (isQueued(f)) hasQueued = true;
+    else if (functions.module[at]) {
+      own.set(functions.module[at], (own.get(functions.module[at]) ?? 0) + boxes.self_ns[box]);
+    }
+  });
+  const modules = [...own].sort((a, b) => b[1] - a[1]).map(([module]) => module);
+  return { modules, hasQueued };
+}
+
+function item(color, text, title, isStriped = false) {
+  const mark = swatch(color);
+  if (isStriped) mark.classList.add('striped');
+  return h('li', { title, 'data-key': text }, mark, h('span', {}, text));
+}
+
+export class Legend {
+  constructor() {
+    this.element = byId('legend');
+  }
+
+  update(view, palette) {
+    if (!palette) return;
+    const { modules, hasQueued } = modulesOf(view);
+    const shown = palette.hasPython
+      ? ORIGINS.map(({ origin, label, text }) => item(palette.origin(origin), label, text))
+      : modules.slice(0, MODULES).map((module) => item(palette.module(module), module, `Functions of ${module}`));
+    if (hasQueued) {
+      const queued = { kind: 'synthetic', module: '', name: '[waiting for a CPU]' };
+      shown.push(item(palette.box(queued), 'waiting for a CPU', 'The thread could run, but had no CPU.', true));
+    }
+    reconcile(this.element, shown);
+    this.element.hidden = shown.length === 0;
+  }
+}

@@ -1,0 +1,37 @@
+"""The threads of the profile, summed up at most once per revision for all open pages."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from flametap.model import ThreadInfo
+
+from .source import ProfileSource
+
+
+class ThreadList:
+    """A thread-safe cache of ``ProfileSource.threads``, which takes long for thousands of them."""
+
+    def __init__(self, source: ProfileSource) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._revision = -1
+        self._made_s = float("-inf")
+        self._threads: list[ThreadInfo] = []
+
+    def get(self, age_s: float = 0.0) -> list[ThreadInfo]:
+        """Return the threads.
+
+        Args:
+            age_s: how old the list may be; by default it is that of the current revision.
+        """
+        with self._lock:
+            revision = self._source.wait_newer(-1, 0.0)
+            is_old = time.monotonic() - self._made_s > age_s
+            if self._revision < 0 or (revision != self._revision and is_old):
+                # The revision was read before, so it is never newer than the list.
+                self._threads = self._source.threads()
+                self._revision = revision
+                self._made_s = time.monotonic()
+            return self._threads
