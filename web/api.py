@@ -43,8 +43,11 @@ SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VE
 shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
 comparing.py).
 
-POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
-              400 if one is out of bounds
+POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
+              0 for no limit. 400 if one is out of bounds
+
+POST leaving  {"page": its own name, "stay": bool} → {"leaving": bool}: whether flametap is
+              ending, and whether the page wants it to stay to save (farewell.py)
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -77,6 +80,7 @@ from .encode_gil import encode_holders
 from .encode_lanes import encode_heat, encode_lanes
 from .encode_threads import encode_threads
 from .exports import Exports, RequestOf
+from .farewell import Farewell
 from .known_functions import KnownFunctions
 from .lane_query import parse_heat_query, parse_lane_query
 from .names import find_threads
@@ -114,6 +118,7 @@ class Service:
         self.trees = TreeCache(self.source)
         self.threads = ThreadList(self.source)
         self.known = KnownFunctions()
+        self.farewell = Farewell()
         self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
@@ -229,7 +234,7 @@ def blueprint(service: Service) -> Blueprint:
         args = request.args.to_dict()
         return service.exports.response(args.get("format", ""), parse_selection(args))
 
-    add_controls(api, service.source)
+    add_controls(api, service.source, service.farewell)
 
     @api.errorhandler(FlametapError)
     def refused(error: FlametapError) -> Response:

@@ -6,7 +6,7 @@ missing to a full bin was not recorded: the thread had not begun, had ended, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ N_ACTIVITIES = len(Activity)
 # A thread that is busy for less of the time is idle.
 IDLE_SHARE = 0.001
 LEAST_LANES = 4
+OVERVIEW_ROOM = 1.6  # the height of the overview, at most: so many times that of its CPU time …
+LEAST_CPUS = 0.02  # … and at least so many CPUs
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -244,7 +246,7 @@ class _Window:
         return self._view.now.threads.get(thread_id) or Thread(thread_id, 0, "")
 
     def overview(self, wanted: Bools | None) -> Lane:
-        """Return the time on a CPU, and the time waiting for one, relative to the most at once.
+        """Return the time on a CPU and, above it, the time waiting for one as far as it has room.
 
         Args:
             wanted: the threads that count; None if these bins do not tell them apart.
@@ -253,8 +255,13 @@ class _Window:
         for activity in (Activity.CPU, Activity.QUEUED):
             rows[slice(None) if wanted is None else wanted, activity] = activity
         found = self._sum(rows, 2)
-        step = self.bins.step_ns
-        return self._lane(found, 1, scale_ns=max(step, float(found.sum(axis=0).max())))
+        cpu, queued = found
+        sums_ns = np.rint(found.sum(axis=1)).astype(np.int64).tolist()
+        # However many threads wait, what runs stays visible.
+        highest = min(float((cpu + queued).max()), OVERVIEW_ROOM * float(cpu.max()))
+        scale_ns = max(highest, LEAST_CPUS * self.bins.step_ns)
+        lane = self._lane(np.stack((cpu, np.minimum(queued, scale_ns - cpu))), 1, scale_ns=scale_ns)
+        return replace(lane, sums_ns=sums_ns)
 
     def _lane(
         self,

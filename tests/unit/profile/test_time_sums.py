@@ -18,7 +18,7 @@ from flametap.profile.time_bins import STEP_NS, bins, level_for, step_ns, sums
 from flametap.profile.time_sums import TimeSums, TimeView
 from flametap.wire import abi
 from time_rows import EPOLL_WAIT, FUTEX, READ, START_NS, Row, apply, naive, random_rows
-from wire import PARKED, RUNNING
+from wire import PARKED, QUEUED, RUNNING
 
 
 def all_bins(view: TimeView, level: int, first: int, n: int) -> dict[tuple[int, int], Any]:
@@ -218,6 +218,18 @@ def test_time_with_the_gil_is_its_own_lane() -> None:
     assert found.gil
     assert found.gil.sums_ns == [2 * second]
     assert asked(Profile()).gil is None
+
+
+def test_many_threads_that_wait_for_a_cpu_leave_room_for_what_runs() -> None:
+    profile = Profile()
+    second = 10**9
+    rows = [Row(at, START_NS, second, 0, QUEUED, -1) for at in range(2, 40)]
+    apply(profile, START_NS + second, [Row(1, START_NS, second, second, RUNNING, -1), *rows])
+    found = asked(profile, overview_bins=10).overview
+    assert found
+    cpu, queued = found.planes[Activity.CPU][0], found.planes[Activity.QUEUED][0]
+    assert (cpu, queued) == (31, 19)
+    assert found.sums_ns == [second, 38 * second]
 
 
 def test_an_empty_profile_has_no_lanes() -> None:

@@ -47,6 +47,7 @@ const FIELDS = {
   layout: oneOf('flame', 'icicle'),
   tab: { ...oneOf('graph', 'tree', 'functions'), isStep: true },
   sort: oneOf('self', 'total'), // order of the functions
+  beside: flag(), // graph and table side by side
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
   threads: { ...list(parseThreads, spellThreads, askThreads), counts: true, isStep: true }, // ids or NAME@TID; none: all
   zoom: { ...list(parsePath, spellPath, pathIds), isStep: true }, // ids or NAME@MODULE of functions, root first
@@ -109,7 +110,7 @@ export function viewQuery(state, { width, rows, revision, table, have }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
   write(query, state, [...SHAPES, 'zoom', 'run', 'search']);
-  if (state.tab === 'functions') {
+  if (state.tab === 'functions' || state.beside) {
     query.set('table', state.sort);
     for (const [key, value] of Object.entries(table ?? {})) query.set(`table_${key}`, value);
   }

@@ -4,6 +4,7 @@
 import { ACTIONS, BoxMenu } from '../graph/box_menu.js';
 import { Sandwich } from '../graph/sandwich.js';
 import { Menu } from '../page/menu.js';
+import { shownTabs } from '../page/beside.js';
 import { byId } from '../page/dom.js';
 import { say } from '../page/toast.js';
 import { isReport } from '../server/connection.js';
@@ -85,7 +86,7 @@ export class Shaping {
     this.chips.update(state, this.steps);
     this.simplify.update(state, this.hasPython);
     this.compare.update(state);
-    const isTable = state.tab === 'functions';
+    const isTable = shownTabs(state).includes('functions');
     byId('functions').hidden = !isTable || state.compare !== '';
     byId('changes').hidden = !isTable || state.compare === '';
     this.sandwich.update(['sandwich', 'search', ...WEIGHTS, ...SHAPES].some(isOther));

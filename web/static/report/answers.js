@@ -5,7 +5,7 @@ import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
-const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have'];
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have', 'run'];
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
@@ -36,12 +36,13 @@ export class Answers {
     const zoom = tree.resolve(asked.map((each) => this.idsOf(each))).at(-1);
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
     const lastRow = Number(query.get('rows') ?? 400);
-    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow);
+    const run = query.get('run') ? tree.resolveRun(zoom, numbers(query.get('run'), '-')) : null;
+    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow, run);
     const table = query.get('table');
     return {
       revision: 1,
       total_ns: tree.totalNs[0],
-      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length },
+      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length, ...(run ? { run: tree.placeOfRun(run) } : {}) },
       deepest_row: deepestRow,
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
@@ -110,11 +111,17 @@ export class Answers {
       hidden: boxes.map(({ hidden }) => hidden),
       function: boxes.map((box) => index(of(box, tree.function, -1))),
     };
+    const runs = boxes.flatMap(({ node }, at) => (node < 0 ? [at] : []));
     const ids = [...local.keys()];
     const functions = this.columns(ids);
     functions.full_name = ids.map((id) => this.functions.full_name[id]);
     if (isMatch) functions.matches = ids.map((id) => Number(isMatch[id]));
-    return { boxes: columns, functions, line_files: this.lineFiles };
+    const ends = {
+      box: runs,
+      first: runs.map((at) => tree.function[boxes[at].first]),
+      last: runs.map((at) => tree.function[boxes[at].first + boxes[at].hidden - 1]),
+    };
+    return { boxes: columns, runs: ends, functions, line_files: this.lineFiles };
   }
 
   columns(ids) {

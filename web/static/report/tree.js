@@ -3,6 +3,8 @@
 // profiler/analysis/packed_tree.py has the format, tree_view.py the same computations for the server.
 
 export const MIN_BOX_PX = 0.5; // narrower boxes are invisible; a run of them is one box
+const MAX_RUN_PX = 80; // as in profiler/analysis/tree_view.py
+const BIG_PARENT = 0.25;
 
 /** Reads unsigned LEB128 numbers up to 2^53 one after the other. */
 class Numbers {
@@ -157,10 +159,13 @@ export class Tree {
 
   /**
    * Returns the boxes to draw when `zoom` is as wide as the canvas: {rows: [[box]], zoomBox, deepestRow};
-   * a box: {node (-1: a run of narrow ones), parent, xNs, totalNs, hidden}.
+   * a box: {node (-1: a run of narrow ones), first (node), parent, xNs, totalNs, hidden}. With a `run`, only these
+   * children of `zoom` are shown, and fill the width.
    */
-  boxes(zoom, widthPx, lastRow) {
-    const leastNs = Math.max(1, (MIN_BOX_PX * this.totalNs[zoom]) / Math.max(widthPx, 1));
+  boxes(zoom, widthPx, lastRow, run = null) {
+    const wholeNs = run ? this.placeOfRun(run).total_ns : this.totalNs[zoom];
+    const leastNs = Math.max(1, (MIN_BOX_PX * wholeNs) / Math.max(widthPx, 1));
+    const scale = { wholeNs, leastNs, mostNs: (leastNs * MAX_RUN_PX) / MIN_BOX_PX };
     const boxes = [];
     const chain = [zoom];
     while (this.parent[chain[0]] >= 0) chain.unshift(this.parent[chain[0]]);
@@ -174,7 +179,8 @@ export class Tree {
     let row = [{ ...boxes[zoomBox], at: zoomBox }];
     let depth = zoomBox;
     for (;;) {
-      const below = row.flatMap((box) => (box.node < 0 ? [] : this.boxesBelow(box, leastNs)));
+      const only = depth === zoomBox ? run : null;
+      const below = row.flatMap((box) => (box.node < 0 ? [] : this.boxesBelow(box, scale, only)));
       if (!below.length) break;
       depth++;
       for (const box of below) Object.assign(box, { at: count++, row: depth });
@@ -185,28 +191,58 @@ export class Tree {
   }
 
   /** Returns the boxes of a node's children. Neighbours that are each too narrow are one box together. */
-  boxesBelow({ node: above, xNs, at: parent }, leastNs) {
+  boxesBelow({ node: above, xNs, at: parent }, scale, only = null) {
     const found = [];
-    const first = this.firstChild[above];
-    let run = null;
-    const endRun = () => {
-      if (run && run.totalNs >= leastNs) found.push(run);
-      run = null;
-    };
-    for (let node = first; node < first + this.childCount[above]; node++) {
-      const totalNs = this.totalNs[node];
+    const [first, end] = only ?? [this.firstChild[above], this.firstChild[above] + this.childCount[above]];
+    const leastNs = this.totalNs[above] >= BIG_PARENT * scale.wholeNs ? 1 : scale.leastNs;
+    const add = (node, totalNs, count) => {
+      if (totalNs < leastNs) return;
       const left = xNs + this.xInParentNs[node];
-      if (totalNs >= leastNs) {
-        endRun();
-        found.push({ node, parent, xNs: left, totalNs, hidden: 0 });
-      } else if (run) {
-        run.totalNs += totalNs;
-        run.hidden++;
-      } else {
-        run = { node: -1, parent, xNs: left, totalNs, hidden: 1 };
-      }
+      found.push({ node: count > 1 ? -1 : node, first: node, parent, xNs: left, totalNs, hidden: count > 1 ? count : 0 });
+    };
+    let run = first; // where the narrow neighbours begin
+    for (let node = first; node <= end; node++) {
+      if (node < end && this.totalNs[node] < scale.leastNs) continue;
+      for (const [start, totalNs, count] of this.split(run, node, scale.mostNs)) add(start, totalNs, count);
+      if (node < end) add(node, this.totalNs[node], 1);
+      run = node + 1;
     }
-    endRun();
     return found;
+  }
+
+  /** Splits neighbours into even parts of at most `mostNs`: [first node, weight, number of nodes] each. */
+  split(first, end, mostNs) {
+    let whole = 0;
+    for (let node = first; node < end; node++) whole += this.totalNs[node];
+    const partNs = Math.max(1, whole / Math.ceil(Math.max(whole, 1) / mostNs));
+    const parts = [];
+    let before = 0;
+    let last = -1;
+    for (let node = first; node < end; node++) {
+      const part = Math.floor((before + this.totalNs[node] / 2) / partNs);
+      if (part !== last) parts.push([node, 0, 0]);
+      parts[parts.length - 1][1] += this.totalNs[node];
+      parts[parts.length - 1][2]++;
+      before += this.totalNs[node];
+      last = part;
+    }
+    return parts;
+  }
+
+  /** Returns the children of a node from one function to another: [first, one past the last]; null for none. */
+  resolveRun(node, [from, to]) {
+    let found = null;
+    for (let child = this.firstChild[node]; child < this.firstChild[node] + this.childCount[node]; child++) {
+      if (this.function[child] === from || this.function[child] === to) found = [found?.[0] ?? child, child + 1];
+    }
+    return found;
+  }
+
+  /** Returns the place of neighbouring children: {x_ns, total_ns, count}. */
+  placeOfRun([first, end]) {
+    const place = { x_ns: 0, total_ns: 0, count: end - first };
+    for (let node = first; node > 0; node = this.parent[node]) place.x_ns += this.xInParentNs[node];
+    for (let node = first; node < end; node++) place.total_ns += this.totalNs[node];
+    return place;
   }
 }

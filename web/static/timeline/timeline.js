@@ -288,13 +288,13 @@ export class Timeline {
     const { lanes } = this;
     const { overview, overviewBins } = lanes;
     const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
-    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU ≤ ${peak.toFixed(1)}` }];
+    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU ≤ ${peak.toFixed(1)}`, title: `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once` }];
     let top = AXIS.top + AXIS.height + 2;
     const add = (row) => {
       found.push({ bins: lanes.bins, top, height: LANE.height, ...row });
       top += LANE.height + LANE.gap;
     };
-    for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lane.name || `thread ${lane.tid}` });
+    for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lanes.label(lane) });
     if (lanes.rest) {
       const count = lanes.rest.threads;
       add({ kind: 'rest', lane: lanes.rest, label: `${count} other${count === 1 ? '' : 's'}` });

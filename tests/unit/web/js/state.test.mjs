@@ -8,6 +8,7 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
   assert.equal(state.toHash(state.DEFAULTS), '');
   const some = {
     clock: 'off-cpu',
+    beside: true,
     threads: [2, 3, 17, 18, 19],
     zoom: [5, 0, 5],
     run: '7-12',
