@@ -17,6 +17,8 @@ GET gil       who held the GIL during the waits of one box: path=ID.ID.… from 
 GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
               now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
               also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
+GET heat      heat maps (encode_lanes.py): kind=cpu|waits  from=MS  to=MS  columns=AT_MOST
+              threads=IDS
 GET status    {status: model.Status, thread_count}
 GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
               re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
@@ -41,8 +43,11 @@ SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VE
 shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
 comparing.py).
 
-POST settings {"rate_hz": number, "budget_percent": number of one core, 0 for no limit} → the same.
-              400 if one is out of bounds
+POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
+              0 for no limit. 400 if one is out of bounds
+
+POST leaving  {"page": its own name, "stay": bool} → {"leaving": bool}: whether flametap is
+              ending, and whether the page wants it to stay to save (farewell.py)
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -72,11 +77,12 @@ from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
-from .encode_lanes import encode_lanes
+from .encode_lanes import encode_heat, encode_lanes
 from .encode_threads import encode_threads
 from .exports import Exports, RequestOf
+from .farewell import Farewell
 from .known_functions import KnownFunctions
-from .lane_query import parse_lane_query
+from .lane_query import parse_heat_query, parse_lane_query
 from .names import find_threads
 from .source import ProfileSource
 from .thread_list import ThreadList
@@ -112,6 +118,7 @@ class Service:
         self.trees = TreeCache(self.source)
         self.threads = ThreadList(self.source)
         self.known = KnownFunctions()
+        self.farewell = Farewell()
         self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
@@ -179,10 +186,17 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/lanes")
     def lanes() -> Response:
         args = request.args.to_dict()
-        query = parse_lane_query(args, parse_selection(args).thread_ids)
+        query = parse_lane_query(args, parse_selection(args, service.source.threads).thread_ids)
         # Read before the lanes are made, so it is never newer than they are.
         revision = service.source.wait_newer(-1, 0.0)
         return json_response(encode_lanes(service.source.lanes(query), revision))
+
+    @api.get("/heat")
+    def heat() -> Response:
+        args = request.args.to_dict()
+        query = parse_heat_query(args, parse_selection(args, service.source.threads).thread_ids)
+        revision = service.source.wait_newer(-1, 0.0)
+        return json_response(encode_heat(service.source.heat(query), revision))
 
     @api.get("/status")
     def status() -> Response:
@@ -220,7 +234,7 @@ def blueprint(service: Service) -> Blueprint:
         args = request.args.to_dict()
         return service.exports.response(args.get("format", ""), parse_selection(args))
 
-    add_controls(api, service.source)
+    add_controls(api, service.source, service.farewell)
 
     @api.errorhandler(FlametapError)
     def refused(error: FlametapError) -> Response:

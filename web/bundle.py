@@ -38,6 +38,8 @@ _EXPORT = re.compile(
 )
 _EXPORT_LIST = re.compile(r"^export\s+\{(?P<names>[^}]*)\};[ \t]*$", re.MULTILINE)
 _OTHER_EXPORT = re.compile(r"^export\b.*$", re.MULTILINE)
+# Comments that have lines of their own: a quarter of the text.
+_COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/[ \t]*)\n", re.MULTILINE | re.DOTALL)
 _STYLE = re.compile(r'[ \t]*<link rel="stylesheet" href="static/([^"]+)">\n')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 _MODULE = re.compile(r'[ \t]*<script type="module" src="static/main\.js"></script>\n')
@@ -157,7 +159,7 @@ def _add(
             raise BundleError(f"{path}: {target} has no {', '.join(missing)}")
         return f"const {{ {', '.join(': '.join(pair) for pair in pairs)} }} = {_name(target)};"
 
-    text = _IMPORT.sub(take, text)
+    text = _IMPORT.sub(take, _COMMENT.sub("", text))
     names = [found["name"] for found in _EXPORT.finditer(text)]
     text = _EXPORT.sub(r"\g<what> \g<name>", text)
     for found in _EXPORT_LIST.finditer(text):

@@ -1,4 +1,4 @@
-"""The requests that change the recording: pause, and how often samples are taken."""
+"""The requests that change something: pause, rate and budget, and when the server ends."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import orjson
 from flask import Blueprint, abort, jsonify, request
 from flask.typing import ResponseReturnValue
 
+from .farewell import Farewell
 from .source import ProfileSource
 
+MAX_PAGE_CHARS = 64
 SETTINGS = ("rate_hz", "budget_percent")
 
 
-def add_controls(api: Blueprint, source: ProfileSource) -> None:
+def add_controls(api: Blueprint, source: ProfileSource, farewell: Farewell) -> None:
     """Add the routes."""
 
     @api.post("/pause")
@@ -33,6 +35,14 @@ def add_controls(api: Blueprint, source: ProfileSource) -> None:
             abort(400, f"the body must have the numbers {' and '.join(SETTINGS)}")
         source.set_sampling(*numbers)
         return jsonify(dict(zip(SETTINGS, numbers, strict=True)))
+
+    @api.post("/leaving")
+    def leaving() -> ResponseReturnValue:
+        body = json_body()
+        page, stay = body.get("page"), body.get("stay")
+        if not isinstance(page, str) or len(page) > MAX_PAGE_CHARS or not isinstance(stay, bool):
+            abort(400, 'the body must be {"page": "a name of its own", "stay": true or false}')
+        return jsonify({"leaving": farewell.ask(page, stay)})
 
 
 def json_body() -> dict[str, Any]:

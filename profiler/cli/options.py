@@ -94,6 +94,21 @@ def parse_budget_ppm(text: str) -> int:
     return check_budget_ppm(percent, text)
 
 
+def parse_range(text: str) -> tuple[float, float | None]:
+    """Parse a part of a recording: ``2-5``, ``10-`` or ``-5``. Return seconds; None for its end.
+
+    Raises:
+        UsageError: not a range, or one that ends before its start.
+    """
+    match = re.fullmatch(rf"{_NUMBER}?-{_NUMBER}?", text.strip())
+    start_s = float(match[1] or 0) if match else 0.0
+    end_s = float(match[2]) if match and match[2] else None
+    is_whole = match is not None and not match[1] and not match[2]
+    if match is None or is_whole or (end_s is not None and end_s <= start_s):
+        raise UsageError(f"'{text}' is not a range", "give START-END in seconds: 2-5, 10- or -5")
+    return start_s, end_s
+
+
 def parse_regex(text: str) -> re.Pattern[str]:
     """Compile a regular expression.
 

@@ -22,7 +22,7 @@ from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
     from ..analysis.annotation import SymbolReport
-    from ..analysis.selection import Selection, Span
+    from ..analysis.selection import Selection
     from ..capture.live import Capture
     from ..export import ExportRequest
 
@@ -59,7 +59,7 @@ class OutputOptions:
     tids: tuple[int, ...] = ()
     thread_name: re.Pattern[str] | None = None
     shown: FrameOptions = ALL_FRAMES
-    span: Span | None = None  # only this time; None for all
+    span_s: tuple[float, float | None] | None = None  # only from, to (None: the end); None for all
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property
@@ -82,9 +82,13 @@ class OutputOptions:
 
     def selection(self, capture: Capture) -> Selection:
         """Return the same for what counts weights."""
-        from ..analysis.selection import Selection
+        from ..analysis.selection import Selection, Span
 
-        return Selection(self.clock, self.thread_ids(capture), self.shown.frames, self.span)
+        span = None
+        if self.span_s is not None:
+            start_s, end_s = self.span_s
+            span = Span(round(start_s * 1e9), None if end_s is None else round(end_s * 1e9))
+        return Selection(self.clock, self.thread_ids(capture), self.shown.frames, span)
 
 
 def watch(
@@ -203,7 +207,7 @@ def _refuse_empty(capture: Capture, what: OutputOptions) -> None:
     between_ns = what.selection(capture).between(profile.start_ns, profile.now_ns)
     if profile.leaf_weights(what.clock, thread_ids, *between_ns, holding=only_gil).total > 0:
         return
-    if what.span and profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
+    if what.span_s and profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
         raise NoSamplesError(
             f"the recording of {profile.duration_ns / 1e9:.1f} s has no {what.clock.value} time in "
             "that --range",
@@ -292,10 +296,10 @@ def summary(
         Lines without a full stop.
     """
     lines = [
-        f"recorded {duration(status.duration_ns / 1e9)}: {counted(status.samples, 'sample')} of "
+        f"recorded {duration(status.recorded_ns / 1e9)}: {counted(status.samples, 'sample')} of "
         f"{counted(len(threads), 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
     ]
-    if cpu_ns < IDLE_SHARE * status.duration_ns:
+    if cpu_ns < IDLE_SHARE * status.recorded_ns:
         where = what.waiting_is_shown_by
         lines.append("it slept nearly all the time" + (f": {where} shows where" if where else ""))
         return lines + loss_lines(status)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from ..errors import OutputError, UsageError
-from . import destination, folded, html, speedscope
+from . import destination, folded, html, speedscope, svg
 from .request import ExportRequest
 
 __all__ = ["FORMATS", "ExportRequest", "Format", "format_for", "write_file"]
@@ -34,6 +34,13 @@ FORMATS: dict[str, Format] = {
         "HTML report",
         "this page with its data in one file, for colleagues and for later",
         "text/html",
+    ),
+    "svg": Format(
+        (".svg",),
+        svg.write,
+        "SVG of everything",
+        "the whole flame graph as a picture",
+        "image/svg+xml",
     ),
     "speedscope": Format(
         (".speedscope.json", ".speedscope"),

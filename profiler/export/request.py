@@ -52,6 +52,22 @@ class ExportRequest:
         """The range of time, CLOCK_MONOTONIC of the target; (None, None) for all."""
         return self.selection.between(self.profile.start_ns, self.profile.now_ns)
 
+    @property
+    def program(self) -> str:
+        """The program's name, without folders and arguments; "" if it is unknown."""
+        command = self.status.command if self.status else ""
+        return command.partition(" ")[0].rpartition("/")[2]
+
+    @property
+    def what(self) -> str:
+        """What the weights are, in a few words."""
+        what = f"{self.selection.clock.value} {'samples' if self.counts_samples else 'time'}"
+        t0_ns, t1_ns = self.between_ns
+        if t0_ns is not None and t1_ns is not None:
+            begin, end = ((each - self.profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
+            what += f" from {begin:g} s to {end:g} s"
+        return f"{what} while holding the GIL" if self.selection.frames.only_gil else what
+
     def tree(self, clock: Clock | None = None) -> CallTree:
         """Build the call tree of what is counted.
 

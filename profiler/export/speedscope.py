@@ -49,7 +49,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     head = {
         "$schema": SCHEMA_URL,
         "exporter": f"flametap {__version__}",
-        "name": _text("; ".join((f"{request.title}, {_what(request)}", *request.notes))),
+        "name": _text("; ".join((f"{request.title}, {request.what}", *request.notes))),
         "activeProfileIndex": heaviest,
         "flametap": {
             "version": __version__,
@@ -65,16 +65,6 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     for i, frame in enumerate(frames.descriptions()):
         file.write((b"," if i else b"") + _json(frame))
     file.write(b"]}}")
-
-
-def _what(request: ExportRequest) -> str:
-    selection = request.selection
-    what = f"{selection.clock.value} {'samples' if request.counts_samples else 'time'}"
-    t0_ns, t1_ns = request.between_ns
-    if t0_ns is not None and t1_ns is not None:
-        begin, end = ((each - request.profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
-        what += f" from {begin:g} s to {end:g} s"
-    return f"{what} while holding the GIL" if selection.frames.only_gil else what
 
 
 def _leaves(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWeights:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,6 +63,27 @@ class TestOfARecording:
         total = page.evaluate("flametap.views.current.total_ns")
         assert [each["name"] for each in profiles] == ["MainThread (4711)"]
         assert profiles[0]["endValue"] == pytest.approx(total, abs=2_000)
+
+    def test_page_is_asked_whether_to_save_when_flametap_ends(
+        self, page: Page, server: Server, python_source: PythonSource, tmp_path: Path
+    ) -> None:
+        python_source.has_ended = True
+        try:
+            page.wait_for_function("() => flametap.header.status.state === 'ended'")
+            leaving = threading.Thread(target=server.linger, args=(lambda: False,))
+            leaving.start()
+            expect(page.locator("#farewell")).to_be_visible()
+            with page.expect_download() as saved:
+                page.locator('#farewell [data-format="html"]').click()
+            saved.value.save_as(tmp_path / "report.html")
+            expect(page.locator("#farewell-text")).to_contain_text("Saved flametap-python3.12-")
+            assert leaving.is_alive(), "flametap stays while the question is open"
+            page.locator("#farewell-no").click()
+            leaving.join(20)
+            assert not leaving.is_alive()
+        finally:
+            python_source.has_ended = False
+        assert "report-data" in (tmp_path / "report.html").read_text("utf-8")
 
     def test_export_that_fails_says_why(self, page: Page) -> None:
         page.route("**/api/export?*", lambda route: route.abort())
@@ -163,3 +185,39 @@ def test_freeze_and_save_fit_a_phone(open_page: Callable[..., Page]) -> None:
     page.locator("#freeze").tap()
     page.wait_for_function("() => flametap.getState().range === '0-5000'")
     assert at(page, "worker_main")["width"] > 50
+
+
+def test_graph_and_table_stand_side_by_side(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    whole = page.evaluate("flametap.graph.width")
+    page.keyboard.press("b")
+    expect(page.locator("#functions-body")).to_contain_text("worker_main")
+    expect(page.locator("#graph")).to_be_visible()
+    page.wait_for_function("(width) => flametap.graph.width < 0.7 * width", arg=whole)
+    page.locator("#splitter").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    expect(page.locator("#splitter")).to_have_attribute("aria-valuenow", "48")
+    page.wait_for_function("(width) => flametap.graph.width < 0.52 * width", arg=whole)
+    page.reload()
+    page.wait_for_function("() => globalThis.flametap?.views.current?.table")
+    expect(page.locator("#splitter")).to_have_attribute("aria-valuenow", "48")
+    bar = page.locator("#splitter").bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(1000, bar["y"] + 120)
+    page.mouse.up()
+    expect(page.locator("#splitter")).to_have_attribute("aria-valuenow", "69")
+    # Code takes the table's place.
+    click_box(page, "worker_main")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+    page.keyboard.press("s")
+    expect(page.locator("#code")).to_be_visible()
+    expect(page.locator("#functions")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(page.locator("#functions")).to_be_visible()
+    page.set_viewport_size({"width": 900, "height": 800})
+    expect(page.locator("#functions")).to_be_hidden()
+    expect(page.locator("#splitter")).to_be_hidden()
+    expect(page.locator("#graph")).to_be_visible()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from changing_source import ChangingSource
 from fake_source import FakeSource
 from flametap.analysis.selection import EVERYTHING
 from flametap.web.server import serve
@@ -264,3 +265,50 @@ def test_link_shows_the_same_in_another_recording(open_page: Callable[..., Page]
     finally:
         server.close()
         with_other_ids.close()
+
+
+def test_sandwich_of_a_search(page: Page) -> None:
+    page.locator("#search").fill("re:malloc$")
+    page.get_by_role("button", name="What calls the matches, and what they call").click()
+    page.wait_for_function(f"() => ({HALVES})().every((view) => view?.total_ns > 0)")
+    found = page.evaluate("() => flametap.views.current.search.total_ns")
+    assert page.evaluate(f"() => ({HALVES})().map((view) => view.total_ns)") == [found, found]
+    expect(page.locator("#chips")).to_contain_text("“re:malloc$”")
+    page.reload()
+    page.wait_for_function("() => flametap.shaping.sandwich.halves[1].views.current?.total_ns > 0")
+
+
+# --- comparison ---
+
+
+def test_two_ranges_are_compared_in_graph_tree_and_table(
+    open_page: Callable[..., Page],
+) -> None:
+    source = ChangingSource()
+    server = serve(source, "127.0.0.1", 0, "secret-token")
+    try:
+        page = open_page("#range=10000-20000&compare=0-10000", server=server)
+        page.wait_for_function("() => flametap.views.current.comparison !== null")
+        point_at(page, "snprintf")
+        card = page.locator("#details")
+        expect(card).to_contain_text(re.compile(r"0:10 – 0:20.*0:00 – 0:10", re.DOTALL))
+        expect(card).to_contain_text(re.compile(r"▼ −[\d.]+ points \(certain\)"))
+        page.keyboard.press("f")
+        first = page.locator("#changes tbody tr").first
+        expect(first).to_contain_text("sysmalloc")
+        expect(first).to_contain_text(re.compile(r"▲ \+\d+ points"))
+        expect(first).to_contain_text("certain")
+        expect(page.locator("#changes tbody tr.is-noise").first).to_contain_text("noise")
+        page.get_by_role("button", name="Time per second").click()
+        expect(first).to_contain_text(re.compile(r"\+[\d.]+ m?s/s"))
+        page.get_by_role("button", name="Tree").click()
+        grid = page.get_by_role("treegrid")
+        expect(grid.get_by_role("columnheader", name="0:00 – 0:10")).to_be_visible()
+        expect(page).to_have_url(re.compile("scale=time"))
+        page.get_by_role("button", name="Undo: comparison").click()
+        expect(grid.get_by_role("columnheader", name="Self")).to_be_visible()
+        page.get_by_role("button", name="Compare with the rest").click()
+        expect(page.locator("#compare .chip-target")).to_have_text("the rest")
+        expect(grid.get_by_role("columnheader", name="the rest")).to_be_visible()
+    finally:
+        server.close()

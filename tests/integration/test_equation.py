@@ -199,7 +199,8 @@ def _check_others_books(recorded: Recorded, exact: Ledger) -> None:
 
 
 def test_there_is_a_reader_for_every_format() -> None:
-    assert READERS.keys() == export.FORMATS.keys()
+    # A picture leaves out what is too narrow.
+    assert READERS.keys() == export.FORMATS.keys() - {"svg"}
 
 
 @pytest.mark.parametrize("name", [_program(name) for name in (*OURS, *THEIRS)])

@@ -185,7 +185,7 @@ class Reader:
     rounding_ns: int = 0
 
 
-# One for each of flametap.export.FORMATS.
+# One for each of flametap.export.FORMATS that holds every stack.
 READERS = {
     "html": Reader(_read_html),
     "speedscope": Reader(_read_speedscope),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from contextlib import nullcontext
 from typing import Any
 
@@ -45,7 +46,7 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: html, speedscope or folded. Without it, the file's name decides.",
+    "Format of the file of -o: html, svg, speedscope or folded. Without it, its name decides.",
 )
 @click.option(
     "--host",
@@ -121,6 +122,11 @@ def live(
                             progress.say("the page stays until Ctrl-C")
                             while not interrupts.wait(1.0):
                                 pass
+                        is_by_hand = interrupts.stop and interrupts.last is signal.SIGINT
+                        if is_by_hand and not planned:
+                            pressed = interrupts.count
+                            progress.step("an open page may save the recording (Ctrl-C ends now)")
+                            server.linger(lambda: interrupts.count > pressed)
                         return code
                 finally:
                     progress.clear()

@@ -23,6 +23,7 @@ from ..options import (
     duration_option,
     output_options,
     parse_pid,
+    parse_range,
     parse_regex,
     sampling_options,
     verbosity_options,
@@ -66,7 +67,7 @@ class WithProgram(click.Command):
 @output_options(
     "The file to write; may be given several times. - is stdout; %p in the name is the "
     f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
-    "Format of the file: html, speedscope or folded. Without it, the file's name decides.",
+    "Format of the file: html, svg, speedscope or folded. Without it, the file's name decides.",
 )
 @click.option(
     "--clock",
@@ -104,6 +105,13 @@ class WithProgram(click.Command):
     help="Show only threads whose name matches this regular expression.",
 )
 @click.option(
+    "--range",
+    "span",
+    metavar="START-END",
+    callback=by(parse_range),
+    help="Write only this part of the recording: seconds since its start, as in 2-5 or 10-.",
+)
+@click.option(
     "--unit",
     type=click.Choice(["time", "samples"]),
     default="time",
@@ -127,6 +135,7 @@ def record(
     by_thread: bool,
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
+    span: tuple[float, float | None] | None,
     unit: str,
     shown: FrameOptions,
     how: AttachOptions,
@@ -143,11 +152,17 @@ def record(
     """
     if idle and clock not in (Clock.CPU.value, Clock.WALL.value):
         raise UsageError("-i and --clock off-cpu contradict each other", "leave one of them out")
+    if span is not None and unit == "samples":
+        raise UsageError(
+            "--range and --unit samples contradict each other",
+            "the time of single samples is not kept; leave one of them out",
+        )
     planned = plan(outputs or (DEFAULT_OUTPUT,), formats)
     what = OutputOptions(
         clock=Clock.WALL if idle else Clock(clock),
         by_thread=by_thread,
         unit=unit,
+        span_s=span,
         tids=tids,
         thread_name=thread_name,
         shown=shown,

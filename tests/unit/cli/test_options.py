@@ -13,6 +13,7 @@ from flametap.cli.main import flametap, run
 from flametap.cli.options import (
     parse_duration_s,
     parse_pid,
+    parse_range,
     parse_rate_hz,
     parse_regex,
     parse_server,
@@ -168,3 +169,17 @@ def test_help_loads_nothing_heavy() -> None:
     # 0.1 s on a quiet machine; the promise is 0.2 s. CPU time: how long it waits for a CPU is not
     # ours to promise.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2-5", (2, 5)), (" 0.5-1.25 ", (0.5, 1.25)), ("10-", (10, None)), ("-3", (0, 3))],
+)
+def test_range_is_in_seconds(text: str, expected: tuple[float, float | None]) -> None:
+    assert parse_range(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "-", "5", "5-2", "2-2", "a-b", "1-2-3", "2s-5s"])
+def test_what_is_no_range_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a range"):
+        parse_range(text)

@@ -21,7 +21,12 @@ import './model/effect.js';
 const counter = new Counter();
 console.log(add(one, 2), sums.ONE, counter.next(), globalThis.effect);
 """,
-    "model/sum.js": """export const ONE = 1;
+    "model/sum.js": """// The first line is a comment.
+export const ONE = 1;
+
+/**
+ * So are these.
+ */
 const local = 'main has one of this name, too';
 export function add(a, b) {
   return a + b;

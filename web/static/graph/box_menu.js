@@ -1,12 +1,13 @@
 // What can be done with a function: a menu at its box or row, and the same by single keys.
 
 import { copyText } from '../page/clipboard.js';
+import { isReport } from '../server/connection.js';
 import { say } from '../page/toast.js';
 import { addStep, functionTarget, moduleTarget } from '../model/shape.js';
 import { stackText } from '../model/stack_text.js';
 
 /** The keys, in the order of the menu. */
-export const ACTIONS = [
+const ALL_ACTIONS = [
   ['c', 'Callers and callees', 'sandwich'],
   ['o', 'Only this and what it calls', 'focus'],
   ['r', 'Only stacks through it', 'only'],
@@ -15,6 +16,8 @@ export const ACTIONS = [
   ['k', 'Fold its module', 'fold'],
   ['y', 'Copy the stack', 'copy'],
 ];
+// A saved report has no other trees than those that it was saved with.
+export const ACTIONS = isReport ? ALL_ACTIONS.filter(([, , verb]) => verb === 'copy') : ALL_ACTIONS;
 
 export class BoxMenu {
   /**
@@ -57,9 +60,9 @@ export class BoxMenu {
       label: verb === 'fold' ? `Fold ${f.module}` : label,
       action: () => this.act(verb, f, stack),
     }));
-    const hideModule = f.module && { label: `Hide ${f.module}`, action: () => this.step(`hide:${moduleTarget(f.module)}`) };
+    const hideModule = f.module && !isReport && { label: `Hide ${f.module}`, action: () => this.step(`hide:${moduleTarget(f.module)}`) };
     const at = items.findIndex(({ key }) => key === 'y');
-    items.splice(at, 0, ...(hideModule ? [hideModule] : []), null);
+    if (at > 0) items.splice(at, 0, ...(hideModule ? [hideModule] : []), null);
     this.menu.open(place, f.name, [...more, ...items]);
   }
 

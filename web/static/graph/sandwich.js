@@ -27,7 +27,7 @@ class Half {
     this.views = new Views(
       () => this.state(),
       () => ({ width: this.graph.width || innerWidth, rows: this.rows }),
-      { show: (view, isNew) => this.show(view, isNew), failed: owner.on.failed, offline: () => {} },
+      { show: (view, isNew) => this.show(view, isNew), failed: owner.on.failed, offline: () => {}, isHeld: owner.on.isHeld },
     );
   }
 
@@ -67,7 +67,7 @@ class Half {
 }
 
 export class Sandwich {
-  /** @param on {change(patch), point(info, graph), learn(view), failed(message), wholeNs()} */
+  /** @param on {change(patch), point(info, graph), learn(view), failed(message), wholeNs(), isHeld()} */
   constructor(getState, on) {
     Object.assign(this, { getState, on });
     this.element = byId('sandwich');
@@ -97,7 +97,7 @@ export class Sandwich {
     if (!this.isOpen || !(isOther || !wasOpen)) return;
     for (const half of this.halves) {
       half.graph.layOut();
-      half.views.request({ isNewPlace: true, isLive: true });
+      half.views.request({ isNewPlace: true, isLive: !this.on.isHeld() });
     }
   }
 

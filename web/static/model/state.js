@@ -13,7 +13,8 @@ export const ROWS_STEP = 300;
 
 const RUN = /^\d{1,10}-\d{1,10}$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
-const OTHER_RANGE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
+// The range to compare with: the rest of the recording, or as RANGE.
+const COMPARE = /^(?:rest|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };
@@ -46,18 +47,20 @@ const FIELDS = {
   layout: oneOf('flame', 'icicle'),
   tab: { ...oneOf('graph', 'tree', 'functions'), isStep: true },
   sort: oneOf('self', 'total'), // order of the functions
+  beside: flag(), // graph and table side by side
   language: { ...oneOf(...LANGUAGES), counts: true, isStep: true }, // the functions to show
   threads: { ...list(parseThreads, spellThreads, askThreads), counts: true, isStep: true }, // ids or NAME@TID; none: all
   zoom: { ...list(parsePath, spellPath, pathIds), isStep: true }, // ids or NAME@MODULE of functions, root first
   run: { ...matching(RUN), isStep: true }, // FIRST-LAST, ids: only these children of the zoomed box fill the width
   shape: { ...list(parseSteps, (steps) => steps.join(';')), shapes: true, isStep: true }, // model/shape.js
   sandwich: { ...text(), isStep: true }, // a target of shape.js: its callers and callees are shown
-  compare: { ...matching(OTHER_RANGE), shapes: true, isStep: true }, // another range, or all the rest
+  compare: { ...matching(COMPARE), shapes: true, isStep: true }, // another range, or all the rest
   scale: { ...oneOf('share', 'time'), shapes: true }, // by which a comparison goes
   widthOf: { ...oneOf('here', 'both'), key: 'width_of', shapes: true }, // the width of its boxes
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
+  heat: oneOf('', 'cpu', 'waits'), // the heat map below the timeline
   search: { ...text(), key: 'q' },
 };
 
@@ -107,7 +110,7 @@ export function viewQuery(state, { width, rows, revision, table, have }) {
   const query = weights(state);
   for (const [key, value] of Object.entries({ width: Math.round(width), rows, revision })) query.set(key, value);
   write(query, state, [...SHAPES, 'zoom', 'run', 'search']);
-  if (state.tab === 'functions') {
+  if (state.tab === 'functions' || state.beside) {
     query.set('table', state.sort);
     for (const [key, value] of Object.entries(table ?? {})) query.set(`table_${key}`, value);
   }

@@ -25,7 +25,7 @@ function listenToHelp() {
 export function listenToKeys(actions, before) {
   listenToHelp();
   document.addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
     before(event.key);
     if (isTyping(event) && event.key !== 'Escape') return;
     const action = actions[event.key] ?? (event.shiftKey ? null : actions[event.key.toLowerCase()]);

@@ -1,12 +1,13 @@
 // The search box, its result, and the buttons that step through the matches.
 
 import { announce, byId, setText } from './dom.js';
+import { isReport } from '../server/connection.js';
 import { formatCount, formatShare } from '../model/format.js';
 
 const TYPING_GAP_MS = 150;
 
 export class SearchBox {
-  /** @param on {search(text), visit(path)} */
+  /** @param on {search(text), visit(path), callers(text)}; callers: shows what calls the matches, and what they call */
   constructor(on) {
     this.on = on;
     this.input = byId('search');
@@ -28,6 +29,7 @@ export class SearchBox {
       this.clear();
       this.input.focus();
     });
+    byId('search-callers').addEventListener('click', () => on.callers(this.input.value));
     byId('search-next').addEventListener('click', () => this.step(1));
     byId('search-previous').addEventListener('click', () => this.step(-1));
   }
@@ -99,6 +101,7 @@ export class SearchBox {
     this.input.setAttribute('aria-invalid', String(isBad));
     this.box.classList.toggle('is-bad', isBad);
     byId('search-step').hidden = !result?.count;
+    byId('search-callers').hidden = !result?.count || isReport;
     setText(byId('search-result'), this.describe());
   }
 

@@ -4,8 +4,11 @@
 import { ACTIONS, BoxMenu } from '../graph/box_menu.js';
 import { Sandwich } from '../graph/sandwich.js';
 import { Menu } from '../page/menu.js';
+import { shownTabs } from '../page/beside.js';
 import { byId } from '../page/dom.js';
 import { say } from '../page/toast.js';
+import { isReport } from '../server/connection.js';
+import { searchTarget } from '../model/shape.js';
 import { SHAPES, WEIGHTS } from '../model/state.js';
 import { Changes } from './changes.js';
 import { Chips } from './chips.js';
@@ -17,10 +20,10 @@ export class Shaping {
   /**
    * @param getState the page's state
    * @param graph the main graph
-   * @param on {change(patch), point(info, graph), learn(view), wholeNs()}
+   * @param on {change(patch), point(info, graph), learn(view), wholeNs(), isHeld()}
    */
   constructor(getState, graph, on) {
-    Object.assign(this, { getState, graph });
+    Object.assign(this, { getState, graph, on });
     const zoom = (path) => on.change({ zoom: path, tab: 'graph', sandwich: '' });
     this.menu = new Menu();
     this.boxMenu = new BoxMenu(this.menu, getState, { change: on.change, zoom });
@@ -38,19 +41,22 @@ export class Shaping {
       ]),
       zoom,
       failed: say,
+      isHeld: on.isHeld,
     });
     for (const each of [graph, ...this.sandwich.graphs]) this.boxMenu.watch(each);
     this.hasPython = false;
     this.steps = [];
+    byId('simplify').hidden = isReport;
   }
 
   /** The keys that act on a box, and those of the Simplify menu. */
   get keys() {
     const actions = ACTIONS.map(([key]) => [key, () => this.boxMenu.press(key, this.pointed())]);
     const { simplify } = this;
+    const menu = ['m', () => this.boxMenu.openAt(this.pointed(), this.pointed().current())];
+    if (isReport) return Object.fromEntries([...actions, menu]);
     return {
-      ...Object.fromEntries(actions),
-      m: () => this.boxMenu.openAt(this.pointed(), this.pointed().current()),
+      ...Object.fromEntries([...actions, menu]),
       j: () => simplify.press('chains'),
       v: () => simplify.press('inverted'),
     };
@@ -64,6 +70,11 @@ export class Shaping {
     return graphs.find(isAt) ?? graphs.find((graph) => graph.selectedPath) ?? graphs[1];
   }
 
+  /** Shows what calls the functions that a search finds, and what they call. */
+  showCallers(search) {
+    this.on.change({ sandwich: searchTarget(search), tab: 'graph' });
+  }
+
   /** Closes a menu, or the sandwich. Returns whether there was one. */
   close() {
     return this.menu.close() || this.simplify.close();
@@ -75,7 +86,7 @@ export class Shaping {
     this.chips.update(state, this.steps);
     this.simplify.update(state, this.hasPython);
     this.compare.update(state);
-    const isTable = state.tab === 'functions';
+    const isTable = shownTabs(state).includes('functions');
     byId('functions').hidden = !isTable || state.compare !== '';
     byId('changes').hidden = !isTable || state.compare === '';
     this.sandwich.update(['sandwich', 'search', ...WEIGHTS, ...SHAPES].some(isOther));

@@ -20,7 +20,7 @@ const MAX_COPIED = 2000;
 export class TreeTable {
   /**
    * @param getState the page's state
-   * @param on {menu(place, row, copy), zoom(path), failed(message)}
+   * @param on {menu(place, row, copy), zoom(path), failed(message), isHeld()}
    */
   constructor(getState, on) {
     Object.assign(this, { getState, on });
@@ -111,7 +111,7 @@ export class TreeTable {
       this.ask({ isStale: true });
     } else if (!wasOpen) {
       this.openZoom(state.zoom);
-      this.ask({ isStale: this.newest > this.revision });
+      this.ask({ isStale: this.newest > this.revision && !this.on.isHeld() });
     }
   }
 
@@ -127,7 +127,7 @@ export class TreeTable {
   /** Notes a newer revision. Rows do not move while the pointer is over them. */
   news(revision) {
     this.newest = revision;
-    if (!this.isOpen || document.hidden || revision <= this.revision) return;
+    if (!this.isOpen || document.hidden || revision <= this.revision || this.on.isHeld()) return;
     clearTimeout(this.timer);
     const wait = Math.max(0, this.askedAt + GAP_MS - performance.now());
     this.timer = setTimeout(() => {

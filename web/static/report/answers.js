@@ -1,6 +1,6 @@
 // Answers the page's requests from the data of a report, in the shapes that web/encode.py has. No DOM.
 
-import { learnFunctions, parsePath } from '../model/spelling.js';
+import { parsePath, readFunction } from '../model/spelling.js';
 import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
@@ -9,10 +9,6 @@ const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'tabl
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
-
-function numbers(text, separator) {
-  return text ? text.split(separator).map(Number) : [];
-}
 
 /** The trees of a report and their names. */
 export class Answers {
@@ -23,7 +19,6 @@ export class Answers {
    */
   constructor(trees, functions, lineFiles) {
     Object.assign(this, { trees, functions, lineFiles });
-    learnFunctions({ id: functions.name.map((_, id) => id), name: functions.name, module: functions.module });
   }
 
   functionAt(id) {
@@ -38,7 +33,7 @@ export class Answers {
     }
     const tree = this.trees[query.get('clock') ?? 'cpu'];
     const asked = query.get('zoom') ? parsePath(query.get('zoom')) : [];
-    const zoom = tree.resolve(asked).at(-1);
+    const zoom = tree.resolve(asked.map((each) => this.idsOf(each))).at(-1);
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
     const lastRow = Number(query.get('rows') ?? 400);
     const run = query.get('run') ? tree.resolveRun(zoom, numbers(query.get('run'), '-')) : null;
@@ -54,6 +49,47 @@ export class Answers {
       search,
       table: table ? this.table(tree, zoom, table, isMatch, query) : null,
     };
+  }
+
+  /** Returns the functions that an element of a path means: an id, or a name with its module. */
+  idsOf(element) {
+    if (typeof element === 'number') return [element];
+    const { name, module } = readFunction(element);
+    const names = this.functions;
+    return names.name.flatMap((each, id) => (each === name && names.module[id] === module ? [id] : []));
+  }
+
+  /** Answers POST tree. @param query as for view; @param body {nodes, heaviest} */
+  tree(query, { nodes, heaviest }) {
+    const tree = this.trees[query.get('clock') ?? 'cpu'];
+    const found = [];
+    const find = ({ path }) => {
+      const asked = path ? parsePath(path) : [];
+      const at = tree.resolve(asked.map((each) => this.idsOf(each)));
+      return at.length === asked.length + 1 ? at.at(-1) : -1;
+    };
+    for (const page of nodes) {
+      const node = find(page);
+      if (node >= 0) found.push(this.page(tree, node, page));
+    }
+    for (let node = heaviest ? find(heaviest) : -1; node >= 0; node = tree.childrenByWeight(node)[0] ?? -1) {
+      found.push(this.page(tree, node, { offset: 0, limit: Infinity }));
+    }
+    return { revision: 1, total_ns: tree.totalNs[0], comparison: null, nodes: found };
+  }
+
+  page(tree, node, { offset, limit }) {
+    const all = tree.childrenByWeight(node);
+    const shown = all.slice(offset, offset + limit);
+    const ids = shown.map((child) => tree.function[child]);
+    const rows = {
+      ...this.columns(ids),
+      full_name: ids.map((id) => this.functions.full_name[id]),
+      self_ns: shown.map((child) => tree.selfNs[child]),
+      total_ns: shown.map((child) => tree.totalNs[child]),
+      children: shown.map((child) => tree.childCount[child]),
+    };
+    return { path: tree.pathOf(node), offset, count: all.length, total_ns: tree.totalNs[node], rows };
   }
 
   encode(tree, boxes, isMatch) {

@@ -48,19 +48,22 @@ async function unpack() {
 const ANSWERS = {
   exports: () => ({ exports: [] }),
   status: () => ({ status: data.status, thread_count: 0 }),
-  view: async (query) => {
-    const clock = query.get('clock') ?? 'cpu';
-    if (!Object.hasOwn(data.trees, clock)) throw new NotInReport(`There is no clock ${clock}.`);
-    return (await answers(clock)).view(query);
-  },
+  view: async (query) => (await answersFor(query)).view(query),
+  tree: async (query, body) => (await answersFor(query)).tree(query, body),
 };
 
+async function answersFor(query) {
+  const clock = query.get('clock') ?? 'cpu';
+  if (!Object.hasOwn(data.trees, clock)) throw new NotInReport(`There is no clock ${clock}.`);
+  return await answers(clock);
+}
+
 /** Answers as the server does. Throws HttpError for what a report does not have. */
-export async function fetchJson(path) {
+export async function fetchJson(path, { body = '{}' } = {}) {
   const [name, query = ''] = path.split('?');
   if (!Object.hasOwn(ANSWERS, name)) throw new HttpError(404, 'This is in the live page only');
   try {
-    return await ANSWERS[name](new URLSearchParams(query));
+    return await ANSWERS[name](new URLSearchParams(query), JSON.parse(body));
   } catch (error) {
     throw new HttpError(error instanceof NotInReport ? 404 : 500, error.message);
   }

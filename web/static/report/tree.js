@@ -92,7 +92,7 @@ export class Tree {
     }
   }
 
-  /** Returns the nodes along a path of functions: the root, then as far as the path exists. */
+  /** Returns the nodes along a path: the root, then as far as it exists. Each of its elements is a list of functions. */
   resolve(path) {
     const nodes = [0];
     for (const wanted of path) {
@@ -100,12 +100,19 @@ export class Tree {
       const first = this.firstChild[above];
       let found = -1;
       for (let child = first; child < first + this.childCount[above]; child++) {
-        if (this.function[child] === wanted) found = child;
+        if (wanted.includes(this.function[child])) found = child;
       }
       if (found < 0) break;
       nodes.push(found);
     }
     return nodes;
+  }
+
+  /** Returns the children of a node, the heaviest first. */
+  childrenByWeight(node) {
+    const first = this.firstChild[node];
+    const children = Array.from({ length: this.childCount[node] }, (_, at) => first + at);
+    return children.sort((a, b) => this.totalNs[b] - this.totalNs[a]);
   }
 
   /** Returns the functions from the root's child to a node. */

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import types
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +49,35 @@ def test_page_stays_unless_it_is_to_end(
     assert out == "http://page\n"
     assert ("the page stays" in err) == bool(waited)
     assert (len(waits), limits, closed) == (waited, [10], [True])
+
+
+@pytest.mark.parametrize(
+    ("number", "options", "lingers"),
+    [(signal.SIGINT, [], 1), (signal.SIGTERM, [], 0), (signal.SIGINT, ["-o", "OUTPUT"], 0)],
+)
+def test_page_may_save_after_ctrl_c_unless_a_file_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    number: signal.Signals,
+    options: list[str],
+    lingers: int,
+) -> None:
+    asked = []
+
+    def watch(capture: object, interrupts: Interrupts, *_: object) -> None:
+        os.kill(os.getpid(), number)
+        interrupts.wait(10)
+
+    server = types.SimpleNamespace(
+        url="http://page", is_exposed=False, close=lambda: None, linger=asked.append
+    )
+    monkeypatch.setattr("flametap.web.server.serve", lambda *_, **__: server)
+    monkeypatch.setattr("flametap.cli.start.prepared", nothing)
+    monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
+    monkeypatch.setattr(command, "verified", nothing)
+    monkeypatch.setattr(command, "watch", watch)
+    monkeypatch.setattr(command, "finish", lambda *_, **__: 0)
+    named = [str(tmp_path / "out.folded") if word == "OUTPUT" else word for word in options]
+    assert run(["1", "--no-open", *named]) == 0
+    assert len(asked) == lingers
+    assert not any(is_impatient() for is_impatient in asked)

@@ -1,0 +1,96 @@
+"""Write a flame graph as SVG: a picture that stands alone, with a title on each box.
+
+The boxes are those that the page would show at this width. Nothing in it runs: no script, no link.
+
+Source: SVG 1.1, XML 1.0 (which characters are allowed).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+from xml.sax.saxutils import escape
+
+from ..analysis.tree_view import TreeIndex, visible_boxes
+from .palette import TEXT, box_color, root_color, run_color
+from .request import ExportRequest
+
+WIDTH_PX = 1400
+ROW_PX = 18
+HEAD_PX = 34
+FOOT_PX = 8
+MAX_ROWS = 4096
+_LEAST_LABEL_PX = 26.0
+_PADDING_PX = 4
+# Of 11 px sans-serif: a little more than the average letter, so that labels stay in their boxes.
+_LETTER_PX = 6.4
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(request: ExportRequest, file: BinaryIO) -> None:
+    """Write a profile as SVG."""
+    for line in _lines(request):
+        file.write(f"{line}\n".encode())
+
+
+def _lines(request: ExportRequest) -> Iterator[str]:
+    index = TreeIndex(request.tree())
+    tree = index.tree
+    boxes = visible_boxes(index, 0, WIDTH_PX, MAX_ROWS)
+    total = max(1, int(tree.total_ns[0]))
+    bottom = HEAD_PX + (boxes.deepest_row + 1) * ROW_PX
+    height = bottom + FOOT_PX
+    title = _text(f"{request.title}: {request.what}")
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH_PX}" height="{height}"'
+        f' viewBox="0 0 {WIDTH_PX} {height}" font-family="system-ui, sans-serif" font-size="11">'
+    )
+    yield f"<title>{title}</title>"
+    yield '<rect width="100%" height="100%" fill="#ffffff"/>'
+    yield f'<text x="{_PADDING_PX}" y="21" font-size="14" fill="{TEXT}">{title}</text>'
+    program = request.program
+    columns = (boxes.function, boxes.row, boxes.x_ns, boxes.total_ns, boxes.hidden)
+    for function, row, x_ns, ns, hidden in zip(*(each.tolist() for each in columns), strict=True):
+        left, width = x_ns * WIDTH_PX / total, ns * WIDTH_PX / total
+        if function >= 0:
+            what = tree.functions[function]
+            name = what.name
+            origin = index.origin(function) if index.has_python else ""
+            color = box_color(what, origin, program)
+        else:
+            name = f"{hidden} narrow functions" if hidden else "all"
+            color = run_color() if hidden else root_color()
+        top = bottom - (row + 1) * ROW_PX
+        shown = width - 1 if width > 2.5 else width
+        label = _label(name, width)
+        yield (
+            f"<g><title>{_text(f'{name}: {_amount(request, ns)}, {ns / total:.2%}')}</title>"
+            f'<rect x="{left:.2f}" y="{top}" width="{shown:.2f}" height="{ROW_PX - 1}"'
+            f' fill="{color}"/>'
+            + (
+                f'<text x="{left + _PADDING_PX:.2f}" y="{top + 12.5}" fill="{TEXT}">'
+                f"{_text(label)}</text>"
+                if label
+                else ""
+            )
+            + "</g>"
+        )
+    yield "</svg>"
+
+
+def _amount(request: ExportRequest, weight: int) -> str:
+    return f"{weight} samples" if request.counts_samples else f"{weight / 1e9:.6g} s"
+
+
+def _label(name: str, width_px: float) -> str:
+    if width_px < _LEAST_LABEL_PX:
+        return ""
+    fits = int((width_px - 2 * _PADDING_PX) / _LETTER_PX)
+    if len(name) <= fits:
+        return name
+    return f"{name[: fits - 1]}…" if fits > 2 else ""
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub("\ufffd", text))
