@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -90,12 +91,13 @@ def test_status_is_small_and_threads_are_asked_for_only_by_the_menu(
     page: Page, source: FakeSource
 ) -> None:
     answers: list[Response] = []
-    page.on("response", lambda answer: "/api/" in answer.url and answers.append(answer))
+    page.on("response", answers.append)
+    began = time.monotonic()
     for _ in range(30):
         source.advance(0.1)
         page.wait_for_timeout(100)
     sizes = [len(each.body()) for each in answers if "/api/status" in each.url]
-    assert 1 <= len(sizes) <= 8
+    assert 1 <= len(sizes) <= 2 * (time.monotonic() - began) + 2  # about one a second
     assert max(sizes) < 20_000  # before it is compressed
     assert not [each for each in answers if "/api/threads" in each.url]
 

@@ -8,6 +8,7 @@ import signal
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_page_may_save_after_ctrl_c_unless_a_file_is_written(
     options: list[str],
     lingers: int,
 ) -> None:
-    asked = []
+    asked: list[Any] = []
 
     def watch(capture: object, interrupts: Interrupts, *_: object) -> None:
         os.kill(os.getpid(), number)
