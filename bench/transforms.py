@@ -25,8 +25,9 @@ from benchmark import Bench, run
 from flametap.analysis import comparison
 from flametap.analysis import transforms as change
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.function_sums import top_functions
 from flametap.analysis.name_order import NameOrder, Order
-from flametap.analysis.tree_view import TreeIndex, top_functions, visible_boxes
+from flametap.analysis.tree_view import TreeIndex, visible_boxes
 from flametap.analysis.upward import callers, invert
 from flametap.model import Function
 from reporting import Data, Table

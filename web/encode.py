@@ -46,6 +46,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flametap.analysis.comparison import Sizes, function_changes, grades, z_scores
+from flametap.analysis.function_sums import top_functions
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_view import (
@@ -57,7 +58,6 @@ from flametap.analysis.tree_view import (
     resolve_path,
     resolve_run,
     runs_of,
-    top_functions,
     visible_boxes,
 )
 from flametap.model import Function

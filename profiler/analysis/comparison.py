@@ -23,10 +23,11 @@ import numpy.typing as npt
 
 from .calltree import CallTree
 from .expand import split_by
+from .function_sums import FunctionSums
 from .merge import merge
 from .name_order import Order
 from .transforms import functions_at
-from .tree_view import FunctionSums, TreeIndex
+from .tree_view import TreeIndex
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -27,7 +27,8 @@ def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
         Lines without a full stop; none for a tree without weight.
     """
     # Imported here: it loads numpy.
-    from ..analysis.tree_view import TreeIndex, top_functions
+    from ..analysis.function_sums import top_functions
+    from ..analysis.tree_view import TreeIndex
 
     total_ns = int(tree.total_ns[0])
     top = top_functions(TreeIndex(tree), 0, rows)

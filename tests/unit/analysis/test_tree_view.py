@@ -9,6 +9,7 @@ import pytest
 
 from call_trees import random_tree, tree_of
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.function_sums import top_functions
 from flametap.analysis.tree_view import (
     BIG_PARENT,
     MAX_RUN_PX,
@@ -18,7 +19,6 @@ from flametap.analysis.tree_view import (
     match_functions,
     resolve_path,
     resolve_run,
-    top_functions,
     visible_boxes,
 )
 

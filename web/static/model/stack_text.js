@@ -24,3 +24,14 @@ export function rowsText(rows, wholeNs) {
   });
   return [`${'total'.padStart(8)} ${'self'.padStart(8)}  function`, ...lines, ''].join('\n');
 }
+
+/** Returns the stack of a row of the tree table as text. */
+export function pathText(row, rows, wholeNs) {
+  const byKey = new Map(rows.map((each) => [each.key, each]));
+  const names = row.path.map((_, at) => {
+    const found = byKey.get(row.path.slice(0, at + 1).join('.'));
+    return found ? `  ${found.name}${found.module ? ` (${found.module})` : ''}` : '  …';
+  });
+  const head = `${formatNs(row.totalNs)}, ${formatShare(row.totalNs, wholeNs)} of all`;
+  return `${[head, ...names.reverse()].join('\n')}\n`;
+}

@@ -9,7 +9,7 @@ import { explainKind } from '../model/explain.js';
 import { formatNs, formatPlural, formatShare } from '../model/format.js';
 import { rowsInSight } from '../model/listing.js';
 import { learnFunctions } from '../model/spelling.js';
-import { rowsText } from '../model/stack_text.js';
+import { pathText, rowsText } from '../model/stack_text.js';
 import { treeQuery } from '../model/state.js';
 import { TreeRows } from '../model/tree_rows.js';
 
@@ -347,22 +347,11 @@ export class TreeTable {
     copyText(rowsText(rows, this.rows.totalNs), formatPlural(rows.length, 'row'));
   }
 
-  /** Returns the stack of a row as text, innermost first. */
-  stackOf(row) {
-    const list = this.rows.list();
-    const names = row.path.map((_, at) => {
-      const found = list[this.rows.indexOf(row.path.slice(0, at + 1).join('.'))];
-      return found ? `  ${found.name}${found.module ? ` (${found.module})` : ''}` : '  …';
-    });
-    const head = `${formatNs(row.totalNs)}, ${formatShare(row.totalNs, this.rows.totalNs)} of all`;
-    return `${[head, ...names.reverse()].join('\n')}\n`;
-  }
-
   menu(row, event = null) {
     const area = this.elements.get(row.key)?.element.getBoundingClientRect();
     const isPointed = event && (event.button === 2 || event.pointerType === 'touch');
     const place = isPointed || !area ? { x: event?.clientX ?? 0, y: event?.clientY ?? 0 } : { x: area.left + 220, y: area.bottom };
-    this.on.menu(place, row, () => this.stackOf(row));
+    this.on.menu(place, row, () => pathText(row, this.rows.list(), this.rows.totalNs));
   }
 
   reveal() {

@@ -1,0 +1,99 @@
+"""Sum a call tree by function: the heaviest functions of a subtree. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .tree_view import TreeIndex
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TopFunctions:
+    """Functions below a node in columns, heaviest first. A total counts recursion once."""
+
+    function: Ints  # index into the tree's functions
+    self_ns: Ints
+    total_ns: Ints
+    function_count: int  # of all functions, including those beyond the limit
+
+
+def top_functions(
+    index: TreeIndex,
+    below: int,
+    limit: int,
+    *,
+    first: int = 0,
+    by_self: bool = True,
+    matching: Bools | None = None,
+) -> TopFunctions:
+    """Return the heaviest functions of the subtree below ``below`` (itself included).
+
+    A function's total is the time with the function anywhere on the stack, counted once: a node
+    inside another node of the same function is skipped. With depth-first ranks that test is a
+    running maximum.
+
+    Args:
+        index: the tree.
+        below: the root of the subtree.
+        limit: how many functions to return.
+        first: how many heavier ones to leave out.
+        by_self: order by self weight; otherwise by total weight.
+        matching: whether each function of the tree counts; None for all.
+    """
+    sums = FunctionSums(index, below, matching)
+    function = sums.function
+    self_ns, total_ns = sums.self_ns(index.tree.self_ns), sums.total_ns(index.tree.total_ns)
+    major, minor = (self_ns, total_ns) if by_self else (total_ns, self_ns)
+    order = np.lexsort((-minor, -major))[first : first + limit]
+    return TopFunctions(function[order], self_ns[order], total_ns[order], len(function))
+
+
+class FunctionSums:
+    """Sums by function over the subtree below a node (itself included).
+
+    Attributes:
+        function: the functions that occur, by id.
+    """
+
+    def __init__(self, index: TreeIndex, below: int, matching: Bools | None = None) -> None:
+        """Group the nodes of a subtree by function.
+
+        Args:
+            index: the tree.
+            below: the root of the subtree.
+            matching: whether each function of the tree counts; None for all.
+        """
+        tree = index.tree
+        nodes = index.subtree(below)
+        nodes = nodes[tree.function[nodes] >= 0]
+        if matching is not None:
+            nodes = nodes[matching[tree.function[nodes]]]
+        # By function; within one function, ranks ascend.
+        self._nodes = nodes = nodes[np.argsort(tree.function[nodes], kind="stable")]
+        self._starts = starts = np.flatnonzero(np.diff(tree.function[nodes], prepend=-1))
+        self.function = tree.function[nodes[starts]].astype(np.int64)
+        # One running maximum serves all functions: the ranks of each are above those of the last.
+        rank, end = index.preorder
+        lift = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes))))
+        lift *= index.node_count + 1
+        ends = np.maximum.accumulate(end[nodes] + lift)
+        self._is_outermost = rank[nodes] + lift >= np.concatenate(([0], ends))[: len(nodes)]
+
+    def self_ns(self, own: Ints) -> Ints:
+        """Return each function's sum of the nodes' own weights."""
+        return self._sum(own[self._nodes])
+
+    def total_ns(self, totals: Ints) -> Ints:
+        """Return each function's sum of the outermost nodes' whole weights."""
+        return self._sum(np.where(self._is_outermost, totals[self._nodes], 0))
+
+    def _sum(self, values: Ints) -> Ints:
+        if not len(values):
+            return np.empty(0, np.int64)
+        return np.add.reduceat(values, self._starts)
