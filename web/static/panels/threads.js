@@ -207,7 +207,7 @@ export class Threads {
     this.panel.classList.toggle('has-gil', hasGil);
     for (const title of this.panel.querySelectorAll('#threads-titles .gil')) title.hidden = !hasGil;
     byId('threads-gil').hidden = !hasGil || !answer.gil;
-    if (hasGil && answer.gil) setText(byId('threads-gil'), describeGil(answer.gil, this.status.duration_ns));
+    if (hasGil && answer.gil) setText(byId('threads-gil'), describeGil(answer.gil, recordedNs(this.status)));
     byId('threads-all').setAttribute('aria-pressed', String(this.chosen.length === 0));
     this.list.scroller.setAttribute('aria-rowcount', String(answer.row_count + 1));
     for (const title of this.panel.querySelectorAll('[role="columnheader"]')) {
@@ -238,7 +238,7 @@ export class Threads {
     const name = row.name || '(no name)';
     const weight = row[WEIGHTS[this.clock]];
     const most = Math.max(1, this.answer.most_ns?.[WEIGHTS[this.clock]] ?? weight);
-    const duration = this.status?.duration_ns ?? 0;
+    const duration = this.status ? recordedNs(this.status) : 0;
     const hasGil = this.status?.has_gil ?? false;
     const box = h('input', {
       type: 'checkbox',
@@ -292,3 +292,7 @@ function titleOf(row) {
   return row.comm ? `${row.name} (the kernel's name: ${row.comm})` : `Show only ${row.name}`;
 }
 
+/** Returns the duration of a recording without its pauses. */
+function recordedNs({ duration_ns: allNs, paused_ns: pausedNs }) {
+  return allNs - pausedNs;
+}
