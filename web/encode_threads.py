@@ -18,6 +18,7 @@ The answer to a threads request (weights in nanoseconds)::
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -79,9 +80,10 @@ def encode_threads(threads: Sequence[ThreadInfo], query: ThreadQuery) -> dict[st
     get: Callable[[Any, str], Any] = dict.__getitem__ if query.is_grouped else getattr
     key, is_descending = ORDERS[query.order]
     key = "name" if query.is_grouped and key == "tid" else key
-    rows = sorted(rows, key=lambda row: (_sortable(get(row, key)), _sortable(get(row, "name"))))
-    if is_descending:
-        rows.reverse()
+    if key in SUMS:
+        rows.sort(key=lambda row: get(row, key), reverse=is_descending)
+    else:
+        rows.sort(key=lambda row: _sortable(get(row, key)))
     wanted = set(query.ids[:MAX_ROWS])
     return {
         "count": len(threads),
@@ -100,6 +102,7 @@ def encode_threads(threads: Sequence[ThreadInfo], query: ThreadQuery) -> dict[st
     }
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def _sortable(value: Any) -> Any:
     """Return what a value is sorted by: texts as people expect, worker-9 before worker-10."""
     if not isinstance(value, str):

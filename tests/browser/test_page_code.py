@@ -96,7 +96,11 @@ def test_what_has_no_code_says_why(page: Page) -> None:
     )
     if box is None:
         page.keyboard.press("f")
-        row = page.locator("#functions-body tr").filter(has_text="libvendor.so+0x58a2").first
+        row = (
+            page.locator("#functions-rows .function-row")
+            .filter(has_text="libvendor.so+0x58a2")
+            .first
+        )
         row.hover()
         row.locator(".code-link").click()
     else:
