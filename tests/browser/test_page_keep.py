@@ -191,7 +191,7 @@ def test_graph_and_table_stand_side_by_side(open_page: Callable[..., Page]) -> N
     page = open_page()
     whole = page.evaluate("flametap.graph.width")
     page.keyboard.press("b")
-    expect(page.locator("#functions-body")).to_contain_text("worker_main")
+    expect(page.locator("#functions")).to_contain_text("worker_main")
     expect(page.locator("#graph")).to_be_visible()
     page.wait_for_function("(width) => flametap.graph.width < 0.7 * width", arg=whole)
     page.locator("#splitter").focus()

@@ -26,17 +26,13 @@ import { learnFunctions, learnThreads } from './model/spelling.js';
 import { cssColor, followTheme, rem, theme, timelineStyle, toggleTheme } from './page/appearance.js';
 import { announce, byId, choice } from './page/dom.js';
 import { Beside, shownTabs } from './page/beside.js';
-import { Farewell } from './page/farewell.js';
-import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { showHint } from './page/hint.js';
+import { Keeping } from './page/keeping.js';
 import { listenToKeys, showHelp } from './page/keys.js';
 import { Languages } from './page/languages.js';
 import { Legend } from './page/legend.js';
 import { SearchBox } from './page/searchbox.js';
-import { printOnWhite } from './page/paper.js';
-import { Save } from './page/save.js';
-import { Settings } from './page/settings.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
@@ -84,7 +80,7 @@ const graph = new Graph(
   { zoom: zoomTo, point, needRow },
 );
 const learn = (view) => learnFunctions(view.functions);
-const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => freeze.isFrozen });
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => keeping.isHeld });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
 const legend = new Legend();
@@ -101,10 +97,7 @@ const quality = new Quality(() => {
   modules.fetch();
 });
 const beside = new Beside(() => state, change);
-const save = new Save(() => state, graph, { status: () => feed.status, say });
-const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
-const farewell = new Farewell({ save: (format) => save.saveExport(format) });
-const freeze = new Freeze(() => state, { status: () => feed.status, change });
+const keeping = new Keeping(() => state, graph, { change, status: () => feed.status, ask: () => feed.ask() });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
@@ -115,7 +108,7 @@ const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
   () => ({ width: graph.width || innerWidth, rows, table: functions.wanted }),
-  { show, failed: say, offline, isHeld: () => freeze.isFrozen },
+  { show, failed: say, offline, isHeld: () => keeping.isHeld },
 );
 
 const showClock = choice(byId('clock'), (clock) => change({ clock }));
@@ -185,7 +178,7 @@ function showChoices() {
   showClock(state.clock);
   showTab(state.tab);
   showLayout(state.layout);
-  freeze.update();
+  keeping.update();
   languages.update(state);
   beside.update(state);
   byId('graph').hidden = !shownTabs(state).includes('graph');
@@ -300,8 +293,7 @@ new ResizeObserver(() => {
 const feed = new Feed({
   status(status) {
     header.update(status);
-    freeze.update();
-    farewell.update(status);
+    keeping.update(status);
     if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
@@ -338,7 +330,7 @@ document.addEventListener('visibilitychange', () => {
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
 function escape() {
   if (search.leave()) return;
-  if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
+  if (shaping.close() || threads.close() || keeping.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (state.sandwich) change({ sandwich: '' });
@@ -352,6 +344,7 @@ function nextLanguage() {
 
 const KEYS = {
   ...shaping.keys,
+  ...keeping.keys,
   '/': () => search.focus(),
   Escape: escape,
   0: () => change({ zoom: [] }),
@@ -362,7 +355,6 @@ const KEYS = {
   a: () => codes.show('assembly'),
   b: () => beside.toggle(),
   d: toggleTheme,
-  e: () => save.toggle(),
   f: () => change({ tab: state.tab === 'functions' ? 'graph' : 'functions' }),
   g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
   i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
@@ -373,7 +365,6 @@ const KEYS = {
   q: () => quality.toggle(),
   s: () => codes.show('source'),
   t: () => threads.toggle(),
-  z: () => freeze.toggle(),
   w: () => change({ tab: state.tab === 'tree' ? 'graph' : 'tree' }),
   '?': showHelp,
 };
@@ -391,7 +382,6 @@ graph.setFlame(state.layout === 'flame');
 showChoices();
 showHint(() => graph.layOut());
 followTheme(usePalette);
-printOnWhite(graph);
 breadcrumb.update(state.zoom, null);
 shaping.update(() => true);
 views.request({ isNewPlace: true });

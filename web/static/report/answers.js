@@ -5,7 +5,7 @@ import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
-const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have'];
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'run', 'q', 'table', 'table_first', 'table_rows', 'have'];
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
@@ -33,15 +33,23 @@ export class Answers {
     }
     const tree = this.trees[query.get('clock') ?? 'cpu'];
     const asked = query.get('zoom') ? parsePath(query.get('zoom')) : [];
-    const zoom = tree.resolve(asked.map((each) => this.idsOf(each))).at(-1);
+    const path = tree.resolve(asked.map((each) => this.idsOf(each)));
+    const zoom = path.at(-1);
+    const ends = query.get('run')?.split('-').map(Number);
+    const run = ends && path.length > asked.length ? tree.resolveRun(zoom, ends) : null;
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
     const lastRow = Number(query.get('rows') ?? 400);
-    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow);
+    const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow, run);
     const table = query.get('table');
     return {
       revision: 1,
       total_ns: tree.totalNs[0],
-      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length },
+      zoom: {
+        path: tree.pathOf(zoom),
+        box: zoomBox,
+        asked: asked.length,
+        ...(run ? { run: { x_ns: tree.xNs(run[0]), total_ns: tree.sum(run), count: run[1] - run[0] } } : {}),
+      },
       deepest_row: deepestRow,
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
@@ -112,14 +120,19 @@ export class Answers {
     };
     const ids = [...local.keys()];
     const functions = this.columns(ids);
-    functions.full_name = ids.map((id) => this.functions.full_name[id]);
     if (isMatch) functions.matches = ids.map((id) => Number(isMatch[id]));
-    return { boxes: columns, functions, line_files: this.lineFiles };
+    const inRuns = boxes.filter(({ hidden }) => hidden > 0);
+    const runs = {
+      box: inRuns.map(({ at }) => at),
+      first: inRuns.map(({ first }) => tree.function[first]),
+      last: inRuns.map(({ first, hidden }) => tree.function[first + hidden - 1]),
+    };
+    return { runs, boxes: columns, functions, line_files: this.lineFiles };
   }
 
   columns(ids) {
     const columns = { id: ids };
-    for (const name of ['name', 'module', 'file', 'kind', 'origin']) {
+    for (const name of ['name', 'module', 'file', 'kind', 'full_name', 'origin']) {
       const all = this.functions[name];
       if (all) columns[name] = ids.map((id) => all[id]);
     }
