@@ -26,6 +26,7 @@ import reporting
 import servers
 import store
 import symbols
+import timeline
 import transforms
 import truth
 from benchmark import Bench
@@ -41,6 +42,7 @@ BENCHES: tuple[Bench, ...] = (
     cfi.BENCH,
     memory.BENCH,
     store.BENCH,
+    timeline.BENCH,
     transforms.BENCH,
     symbols.BENCH,
     accuracy.BENCH,

@@ -241,7 +241,8 @@ class Status:
     effective_rate_hz: float = 0.0  # samples taken in a second of CPU time
     asked_rate_hz: float = 0.0  # the rate that the user asks for; the budget may lower it
     budget_ppm: int = 0  # what sampling may cost, in millionths of a core; 0 for no limit
-    duration_ns: int = 0
+    duration_ns: int = 0  # from its start to now; ranges of time lie in it
+    paused_ns: int = 0  # how much of that sampling was paused
     revision: int = 0
     samples: int = 0  # stacks taken: by signal and by procfs
     counters: dict[str, int] = field(default_factory=dict)  # abi.h enum counter, by name
@@ -259,3 +260,8 @@ class Status:
     symbols_pending: int = 0  # addresses that do not have their final names yet
     is_final: bool = False  # the recording has ended, and all names are final
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each
+
+    @property
+    def recorded_ns(self) -> int:
+        """The duration without pauses."""
+        return max(0, self.duration_ns - self.paused_ns)

@@ -17,6 +17,8 @@ GET gil       who held the GIL during the waits of one box: path=ID.ID.… from 
 GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
               now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
               also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
+GET heat      heat maps (encode_lanes.py): kind=cpu|waits  from=MS  to=MS  columns=AT_MOST
+              threads=IDS
 GET status    {status: model.Status, thread_count}
 GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
               re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
@@ -75,12 +77,12 @@ from .controls import add_controls
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
-from .encode_lanes import encode_lanes
+from .encode_lanes import encode_heat, encode_lanes
 from .encode_threads import encode_threads
 from .exports import Exports, RequestOf
 from .farewell import Farewell
 from .known_functions import KnownFunctions
-from .lane_query import parse_lane_query
+from .lane_query import parse_heat_query, parse_lane_query
 from .names import find_threads
 from .source import ProfileSource
 from .thread_list import ThreadList
@@ -114,9 +116,9 @@ class Service:
 
     def __post_init__(self) -> None:
         self.trees = TreeCache(self.source)
-        self.farewell = Farewell()
         self.threads = ThreadList(self.source)
         self.known = KnownFunctions()
+        self.farewell = Farewell()
         self.exports = Exports(self.request_of) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
@@ -184,10 +186,17 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/lanes")
     def lanes() -> Response:
         args = request.args.to_dict()
-        query = parse_lane_query(args, parse_selection(args).thread_ids)
+        query = parse_lane_query(args, parse_selection(args, service.source.threads).thread_ids)
         # Read before the lanes are made, so it is never newer than they are.
         revision = service.source.wait_newer(-1, 0.0)
         return json_response(encode_lanes(service.source.lanes(query), revision))
+
+    @api.get("/heat")
+    def heat() -> Response:
+        args = request.args.to_dict()
+        query = parse_heat_query(args, parse_selection(args, service.source.threads).thread_ids)
+        revision = service.source.wait_newer(-1, 0.0)
+        return json_response(encode_heat(service.source.heat(query), revision))
 
     @api.get("/status")
     def status() -> Response:

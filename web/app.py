@@ -62,7 +62,7 @@ def _compress(response: Response) -> Response:
         (response.is_streamed and not response.direct_passthrough)
         or response.status_code != 200
         or response.mimetype not in COMPRESSED
-        or "gzip" not in request.accept_encodings
+        or not request.accept_encodings.quality("gzip")
         or "Content-Encoding" in response.headers
     ):
         return response

@@ -1,4 +1,4 @@
-"""Encode the lanes of a timeline as JSON.
+"""Encode the lanes of a timeline, and heat maps, as JSON.
 
 The answer to a lanes request (times in nanoseconds since the start of the recording)::
 
@@ -13,17 +13,26 @@ The answer to a lanes request (times in nanoseconds since the start of the recor
     gil             lane: the time in which a thread held the GIL, as ``cpu``; or null
     n_busy          int     threads that are not idle
     n_threads       int     all
-    overview_bins, overview   bins, and a lane with ``cpu`` and ``queued``; or null
+    overview_bins, overview   bins, and a lane with ``cpu``, and ``queued`` as far as there is room;
+                    or null
 
 A lane is ``{planes: {activity: str}, sums_ns: [int], scale_ns}``. A plane has a character for each
 bin: ``#`` is 0, and the character 50 places further means ``scale_ns``. Activities that do not
 occur have none. What is missing to ``scale_ns`` was not recorded.
+
+The answer to a heat map request::
+
+    revision, start_ns, step_ns
+    columns rows    int
+    planes          {activity: str}: a character for each cell, column by column, lowest row first
+    most            float   what the highest character means: CPUs busy, or (by its logarithm) waits
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from flametap.analysis.heat import Heat
 from flametap.analysis.lanes import FULL, Bins, Lane, Lanes
 from flametap.model import Activity
 
@@ -50,6 +59,26 @@ def encode_lanes(lanes: Lanes, revision: int) -> dict[str, Any]:
     }
 
 
+def encode_heat(heat: Heat, revision: int) -> dict[str, Any]:
+    """Encode a heat map that is at least as new as a revision."""
+    return {
+        "revision": revision,
+        "start_ns": heat.start_ns,
+        "step_ns": heat.step_ns,
+        "columns": heat.n_columns,
+        "rows": heat.n_rows,
+        "planes": _planes(heat.planes),
+        "most": heat.most,
+    }
+
+
+def _planes(planes: dict[Activity, bytes]) -> dict[str, str]:
+    return {
+        _name(activity): plane.translate(_CHARACTERS).decode("ascii")
+        for activity, plane in planes.items()
+    }
+
+
 def _name(activity: Activity) -> str:
     return activity.name.lower()
 
@@ -64,11 +93,7 @@ def _bins(bins: Bins) -> dict[str, int]:
 
 
 def _lane(lane: Lane) -> dict[str, Any]:
-    planes = {
-        _name(activity): plane.translate(_CHARACTERS).decode("ascii")
-        for activity, plane in lane.planes.items()
-    }
-    return {"planes": planes, "sums_ns": lane.sums_ns, "scale_ns": lane.scale_ns}
+    return {"planes": _planes(lane.planes), "sums_ns": lane.sums_ns, "scale_ns": lane.scale_ns}
 
 
 def _thread_lane(lane: Lane) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def encode_threads(threads: Sequence[ThreadInfo], query: ThreadQuery) -> dict[st
             matching = [each for each in threads if matches(each.name) or matches(str(each.tid))]
         except SearchError as problem:
             error, matching = str(problem), []
-    rows = _groups(matching) if query.is_grouped else matching
+    rows: list[Any] = _groups(matching) if query.is_grouped else list(matching)
     get: Callable[[Any, str], Any] = dict.__getitem__ if query.is_grouped else getattr
     key, is_descending = ORDERS[query.order]
     key = "name" if query.is_grouped and key == "tid" else key

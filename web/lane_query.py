@@ -1,4 +1,4 @@
-"""Parse the arguments of a lanes request."""
+"""Parse the arguments of requests for lanes and heat maps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from flask import abort
 
+from flametap.analysis.heat import MAX_COLUMNS, HeatQuery
 from flametap.analysis.lanes import MAX_BINS, MAX_LANES, LaneQuery
 
 NS_PER_MS = 1_000_000
@@ -35,6 +36,20 @@ def parse_lane_query(args: dict[str, str], thread_ids: frozenset[int] | None) ->
         only=_ids(args, "only"),
         with_idle=args.get("idle") == "1",
         overview_bins=_clamped(args, "overview", 0, 0, MAX_BINS),
+    )
+
+
+def parse_heat_query(args: dict[str, str], thread_ids: frozenset[int] | None) -> HeatQuery:
+    """Parse the arguments of a heat map request; as ``parse_lane_query``."""
+    kind = args.get("kind", HeatQuery.kind)
+    if kind not in ("cpu", "waits"):
+        abort(400, "kind must be cpu or waits")
+    return HeatQuery(
+        kind=kind,
+        start_ns=(_number(args, "from") or 0) * NS_PER_MS,
+        end_ns=None if (end := _number(args, "to")) is None else end * NS_PER_MS,
+        n_columns=_clamped(args, "columns", HeatQuery.n_columns, 1, MAX_COLUMNS),
+        thread_ids=thread_ids,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
@@ -63,6 +64,10 @@ class ProfileSource(Protocol):
 
     def lanes(self, query: LaneQuery) -> Lanes:
         """Return what threads did over time, in bins."""
+        ...
+
+    def heat(self, query: HeatQuery) -> Heat:
+        """Return a heat map."""
         ...
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:

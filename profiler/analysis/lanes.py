@@ -6,7 +6,7 @@ missing to a full bin was not recorded: the thread had not begun, had ended, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ N_ACTIVITIES = len(Activity)
 # A thread that is busy for less of the time is idle.
 IDLE_SHARE = 0.001
 LEAST_LANES = 4
+OVERVIEW_ROOM = 1.6  # the height of the overview, at most: so many times that of its CPU time …
+LEAST_CPUS = 0.02  # … and at least so many CPUs
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -142,9 +144,12 @@ def lanes(time_sums: TimeSums, query: LaneQuery) -> Lanes:
     drawn = window.lanes(chosen, others)
     overview_bins = overview = None
     if query.overview_bins:
-        whole = _Window(view, level_for(duration_ns, query.overview_bins), 0, duration_ns)
-        overview_bins, overview = whole.bins, whole.overview(wanted)
-    past_end_ns = view.now.past_ns[1] if len(view.now.past) else 0
+        level = level_for(duration_ns, query.overview_bins)
+        together = query.thread_ids is None
+        whole = _Window(view, level, 0, duration_ns, together=together)
+        overview_bins, overview = whole.bins, whole.overview(None if together else wanted)
+    intervals = view.now.intervals
+    past_end_ns = intervals.past_ns[1] if len(intervals.past) else 0
     return Lanes(
         window.bins,
         drawn.all,
@@ -196,13 +201,15 @@ class _Drawn(NamedTuple):
 class _Window:
     """The bins that cover a range of time, nanoseconds since the start of the recording."""
 
-    def __init__(self, view: TimeView, level: int, start_ns: int, end_ns: int) -> None:
+    def __init__(
+        self, view: TimeView, level: int, start_ns: int, end_ns: int, *, together: bool = False
+    ) -> None:
         step = step_ns(level)
         shift_ns = view.now.start_ns - view.origin_ns
         self._view = view
         self._first = (start_ns + shift_ns) // step
         self._count = max(1, -(-(end_ns + shift_ns) // step) - self._first)
-        self._growths = view.growths(level, self._first, self._count)
+        self._growths = view.growths(level, self._first, self._count, together=together)
         self.bins = Bins(self._first * step - shift_ns, level, self._count)
 
     def spent(self) -> Floats:
@@ -238,14 +245,23 @@ class _Window:
         """Return a thread; one without a name if nothing else is known of it."""
         return self._view.now.threads.get(thread_id) or Thread(thread_id, 0, "")
 
-    def overview(self, wanted: Bools) -> Lane:
-        """Return the time on a CPU, and the time waiting for one, relative to the most at once."""
-        rows = np.full((len(self._view.thread_ids), SLOTS), -1, np.int32)
+    def overview(self, wanted: Bools | None) -> Lane:
+        """Return the time on a CPU and, above it, the time waiting for one as far as it has room.
+
+        Args:
+            wanted: the threads that count; None if these bins do not tell them apart.
+        """
+        rows = np.full((1 if wanted is None else len(wanted), SLOTS), -1, np.int32)
         for activity in (Activity.CPU, Activity.QUEUED):
-            rows[wanted, activity] = activity
+            rows[slice(None) if wanted is None else wanted, activity] = activity
         found = self._sum(rows, 2)
-        step = self.bins.step_ns
-        return self._lane(found, 1, scale_ns=max(step, float(found.sum(axis=0).max())))
+        cpu, queued = found
+        sums_ns = np.rint(found.sum(axis=1)).astype(np.int64).tolist()
+        # However many threads wait, what runs stays visible.
+        highest = min(float((cpu + queued).max()), OVERVIEW_ROOM * float(cpu.max()))
+        scale_ns = max(highest, LEAST_CPUS * self.bins.step_ns)
+        lane = self._lane(np.stack((cpu, np.minimum(queued, scale_ns - cpu))), 1, scale_ns=scale_ns)
+        return replace(lane, sums_ns=sums_ns)
 
     def _lane(
         self,

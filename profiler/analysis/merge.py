@@ -99,8 +99,14 @@ def distinct_keys(keys: Ints, limit: int) -> tuple[Ints, AnyInts]:
         limit: the number of possible keys.
     """
     if limit > max(_SMALL_TABLE, _DENSE * len(keys)):
-        distinct, place = np.unique(keys, return_inverse=True)
-        return distinct, place.reshape(-1)
+        # The keys of a tree's level, or of two, are sorted runs, of which a merge sort is fast.
+        order = np.argsort(keys, kind="stable")
+        in_order = keys[order]
+        is_first = np.ones(len(keys), bool)
+        is_first[1:] = in_order[1:] != in_order[:-1]
+        found = np.empty(len(keys), np.int64)
+        found[order] = np.cumsum(is_first) - 1
+        return in_order[is_first], found
     seen = np.zeros(limit, bool)
     seen[keys] = True
     rank = np.cumsum(seen, dtype=np.int32)

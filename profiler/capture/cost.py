@@ -42,7 +42,7 @@ class Certificate:
         """
         counters = status.counters
         return cls(
-            duration_ns=status.duration_ns,
+            duration_ns=status.recorded_ns,
             engine=status.engine,
             rate_hz=status.rate_hz,
             look_rate_hz=status.look_rate_hz,

@@ -42,6 +42,7 @@ from .interpreters import InterpreterWatch
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
 from .limits import check_sampling
+from .pauses import Pauses
 from .rates import Rates
 from .revision import Revision
 from .signal_notes import signal_notes
@@ -58,17 +59,13 @@ REASON_WAIT_S = 0.5
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """Settings of a recording.
-
-    ``budget_ppm`` limits the CPU time of sampling, in millionths of a core; 0 for no limit.
-    ``debuginfod_urls`` names the servers to ask for debug files; empty for no requests.
-    """
+    """Settings of a recording."""
 
     rate_hz: float = 100.0
-    budget_ppm: int = BUDGET_PPM
+    budget_ppm: int = BUDGET_PPM  # the most CPU time of sampling, in millionths of a core; 0: any
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
-    debuginfod_urls: tuple[str, ...] = ()
+    debuginfod_urls: tuple[str, ...] = ()  # servers to ask for debug files; empty: no requests
 
 
 class Capture(Views):
@@ -90,6 +87,7 @@ class Capture(Views):
         self._thread_names: ThreadNames | None = None
         self._kernel = KernelWatch(pid)
         self._decoder = Decoder()
+        self._pauses = Pauses()
         self._state = "attaching"
         self._notes: list[str] = []
         self._counters: dict[str, int] = {}
@@ -225,6 +223,7 @@ class Capture(Views):
             asked_rate_hz=asked_hz,
             budget_ppm=self.options.budget_ppm,
             duration_ns=duration_ns,
+            paused_ns=self._pauses.until(self.profile.now_ns),
             revision=self._revision.current(),
             samples=self.profile.samples,
             counters=counters,
@@ -272,6 +271,7 @@ class Capture(Views):
         if self._state in ("recording", "paused"):
             self._kernel.give_up()
             self._session.set_paused(paused)
+            self._pauses.set(paused, self.profile.now_ns)
             self._state = "paused" if paused else "recording"
 
     def set_sampling(self, rate_hz: float, budget_percent: float) -> None:

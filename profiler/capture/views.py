@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
+from ..analysis.heat import Heat, HeatQuery, heat
 from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
@@ -104,3 +105,7 @@ class Views:
     def lanes(self, query: LaneQuery) -> Lanes:
         """See ``ProfileSource.lanes``."""
         return lanes(self._time, query)
+
+    def heat(self, query: HeatQuery) -> Heat:
+        """See ``ProfileSource.heat``."""
+        return heat(self._time, query)

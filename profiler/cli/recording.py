@@ -296,10 +296,10 @@ def summary(
         Lines without a full stop.
     """
     lines = [
-        f"recorded {duration(status.duration_ns / 1e9)}: {counted(status.samples, 'sample')} of "
+        f"recorded {duration(status.recorded_ns / 1e9)}: {counted(status.samples, 'sample')} of "
         f"{counted(len(threads), 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
     ]
-    if cpu_ns < IDLE_SHARE * status.duration_ns:
+    if cpu_ns < IDLE_SHARE * status.recorded_ns:
         where = what.waiting_is_shown_by
         lines.append("it slept nearly all the time" + (f": {where} shows where" if where else ""))
         return lines + loss_lines(status)

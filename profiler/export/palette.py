@@ -29,7 +29,7 @@ MODULES = (
     (0.779, 0.05, 26),
     (0.72, 0.105, 349),
 )
-ORIGINS = {
+ORIGINS: dict[str, tuple[float, float, float]] = {
     "project": (0.79, 0.13, 62),
     "library": (0.83, 0.105, 165),
     "stdlib": (0.76, 0.095, 250),

@@ -56,6 +56,13 @@ class CellKeys:
         """One more than the greatest key."""
         return SLOTS * len(self.thread_ids)
 
+    def snapshot(self) -> CellKeys:
+        """Return a copy that further cells do not change."""
+        copy = CellKeys()
+        copy.running, copy.waiting, copy.holding = self.running, self.waiting, self.holding
+        copy.is_running, copy.thread_ids = self.is_running, list(self.thread_ids)
+        return copy
+
     def extend(self, cells: Cells) -> None:
         """Add the cells that come after those that are known."""
         ids, which = np.unique(cells.thread_id, return_inverse=True)

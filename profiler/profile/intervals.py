@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,17 @@ class CellWeights:
     state: npt.NDArray[np.uint8]  # enum ThreadState
     sysno: npt.NDArray[np.int16]  # -1 if the thread waits in no system call
     weight: Int64s
+
+
+class IntervalMoments(NamedTuple):
+    """All intervals at one moment."""
+
+    chunks: list[Chunk]
+    n_before: int  # intervals before the first row of the tail
+    tail: Rows  # only more rows are added to it, until it becomes a chunk
+    open: Rows  # extended to the time of the last batch
+    past: Rows  # one for each cell: the sum of what has lost its moments …
+    past_ns: tuple[int, int]  # … in this time
 
 
 class Intervals:
@@ -234,15 +246,16 @@ class Intervals:
     def _chunk(self, rows: Rows) -> Chunk:
         return Chunk(rows, self._cells.thread_id[rows["cell"]])
 
-    def moments(self) -> tuple[list[Chunk], Rows, Rows, tuple[int, int]]:
-        """Return all current intervals; copies, or immutable.
-
-        Returns:
-            The chunks; the intervals that are in none; and for each cell the sum of those that have
-            lost their moments, and the time in which they were.
-        """
-        rest = np.concatenate((self._tail[: self._n_tail], self._held()))
-        return list(self._chunks), rest, self._past.rows(), self._past.between_ns
+    def moments(self) -> IntervalMoments:
+        """Return all current intervals; copies, or immutable."""
+        return IntervalMoments(
+            list(self._chunks),
+            self.merged + CHUNK_ROWS * len(self._chunks),
+            self._tail[: self._n_tail].copy(),
+            self._held(),
+            self._past.rows(),
+            self._past.between_ns,
+        )
 
     def cell_columns(
         self,

@@ -343,7 +343,7 @@ class Profile:
             first_cell: the snapshot has the columns of the cells from this one on.
         """
         with self._lock:
-            chunks, rest, past, past_ns = self._intervals.moments()
+            intervals = self._intervals.moments()
             thread_id, stack, state, sysno = self._intervals.cell_columns()
             state, sysno = state[first_cell:], sysno[first_cell:]
             marks = self._stacks.stack_marks()[stack[first_cell:]]
@@ -351,7 +351,7 @@ class Profile:
             cells = Cells(thread_id[first_cell:], state, sysno, lock)
             threads, hidden = dict(self._roster.threads), tuple(self._roster.hidden)
             times = self._start_ns, self.now_ns
-        return Moments(chunks, rest, past, past_ns, cells, threads, hidden, *times)
+        return Moments(intervals, cells, threads, hidden, *times)
 
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""

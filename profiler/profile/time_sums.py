@@ -1,38 +1,40 @@
 """Sum the time of a growing profile in bins: by thread, and by what the thread did.
 
-The bins of a chunk are made once, when somebody first asks for them, and kept beside it, in all
-levels from some ``CHUNK_BINS`` bins a chunk on. A view with finer bins spans few chunks, and reads
-their intervals. So a view costs about the same, however long the recording is.
+What a part adds is made once, when somebody first asks for it, and kept beside it, in all levels
+from some ``most_bins`` bins on. A view with finer bins spans few parts, and reads their intervals.
+So a view costs about the same, however long the recording is.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from ..model import Thread
-from .cell_keys import SLOTS, CellKeys, Cells
-from .interval_chunk import Block, Chunk, Rows, block_of
+from .cell_keys import NONE, SLOTS, CellKeys, Cells
+from .interval_chunk import Block, block_of
+from .intervals import IntervalMoments
 from .time_bins import Growth, coarser, growth_of, joined, level_for, merged, step_ns
+from .time_parts import Part, Parts
 
+Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
-CHUNK_BINS = 512
-CHUNK_SUMS = 1 << 20  # fewer bins for a chunk with very many threads
+LEAST_BINS = 16
+PART_SUMS = 1 << 20  # fewer bins for a part with very many threads
+_LEVELS = 64
 
 
 class Moments(NamedTuple):
-    """A snapshot of a profile's intervals. Times are the target's CLOCK_MONOTONIC, nanoseconds."""
+    """A snapshot of a profile. Times are the target's CLOCK_MONOTONIC, nanoseconds."""
 
-    chunks: Sequence[Chunk]
-    rest: Rows  # those that are in no chunk
-    past: Rows  # one for each cell: the sum of what has lost its moments …
-    past_ns: tuple[int, int]  # … in this time
+    intervals: IntervalMoments
     new_cells: Cells
     threads: Mapping[int, Thread]  # by ``thread_id``
     hidden: Sequence[int]  # threads that are not the target's
@@ -40,13 +42,18 @@ class Moments(NamedTuple):
     now_ns: int
 
 
-class _Keys(NamedTuple):
-    """The columns of ``CellKeys`` at one moment."""
+class Columns(NamedTuple):
+    """Intervals in columns, with the keys of their cells; times since ``TimeView.origin_ns``."""
 
+    t0_ns: Int64s
+    wall_ns: Int64s
+    cpu_ns: Int64s
+    waited_ns: Int64s  # the rest of its time
+    held_ns: Int64s  # all of its time
     running: Int32s
     waiting: Int32s
     holding: Int32s
-    is_running: npt.NDArray[np.bool_]
+    is_running: Bools
 
 
 class TimeSums:
@@ -60,7 +67,7 @@ class TimeSums:
         self._moments = moments
         self._lock = threading.Lock()
         self._keys = CellKeys()
-        self._chunks: WeakKeyDictionary[Chunk, _ChunkBins] = WeakKeyDictionary()
+        self._parts = Parts()
         self._origin_ns = 0
 
     def look(self) -> TimeView:
@@ -69,17 +76,9 @@ class TimeSums:
             now = self._moments(len(self._keys))
             self._keys.extend(now.new_cells)
             self._origin_ns = self._origin_ns or now.start_ns
-            keys = self._keys
-            columns = _Keys(keys.running, keys.waiting, keys.holding, keys.is_running)
-            ids = np.array(keys.thread_ids, np.int64)
-            return TimeView(now, columns, ids, self._origin_ns, self._bins_of)
-
-    def _bins_of(self, chunk: Chunk) -> _ChunkBins:
-        with self._lock:
-            found = self._chunks.get(chunk)
-            if found is None:
-                found = self._chunks[chunk] = _ChunkBins()
-        return found
+            parts, tail = self._parts.of(now.intervals)
+            rest = np.concatenate((tail, now.intervals.open))
+            return TimeView(now, self._keys.snapshot(), parts, block_of(rest), self._origin_ns)
 
 
 class TimeView:
@@ -90,114 +89,122 @@ class TimeView:
 
     Attributes:
         now: the snapshot.
-        thread_ids: the thread of each ``index`` (``cell_keys``).
+        keys: those of its cells.
+        parts: most of its intervals …
+        rest: … and the others that have their moments.
         origin_ns: the time of edge 0.
     """
 
     def __init__(
-        self,
-        now: Moments,
-        keys: _Keys,
-        thread_ids: npt.NDArray[np.int64],
-        origin_ns: int,
-        bins_of: Callable[[Chunk], _ChunkBins],
+        self, now: Moments, keys: CellKeys, parts: Sequence[Part], rest: Block, origin_ns: int
     ) -> None:
         self.now = now
-        self.thread_ids = thread_ids
+        self.keys = keys
+        self.parts = parts
+        self.rest = rest
         self.origin_ns = origin_ns
-        self._keys = keys
-        self._bins_of = bins_of
+        self.thread_ids = np.array(keys.thread_ids, np.int64)
 
     @property
     def n_keys(self) -> int:
         """One more than the greatest key."""
-        return SLOTS * len(self.thread_ids)
+        return self.keys.n_keys
 
     @property
-    def shown(self) -> npt.NDArray[np.bool_]:
-        """Whether the thread of each index is one of the target's."""
-        shown: npt.NDArray[np.bool_] = ~np.isin(
-            self.thread_ids, np.array(self.now.hidden, np.int64)
-        )
+    def shown(self) -> Bools:
+        """Whether the thread of each index (``cell_keys``) is one of the target's."""
+        hidden = np.array(self.now.hidden, np.int64)
+        shown: Bools = ~np.isin(self.thread_ids, hidden)
         return shown
 
-    def growths(self, level: int, first: int, n_bins: int) -> list[Growth]:
+    def growths(
+        self, level: int, first: int, n_bins: int, *, together: bool = False
+    ) -> list[Growth]:
         """Return what some bins are summed up from.
 
         Args:
             level: of the bins.
             first: the first bin.
             n_bins: how many.
+            together: do not tell threads apart: keys are those of index 0, for all shown threads.
         """
-        step = step_ns(level)
-        t0_ns = self.origin_ns + first * step
-        t1_ns = t0_ns + n_bins * step
-        found = []
-        for chunk in self.now.chunks:
-            if chunk.start_ns >= t1_ns or chunk.end_ns < t0_ns:
-                continue
-            growth = self._bins_of(chunk).at(level, chunk, self)
-            if growth is None:
-                growth = self.growth_of_block(level, _within(chunk.read(), t0_ns, t1_ns))
-            found.append(growth)
-        rest = _within(block_of(self.now.rest), t0_ns, t1_ns)
-        found.append(self.growth_of_block(level, rest))
-        if len(self.now.past):
-            found.append(self._past_growth(level))
+        t0_ns, t1_ns = self.between(level, first, n_bins)
+        make = partial(self._growth, together=together)
+        found = [
+            self._kept(part, level, t0_ns, t1_ns, together)
+            for part in self.parts_between(t0_ns, t1_ns)
+        ]
+        found.append(make(level, self.columns(within(self.rest, t0_ns, t1_ns))))
+        if len(self.now.intervals.past):
+            found.append(merged(make(level, self.past_columns())))
         return found
 
-    def growth_of_block(self, level: int, block: Block) -> Growth:
-        """Return the growth of intervals with their moments."""
-        keys, cell = self._keys, block.cell
-        t0_ns, wall = block.t0_ns - self.origin_ns, block.wall_ns
-        waited = np.where(keys.is_running[cell], np.maximum(wall - block.cpu_ns, 0), wall)
+    def between(self, level: int, first: int, n_bins: int) -> tuple[int, int]:
+        """Return the time of some bins, CLOCK_MONOTONIC of the target."""
+        start_ns = self.origin_ns + first * step_ns(level)
+        return start_ns, start_ns + n_bins * step_ns(level)
+
+    def parts_between(self, t0_ns: int, t1_ns: int) -> list[Part]:
+        """Return the parts that touch a range of time."""
+        return [part for part in self.parts if part.start_ns < t1_ns and part.end_ns >= t0_ns]
+
+    def _kept(self, part: Part, level: int, t0_ns: int, t1_ns: int, together: bool) -> Growth:
+        n_keys = SLOTS if together else max(1, self.n_keys)
+        most = max(LEAST_BINS, min(part.most_bins, PART_SUMS // n_keys))
+        which = len(self.now.hidden) if together else -1
+        make = partial(self._finest, part, most, together)
+        kept: Growth = part.keep((f"finest {together}", which), make, most=1)
+        if level < kept.level:
+            rows = self.columns(within(part.read(), t0_ns, t1_ns))
+            return self._growth(level, rows, together=together)
+        while kept.level < level:
+            key = f"level {together}", which, kept.level + 1
+            kept = part.keep(key, partial(_next_level, kept), most=_LEVELS)
+        return kept
+
+    def _finest(self, part: Part, most: int, together: bool) -> Growth:
+        level = level_for(part.end_ns - part.start_ns, most)
+        return merged(self._growth(level, self.columns(part.read()), together=together))
+
+    def _growth(self, level: int, rows: Columns, *, together: bool) -> Growth:
+        keys: list[Int32s] = [rows.running, rows.waiting, rows.holding]
+        if together:
+            shown = self.shown
+            keys = [
+                np.where(shown[key // SLOTS] & (key >= 0), key % SLOTS, NONE).astype(np.int32)
+                for key in keys
+            ]
+        time = rows.t0_ns, rows.wall_ns
+        weights = rows.cpu_ns, rows.waited_ns, rows.held_ns
         return joined(
-            (
-                growth_of(level, keys.running[cell], t0_ns, wall, block.cpu_ns),
-                growth_of(level, keys.waiting[cell], t0_ns, wall, waited),
-                growth_of(level, keys.holding[cell], t0_ns, wall, wall),
-            )
+            [
+                growth_of(level, key, *time, weight)
+                for key, weight in zip(keys, weights, strict=True)
+            ]
         )
 
-    def _past_growth(self, level: int) -> Growth:
-        """Spread the sums of old intervals over their time."""
-        past, keys = self.now.past, self._keys
-        cell, wall, cpu = past["cell"], past["wall_ns"], past["cpu_ns"]
-        waited = np.where(keys.is_running[cell], np.maximum(wall - cpu, 0), wall)
-        start_ns, end_ns = self.now.past_ns
-        t0_ns = np.full(len(past), start_ns - self.origin_ns)
-        lasts_ns = np.full(len(past), max(1, end_ns - start_ns))
-        spread = (
-            growth_of(level, keys.running[cell], t0_ns, lasts_ns, cpu),
-            growth_of(level, keys.waiting[cell], t0_ns, lasts_ns, waited),
-            growth_of(level, keys.holding[cell], t0_ns, lasts_ns, wall),
-        )
-        return merged(joined(spread))
+    def columns(self, block: Block) -> Columns:
+        """Return intervals with their keys."""
+        keys, cell, wall = self.keys, block.cell, block.wall_ns
+        runs = keys.is_running[cell]
+        waited = np.where(runs, np.maximum(wall - block.cpu_ns, 0), wall)
+        by_cell = keys.running[cell], keys.waiting[cell], keys.holding[cell], runs
+        return Columns(block.t0_ns - self.origin_ns, wall, block.cpu_ns, waited, wall, *by_cell)
+
+    def past_columns(self) -> Columns:
+        """Return a row for each cell of what has lost its moments: its sum, in all of that time."""
+        past = self.columns(block_of(self.now.intervals.past))
+        start_ns, end_ns = self.now.intervals.past_ns
+        t0_ns = np.full(len(past.t0_ns), start_ns - self.origin_ns)
+        wall_ns = np.full(len(past.t0_ns), max(1, end_ns - start_ns))
+        return past._replace(t0_ns=t0_ns, wall_ns=wall_ns)
 
 
-class _ChunkBins:
-    """The growth of one chunk in its levels, made when they are first asked for."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._levels: dict[int, Growth] = {}
-
-    def at(self, level: int, chunk: Chunk, view: TimeView) -> Growth | None:
-        """Return the growth in a level; None if it is finer than those that are kept."""
-        with self._lock:
-            levels = self._levels
-            if not levels:
-                most = max(16, min(CHUNK_BINS, CHUNK_SUMS // max(1, view.n_keys)))
-                finest = level_for(chunk.end_ns - chunk.start_ns, most)
-                levels[finest] = merged(view.growth_of_block(finest, chunk.read()))
-            if level < min(levels):
-                return None
-            for missing in range(max(levels) + 1, level + 1):
-                levels[missing] = merged(coarser(levels[missing - 1]))
-            return levels[level]
+def _next_level(growth: Growth) -> Growth:
+    return merged(coarser(growth))
 
 
-def _within(block: Block, t0_ns: int, t1_ns: int) -> Block:
+def within(block: Block, t0_ns: int, t1_ns: int) -> Block:
     """Return the intervals that touch a range of time, whole."""
     some = (block.t0_ns < t1_ns) & (block.t0_ns + block.wall_ns >= t0_ns)
     if some.all():

@@ -127,7 +127,9 @@ def test_screen_readers_are_told_of_a_box_once(fast: Page, source: FakeSource) -
     update(fast, source, 30)
     said = fast.evaluate("said")
     assert len(said) == 2, said
-    live = fast.locator("[aria-live], [role=status], [role=alert]")
+    live = fast.locator(
+        "[aria-live]:not([aria-live=off]), [role=status], [role=alert], output:not([aria-live])"
+    )
     assert {each.get_attribute("id") for each in live.all()} == {
         "announcement",
         "state",

@@ -251,3 +251,28 @@ def test_report_opens_with_the_clock_that_was_shown(open_report: Callable[..., P
     page = open_report(Selection(Clock.WALL))
     assert re.search("clock=wall", page.url)
     expect(page.get_by_role("button", name="Wall")).to_have_attribute("aria-pressed", "true")
+
+
+def test_tree_table_and_names_in_links_work_without_a_server(
+    open_report: Callable[..., Page], client: FlaskClient
+) -> None:
+    page = open_report()
+    expect(page.locator("#simplify")).to_be_hidden()
+    page.get_by_role("button", name="Tree").click()
+    grid = page.get_by_role("treegrid")
+    grid.focus()
+    page.keyboard.press("*")
+    page.wait_for_function("() => flametap.shaping.table.rows.list().length > 6")
+    shown = page.evaluate(
+        "() => flametap.shaping.table.rows.list().filter(({level}) => level === 1)"
+        ".map(({name, totalNs}) => [name, totalNs])"
+    )
+    body = {"nodes": [{"path": ""}]}
+    rows = client.post("/api/tree", json=body).get_json()["nodes"][0]["rows"]
+    assert shown == [list(each) for each in zip(rows["name"], rows["total_ns"], strict=True)]
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => flametap.views.current.zoom.path.length > 3")
+    hash_ = page.evaluate("() => location.hash")
+    assert "@" in hash_
+    again = open_report(hash_=hash_)
+    assert zoom_names(again) == zoom_names(page)

@@ -88,7 +88,8 @@ def test_second_drag_with_shift_compares(page: Page) -> None:
     drag(page, 0.9, 0.6, with_shift=True)
     assert range_ms(page)[1] < range_ms(page, "compare")[0]
     expect(page.locator("#timeline-text")).to_contain_text("0:0")
-    page.locator("#timeline-clear").click()
+    page.locator("#timeline-plot").focus()
+    page.keyboard.press("Escape")
     assert state(page, "compare") == ""
     assert range_ms(page)[0] > 0
 

@@ -28,6 +28,7 @@ from flametap.analysis.annotation import (
     SymbolReport,
 )
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
@@ -504,6 +505,9 @@ class FakeSource:
 
     def lanes(self, query: LaneQuery) -> Lanes:
         return self._time.lanes(query)
+
+    def heat(self, query: HeatQuery) -> Heat:
+        return self._time.heat(query)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import wire
+from flametap.analysis.heat import Heat, HeatQuery, heat
 from flametap.analysis.lanes import LaneQuery, Lanes, lanes
 from flametap.profile.store import Profile
 from flametap.profile.time_sums import TimeSums
@@ -82,3 +83,7 @@ class FakeTime:
     def lanes(self, query: LaneQuery) -> Lanes:
         """See ``ProfileSource.lanes``."""
         return lanes(self._sums, query)
+
+    def heat(self, query: HeatQuery) -> Heat:
+        """See ``ProfileSource.heat``."""
+        return heat(self._sums, query)

@@ -8,9 +8,7 @@ import { Graph } from './graph/graph.js';
 import { Palette } from './model/color.js';
 import { formatShare, programName } from './model/format.js';
 import {
-  CLOCKS,
   CLOCK_NAMES,
-  LANGUAGES,
   ROWS_STEP,
   SHAPES,
   WEIGHTS,
@@ -23,16 +21,21 @@ import {
 } from './model/state.js';
 import { settled } from './model/settle.js';
 import { learnFunctions, learnThreads } from './model/spelling.js';
-import { cssColor, followTheme, rem, theme, timelineStyle, toggleTheme } from './page/appearance.js';
+import { cssColor, followTheme, rem, theme, timelineStyle } from './page/appearance.js';
 import { announce, byId, choice } from './page/dom.js';
 import { Beside, shownTabs } from './page/beside.js';
+import { Farewell } from './page/farewell.js';
+import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { showHint } from './page/hint.js';
-import { Keeping } from './page/keeping.js';
-import { listenToKeys, showHelp } from './page/keys.js';
+import { listenToKeys } from './page/keys.js';
 import { Languages } from './page/languages.js';
 import { Legend } from './page/legend.js';
 import { SearchBox } from './page/searchbox.js';
+import { printOnWhite } from './page/paper.js';
+import { Save } from './page/save.js';
+import { Settings } from './page/settings.js';
+import { shortcuts } from './page/shortcuts.js';
 import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
@@ -50,8 +53,8 @@ const RESIZE_GAP_MS = 120;
 const LABEL_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 // Parts of the state whose change needs a new view from the server.
 const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
-const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
+const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
 let state = parseHash(location.hash);
 let rows = ROWS_STEP;
@@ -80,7 +83,7 @@ const graph = new Graph(
   { zoom: zoomTo, point, needRow },
 );
 const learn = (view) => learnFunctions(view.functions);
-const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => keeping.isHeld });
+const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => freeze.isFrozen });
 const threads = new Threads((chosen) => change({ threads: chosen }));
 const languages = new Languages(change);
 const legend = new Legend();
@@ -97,7 +100,10 @@ const quality = new Quality(() => {
   modules.fetch();
 });
 const beside = new Beside(() => state, change);
-const keeping = new Keeping(() => state, graph, { change, status: () => feed.status, ask: () => feed.ask() });
+const save = new Save(() => state, graph, { status: () => feed.status, say });
+const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
+const farewell = new Farewell({ save: (format) => save.saveExport(format) });
+const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
@@ -108,7 +114,7 @@ const header = new Header({ changed: () => feed.ask(), failed: say });
 const views = new Views(
   () => state,
   () => ({ width: graph.width || innerWidth, rows, table: functions.wanted }),
-  { show, failed: say, offline, isHeld: () => keeping.isHeld },
+  { show, failed: say, offline, isHeld: () => freeze.isFrozen },
 );
 
 const showClock = choice(byId('clock'), (clock) => change({ clock }));
@@ -158,7 +164,7 @@ function apply(before) {
     graph.layOut();
     graph.pointAtSelected();
   }
-  if (['range', 'compare', 'threads'].some(isOther)) timeline.update();
+  if (['range', 'compare', 'threads', 'heat'].some(isOther)) timeline.update();
   shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
   showThreads();
@@ -178,7 +184,7 @@ function showChoices() {
   showClock(state.clock);
   showTab(state.tab);
   showLayout(state.layout);
-  keeping.update();
+  freeze.update();
   languages.update(state);
   beside.update(state);
   byId('graph').hidden = !shownTabs(state).includes('graph');
@@ -293,7 +299,8 @@ new ResizeObserver(() => {
 const feed = new Feed({
   status(status) {
     header.update(status);
-    keeping.update(status);
+    freeze.update();
+    farewell.update(status);
     if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
@@ -327,47 +334,8 @@ document.addEventListener('visibilitychange', () => {
 
 // --- keyboard ------------------------------------------------------------------------------------------
 
-/** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
-function escape() {
-  if (search.leave()) return;
-  if (shaping.close() || threads.close() || keeping.close() || code.close()) return;
-  if (quality.isOpen) quality.toggle(false);
-  else if (graph.selectedPath) graph.select(null);
-  else if (state.sandwich) change({ sandwich: '' });
-  else if (!search.clear()) document.activeElement.blur();
-}
-
-function nextLanguage() {
-  const next = LANGUAGES[(LANGUAGES.indexOf(state.language) + 1) % LANGUAGES.length];
-  if (languages.hasPython) change({ language: next });
-}
-
-const KEYS = {
-  ...shaping.keys,
-  ...keeping.keys,
-  '/': () => search.focus(),
-  Escape: escape,
-  0: () => change({ zoom: [] }),
-  Backspace: () => change(state.run ? { run: '' } : { zoom: state.zoom.slice(0, -1) }),
-  1: () => change({ clock: CLOCKS[0] }),
-  2: () => change({ clock: CLOCKS[1] }),
-  3: () => change({ clock: CLOCKS[2] }),
-  a: () => codes.show('assembly'),
-  b: () => beside.toggle(),
-  d: toggleTheme,
-  f: () => change({ tab: state.tab === 'functions' ? 'graph' : 'functions' }),
-  g: () => (languages.hasGil || state.gil) && change({ gil: !state.gil }),
-  i: () => change({ layout: state.layout === 'flame' ? 'icicle' : 'flame' }),
-  l: () => nextLanguage(),
-  n: () => search.step(1),
-  N: () => search.step(-1),
-  p: () => header.togglePause(),
-  q: () => quality.toggle(),
-  s: () => codes.show('source'),
-  t: () => threads.toggle(),
-  w: () => change({ tab: state.tab === 'tree' ? 'graph' : 'tree' }),
-  '?': showHelp,
-};
+const parts = { beside, code, codes, freeze, graph, header, languages, quality, save, search, settings, shaping, threads };
+const KEYS = shortcuts(() => state, change, parts);
 
 listenToKeys(KEYS, (key) => {
   // The card would cover what the keys change. Some keys act on the hovered box.
@@ -382,6 +350,7 @@ graph.setFlame(state.layout === 'flame');
 showChoices();
 showHint(() => graph.layOut());
 followTheme(usePalette);
+printOnWhite(graph);
 breadcrumb.update(state.zoom, null);
 shaping.update(() => true);
 views.request({ isNewPlace: true });

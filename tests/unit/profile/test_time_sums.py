@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,83 +11,14 @@ import pytest
 import wire
 from flametap.analysis.lanes import FULL, LaneQuery, Lanes, lanes
 from flametap.model import Activity, Clock
-from flametap.profile import intervals, time_sums
+from flametap.profile import intervals, time_parts
 from flametap.profile.cell_keys import HOLDING, SLOTS
 from flametap.profile.store import Profile
 from flametap.profile.time_bins import STEP_NS, bins, level_for, step_ns, sums
 from flametap.profile.time_sums import TimeSums, TimeView
 from flametap.wire import abi
-from flametap.wire.decoder import Decoder
-from wire import BLOCKED, PARKED, QUEUED, RUNNING
-
-FUTEX, EPOLL_WAIT, READ, NANOSLEEP, WAIT4 = 202, 232, 0, 35, 61
-ASLEEP = {
-    FUTEX: Activity.LOCK,
-    EPOLL_WAIT: Activity.POLL,
-    READ: Activity.IO,
-    NANOSLEEP: Activity.SLEEP,
-    WAIT4: Activity.OTHER,
-}
-START_NS = 10**12
-
-
-class Row(NamedTuple):
-    """An interval."""
-
-    thread: int
-    t0_ns: int
-    wall_ns: int
-    cpu_ns: int
-    state: int
-    sysno: int
-    is_open: bool = False
-
-
-def apply(profile: Profile, now_ns: int, rows: list[Row], **sections: Any) -> None:
-    records = [
-        wire.interval(row[0], 1, *row[1:4], row.state, sysno=row.sysno, is_open=row.is_open)
-        for row in rows
-    ]
-    for batch in Decoder().feed(wire.batch(now_ns, intervals=records, **sections)):
-        profile.apply(batch)
-
-
-def random_rows(rng: random.Random, n: int, n_threads: int) -> list[Row]:
-    at = dict.fromkeys(range(1, n_threads + 1), START_NS)
-    rows = []
-    for _ in range(n):
-        thread = rng.randint(1, n_threads)
-        wall = rng.choice((0, rng.randint(0, 10**6), rng.randint(0, 10**8), rng.randint(0, 10**10)))
-        state = rng.choice((RUNNING, RUNNING, PARKED, BLOCKED, QUEUED))
-        cpu = rng.choice((wall, rng.randint(0, wall))) if state == RUNNING else 0
-        sysno = rng.choice(list(ASLEEP)) if state == PARKED else -1
-        rows.append(Row(thread, at[thread], wall, cpu, state, sysno))
-        at[thread] += wall + rng.choice((0, 0, rng.randint(0, 10**7)))
-    return sorted(rows, key=lambda row: row.t0_ns)
-
-
-def naive(rows: list[Row], level: int) -> dict[tuple[int, int], dict[int, float]]:
-    """(thread, activity) → bin → nanoseconds, one interval and one bin after another."""
-    found: dict[tuple[int, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    step = step_ns(level)
-    for row in rows:
-        parts = {Activity.CPU: row.cpu_ns}
-        if row.state == RUNNING:
-            parts[Activity.QUEUED] = row.wall_ns - row.cpu_ns
-        elif row.state == QUEUED:
-            parts[Activity.QUEUED] = row.wall_ns
-        else:
-            activity = ASLEEP[row.sysno] if row.state == PARKED else Activity.OTHER
-            parts[activity] = row.wall_ns
-        start = row.t0_ns - START_NS
-        end = start + row.wall_ns
-        for activity, weight in parts.items():
-            for at in range(start // step, end // step + 1):
-                inside = min(end, (at + 1) * step) - max(start, at * step)
-                share = inside / row.wall_ns if row.wall_ns else 1.0
-                if weight and share > 0:
-                    found[row.thread, activity][at] += weight * share
-    return found
+from time_rows import EPOLL_WAIT, FUTEX, READ, START_NS, Row, apply, naive, random_rows
+from wire import PARKED, QUEUED, RUNNING
 
 
 def all_bins(view: TimeView, level: int, first: int, n: int) -> dict[tuple[int, int], Any]:
@@ -121,7 +51,8 @@ def test_bins_equal_a_straightforward_sum(
     rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intervals, "CHUNK_ROWS", 64)
-    monkeypatch.setattr(time_sums, "CHUNK_BINS", 32)
+    monkeypatch.setattr(time_parts, "CHUNK_BINS", 32)
+    monkeypatch.setattr(time_parts, "PIECE_ROWS", 16)
     profile = Profile()
     made = TimeSums(profile.moments)
     rows = random_rows(rng, 700, 5)
@@ -193,10 +124,16 @@ def test_open_interval_lasts_until_now_and_hidden_threads_are_not_shown() -> Non
         Row(2, START_NS, second, second, RUNNING, -1),
     ]
     apply(profile, START_NS + 4 * second, rows, threads=threads)
-    assert asked(profile).all.n_threads == 2
+    made = TimeSums(profile.moments)
+    both = lanes(made, LaneQuery(overview_bins=10))
+    assert both.all.n_threads == 2
+    assert both.overview
+    assert both.overview.sums_ns[Activity.CPU] == 2 * second
     hidden = [wire.thread(2, 102, "agent", flags=abi.THREAD_HIDDEN)]
     apply(profile, START_NS + 4 * second, [], threads=hidden)
-    found = asked(profile)
+    found = lanes(made, LaneQuery(overview_bins=10))
+    assert found.overview
+    assert found.overview.sums_ns[Activity.CPU] == second
     assert [lane.thread.name for lane in found.lanes if lane.thread] == ["main"]
     assert found.rest is None
     spent = found.lanes[0].sums_ns
@@ -281,6 +218,18 @@ def test_time_with_the_gil_is_its_own_lane() -> None:
     assert found.gil
     assert found.gil.sums_ns == [2 * second]
     assert asked(Profile()).gil is None
+
+
+def test_many_threads_that_wait_for_a_cpu_leave_room_for_what_runs() -> None:
+    profile = Profile()
+    second = 10**9
+    rows = [Row(at, START_NS, second, 0, QUEUED, -1) for at in range(2, 40)]
+    apply(profile, START_NS + second, [Row(1, START_NS, second, second, RUNNING, -1), *rows])
+    found = asked(profile, overview_bins=10).overview
+    assert found
+    cpu, queued = found.planes[Activity.CPU][0], found.planes[Activity.QUEUED][0]
+    assert (cpu, queued) == (31, 19)
+    assert found.sums_ns == [second, 38 * second]
 
 
 def test_an_empty_profile_has_no_lanes() -> None:

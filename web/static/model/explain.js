@@ -241,7 +241,8 @@ export function explainKind({ kind, name }) {
 }
 
 /** Returns the share of one core that the profiler takes inside the process, 0 … 1. */
-export function costShare({ counters, duration_ns: durationNs }) {
+export function costShare({ counters, duration_ns: allNs, paused_ns: pausedNs = 0 }) {
+  const durationNs = allNs - pausedNs;
   if (!(durationNs > 0)) return 0;
   return ((counters.handler_ns_total ?? 0) + (counters.sampler_cpu_ns ?? 0)) / durationNs;
 }

@@ -60,6 +60,7 @@ const FIELDS = {
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds
+  heat: oneOf('', 'cpu', 'waits'), // the heat map below the timeline
   search: { ...text(), key: 'q' },
 };
 

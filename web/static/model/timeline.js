@@ -209,6 +209,12 @@ export class Lanes {
     return this.lanes.map(({ thread_id: id }) => id);
   }
 
+  /** Returns the name of a lane's thread; with its number if others are called the same. */
+  label({ name, tid }) {
+    if (!name) return `thread ${tid}`;
+    return this.lanes.some((other) => other.name === name && other.tid !== tid) ? `${name} ${tid}` : name;
+  }
+
   /** Takes newer bins of the same lanes. Returns false if they do not fit. */
   extend(newer) {
     const offset = Math.round((newer.bins.start - this.bins.start) / this.bins.step);

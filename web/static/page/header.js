@@ -30,7 +30,7 @@ export class Header {
 
   update(status) {
     this.status = status;
-    setText(byId('elapsed'), formatElapsed(status.duration_ns));
+    setText(byId('elapsed'), formatElapsed(status.duration_ns - status.paused_ns));
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
     setText(byId('rate'), formatRate(status.rate_hz));
     byId('rate').title = `Samples per second of CPU time. Sleeping threads are checked at ${formatRate(status.look_rate_hz)}.`;

@@ -5,7 +5,7 @@ import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
-const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'run', 'q', 'table', 'table_first', 'table_rows', 'have'];
+const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have', 'run'];
 
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
@@ -33,23 +33,16 @@ export class Answers {
     }
     const tree = this.trees[query.get('clock') ?? 'cpu'];
     const asked = query.get('zoom') ? parsePath(query.get('zoom')) : [];
-    const path = tree.resolve(asked.map((each) => this.idsOf(each)));
-    const zoom = path.at(-1);
-    const ends = query.get('run')?.split('-').map(Number);
-    const run = ends && path.length > asked.length ? tree.resolveRun(zoom, ends) : null;
+    const zoom = tree.resolve(asked.map((each) => this.idsOf(each))).at(-1);
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
     const lastRow = Number(query.get('rows') ?? 400);
+    const run = query.get('run') ? tree.resolveRun(zoom, numbers(query.get('run'), '-')) : null;
     const { boxes, zoomBox, deepestRow } = tree.boxes(zoom, Number(query.get('width') ?? 1000), lastRow, run);
     const table = query.get('table');
     return {
       revision: 1,
       total_ns: tree.totalNs[0],
-      zoom: {
-        path: tree.pathOf(zoom),
-        box: zoomBox,
-        asked: asked.length,
-        ...(run ? { run: { x_ns: tree.xNs(run[0]), total_ns: tree.sum(run), count: run[1] - run[0] } } : {}),
-      },
+      zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length, ...(run ? { run: tree.placeOfRun(run) } : {}) },
       deepest_row: deepestRow,
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
@@ -118,21 +111,22 @@ export class Answers {
       hidden: boxes.map(({ hidden }) => hidden),
       function: boxes.map((box) => index(of(box, tree.function, -1))),
     };
+    const runs = boxes.flatMap(({ node }, at) => (node < 0 ? [at] : []));
     const ids = [...local.keys()];
     const functions = this.columns(ids);
+    functions.full_name = ids.map((id) => this.functions.full_name[id]);
     if (isMatch) functions.matches = ids.map((id) => Number(isMatch[id]));
-    const inRuns = boxes.filter(({ hidden }) => hidden > 0);
-    const runs = {
-      box: inRuns.map(({ at }) => at),
-      first: inRuns.map(({ first }) => tree.function[first]),
-      last: inRuns.map(({ first, hidden }) => tree.function[first + hidden - 1]),
+    const ends = {
+      box: runs,
+      first: runs.map((at) => tree.function[boxes[at].first]),
+      last: runs.map((at) => tree.function[boxes[at].first + boxes[at].hidden - 1]),
     };
-    return { runs, boxes: columns, functions, line_files: this.lineFiles };
+    return { boxes: columns, runs: ends, functions, line_files: this.lineFiles };
   }
 
   columns(ids) {
     const columns = { id: ids };
-    for (const name of ['name', 'module', 'file', 'kind', 'full_name', 'origin']) {
+    for (const name of ['name', 'module', 'file', 'kind', 'origin']) {
       const all = this.functions[name];
       if (all) columns[name] = ids.map((id) => all[id]);
     }

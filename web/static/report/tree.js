@@ -2,9 +2,8 @@
 //
 // profiler/analysis/packed_tree.py has the format, tree_view.py the same computations for the server.
 
-// As in profiler/analysis/tree_view.py, which has the reasons.
-const MIN_BOX_PX = 0.5;
-const MAX_RUN_PX = 80;
+export const MIN_BOX_PX = 0.5; // narrower boxes are invisible; a run of them is one box
+const MAX_RUN_PX = 80; // as in profiler/analysis/tree_view.py
 const BIG_PARENT = 0.25;
 
 /** Reads unsigned LEB128 numbers up to 2^53 one after the other. */
@@ -158,38 +157,13 @@ export class Tree {
     return [...rows.values()].sort((a, b) => b[first] - a[first] || b[second] - a[second] || a.id - b.id);
   }
 
-  /** Returns the children of a node from one function to another, [first, end]; null if there are none. */
-  resolveRun(node, ends) {
-    const first = this.firstChild[node];
-    const found = [];
-    for (let child = first; child < first + this.childCount[node]; child++) {
-      if (ends.includes(this.function[child])) found.push(child);
-    }
-    return found.length ? [found[0], found.at(-1) + 1] : null;
-  }
-
-  /** Returns the weight of neighbours, [first, end]. */
-  sum([first, end]) {
-    let sum = 0;
-    for (let node = first; node < end; node++) sum += this.totalNs[node];
-    return sum;
-  }
-
-  /** Returns the left edge of a node. */
-  xNs(node) {
-    let xNs = 0;
-    for (let at = node; at > 0; at = this.parent[at]) xNs += this.xInParentNs[at];
-    return xNs;
-  }
-
   /**
-   * Returns the boxes to draw when `zoom` is as wide as the canvas: {boxes, zoomBox, deepestRow};
-   * a box: {node (-1: a run of narrow ones), first: its first node, parent, row, at, xNs, totalNs, hidden}.
-   *
-   * @param run children of `zoom` that fill the width in its place, [first, end]; null for all
+   * Returns the boxes to draw when `zoom` is as wide as the canvas: {rows: [[box]], zoomBox, deepestRow};
+   * a box: {node (-1: a run of narrow ones), first (node), parent, xNs, totalNs, hidden}. With a `run`, only these
+   * children of `zoom` are shown, and fill the width.
    */
   boxes(zoom, widthPx, lastRow, run = null) {
-    const wholeNs = run ? this.sum(run) : this.totalNs[zoom];
+    const wholeNs = run ? this.placeOfRun(run).total_ns : this.totalNs[zoom];
     const leastNs = Math.max(1, (MIN_BOX_PX * wholeNs) / Math.max(widthPx, 1));
     const scale = { wholeNs, leastNs, mostNs: (leastNs * MAX_RUN_PX) / MIN_BOX_PX };
     const boxes = [];
@@ -198,19 +172,16 @@ export class Tree {
     let xNs = 0;
     for (const node of chain) {
       xNs += this.xInParentNs[node];
-      const at = boxes.length;
-      boxes.push({ node, first: node, parent: at - 1, row: at, at, xNs, totalNs: this.totalNs[node], hidden: 0 });
+      boxes.push({ node, parent: boxes.length - 1, row: boxes.length, xNs, totalNs: this.totalNs[node], hidden: 0 });
     }
     const zoomBox = boxes.length - 1;
     let count = boxes.length;
-    let row = [boxes[zoomBox]];
+    let row = [{ ...boxes[zoomBox], at: zoomBox }];
     let depth = zoomBox;
-    let only = run;
     for (;;) {
-      const below = [];
-      for (const box of row) if (box.node >= 0) this.addBelow(below, box, scale, only);
+      const only = depth === zoomBox ? run : null;
+      const below = row.flatMap((box) => (box.node < 0 ? [] : this.boxesBelow(box, scale, only)));
       if (!below.length) break;
-      only = null;
       depth++;
       for (const box of below) Object.assign(box, { at: count++, row: depth });
       if (depth <= lastRow) boxes.push(...below);
@@ -219,43 +190,59 @@ export class Tree {
     return { boxes, zoomBox, deepestRow: depth };
   }
 
-  /** Adds the boxes of a node's children to `found`. Neighbours that are each too narrow are one box together. */
-  addBelow(found, { node: above, xNs, at: parent }, { wholeNs, leastNs, mostNs }, only) {
+  /** Returns the boxes of a node's children. Neighbours that are each too narrow are one box together. */
+  boxesBelow({ node: above, xNs, at: parent }, scale, only = null) {
+    const found = [];
     const [first, end] = only ?? [this.firstChild[above], this.firstChild[above] + this.childCount[above]];
-    const shownNs = this.totalNs[above] >= BIG_PARENT * wholeNs ? 1 : leastNs;
-    const add = (from, to) => {
-      const totalNs = this.sum([from, to]);
-      if (totalNs < shownNs) return;
-      const isRun = to - from > 1;
-      const left = xNs + this.xInParentNs[from];
-      found.push({ node: isRun ? -1 : from, first: from, parent, xNs: left, totalNs, hidden: isRun ? to - from : 0 });
+    const leastNs = this.totalNs[above] >= BIG_PARENT * scale.wholeNs ? 1 : scale.leastNs;
+    const add = (node, totalNs, count) => {
+      if (totalNs < leastNs) return;
+      const left = xNs + this.xInParentNs[node];
+      found.push({ node: count > 1 ? -1 : node, first: node, parent, xNs: left, totalNs, hidden: count > 1 ? count : 0 });
     };
-    for (let node = first; node < end; ) {
-      const from = node;
-      if (this.totalNs[node] >= leastNs) {
-        add(from, ++node);
-        continue;
-      }
-      while (node < end && this.totalNs[node] < leastNs) node++;
-      for (const [a, b] of this.split(from, node, mostNs)) add(a, b);
+    let run = first; // where the narrow neighbours begin
+    for (let node = first; node <= end; node++) {
+      if (node < end && this.totalNs[node] < scale.leastNs) continue;
+      for (const [start, totalNs, count] of this.split(run, node, scale.mostNs)) add(start, totalNs, count);
+      if (node < end) add(node, this.totalNs[node], 1);
+      run = node + 1;
     }
+    return found;
   }
 
-  /** Splits a run of narrow nodes into even parts, if it is heavier than `mostNs`. */
-  split(from, end, mostNs) {
-    const weight = this.sum([from, end]);
-    if (weight <= mostNs) return [[from, end]];
-    const partNs = Math.max(1, weight / Math.ceil(Math.max(weight, 1) / mostNs));
+  /** Splits neighbours into even parts of at most `mostNs`: [first node, weight, number of nodes] each. */
+  split(first, end, mostNs) {
+    let whole = 0;
+    for (let node = first; node < end; node++) whole += this.totalNs[node];
+    const partNs = Math.max(1, whole / Math.ceil(Math.max(whole, 1) / mostNs));
     const parts = [];
     let before = 0;
     let last = -1;
-    for (let node = from; node < end; node++) {
+    for (let node = first; node < end; node++) {
       const part = Math.floor((before + this.totalNs[node] / 2) / partNs);
-      if (part !== last) parts.push([node, node]);
-      parts.at(-1)[1] = node + 1;
-      last = part;
+      if (part !== last) parts.push([node, 0, 0]);
+      parts[parts.length - 1][1] += this.totalNs[node];
+      parts[parts.length - 1][2]++;
       before += this.totalNs[node];
+      last = part;
     }
     return parts;
+  }
+
+  /** Returns the children of a node from one function to another: [first, one past the last]; null for none. */
+  resolveRun(node, [from, to]) {
+    let found = null;
+    for (let child = this.firstChild[node]; child < this.firstChild[node] + this.childCount[node]; child++) {
+      if (this.function[child] === from || this.function[child] === to) found = [found?.[0] ?? child, child + 1];
+    }
+    return found;
+  }
+
+  /** Returns the place of neighbouring children: {x_ns, total_ns, count}. */
+  placeOfRun([first, end]) {
+    const place = { x_ns: 0, total_ns: 0, count: end - first };
+    for (let node = first; node > 0; node = this.parent[node]) place.x_ns += this.xInParentNs[node];
+    for (let node = first; node < end; node++) place.total_ns += this.totalNs[node];
+    return place;
   }
 }

@@ -31,6 +31,11 @@ export class LaneFeed {
     this.schedule();
   }
 
+  /** Makes the next request one for all bins. */
+  forget() {
+    this.wholeAt = -Infinity;
+  }
+
   schedule() {
     if (this.timer || document.hidden) return;
     this.timer = setTimeout(() => this.request({ isLive: true }), Math.max(0, this.nextAt - performance.now()));
@@ -79,7 +84,7 @@ export class LaneFeed {
 
   take(answer, { isPart, query, began }) {
     if (isPart && !this.lanes.extend(answer)) {
-      this.wholeAt = -Infinity; // the next one is whole
+      this.forget();
       return;
     }
     if (!isPart) {

@@ -25,6 +25,7 @@ export class LaneNames {
       item.style.height = `${row.height}px`;
       item.style.lineHeight = `${row.height}px`;
       setText(item.firstChild, row.label);
+      item.title = row.title ?? '';
       if (row.kind === 'thread') {
         item.title = `${row.label} (${row.lane.tid})${row.lane.exited ? ', ended' : ''}: show only this thread`;
         item.classList.toggle('has-exited', row.lane.exited === true);

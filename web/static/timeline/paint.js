@@ -3,6 +3,7 @@
 
 import { oklch } from '../model/color.js';
 import { ACTIVITIES, formatMoment, ticks } from '../model/timeline.js';
+import { LaneRaster } from './raster.js';
 
 // Lightness, chroma, hue of the ground and of the pattern. What needs no attention is pale.
 const SHADES = {
@@ -84,41 +85,67 @@ export function drawSwatch(canvas, activity, theme) {
   }
 }
 
+// Colours of a heat map's cells: lightness, chroma of the weakest and of the strongest, and the hue of each activity.
+const HEAT = {
+  light: [[0.95, 0.03], [0.5, 0.19]],
+  dark: [[0.27, 0.03], [0.76, 0.17]],
+};
+const HUES = { cpu: 48, queued: 27, lock: 335, io: 242, other: 110, poll: 205, sleep: 285 };
+const LEVELS = 51;
+
+/** Returns [red, green, blue, alpha] of each level of each activity. */
+export function heatColors(theme) {
+  const [weak, strong] = HEAT[theme];
+  const color = (hue, level) => {
+    const share = level / (LEVELS - 1);
+    const [lightness, chroma] = weak.map((each, at) => each + (strong[at] - each) * share);
+    return [...oklch(lightness, chroma, hue).match(/\d+/g).map(Number), 255];
+  };
+  const levels = Array.from({ length: LEVELS }, (_, level) => level);
+  return Object.fromEntries(Object.entries(HUES).map(([name, hue]) => [name, levels.map((level) => color(hue, level))]));
+}
+
 export class TimePainter {
   constructor(canvas, marks) {
     Object.assign(this, { canvas, marks });
-    this.fills = {};
+    this.tilesFor = '';
   }
 
   /** @param style {theme, ink, muted, line, paper, focus, match, font} */
   setStyle(style) {
-    Object.assign(this, { style, fills: {} });
+    this.style = style;
   }
 
-  /** Returns the pattern of an activity. */
-  fill(context, activity) {
-    const key = `${activity} ${ratio()}`;
-    if (!this.fills[key]) {
-      const tile = document.createElement('canvas');
-      tile.width = tile.height = Math.round(TILE * ratio());
-      const draw = tile.getContext('2d');
-      draw.scale(tile.width / TILE, tile.width / TILE);
-      drawTile(draw, activity, SHADES[this.style.theme][activity]);
-      this.fills[key] = context.createPattern(tile, 'repeat');
-      this.fills[key].setTransform(new DOMMatrix().scale(TILE / tile.width));
+  /** Returns the pattern of each activity, in device pixels. */
+  makeTiles() {
+    if (this.tilesFor === `${this.style.theme} ${ratio()}`) return this.tiles;
+    const size = Math.max(1, Math.round(TILE * ratio()));
+    const canvas = new OffscreenCanvas(size, size);
+    const context = canvas.getContext('2d', { willReadFrequently: true });
+    context.scale(size / TILE, size / TILE);
+    this.tiles = {};
+    for (const activity of ACTIVITIES) {
+      drawTile(context, activity, SHADES[this.style.theme][activity]);
+      const pixels = new Uint32Array(context.getImageData(0, 0, size, size).data.buffer);
+      this.tiles[activity] = { size, pixels };
     }
-    return this.fills[key];
+    this.tilesFor = `${this.style.theme} ${ratio()}`;
+    return this.tiles;
   }
 
   /** @param scene {width, height, rows: [{kind, lane, bins, top, height}], shown, whole, axisTop} */
   draw(scene) {
     const context = prepare(this.canvas, scene.width, scene.height);
-    this.drawAxis(context, scene);
-    for (const row of scene.rows) {
-      if (!row.lane) continue;
-      const span = row.kind === 'overview' ? scene.whole : scene.shown;
-      this.drawLane(context, row, span, scene.width);
+    const raster = new LaneRaster(this.canvas.width, this.canvas.height, this.makeTiles());
+    const pixels = (length) => Math.round(length * ratio());
+    for (const { kind, lane, bins, top, height } of scene.rows) {
+      const row = { lane, bins, top: pixels(top), height: pixels(height) };
+      if (lane) raster.draw(row, kind === 'overview' ? scene.whole : scene.shown);
     }
+    context.putImageData(raster.picture, 0, 0);
+    context.globalCompositeOperation = 'destination-over';
+    this.drawAxis(context, scene);
+    context.globalCompositeOperation = 'source-over';
   }
 
   drawAxis(context, { width, height, shown, axisTop, axisHeight }) {
@@ -132,36 +159,6 @@ export class TimePainter {
       context.fillStyle = this.style.muted;
       const text = formatMoment(ms, stepMs);
       if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 4, axisTop + axisHeight / 2);
-    }
-  }
-
-  /** Stacks the activities of each bin; neighbours of the same height are one box. */
-  drawLane(context, { lane, bins, top, height }, span, width) {
-    const scale = width / (span.to - span.from);
-    const snap = (x) => Math.round(x * ratio()) / ratio();
-    const first = Math.max(0, Math.floor((span.from - bins.start) / bins.step));
-    const end = Math.min(bins.count, Math.ceil((span.to - bins.start) / bins.step));
-    const floor = new Float32Array(Math.max(0, end - first));
-    for (const activity of ACTIVITIES) {
-      const shares = lane.shares[activity];
-      if (!shares) continue;
-      context.fillStyle = this.fill(context, activity);
-      let from = first;
-      while (from < end) {
-        const share = shares[from];
-        const base = floor[from - first];
-        let to = from + 1;
-        while (to < end && shares[to] === share && floor[to - first] === base) to++;
-        if (share) {
-          const left = snap(Math.max(0, (bins.left(from) - span.from) * scale));
-          const right = snap(Math.min(width, (Math.min(bins.left(to), span.to) - span.from) * scale));
-          const low = snap(height * (base / 50));
-          const high = snap(height * ((base + share) / 50));
-          if (high > low) context.fillRect(left, top + height - high, Math.max(right - left, 1 / ratio()), high - low);
-        }
-        floor.fill(base + share, from - first, to - first);
-        from = to;
-      }
     }
   }
 

@@ -1,18 +1,16 @@
 // The timeline: the CPU time of the whole recording, and lanes of its threads. Dragging chooses a range of time, that
 // all views obey; with Shift, the range to compare with.
 
-import { h, byId, choice, setText } from '../page/dom.js';
+import { byId, choice, setText } from '../page/dom.js';
 import { LaneFeed } from '../server/lanes.js';
 import { Gestures } from './gestures.js';
+import { HeatMap } from './heatmap.js';
 import { LaneNames } from './names.js';
-import { TimePainter, drawSwatch } from './paint.js';
+import { TimePainter } from './paint.js';
+import { Readout } from './readout.js';
+import { weightQuery } from '../model/state.js';
 import {
-  ACTIVITIES,
-  ACTIVITY_LABELS,
-  ACTIVITY_WORDS,
   ROLLING,
-  describeParts,
-  formatMoment,
   formatRange,
   nudge,
   panShown,
@@ -37,7 +35,7 @@ export class Timeline {
   constructor(getState, on) {
     Object.assign(this, { getState, on });
     this.plot = byId('timeline-plot');
-    this.text = byId('timeline-text');
+    this.readout = new Readout(byId('timeline-text'), byId('timeline-legend'));
     this.painter = new TimePainter(byId('timeline-lanes'), byId('timeline-marks'));
     this.names = new LaneNames(byId('timeline-names'), (id) => this.chooseThread(id));
     this.lanes = null;
@@ -50,6 +48,17 @@ export class Timeline {
     this.size = stored();
     this.feed = new LaneFeed(() => this.wanted(), { show: (lanes) => this.show(lanes) });
     this.gestures = new Gestures(this.plot, this);
+    this.heat = new HeatMap({
+      view: () => this.view,
+      shown: () => this.shown,
+      threads: () => new URLSearchParams(weightQuery(this.getState())).get('threads') ?? '',
+      drag: (from, to, isCompare) => this.setDrag(from, to, isCompare),
+      choose: (isChosen) => this.endDrag(isChosen),
+      click: () => this.click(),
+      hover: (ms) => this.hoverAt(ms),
+      open: (heat) => this.on.change({ heat }),
+      drawn: () => this.redrawMarks(),
+    });
     this.showRange = choice(byId('timeline-range'), (range) => this.choose(range));
     this.listen();
   }
@@ -59,7 +68,6 @@ export class Timeline {
     byId('timeline-size').addEventListener('click', () => this.resize());
     byId('timeline-more').addEventListener('click', () => this.turn(1));
     byId('timeline-fewer').addEventListener('click', () => this.turn(-1));
-    byId('timeline-clear').addEventListener('click', () => this.on.change({ compare: '' }));
     new ResizeObserver(() => this.request()).observe(this.plot);
     document.addEventListener('visibilitychange', () => this.feed.schedule());
   }
@@ -68,8 +76,10 @@ export class Timeline {
 
   /** Notes a status. @param status model.Status */
   news(status) {
+    if (status.is_final && !this.isFinal) this.feed.forget();
     this.isFinal = status.is_final;
     this.feed.news(status.revision);
+    this.heat.news();
   }
 
   get nLanes() {
@@ -85,13 +95,14 @@ export class Timeline {
     if (this.shown) query.set('to', Math.ceil(this.shown.to));
     if (this.page) query.set('skip', this.page * this.nLanes);
     if (this.size === 'open') query.set('idle', '1');
-    const threads = this.getState().threads.filter(Number.isInteger); // the ids of others come with the first view
+    const threads = this.getState().threads.filter(Number.isInteger); // names are found by the server
     if (threads.length) query.set('also', threads.slice(0, 8).join(','));
     return { query, to: this.shown?.to ?? null, bins };
   }
 
   request() {
     this.feed.request();
+    this.heat.request();
     this.redraw();
   }
 
@@ -118,6 +129,9 @@ export class Timeline {
     this.names.choose(threads);
     const isKnown = !threads.length || threads.every((id) => this.lanes?.ids.includes(id));
     if (!isKnown) this.feed.request();
+    if (String(threads) !== this.chosen) this.heat.request();
+    this.chosen = String(threads);
+    this.heat.open(this.getState().heat);
     this.redraw();
   }
 
@@ -154,7 +168,8 @@ export class Timeline {
     this.shown = isWhole ? null : shown;
     if (before === this.shown) return;
     clearTimeout(this.shownTimer);
-    this.shownTimer = setTimeout(() => this.feed.request(), 80);
+    this.shownTimer = setTimeout(() => this.request(), 80);
+    this.heat.draw();
     this.redraw();
   }
 
@@ -191,7 +206,17 @@ export class Timeline {
     const from = this.moment(start.x, start.y);
     // A drag that began in the overview stays in its time.
     const to = this.moment(point.x, start.y);
+    this.setDrag(from, to, isCompare);
+  }
+
+  setDrag(from, to, isCompare) {
     this.drag = { from: Math.min(from, to), to: Math.max(from, to), kind: isCompare ? 'compare' : 'drag' };
+    this.redrawMarks();
+  }
+
+  /** Marks a moment that is pointed at elsewhere. */
+  hoverAt(ms) {
+    this.pointer = ms === null ? null : { ms, y: AXIS.top };
     this.redrawMarks();
   }
 
@@ -245,13 +270,8 @@ export class Timeline {
   /** @param style see TimePainter */
   setStyle(style) {
     this.painter.setStyle(style);
-    byId('timeline-legend').replaceChildren(
-      ...ACTIVITIES.map((activity) => {
-        const swatch = h('canvas', { class: 'timeline-swatch', 'aria-hidden': 'true' });
-        drawSwatch(swatch, activity, style.theme);
-        return h('li', { title: ACTIVITY_WORDS[activity] }, swatch, ACTIVITY_LABELS[activity]);
-      }),
-    );
+    this.heat.setStyle(style);
+    this.readout.setTheme(style.theme);
     this.redraw();
   }
 
@@ -268,13 +288,13 @@ export class Timeline {
     const { lanes } = this;
     const { overview, overviewBins } = lanes;
     const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
-    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU, up to ${peak.toFixed(1)}` }];
+    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU ≤ ${peak.toFixed(1)}`, title: `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once` }];
     let top = AXIS.top + AXIS.height + 2;
     const add = (row) => {
       found.push({ bins: lanes.bins, top, height: LANE.height, ...row });
       top += LANE.height + LANE.gap;
     };
-    for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lane.name || `thread ${lane.tid}` });
+    for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lanes.label(lane) });
     if (lanes.rest) {
       const count = lanes.rest.threads;
       add({ kind: 'rest', lane: lanes.rest, label: `${count} other${count === 1 ? '' : 's'}` });
@@ -298,7 +318,8 @@ export class Timeline {
     if (this.isStale) this.painter.draw(this.scene);
     this.isStale = false;
     this.painter.drawMarks(this.scene, this.ranges(), this.pointer?.ms ?? null);
-    this.describe();
+    this.heat.drawMarks(this.ranges(), this.painter.style);
+    this.readout.show(this);
   }
 
   ranges() {
@@ -314,12 +335,11 @@ export class Timeline {
   }
 
   showControls() {
-    const { range, compare } = this.getState();
+    const { range } = this.getState();
     this.showRange(ROLLING.includes(range) ? range : null);
     const isPinned = (range && !range.startsWith('last')) || this.shown !== null;
     byId('timeline-live').hidden = !isPinned;
     setText(byId('timeline-live-text'), this.isFinal ? 'Show all' : 'Live');
-    byId('timeline-clear').hidden = !compare;
     const { threads } = this.lanes;
     const isOpen = this.size === 'open';
     const canGrow = threads > LANES.small;
@@ -331,46 +351,6 @@ export class Timeline {
     byId('timeline-pages').hidden = !hasPages;
     byId('timeline-fewer').disabled = this.page === 0;
     byId('timeline-more').disabled = (this.page + 1) * this.nLanes >= threads;
-  }
-
-  /** Says what is at the pointer, else what is chosen; the legend else. */
-  describe() {
-    const text = this.describeDrag() || this.describePointer() || this.describeRange();
-    setText(this.text, text);
-    byId('timeline-legend').hidden = text !== '';
-  }
-
-  describeDrag() {
-    if (!this.drag) return '';
-    return `${this.drag.kind === 'compare' ? 'Compare with ' : ''}${formatRange(this.drag)}`;
-  }
-
-  describeRange() {
-    const { range, compare } = this.getState();
-    const chosen = parseRange(range, this.whole.to);
-    const other = parseRange(compare, this.whole.to);
-    const said = chosen ? [formatRange(chosen)] : [];
-    if (other) said.push(`compared with ${formatRange(other)}`);
-    return said.join(', ');
-  }
-
-  describePointer() {
-    const { pointer, scene } = this;
-    if (!pointer) return '';
-    const row = scene.rows.find(({ top, height }) => pointer.y >= top && pointer.y < top + height + LANE.gap);
-    const bins = row?.bins ?? this.lanes.bins;
-    const moment = formatMoment(pointer.ms, bins.step);
-    const bin = bins.at(pointer.ms);
-    if (!row || bin === null) return moment;
-    const even = pointer.ms < this.lanes.evenMs ? ' (older than what is kept in detail: an average)' : '';
-    if (row.kind === 'overview') {
-      const cpus = (activity) => (row.lane.share(activity, bin) * row.lane.scale_ns) / (bins.step * 1e6);
-      const queued = cpus('queued');
-      const waiting = queued >= 0.05 ? `, ${queued.toFixed(1)} waiting for one` : '';
-      return `${moment}: ${cpus('cpu').toFixed(1)} CPUs busy${waiting}${even}`;
-    }
-    if (row.kind === 'gil') return `${moment}: the GIL is held ${Math.round(100 * row.lane.share('cpu', bin))} % of the time`;
-    return `${moment} · ${row.label}: ${describeParts(row.lane.parts(bin))}${even}`;
   }
 }
 

@@ -8,6 +8,7 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
   assert.equal(state.toHash(state.DEFAULTS), '');
   const some = {
     clock: 'off-cpu',
+    beside: true,
     threads: [2, 3, 17, 18, 19],
     zoom: [5, 0, 5],
     run: '7-12',
@@ -24,6 +25,7 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
     gil: true,
     range: '12000-20000',
     compare: '30000-38000',
+    heat: 'waits',
     search: 'std::(map|set)<int, 100%> #1',
   };
   assert.deepEqual(state.parseHash(state.toHash(some)), some);

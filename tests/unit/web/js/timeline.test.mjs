@@ -87,6 +87,13 @@ test('a plane has a character for each bin, and what is missing was not recorded
   assert.equal(lanes.bins.at(-1), null);
 });
 
+test('threads of one name are told apart by their numbers', () => {
+  const lanes = new time.Lanes(answer(1, 0, {}));
+  assert.equal(lanes.label(lanes.lanes[0]), 'a');
+  lanes.lanes.push({ name: 'a', tid: 71 }, { name: '', tid: 72 });
+  assert.deepEqual(lanes.lanes.map((lane) => lanes.label(lane)), ['a 70', 'a 71', 'thread 72']);
+});
+
 test('newer bins replace the last ones and are added', () => {
   const lanes = new time.Lanes(answer(4, 0, { cpu: '#U<#' }));
   assert.ok(lanes.extend(new time.Lanes(answer(3, 3e9, { cpu: 'U#U', sleep: '#U#' }))));

@@ -1,0 +1,163 @@
+"""Sum time for heat maps: CPU time in small bins, and waits by how long they lasted. Pure.
+
+As in ``time_sums``, what a part adds is made once and kept beside it: for all threads, and for the
+last few choices of threads.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import Activity
+from .cell_keys import SLOTS
+from .interval_chunk import Block
+from .time_bins import SECOND_LEVEL, bins, growth_of, level_for, step_ns
+from .time_parts import Part
+from .time_sums import Columns, TimeView, within
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+CPU_LEVEL = SECOND_LEVEL - 6
+ROWS_A_SECOND = 1 << (SECOND_LEVEL - CPU_LEVEL)
+# Waits are sorted by duration: two rows for each doubling from a microsecond on.
+SHORTEST_NS = 1024
+WAIT_ROWS = 60
+N_ACTIVITIES = len(Activity)
+_MAX_PART_BINS = 1 << 20
+_CHOICES = 2  # of threads
+
+_KEY_0 = np.zeros(1, np.int32)
+
+
+class Choice(NamedTuple):
+    """The threads that count."""
+
+    thread_ids: frozenset[int] | None  # None for all
+    wanted: Bools  # by index (``cell_keys``)
+    n_hidden: int
+
+    def key(self, kind: str) -> tuple[str, frozenset[int] | None, int]:
+        """Return what is kept for this choice is kept under."""
+        return kind, self.thread_ids, self.n_hidden
+
+
+class _Sums(NamedTuple):
+    first: int
+    each: npt.NDArray[np.float32]
+
+
+class _Waits(NamedTuple):
+    level: int
+    at: Int64s  # the bin in which each group of waits ended
+    what: Int64s  # row * N_ACTIVITIES + activity
+    number: Int64s  # of waits in each
+
+
+def choose(view: TimeView, thread_ids: frozenset[int] | None) -> Choice:
+    """Return a choice of threads; None for all."""
+    wanted = view.shown
+    if thread_ids is not None:
+        wanted &= np.isin(view.thread_ids, np.array(sorted(thread_ids), np.int64))
+    return Choice(thread_ids, wanted, len(view.now.hidden))
+
+
+def cpu_sums(view: TimeView, choice: Choice, first: int, n_bins: int) -> Floats:
+    """Return the CPU time in bins of ``CPU_LEVEL``, nanoseconds.
+
+    Args:
+        view: the snapshot.
+        choice: of threads.
+        first: the first bin.
+        n_bins: how many.
+    """
+    t0_ns, t1_ns = view.between(CPU_LEVEL, first, n_bins)
+    found = np.zeros(n_bins)
+
+    def add(part: _Sums) -> None:
+        low, high = max(first, part.first), min(first + n_bins, part.first + len(part.each))
+        if low < high:
+            found[low - first : high - first] += part.each[low - part.first : high - part.first]
+
+    for part in view.parts_between(t0_ns, t1_ns):
+        if part.end_ns - part.start_ns < _MAX_PART_BINS * step_ns(CPU_LEVEL):
+            add(part.keep(choice.key("cpu"), partial(_part_cpu, view, choice, part), most=_CHOICES))
+        else:
+            block = within(part.read(), t0_ns, t1_ns)
+            add(_cpu(view.columns(block), choice, first, n_bins))
+    add(_cpu(view.columns(within(view.rest, t0_ns, t1_ns)), choice, first, n_bins))
+    if len(view.now.intervals.past):
+        add(_cpu(view.past_columns(), choice, first, n_bins))
+    return found
+
+
+def _part_cpu(view: TimeView, choice: Choice, part: Part) -> _Sums:
+    step = step_ns(CPU_LEVEL)
+    first = (part.start_ns - view.origin_ns) // step
+    n_bins = (part.end_ns - view.origin_ns) // step + 1 - first
+    return _cpu(view.columns(part.read()), choice, first, n_bins)
+
+
+def _cpu(rows: Columns, choice: Choice, first: int, n_bins: int) -> _Sums:
+    key = np.where(choice.wanted[rows.running // SLOTS], 0, -1).astype(np.int32)
+    growth = growth_of(CPU_LEVEL, key, rows.t0_ns, rows.wall_ns, rows.cpu_ns)
+    return _Sums(first, bins([growth], _KEY_0, 1, first, n_bins)[0].astype(np.float32))
+
+
+def wait_counts(view: TimeView, choice: Choice, level: int, first: int, n_bins: int) -> Int64s:
+    """Return how many waits ended in each bin, by activity and row of duration.
+
+    One that goes on ends now. What has lost its moments is left out.
+
+    Args:
+        view: the snapshot.
+        choice: of threads.
+        level: of the bins.
+        first: the first bin.
+        n_bins: how many.
+    """
+    t0_ns, t1_ns = view.between(level, first, n_bins)
+    found = np.zeros(N_ACTIVITIES * WAIT_ROWS * n_bins, np.int64)
+
+    def add(part: _Waits) -> None:
+        at = (part.at >> (level - part.level)) - first
+        some = (at >= 0) & (at < n_bins)
+        row, activity = np.divmod(part.what[some], N_ACTIVITIES)
+        np.add.at(found, (activity * WAIT_ROWS + row) * n_bins + at[some], part.number[some])
+
+    for part in view.parts_between(t0_ns, t1_ns):
+        kept_level = level_for(part.end_ns - part.start_ns, part.most_bins)
+        if level < kept_level:
+            add(_waits(view, choice, level, within(part.read(), t0_ns, t1_ns)))
+        else:
+            make = partial(_part_waits, view, choice, kept_level, part)
+            add(part.keep(choice.key("waits"), make, most=_CHOICES))
+    add(_waits(view, choice, level, within(view.rest, t0_ns, t1_ns)))
+    return found.reshape(N_ACTIVITIES, WAIT_ROWS, n_bins)
+
+
+def _part_waits(view: TimeView, choice: Choice, level: int, part: Part) -> _Waits:
+    return _waits(view, choice, level, part.read())
+
+
+def _waits(view: TimeView, choice: Choice, level: int, block: Block) -> _Waits:
+    """Group waits by when they ended, how long they lasted, and why."""
+    rows = view.columns(block)
+    index, activity = np.divmod(rows.waiting.astype(np.int64), SLOTS)
+    some = choice.wanted[index] & (rows.wall_ns >= SHORTEST_NS) & ~rows.is_running
+    # The last moment: what ends now, or goes on, is in the last bin.
+    ended = (rows.t0_ns[some] + rows.wall_ns[some] - 1) // step_ns(level)
+    what = wait_row(rows.wall_ns[some]) * N_ACTIVITIES + activity[some]
+    groups, count = np.unique(ended << 16 | what, return_counts=True)
+    return _Waits(level, groups >> 16, groups & 0xFFFF, count.astype(np.int64))
+
+
+def wait_row(wall_ns: Int64s) -> Int64s:
+    """Return the row of waits of at least ``SHORTEST_NS``."""
+    doublings = np.log2(wall_ns / SHORTEST_NS)
+    return np.minimum(np.floor(2 * doublings + 1e-9), WAIT_ROWS - 1).astype(np.int64)

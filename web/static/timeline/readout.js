@@ -1,0 +1,74 @@
+// The line above the timeline: what is at the pointer, else which range is chosen, else what the colours mean.
+
+import { h, setText } from '../page/dom.js';
+import { drawSwatch } from './paint.js';
+import {
+  ACTIVITIES,
+  ACTIVITY_LABELS,
+  ACTIVITY_WORDS,
+  describeParts,
+  formatMoment,
+  formatRange,
+  parseRange,
+} from '../model/timeline.js';
+
+const EVEN = ' (older than what is kept in detail: an average)';
+const GAP_PX = 2; // below a row
+
+export class Readout {
+  constructor(text, legend) {
+    Object.assign(this, { text, legend });
+  }
+
+  setTheme(theme) {
+    this.legend.replaceChildren(
+      ...ACTIVITIES.map((activity) => {
+        const swatch = h('canvas', { class: 'timeline-swatch', 'aria-hidden': 'true' });
+        drawSwatch(swatch, activity, theme);
+        return h('li', { title: ACTIVITY_WORDS[activity] }, swatch, ACTIVITY_LABELS[activity]);
+      }),
+    );
+  }
+
+  /** @param timeline {drag, pointer, scene, lanes, whole, getState()} */
+  show(timeline) {
+    const text = describeDrag(timeline.drag) || describePointer(timeline) || describeRanges(timeline);
+    setText(this.text, text);
+    this.legend.hidden = text !== '';
+  }
+}
+
+function describeDrag(drag) {
+  if (!drag) return '';
+  return `${drag.kind === 'compare' ? 'Compare with ' : ''}${formatRange(drag)}`;
+}
+
+function describeRanges({ getState, whole }) {
+  const { range, compare } = getState();
+  const chosen = parseRange(range, whole.to);
+  const other = parseRange(compare, whole.to);
+  const said = chosen ? [formatRange(chosen)] : [];
+  if (other) said.push(`compared with ${formatRange(other)}`);
+  return said.join(', ');
+}
+
+function describePointer({ pointer, scene, lanes }) {
+  if (!pointer) return '';
+  const row = scene.rows.find(({ top, height }) => pointer.y >= top && pointer.y < top + height + GAP_PX);
+  const bins = row?.bins ?? lanes.bins;
+  const moment = formatMoment(pointer.ms, bins.step);
+  const bin = bins.at(pointer.ms);
+  if (!row || bin === null) return moment;
+  const even = pointer.ms < lanes.evenMs ? EVEN : '';
+  if (row.kind === 'overview') {
+    const cpus = (activity) => (row.lane.share(activity, bin) * row.lane.scale_ns) / (bins.step * 1e6);
+    const queued = cpus('queued');
+    const isCut = row.lane.share('cpu', bin) + row.lane.share('queued', bin) > 0.97;
+    const waiting = queued >= 0.05 ? `, ${isCut ? 'at least ' : ''}${queued.toFixed(1)} threads waiting for one` : '';
+    return `${moment}: ${cpus('cpu').toFixed(1)} CPUs busy${waiting}${even}`;
+  }
+  if (row.kind === 'gil') {
+    return `${moment}: the GIL is held ${Math.round(100 * row.lane.share('cpu', bin))} % of the time${even}`;
+  }
+  return `${moment} · ${row.label}: ${describeParts(row.lane.parts(bin))}${even}`;
+}
