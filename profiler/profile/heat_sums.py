@@ -29,7 +29,7 @@ ROWS_A_SECOND = 1 << (SECOND_LEVEL - CPU_LEVEL)
 SHORTEST_NS = 1024
 WAIT_ROWS = 60
 N_ACTIVITIES = len(Activity)
-_MAX_PART_BINS = 1 << 20
+_MAX_PART_BINS = 1 << 17  # half an hour; a part that is longer is read each time
 _CHOICES = 2  # of threads
 
 _KEY_0 = np.zeros(1, np.int32)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from page_probe import zoom_names
+from page_probe import found_by_axe, zoom_names
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -24,20 +22,6 @@ STATES = {
     "help": ("?", "#help"),
     "code": ("s", "#code"),
 }
-
-
-def found_by_axe(page: Page) -> list[dict[str, Any]]:
-    """What axe-core finds; what it cannot decide, gradients say, does not count."""
-    violations = Axe().run(page).response["violations"]
-    return [
-        {
-            "rule": each["id"],
-            "help": each["help"],
-            "where": [node["html"][:160] for node in each["nodes"]][:4],
-            "why": [node["failureSummary"][:300] for node in each["nodes"]][:2],
-        }
-        for each in violations
-    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from changing_source import ChangingSource
 from fake_source import FakeSource
 from flametap.analysis.selection import EVERYTHING
 from flametap.web.server import serve
-from page_probe import at, zoom_names
+from page_probe import at, found_by_axe, zoom_names
 from python_source import PythonSource
 from wide_source import WideSource
 
@@ -77,6 +77,7 @@ def test_keyboard_alone_folds_a_module(page: Page) -> None:
     assert len(chips(page)) == 1
 
 
+@pytest.mark.nightly
 def test_single_keys_act_on_the_box_under_the_mouse(page: Page) -> None:
     point_at(page, "Worker::step")
     page.keyboard.press("x")
@@ -121,6 +122,7 @@ def test_sandwich_has_callers_above_and_callees_below(page: Page, source: FakeSo
     expect(page.locator("#sandwich")).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_stack_is_copied_as_text(open_page: Callable[..., Page]) -> None:
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     point_at(page, "worker_main")
@@ -191,6 +193,7 @@ def test_tree_table_keeps_its_place_while_the_profile_grows(page: Page, source: 
     assert shown == int(source.tree(EVERYTHING).total_ns[0])
 
 
+@pytest.mark.nightly
 def test_tree_table_is_copied_as_text(open_page: Callable[..., Page]) -> None:
     page = open_page("#tab=tree", permissions=["clipboard-read", "clipboard-write"])
     expect(page.locator("#tree .tree-row")).to_have_count(3)
@@ -201,6 +204,7 @@ def test_tree_table_is_copied_as_text(open_page: Callable[..., Page]) -> None:
     assert "start_thread (libc.so.6)" in lines[1] + lines[2]
 
 
+@pytest.mark.nightly
 def test_row_has_the_menu_of_its_function(page: Page) -> None:
     page.get_by_role("button", name="Tree").click()
     grid = page.get_by_role("treegrid")
@@ -267,6 +271,7 @@ def test_link_shows_the_same_in_another_recording(open_page: Callable[..., Page]
         with_other_ids.close()
 
 
+@pytest.mark.nightly
 def test_sandwich_of_a_search(page: Page) -> None:
     page.locator("#search").fill("re:malloc$")
     page.get_by_role("button", name="What calls the matches, and what they call").click()
@@ -312,3 +317,41 @@ def test_two_ranges_are_compared_in_graph_tree_and_table(
         expect(grid.get_by_role("columnheader", name="the rest")).to_be_visible()
     finally:
         server.close()
+
+
+# --- for everyone ---
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("light", 1400), pytest.param("dark", 400, marks=pytest.mark.nightly)],
+)
+def test_axe_finds_nothing(open_page: Callable[..., Page], scheme: str, width: int) -> None:
+    server = serve(ChangingSource(), "127.0.0.1", 0, "secret-token")
+    states = {
+        "#tab=tree": "",
+        "#tab=tree&shape=chains;hide:gone@x": "m",
+        "#range=10000-20000&compare=0-10000": "",
+        "#range=10000-20000&compare=rest&tab=functions": "",
+        "#sandwich=malloc@libc.so.6": "",
+    }
+    problems = {}
+    try:
+        page = open_page(
+            server=server, viewport={"width": width, "height": 850}, color_scheme=scheme
+        )
+        for hash_, key in states.items():
+            page.goto(page.url.split("#")[0] + hash_)
+            page.reload()
+            page.wait_for_function("() => globalThis.flametap?.views.current?.total_ns > 0")
+            if key == "m":
+                page.wait_for_function("() => flametap.shaping.table.row() !== null")
+                page.get_by_role("treegrid").focus()
+                page.keyboard.press(key)
+                expect(page.get_by_role("menu")).to_be_visible()
+            page.wait_for_timeout(300)  # its first rows
+            if found := found_by_axe(page):
+                problems[hash_] = found
+    finally:
+        server.close()
+    assert problems == {}

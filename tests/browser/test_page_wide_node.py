@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
@@ -62,19 +63,33 @@ def zoomed(page: Page) -> str:
     return str(page.evaluate("flametap.getState().run"))
 
 
+def click_until(page: Page, child: int, condition: str, before: str) -> None:
+    """Click what holds a child, again where the page has moved under the pointer meanwhile."""
+    for _ in range(20):
+        page.wait_for_function(STILL)
+        place = page.evaluate(
+            f"(child) => flametap.graph.placeOf(({HOLDER})(child))",
+            child,
+        )
+        page.mouse.click(place["x"], place["y"])
+        try:
+            page.wait_for_function(condition, arg=before, timeout=5_000)
+        except PlaywrightError:
+            continue
+        return
+    raise AssertionError(f"no click reached what holds child {child}")
+
+
 @pytest.mark.parametrize("child", [0, 7_654, CHILDREN - 1])
 def test_any_child_is_a_few_clicks_away(page: Page, source: FakeSource, child: int) -> None:
     for _ in range(4):
-        page.wait_for_function(STILL)
-        box = page.evaluate(HOLDER, child)
-        place = page.evaluate("(box) => flametap.graph.placeOf(box)", box)
-        before = zoomed(page)
-        page.mouse.click(place["x"], place["y"])
-        if not page.evaluate("(box) => flametap.graph.view.isRun(box)", box):
+        if not page.evaluate(
+            "(box) => flametap.graph.view.isRun(box)", page.evaluate(HOLDER, child)
+        ):
             break
-        page.wait_for_function("(run) => flametap.getState().run !== run", arg=before)
-        page.wait_for_function("() => flametap.views.current.zoom.run")
-    page.wait_for_function("() => flametap.views.current.zoom.path.length === 2")
+        run = "(run) => flametap.getState().run !== run && flametap.views.current.zoom.run"
+        click_until(page, child, run, zoomed(page))
+    click_until(page, child, "() => flametap.views.current.zoom.path.length === 2", "")
     assert zoom_names(page) == ["main", f"child_{child:05}"]
 
 

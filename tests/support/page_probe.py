@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 PIXELS = """({isMatch}) => {
@@ -57,3 +58,17 @@ def wait_for_revision(page: Page, revision: int) -> None:
         arg=revision,
         polling=10,
     )
+
+
+def found_by_axe(page: Page) -> list[dict[str, Any]]:
+    """What axe-core finds; what it cannot decide, gradients say, does not count."""
+    violations = Axe().run(page).response["violations"]
+    return [
+        {
+            "rule": each["id"],
+            "help": each["help"],
+            "where": [node["html"][:160] for node in each["nodes"]][:4],
+            "why": [node["failureSummary"][:300] for node in each["nodes"]][:2],
+        }
+        for each in violations
+    ]

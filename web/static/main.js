@@ -128,9 +128,10 @@ function usePalette() {
   const key = [theme(), program, hasPython].join();
   if (palette?.key === key) return;
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
-  graph.setTheme(palette, `${12 * rem()}px ${LABEL_FONT}`, cssColor('--focus'));
+  const font = `${12 * rem()}px ${LABEL_FONT}`;
+  graph.setTheme(palette, font, cssColor('--focus'));
   timeline.setStyle(timelineStyle());
-  shaping.setTheme(palette, LABEL_FONT, cssColor('--focus'));
+  shaping.setTheme(palette, font, cssColor('--focus'));
   if (status) quality.update(status, palette);
   if (!views.current) return;
   functions.update(views.current, { sort: state.sort, palette });

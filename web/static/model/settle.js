@@ -12,7 +12,7 @@ export function settled(state, { zoom, threads }) {
   const patch = {};
   const said = [];
   if (zoom.path.length < zoom.asked || String(zoom.path) !== String(state.zoom)) patch.zoom = zoom.path;
-  if (state.run && (!zoom.run || patch.zoom)) patch.run = '';
+  if (state.run && !zoom.run) patch.run = '';
   const missing = state.zoom[zoom.path.length];
   if (zoom.path.length < zoom.asked && missing !== undefined) {
     const last = zoom.path.length ? labelOf(zoom.path.at(-1)) : 'everything';

@@ -7,7 +7,7 @@ const EDGE_PX = 8;
 export class Menu {
   constructor() {
     this.element = h('div', { class: 'menu', role: 'menu', tabindex: '-1', hidden: true });
-    document.body.append(this.element);
+    document.querySelector('main').append(this.element);
     this.element.addEventListener('keydown', (event) => this.key(event));
     document.addEventListener('pointerdown', (event) => {
       if (!this.element.contains(event.target)) this.close();

@@ -63,7 +63,7 @@ export class Changes {
     const [here, there] = [describeRange(range), describeRange(compare)];
     this.head.replaceChildren(
       plain('Change', 'change'),
-      plain('', 'sure'),
+      plain('Sure', 'sure'),
       sortable('self', `Self: ${here}`),
       plain(there, 'number there'),
       sortable('total', `Total: ${here}`),

@@ -33,6 +33,7 @@ export class Threads {
     this.status = null;
     this.sort = 'weight';
     this.names = new Map(); // thread id → "name (tid)" of chosen threads
+    this.isMoving = false; // rows at another place were asked for
     this.forget();
     this.list = new VirtualList(partsOf('threads'), {
       rowHeight: () => Math.round((matchMedia('(pointer: coarse)').matches ? 44 : 32) * rem()),
@@ -153,6 +154,7 @@ export class Threads {
 
   /** Asks for the numbers of the rows that are shown. They keep their places while one looks at them. */
   refresh() {
+    if (this.isMoving) return; // other rows are on their way
     const isAll = this.answer.row_count <= WINDOW;
     if (isAll || this.groups.checked) this.ask(this.first);
     else this.ask(this.first, { ids: this.rows.map((row) => row.thread_id) });
@@ -160,6 +162,7 @@ export class Threads {
 
   async ask(offset, { isOther = false, ids = null } = {}) {
     const mine = ++this.asked;
+    this.isMoving = isOther;
     const query = new URLSearchParams({ offset, limit: ids ? 0 : WINDOW });
     query.set('sort', this.sort === 'weight' ? this.clock : this.sort);
     if (this.filter.value) query.set('filter', this.filter.value);
@@ -169,10 +172,12 @@ export class Threads {
     try {
       answer = await fetchJson(`threads?${query}`);
     } catch (error) {
+      if (mine === this.asked) this.isMoving = false;
       if (error instanceof HttpError) this.showNote(error.message);
       return; // else the connection reports it; the next status asks again
     }
     if (mine !== this.asked) return;
+    this.isMoving = false;
     const fresh = ids ? answer.known : answer.rows;
     this.answer = answer;
     this.rows = isOther ? fresh : this.merge(fresh);
@@ -202,7 +207,7 @@ export class Threads {
     this.panel.classList.toggle('has-gil', hasGil);
     for (const title of this.panel.querySelectorAll('#threads-titles .gil')) title.hidden = !hasGil;
     byId('threads-gil').hidden = !hasGil || !answer.gil;
-    if (hasGil && answer.gil) setText(byId('threads-gil'), describeGil(answer.gil, this.status.duration_ns));
+    if (hasGil && answer.gil) setText(byId('threads-gil'), describeGil(answer.gil, recordedNs(this.status)));
     byId('threads-all').setAttribute('aria-pressed', String(this.chosen.length === 0));
     this.list.scroller.setAttribute('aria-rowcount', String(answer.row_count + 1));
     for (const title of this.panel.querySelectorAll('[role="columnheader"]')) {
@@ -233,7 +238,7 @@ export class Threads {
     const name = row.name || '(no name)';
     const weight = row[WEIGHTS[this.clock]];
     const most = Math.max(1, this.answer.most_ns?.[WEIGHTS[this.clock]] ?? weight);
-    const duration = this.status?.duration_ns ?? 0;
+    const duration = this.status ? recordedNs(this.status) : 0;
     const hasGil = this.status?.has_gil ?? false;
     const box = h('input', {
       type: 'checkbox',
@@ -287,3 +292,7 @@ function titleOf(row) {
   return row.comm ? `${row.name} (the kernel's name: ${row.comm})` : `Show only ${row.name}`;
 }
 
+/** Returns the duration of a recording without its pauses. */
+function recordedNs({ duration_ns: allNs, paused_ns: pausedNs }) {
+  return allNs - pausedNs;
+}

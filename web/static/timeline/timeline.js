@@ -288,7 +288,9 @@ export class Timeline {
     const { lanes } = this;
     const { overview, overviewBins } = lanes;
     const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
-    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label: `CPU ≤ ${peak.toFixed(1)}`, title: `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once` }];
+    const label = `CPU ≤ ${peak.toFixed(1)}`;
+    const title = `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once`;
+    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label, title }];
     let top = AXIS.top + AXIS.height + 2;
     const add = (row) => {
       found.push({ bins: lanes.bins, top, height: LANE.height, ...row });
