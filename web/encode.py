@@ -49,12 +49,11 @@ from flametap.analysis.comparison import Sizes, function_changes, grades, z_scor
 from flametap.analysis.function_sums import top_functions
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
+from flametap.analysis.tree_search import find_matches, match_functions
 from flametap.analysis.tree_view import (
     Boxes,
     TreeIndex,
     ancestors,
-    find_matches,
-    match_functions,
     resolve_path,
     resolve_run,
     runs_of,

@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 
 from flametap.analysis.name_order import NameOrder, Order
 from flametap.analysis.shape import TARGETED, Shape, Step, Verb, arrange, turned
-from flametap.analysis.tree_view import TreeIndex, match_functions
+from flametap.analysis.tree_search import match_functions
+from flametap.analysis.tree_view import TreeIndex
 from flametap.model import FrameKind, Function
 
 from .names import FunctionNames, plain, split

@@ -11,14 +11,14 @@ tree's order (by name). A node's self time is the empty space at its right end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from ..model import FrameKind, Function
+from ..model import FrameKind
 from ..symbols.interpreters.function_origin import origin_of
 from .calltree import CallTree
 
@@ -59,18 +59,6 @@ class Boxes:
     def of_nodes(self, values: npt.NDArray[np.integer], of_run: int) -> Ints:
         """Return a value of each box's node, and ``of_run`` for runs."""
         return np.where(self.node < 0, of_run, values[self.node]).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Matches:
-    """The matches of a search below a node.
-
-    The weight counts each stack once, even with recursion: only matches that are not inside another
-    match add to it.
-    """
-
-    nodes: Ints  # the outermost matches, heaviest first
-    total_ns: int
 
 
 class TreeIndex:
@@ -381,43 +369,3 @@ def _split(is_first: Bools, narrow_ns: Ints, most_ns: float) -> Ints:
     before = np.cumsum(narrow_ns) - narrow_ns
     part = np.floor((before - before[begins][run] + narrow_ns / 2) / part_ns[run])
     return np.flatnonzero(is_first | (np.diff(part, prepend=-1.0) != 0))
-
-
-def match_functions(tree: CallTree, matches: Callable[[Function], bool]) -> Bools:
-    """Evaluate a predicate for each function that occurs in the tree.
-
-    A function with lines in other files also matches if it would match with one of them as its
-    file.
-
-    Returns:
-        bool, one per function of ``tree.functions``.
-    """
-    used = np.zeros(len(tree.functions), np.bool_)
-    used[tree.function[tree.function >= 0]] = True
-    for function in np.flatnonzero(used).tolist():
-        used[function] = matches(tree.functions[function])
-    elsewhere = np.flatnonzero(tree.line_file)
-    pairs = np.stack((tree.function[elsewhere], tree.line_file[elsewhere]), axis=1)
-    for function, file in np.unique(pairs, axis=0).tolist():
-        if not used[function]:
-            used[function] = matches(replace(tree.functions[function], file=tree.line_files[file]))
-    return used
-
-
-def find_matches(index: TreeIndex, matching: Bools, below: int = 0) -> Matches:
-    """Find the nodes below ``below`` (itself included) whose function matches.
-
-    Args:
-        index: the tree.
-        matching: whether each function of the tree matches (``match_functions``).
-        below: the node to search.
-    """
-    nodes = index.subtree(below)
-    function = index.tree.function[nodes]
-    found = nodes[matching[function] & (function >= 0)]  # depth first: ranks ascend
-    if len(found):
-        rank, end = index.preorder
-        ends = np.maximum.accumulate(end[found])
-        found = found[rank[found] >= np.concatenate(([0], ends[:-1]))]
-    total = index.tree.total_ns[found]
-    return Matches(found[np.argsort(-total, kind="stable")], int(total.sum()))

@@ -41,6 +41,7 @@ from .heartbeat import Heartbeat
 from .interpreters import InterpreterWatch
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
+from .last_thread import only_agents_are_left
 from .limits import check_sampling
 from .pauses import Pauses
 from .rates import Rates
@@ -287,28 +288,16 @@ class Capture(Views):
 
     # ------------------------------------------------------------------ the pump
 
-    def _only_agents_are_left(self) -> bool:
-        """Return True if all threads of the target have ended, and only the agent's remain.
-
-        glibc ends a process when its last thread ends, and the agent's threads count. A program
-        whose main thread calls pthread_exit would therefore wait for our threads.
-        """
-        try:
-            if procfs.read_task_state(self.pid, self.pid) != "Z":
-                return False
-        except procfs.GONE:
-            return False
-        return all(
-            thread.exited for thread in self.profile.threads.values() if thread.tid != self.pid
-        )
-
     def _pump_loop(self) -> None:
         assert self._target is not None
         while not self._stopping.wait(PUMP_INTERVAL_S):
             self._drain()
             self._kernel.look(self.profile)
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
-            if self._only_agents_are_left() and not self._target.has_exited(REASON_WAIT_S):
+            threads = self.profile.threads.values()
+            if only_agents_are_left(self.pid, threads) and not self._target.has_exited(
+                REASON_WAIT_S
+            ):
                 self._session.stop()
                 self._session.end_reason = LAST_THREAD_ENDED
                 self._finish(LAST_THREAD_ENDED)

@@ -126,8 +126,8 @@ def assert_same(page: Page, client: FlaskClient, **query: object) -> None:
 class RandomSource(Views):
     """Stacks at random: recursion, waits, inlining, system calls."""
 
-    def __init__(self) -> None:
-        super().__init__(*random_profile(random.Random(5)))
+    def __init__(self, traces: int = 100) -> None:
+        super().__init__(*random_profile(random.Random(5), traces))
 
     def status(self) -> Status:
         """See ``ProfileSource.status``."""
@@ -153,6 +153,17 @@ def test_boxes_are_those_of_the_server(open_report: Callable[..., Page], clock: 
     expect(page.locator("#state-text")).to_have_text("Saved report")
     expect(page.locator("#banner-text")).to_contain_text("the whole recording")
     assert painted_share(page) > 0.02
+
+
+def test_narrow_boxes_are_drawn_together_as_by_the_server(open_report: Callable[..., Page]) -> None:
+    source = RandomSource(2_000)
+    request = ExportRequest(source.profile, source.table, status=source.status())
+    page = open_report(request=request)
+    page.set_viewport_size({"width": 320, "height": 700})
+    page.wait_for_function("() => Math.max(...flametap.views.current.boxes.hidden) > 0")
+    page.wait_for_function("() => flametap.graph.width < 320")
+    page.evaluate("flametap.views.request()")
+    assert_same(page, client_of(source))
 
 
 def test_range_and_threads_are_those_that_were_shown(

@@ -10,13 +10,12 @@ import pytest
 from call_trees import random_tree, tree_of
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.function_sums import top_functions
+from flametap.analysis.tree_search import find_matches, match_functions
 from flametap.analysis.tree_view import (
     BIG_PARENT,
     MAX_RUN_PX,
     TreeIndex,
     ancestors,
-    find_matches,
-    match_functions,
     resolve_path,
     resolve_run,
     visible_boxes,
