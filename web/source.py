@@ -36,7 +36,7 @@ class ProfileSource(Protocol):
         """
         ...
 
-    def function_id(self, function: Function) -> int:
+    def function_id(self, function: Function, /) -> int:
         """Return the id of a function; a new one is added at the end."""
         ...
 
