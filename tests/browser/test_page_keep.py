@@ -53,7 +53,7 @@ class TestOfARecording:
         ):
             page.keyboard.press("e")
             with page.expect_download() as saved:
-                page.locator(f'[data-format="{name}"]').click()
+                page.locator(f'#save-panel [data-format="{name}"]').click()
             expected = f"flametap-python3.12-4711-cpu-1thread-2-5s{extension}"
             assert saved.value.suggested_filename == expected
             saved.value.save_as(tmp_path / name)
@@ -69,7 +69,7 @@ class TestOfARecording:
     ) -> None:
         python_source.has_ended = True
         try:
-            page.wait_for_function("() => flametap.header.status.state === 'ended'")
+            page.wait_for_function("() => flametap.header.status?.state === 'ended'")
             leaving = threading.Thread(target=server.linger, args=(lambda: False,))
             leaving.start()
             expect(page.locator("#farewell")).to_be_visible()
@@ -88,7 +88,7 @@ class TestOfARecording:
     def test_export_that_fails_says_why(self, page: Page) -> None:
         page.route("**/api/export?*", lambda route: route.abort())
         page.keyboard.press("e")
-        page.locator('[data-format="speedscope"]').click()
+        page.locator('#save-panel [data-format="speedscope"]').click()
         expect(page.locator("#toast")).to_have_text("Could not save: flametap does not answer")
 
 
