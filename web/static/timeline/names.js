@@ -1,6 +1,9 @@
 // The names beside the lanes: a click shows only that thread.
 
+import { fitLabel } from '../model/layout.js';
 import { h, setText } from '../page/dom.js';
+
+const context = document.createElement('canvas').getContext('2d');
 
 export class LaneNames {
   /** @param onChoose called with a thread id */
@@ -12,6 +15,7 @@ export class LaneNames {
   /** @param rows of the timeline: {kind, id, label, top, height, lane}; @param chosen thread ids */
   update(rows, chosen) {
     const kept = new Set();
+    let fit = null;
     for (const row of rows) {
       const key = row.kind === 'thread' ? row.id : row.kind;
       kept.add(key);
@@ -24,10 +28,12 @@ export class LaneNames {
       item.style.top = `${row.top}px`;
       item.style.height = `${row.height}px`;
       item.style.lineHeight = `${row.height}px`;
-      setText(item.firstChild, row.label);
+      fit ??= this.fitting(item);
+      setText(item.firstChild, fit(row.label));
       item.title = row.title ?? '';
       if (row.kind === 'thread') {
         item.title = `${row.label} (${row.lane.tid})${row.lane.exited ? ', ended' : ''}: show only this thread`;
+        item.setAttribute('aria-label', row.label);
         item.classList.toggle('has-exited', row.lane.exited === true);
       }
     }
@@ -37,6 +43,14 @@ export class LaneNames {
       this.items.delete(key);
     }
     this.choose(chosen);
+  }
+
+  /** Returns a function that shortens a name to the room there is, in its middle: pools number their threads. */
+  fitting(item) {
+    const { font, maxWidth, paddingLeft } = getComputedStyle(item);
+    const roomPx = parseFloat(maxWidth) - 2 * parseFloat(paddingLeft);
+    context.font = font;
+    return (name) => (roomPx > 0 ? fitLabel(name, roomPx, (text) => context.measureText(text).width) : name);
   }
 
   make(row) {
