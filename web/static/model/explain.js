@@ -291,6 +291,9 @@ export function summarise(status) {
       text: `${formatShare(python.exact, python.total)} exact Python stacks`,
     });
   }
+  if (!status.symbols?.length && !status.symbols_pending) {
+    facts.splice(facts.findIndex(({ id }) => id === 'names'), 1); // not known yet, or not in a report
+  }
   if (eintr) {
     facts.push({ id: 'eintr', level: 'bad', text: `${formatPlural(eintr, 'system call')} interrupted` });
   }
