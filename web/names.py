@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from flametap.model import Function, ThreadInfo
 
 MAX_ID = 2**32  # of threads
+MAX_FUNCTION = 2**31 - 1
 _PART = re.compile(r"(?:\\.|[^\\])", re.DOTALL)
 
 
@@ -102,7 +103,8 @@ def parse_path(text: str) -> tuple[int | str, ...]:
     if not text:
         return ()
     if re.fullmatch(r"-?\d+(\.-?\d+)*", text, re.ASCII):
-        return tuple(int(part) for part in text.split("."))
+        # No function has a larger id; a longer number means none either.
+        return tuple(max(-1, min(int(part[:12]), MAX_FUNCTION)) for part in text.split("."))
     return tuple(
         int(part) if re.fullmatch(r"\d{1,10}", part, re.ASCII) else part
         for part in split(text, ";")

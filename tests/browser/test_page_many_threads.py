@@ -91,7 +91,7 @@ def test_status_is_small_and_threads_are_asked_for_only_by_the_menu(
     page: Page, source: FakeSource
 ) -> None:
     answers: list[Response] = []
-    page.on("response", answers.append)
+    page.on("response", lambda answer: answers.append(answer))
     began = time.monotonic()
     for _ in range(30):
         source.advance(0.1)

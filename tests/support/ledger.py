@@ -92,7 +92,7 @@ class Page:
 
     def threads(self) -> list[dict[str, Any]]:
         """The rows of the thread selector."""
-        rows: list[dict[str, Any]] = self.ask("status")["threads"]
+        rows: list[dict[str, Any]] = self.ask("threads", limit=500)["rows"]
         return rows
 
     def moment(self, thread_id: int | None = None) -> Moment:
@@ -107,7 +107,7 @@ class Page:
             views = {
                 clock: self.ask("view", clock=clock.value, table="self", **query) for clock in Clock
             }
-            moments[:] = [Moment(views, before["threads"])]
+            moments[:] = [Moment(views, self.threads())]
             return bool(self.ask("status")["status"]["revision"] == revision)
 
         wait_until(is_of_one_moment, "three views of one moment", SNAPSHOT_S)

@@ -50,7 +50,7 @@ def test_summary_tells_trust_and_losses() -> None:
         "1.0% without a stack",
         "1 thread blocked our signal and could be sampled only while waiting: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
-        "lost: stacks without room: 2. The table of stacks was full; their time shows as "
+        "lost: stacks not kept: 2. The table of stacks was full; their time shows as "
         "[unattributed]",
         "skipped: 3 samples (the signal before had not arrived yet), "
         "1 sample (the thread woke up while its stack was read)",
