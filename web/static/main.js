@@ -141,7 +141,8 @@ function usePalette() {
 // --- state → page ----------------------------------------------------------------------------------
 
 function change(patch) {
-  if (isReport && LIVE_ONLY.some((name) => name in patch)) return say('A saved report shows only what was saved.');
+  const isOther = (name) => name in patch && String(patch[name]) !== String(state[name]);
+  if (isReport && LIVE_ONLY.some(isOther)) return say('A saved report shows only what was saved.');
   const before = state;
   // A run of narrow boxes is a part of the zoom: another zoom leaves it.
   state = { ...state, ...('zoom' in patch ? { run: '' } : {}), ...patch };
