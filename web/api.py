@@ -66,14 +66,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from flask import Blueprint, Request, Response, abort, request
+from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
 from flametap.errors import FlametapError
 from flametap.model import Status
 
 from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
-from .controls import add_controls
+from .controls import add_controls, json_body
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
@@ -153,7 +153,7 @@ def blueprint(service: Service) -> Blueprint:
     def tree() -> Response:
         args = request.args.to_dict()
         query = parse_view_query(args, service.threads.get)
-        pages, heaviest = parse_pages(body_of(request))
+        pages, heaviest = parse_pages(json_body())
         return json_response(service.trees.pages(query, pages, heaviest))
 
     @api.get("/symbols")
@@ -251,20 +251,6 @@ def blueprint(service: Service) -> Blueprint:
         return json_response({"error": f"internal error: {type(error).__name__}"}, 500)
 
     return api
-
-
-def body_of(request: Request) -> Any:
-    """Return the JSON of a request's body; None if it is no JSON.
-
-    Raises:
-        UnsupportedMediaType: it does not say that it is JSON.
-    """
-    if not request.is_json:
-        abort(415, "the body must be JSON")
-    try:
-        return orjson.loads(request.get_data())
-    except orjson.JSONDecodeError:
-        return None
 
 
 def restored(args: dict[str, str], query: ViewQuery, service: Service) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from flask import abort
 from flametap.analysis.heat import MAX_COLUMNS, HeatQuery
 from flametap.analysis.lanes import MAX_BINS, MAX_LANES, LaneQuery
 
-NS_PER_MS = 1_000_000
+from .arguments import NS_PER_MS
+
 MAX_DIGITS = 12
 MAX_IDS = 64
 

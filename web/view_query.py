@@ -56,7 +56,7 @@ def baseline_of(args: dict[str, str], span: Span | None) -> Baseline | None:
     return Baseline(span, scale == "share", width == "both")
 
 
-def parse_pages(body: Any) -> tuple[list[PageQuery], PageQuery | None]:
+def parse_pages(body: dict[str, Any]) -> tuple[list[PageQuery], PageQuery | None]:
     """Parse the body of a request for rows of the tree table.
 
     Returns:
@@ -65,7 +65,7 @@ def parse_pages(body: Any) -> tuple[list[PageQuery], PageQuery | None]:
     Raises:
         BadRequest: the body is not as it should be; the message says how it should be.
     """
-    nodes = body.get("nodes") if isinstance(body, dict) else None
+    nodes = body.get("nodes")
     if not isinstance(nodes, list) or len(nodes) > MAX_NODES:
         abort(400, f'the body must be {{"nodes": [at most {MAX_NODES} pages]}}')
     heaviest = body.get("heaviest")

@@ -151,9 +151,7 @@ def _merge(frames: Frames, table: SymbolTable, by_line: bool) -> CallTree:
     total_of_frame = frames.self_ns.copy()
     for level in levels[:0:-1]:
         np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
-    at, which = merged.heaviest(np.where(frames.line > 0, total_of_frame, 0))
-    line, line_file = np.zeros((2, len(merged)), np.int32)
-    line[at], line_file[at] = frames.line[which], frames.line_file[which]
+    line, line_file = merged.lines(frames.line, frames.line_file, total_of_frame)
     function = np.full(len(merged), -1, np.int32)
     function[1:] = by_rank[merged.key[1:]]
     return CallTree(

@@ -77,9 +77,7 @@ def join(here: CallTree, there: CallTree, order: Order, *, is_rest: bool = False
     total = np.concatenate((here.total_ns, there.total_ns))
     lines = np.concatenate((here.line, there.line))
     files = np.concatenate((here.line_file, there.line_file))
-    at, which = merged.heaviest(np.where(lines > 0, total, 0))
-    line, line_file = np.zeros((2, len(merged)), np.int32)
-    line[at], line_file[at] = lines[which], files[which]
+    line, line_file = merged.lines(lines, files, total)
     return CallTree(
         parent=merged.parent.astype(np.int32),
         function=functions_at(merged.key, order),

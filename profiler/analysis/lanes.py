@@ -171,7 +171,7 @@ def _choose(
 
     Args:
         view: the snapshot.
-        query: what is asked for.
+        query: the range of time, and which lanes.
         wanted: whether each thread is to be counted.
         spent: the time of each thread in each activity.
     """

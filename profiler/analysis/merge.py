@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 AnyInts = npt.NDArray[np.integer]
+Int32s = npt.NDArray[np.int32]
 
 _DENSE = 8  # a table of at most so many entries for each key is faster than sorting the keys
 _SMALL_TABLE = 1 << 16
@@ -62,6 +63,13 @@ class Merged:
         which = np.flatnonzero((weights > 0) & (weights == most[self.place]))
         at, first = np.unique(self.place[which], return_index=True)
         return at, which[first]
+
+    def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
+        """Return each merged node's line and its file: those of its heaviest node that has one."""
+        at, which = self.heaviest(np.where(line > 0, weights, 0))
+        lines, files = np.zeros((2, len(self)), np.int32)
+        lines[at], files[at] = line[which], line_file[which]
+        return lines, files
 
 
 def merge(

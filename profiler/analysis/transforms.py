@@ -200,9 +200,7 @@ def _rebuilt(
         return found
 
     self_ns = sums(tree.self_ns)
-    at, which = merged.heaviest(np.where(tree.line[nodes] > 0, tree.total_ns[nodes], 0))
-    line, line_file = np.zeros((2, len(merged)), np.int32)
-    line[at], line_file[at] = tree.line[nodes[which]], tree.line_file[nodes[which]]
+    line, line_file = merged.lines(tree.line[nodes], tree.line_file[nodes], tree.total_ns[nodes])
     ends = None
     if chain_end is not None:
         ends = np.full(len(merged), -1, np.int32)

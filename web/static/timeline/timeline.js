@@ -230,7 +230,7 @@ export class Timeline {
     this.redrawMarks();
   }
 
-  /** A click without a drag lets go of a pinned range. */
+  /** Ends a fixed range: a click without a drag returns to the rolling one, or to the whole recording. */
   click() {
     const { range } = this.getState();
     if (range && !range.startsWith('last')) this.on.change({ range: this.rolling, compare: '' });
