@@ -361,4 +361,4 @@ feed.open();
 
 // For the browser's console and for tests, which cannot read the canvas.
 const keys = Object.keys(KEYS);
-globalThis.flametap = { graph, views, header, code, timeline, shaping, change, keys, getState: () => state };
+globalThis.flametap = { graph, views, feed, header, code, timeline, shaping, change, keys, getState: () => state };
