@@ -229,7 +229,7 @@ static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
         return;
     }
     for (words = 0; words < w->runs[run].words;) {
-        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? 2 : 1;
+        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? CODE_WORDS : 1;
         if (u->frame_count + kept + words + more > MAX_FRAMES)
             break;
         words += more;
@@ -332,7 +332,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     w->agent = u->agent;
     w->in_handler = u->in_handler;
     w->verdict = MANAGED_NONE;
-    w->run_count = w->word_count = w->placed = w->is_cut = 0;
+    w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
     w->lock = 0;
     w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;

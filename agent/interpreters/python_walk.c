@@ -30,6 +30,34 @@ static void run_end_sigsafe(struct managed_walk *w, u64 anchor)
     w->run_count++;
 }
 
+/* Append a frame with this code object to the walk. `position` is in code units, NO_POSITION if unknown. Returns 0 if the
+ * memory is no code object, or if there is no room. Context: signal. */
+static u32 walk_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 code, u64 position)
+{
+    u32 is_shim = 0, id, fingerprint = code_fingerprint_sigsafe(w, recipe, code, &is_shim);
+    if (!fingerprint)
+        return 0;
+    if (is_shim)
+        return 1;
+    if (w->word_count + CODE_WORDS > MAX_FRAMES) {
+        w->is_cut = 1;
+        return 0;
+    }
+    if (position > NO_POSITION)
+        position = NO_POSITION;
+    id = code_id_sigsafe(w->agent, code, fingerprint);
+    if (id) {
+        w->words[w->word_count++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT | position << FRAME_POSITION_SHIFT | id;
+        return 1;
+    }
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (u64)recipe_index << WORD_RECIPE_SHIFT | code;
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | position << FRAME_POSITION_SHIFT | fingerprint;
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | code_content_sigsafe(w, recipe, code);
+    if (w->in_handler)
+        code_note_sigsafe(w, recipe, code, fingerprint);
+    return 1;
+}
+
 /* Append one frame. Returns 0 at the end of what can be read. Context: signal. */
 static u32 frame_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 frame)
 {
@@ -99,8 +127,11 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
     while (frame && !w->is_cut) {
         u64 back;
         if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
-            !frame_add_sigsafe(w, recipe, recipe_index, frame))
-            return w->is_cut;
+            !frame_add_sigsafe(w, recipe, recipe_index, frame)) {
+            if (w->is_cut)
+                break;                        /* no room for this one: the others have their places */
+            return 0;
+        }
         run_end_sigsafe(w, 0);
         run_begin_sigsafe(w);
         frame = back;

@@ -171,7 +171,6 @@ LONG: dict[str, tuple[str, ...]] = {
         "test_functions_that_live_for_microseconds_have_their_names[3.10]",
         "test_functions_that_live_for_microseconds_have_their_names[3.11]",
         "test_functions_that_live_for_microseconds_have_their_names[3.12]",
-        "test_functions_that_live_for_microseconds_have_their_names[3.13]",
         "test_functions_that_live_for_microseconds_have_their_names[3.9]",
     ),
     "tests/integration/test_python_gil.py": (
