@@ -55,6 +55,8 @@ struct managed_run {
     u32 words;
     u32 native;                           /* index of that native frame, or of the one that it is placed after */
     u32 is_placed;                        /* it is that frame which runs it */
+    u32 recipe;                           /* index */
+    u32 reserved;
 };
 
 /* A thread state of an interpreter. Sorted by thread pointer. */
@@ -104,6 +106,7 @@ struct managed_walk {
     u64 lock_bytes;
     u32 run_count;
     u32 word_count;
+    u32 recipe;                           /* index of that of the thread state that is walked */
     u32 placed;                           /* up to this run, those that have their native frame got it */
     u32 is_cut;                           /* more frames than fit */
     u32 steps_left;                       /* along chains of frames */

@@ -19,6 +19,7 @@ static void run_begin_sigsafe(struct managed_walk *w)
     w->runs[w->run_count].first = w->word_count;
     w->runs[w->run_count].native = NATIVE_NONE;
     w->runs[w->run_count].is_placed = 0;
+    w->runs[w->run_count].recipe = w->recipe;
 }
 
 static void run_end_sigsafe(struct managed_walk *w, u64 anchor)
@@ -201,6 +202,7 @@ static void python_walk_sigsafe(struct managed_walk *w, const struct python_stat
     const u64 *recipe = w->agent->recipes[state->recipe];
     struct python_chain chain;
     u32 runs = w->run_count, whole;
+    w->recipe = state->recipe;
     run_begin_sigsafe(w);
     if (!chain_begin_sigsafe(w, recipe, state->runtime_addr, u, gregs, &chain)) {
         w->verdict = MANAGED_TORN;
