@@ -32,10 +32,7 @@
 static void frame_bytes_read(struct agent *a)
 {
     u64 *entries = (u64 *)a->text;
-    i32 fd = open_readonly(a, "/proc/self/auxv");
-    i64 got = fd < 0 ? -1 : sys_call3(NR_READ, (u64)fd, (u64)entries, TEXT_BYTES);
-    i64 i;
-    close_fd(fd);
+    i64 got = auxv_read(a, entries, TEXT_BYTES), i;
     a->frame_bytes = FRAME_BYTES_FALLBACK;
     for (i = 0; i + 1 < got / 8; i += 2)
         if (entries[i] == AUXV_MINSIGSTKSZ)

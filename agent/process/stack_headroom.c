@@ -18,6 +18,7 @@
 #define ROOM_MARGIN_BYTES 4096            /* stack that the thread may use beyond what was seen */
 #define SIGHTINGS 3                       /* sightings needed in mappings that may have replaced another one: fibers
                                            * are created and freed */
+#define DOUBT_MAX_NS 1000000000ULL        /* a target without procfs has no fresh maps: then its CPU time says why */
 #define DOUBTED_READINGS 3                /* number of readings of the maps that must agree */
 
 enum stack_room { ROOM_UNKNOWN = 0, ROOM_ENOUGH = 1, ROOM_IN_DOUBT = 2, ROOM_TOO_SMALL = 3, ROOM_STRAYED = 4 };
@@ -153,7 +154,7 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
         room_look(a, slot);
     if (slot->room == ROOM_IN_DOUBT) {
         if (a->map_read_ns < slot->doubted_ns)
-            return ROOM_IN_DOUBT;
+            return now_ns_sigsafe() - slot->doubted_ns < DOUBT_MAX_NS ? ROOM_IN_DOUBT : ROOM_STRAYED;
         room_decide(a, slot);
         if (slot->room == ROOM_IN_DOUBT)
             return ROOM_IN_DOUBT;

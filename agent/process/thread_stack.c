@@ -9,6 +9,7 @@
 
 #define CONTROL_BLOCK_BYTES 4096          /* struct pthread is about 2.3 KB */
 #define AT_HWCAP2_TYPE 26                 /* getauxval(3) */
+#define PR_GET_AUXV 0x41555856            /* linux/prctl.h */
 #define HWCAP2_FSGSBASE 2                 /* kernel Documentation/arch/x86/x86_64/fsgs.rst */
 
 /* Return the base of fs; 0 if the kernel does not allow reading it. Context: signal. */
@@ -50,6 +51,18 @@ static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot,
     }
 }
 
+/* Read the auxiliary vector: pairs of type and value, getauxval(3). Where there is no procfs, the kernel is asked: since
+ * Linux 6.4, and unless the target has a filter that may not know the question. Returns its bytes. */
+static i64 auxv_read(const struct agent *a, u64 *pairs, u64 bytes)
+{
+    i32 fd = open_readonly(a, "/proc/self/auxv");
+    i64 got = fd < 0 ? 0 : sys_call3(NR_READ, (u64)fd, (u64)pairs, bytes);
+    close_fd(fd);
+    if (fd < 0 && !a->was_filtered)
+        got = permitted_call(a, NR_PRCTL, PR_GET_AUXV, (u64)pairs, bytes, 0, 0);
+    return got > (i64)bytes ? (i64)bytes : got;
+}
+
 /*
  * Find where the control block records the stack and the tid: in the sampler thread's own block, the words that match.
  * Context: sampler thread, at its start.
@@ -57,9 +70,7 @@ static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot,
 static void stack_notes_find(struct agent *a)
 {
     u64 words[CONTROL_BLOCK_BYTES / 8], auxv[64], here = (u64)words, block, count, i;
-    i32 fd = open_readonly(a, "/proc/self/auxv");
-    i64 got = fd < 0 ? 0 : sys_call3(NR_READ, (u64)fd, (u64)auxv, sizeof auxv);
-    close_fd(fd);
+    i64 got = auxv_read(a, auxv, sizeof auxv);
     for (i = 0; (i64)(i * 8 + 16) <= got; i += 2)
         if (auxv[i] == AT_HWCAP2_TYPE)
             a->has_fsgsbase = (auxv[i + 1] & HWCAP2_FSGSBASE) != 0;

@@ -4,7 +4,8 @@
  * Usage: self_profile MILLISECONDS RATE [filtered|bereaved|rootless]. Three threads: one computes, one sleeps in
  * nanosleep for long, one waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp
  * filter that kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. rootless:
- * the working folder becomes the root right before sampling begins, so that there is no /proc. Writes everything the ring
+ * the working folder becomes the root right before sampling begins, so that there is no /proc, and the busy thread's stack
+ * lies where an arena of malloc's could. Writes everything the ring
  * carried to stdout, and to stderr one line of facts: tids, CPU nanoseconds of the busy thread over the recording,
  * interrupted waits, what agent_stop returned, nanoseconds in which all of this stood still.
  */
@@ -64,6 +65,20 @@ static void *waiting(void *argument)
     return NULL;
 }
 
+#define ENOUGH_CPU_NS 200000000LL
+#define ARENA_BYTES (64UL << 20)
+#define STACK_BYTES (8UL << 20)
+
+/* A stack that starts at a multiple of 64 MiB, as malloc's arenas do: of those that the C library maps, one of 32 does. */
+static void stack_align(pthread_attr_t *attributes)
+{
+    char *room = mmap(NULL, 2 * ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *start = (char *)(((u64)room + 4096 + ARENA_BYTES - 1) & ~(ARENA_BYTES - 1));
+    if (room == MAP_FAILED || mprotect(start, STACK_BYTES, PROT_READ | PROT_WRITE) != 0 ||
+        pthread_attr_setstack(attributes, start, STACK_BYTES) != 0)
+        abort();
+}
+
 static void require(int condition, const char *what)
 {
     if (!condition) {
@@ -110,8 +125,12 @@ int main(int argc, char **argv)
     int is_filtered = argc == 4 && strcmp(argv[3], "filtered") == 0;
     int is_bereaved = argc == 4 && strcmp(argv[3], "bereaved") == 0;
     int is_rootless = argc == 4 && strcmp(argv[3], "rootless") == 0;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    stack_align(&attributes);
     for (int i = 0; i < 3; i++) {
-        require(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0, "pthread_create");
+        const pthread_attr_t *chosen = is_rootless && i == 0 ? &attributes : NULL;
+        require(pthread_create(&threads[i], chosen, bodies[i], NULL) == 0, "pthread_create");
         while (!tids[i])
             usleep(1000);
     }
@@ -129,7 +148,9 @@ int main(int argc, char **argv)
     require(agent_start() == 0, "agent_start");
     i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;
-    while (now_ns_sigsafe() < until) {
+    /* On a busy machine, until the busy thread had its turns. */
+    while (now_ns_sigsafe() < until ||
+           (is_rootless && clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0])) < cpu_before + ENOUGH_CPU_NS)) {
         usleep(20000);
         drain(ring);
     }

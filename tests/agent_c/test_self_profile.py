@@ -127,7 +127,7 @@ def test_sampler_that_is_killed_alone_is_noticed_and_leaves_no_handler(program: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root")
 def test_threads_without_procfs_are_sampled_while_they_run(program: Path, tmp_path: Path) -> None:
-    profile, facts, _ = run(program, "2000", "1000", "rootless", folder=tmp_path)
+    profile, facts, _ = run(program, "500", "1000", "rootless", folder=tmp_path)
     thread_id = next(t.thread_id for t in profile.threads.values() if t.tid == facts["busy"])
     leaves = profile.leaf_samples(Clock.CPU, frozenset({thread_id}))
     assert sum(leaves.weight.tolist()) > 0
