@@ -6,7 +6,7 @@
  * filter that kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. rootless:
  * the working folder becomes the root right before sampling begins, so that there is no /proc, and the busy thread's stack
  * lies where an arena of malloc's could. Writes everything the ring
- * carried to stdout, and to stderr one line of facts: tids, CPU nanoseconds of the busy thread over the recording,
+ * carried to stdout, and to stderr one line of facts: tids, CPU nanoseconds of the busy thread over the recording, least and most,
  * interrupted waits, what agent_stop returned, nanoseconds in which all of this stood still.
  */
 #include <errno.h>
@@ -145,6 +145,7 @@ int main(int argc, char **argv)
         filter_calls(SYS_process_vm_readv, SECCOMP_RET_KILL_PROCESS); /* before the sampler thread's first turn */
     if (is_rootless)
         require(chroot(".") == 0, "chroot");
+    i64 cpu_first = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     require(agent_start() == 0, "agent_start");
     i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;
@@ -160,11 +161,12 @@ int main(int argc, char **argv)
         await_end_of_sampler();
     }
     int unanswered = agent_stop();
+    i64 cpu_last = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     drain(ring);
     struct kernel_sigaction urg;
     kernel_sigaction_get(SIGNO_URG, &urg);
-    fprintf(stderr, "busy=%d asleep=%d waiting=%d main=%d cpu_ns=%lld interrupted=%ld gap_ns=%llu unanswered=%d "
-            "handler=%llu again=%d\n", tids[0], tids[1], tids[2], getpid(), cpu_after - cpu_before, interrupted,
+    fprintf(stderr, "busy=%d asleep=%d waiting=%d main=%d cpu_ns=%lld cpu_most_ns=%lld interrupted=%ld gap_ns=%llu unanswered=%d "
+            "handler=%llu again=%d\n", tids[0], tids[1], tids[2], getpid(), cpu_after - cpu_before, cpu_last - cpu_first, interrupted,
             ring->counters[COUNTER_GAP_NS], unanswered, urg.handler, agent_stop());
     fflush(stdout);
     finished = 1;

@@ -57,7 +57,7 @@ def test_no_batch_is_missing(recording: tuple[Profile, dict[str, int], list[int]
 def test_cpu_time_is_the_kernels(recording: tuple[Profile, dict[str, int], list[int]]) -> None:
     profile, facts, _ = recording
     cpu_ns = {info.tid: info.cpu_ns for info in profile.thread_infos()}
-    assert cpu_ns[facts["busy"]] == pytest.approx(facts["cpu_ns"], rel=0.02)
+    assert 0.98 * facts["cpu_ns"] <= cpu_ns[facts["busy"]] <= facts["cpu_most_ns"]
     assert cpu_ns[facts["asleep"]] == 0
 
 
