@@ -32,6 +32,7 @@ C_SOURCES = (
     "arch/x86_64/jit_frame.c",
     "arch/x86_64/prologue.c",
     "unwind/heuristics.c",
+    "unwind/bare_frame.c",
     "unwind/unwind.c",
     "interpreters/managed_memory.c",
     "interpreters/python_text.c",

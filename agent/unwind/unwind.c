@@ -80,7 +80,7 @@ static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
 {
     u32 start = in_jit || u->gregs || u->frame_count < 2 ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
     if (start == START_OTHER)
-        return step_by_guess_sigsafe(u, in_jit);
+        return (!in_jit && step_bare_sigsafe(u)) || step_by_guess_sigsafe(u, in_jit);
     u->frames[u->frame_count - 1] = u->pc + 1; /* the return address itself: it is not a call site */
     if (start == START_SIGRETURN)
         return step_signal_frame_sigsafe(u);

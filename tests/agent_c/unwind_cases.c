@@ -382,6 +382,38 @@ static void case_assembly_called_from_a_realigned_frame(void)
     expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, RETURN_TO(3) - 1, RETURN_TO(1) - 1});
 }
 
+static void call_put(u64 return_address, u64 target)
+{
+    i32 distance = (i32)(target - return_address);
+    *(u8 *)(return_address - 5) = 0xe8;
+    memcpy((void *)(return_address - 4), &distance, 4);
+}
+
+/* A kernel without CFI, with a buffer of its own on the stack: it keeps the old sp in rbx, and rbp leads to a frame above
+ * its caller's. Above the buffer lies what an earlier call of the caller's has left. */
+static void case_kernel_that_keeps_the_old_sp_in_a_register(void)
+{
+    u64 gregs[23] = {0};
+    world_new(1300);
+    void *code = mmap((void *)CODE, 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    require(code == (void *)CODE, "mmap");
+    call_put(RETURN_TO(3), FUNCTION(5));
+    call_put(RETURN_TO(4), FUNCTION(2));
+    call_put(RETURN_TO(1), FUNCTION(3));
+    root(1);
+    rule(3, CFA_RSP, 24);
+    rule(4, CFA_RSP, 16);
+    gregs[11] = (u64)(stack + 1100);       /* rbx */
+    stack[1101] = RETURN_TO(4);
+    stack[1103] = RETURN_TO(3);
+    stack[1106] = RETURN_TO(1);
+    stack[1150] = 0;
+    stack[1151] = RETURN_TO(1);
+    walk(FUNCTION(5) + 8, 0, (u64)(stack + 1150), 1, gregs);
+    expect(VERDICT_GUESSED, 3, (u64[]){FUNCTION(5) + 8, RETURN_TO(3) - 1, RETURN_TO(1) - 1});
+}
+
 /* Code that was never called, only returned to: there is no call before it, and it may have no CFI. */
 static u8 *code_page(const void *code, size_t bytes)
 {
@@ -919,6 +951,7 @@ static const struct {
     CASE(return_address_found_by_scanning),
     CASE(return_address_into_the_agent_left_over),
     CASE(assembly_called_from_a_realigned_frame),
+    CASE(kernel_that_keeps_the_old_sp_in_a_register),
     CASE(signal_restorer_without_cfi),
     CASE(root_of_a_coroutine),
     CASE(code_with_frame_pointers_has_no_other_frames),
