@@ -58,6 +58,16 @@ static u32 managed_u32_sigsafe(struct managed_walk *w, u64 runtime_addr, u32 *va
     return 1;
 }
 
+/* The same for two bytes. Context: signal. */
+static u32 managed_u16_sigsafe(struct managed_walk *w, u64 runtime_addr, u32 *value)
+{
+    const u8 *at = runtime_addr & 1 ? (const u8 *)0 : managed_at_sigsafe(w, runtime_addr);
+    if (!at)
+        return 0;
+    *value = *(const volatile u16 *)at;
+    return 1;
+}
+
 /* The same for one byte. Context: signal. */
 static u32 managed_u8_sigsafe(struct managed_walk *w, u64 runtime_addr, u8 *value)
 {

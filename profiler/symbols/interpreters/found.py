@@ -8,6 +8,9 @@ from enum import Enum
 from .recipe import Recipe
 
 
+CPYTHON, HOTSPOT = "CPython", "HotSpot"
+
+
 class Checked(Enum):
     """What a look at the running interpreter says about its recipe."""
 
@@ -21,9 +24,10 @@ class FoundInterpreter:
     """One interpreter in a process."""
 
     recipe_id: int  # 1 …; 0 if there is no recipe and never was one
-    runtime: str  # "CPython"
+    runtime: str  # ``CPYTHON`` or ``HOTSPOT``
     version: str  # "CPython 3.12.1"
-    minor_version: tuple[int, int]  # decides how its line tables are written; (0, 0) if unknown
+    # Decides how its line tables are written; (0, 0) if unknown. Of HotSpot, (17, 0).
+    minor_version: tuple[int, int]
     module: str  # path of its file, as the process sees it
     recipe: Recipe | None  # None: its frames cannot be read, the note says why
     note: str = ""  # one line for the user; "" if there is nothing to say
