@@ -39,6 +39,7 @@ C_SOURCES = (
     "interpreters/hotspot_heap.c",
     "interpreters/hotspot_method.c",
     "interpreters/hotspot_code.c",
+    "interpreters/hotspot_cache.c",
     "interpreters/hotspot_frame.c",
     "unwind/unwind.c",
     "interpreters/python_chain.c",

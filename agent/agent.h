@@ -296,6 +296,7 @@ struct agent {
     struct code_heaps *volatile heaps;    /* hotspot_keep.c: the current one of heaps_pages; 0: none yet */
     struct code_heaps *heaps_pages;       /* two */
     u64 heaps_read_ns;
+    volatile u64 *frame_cache;            /* FRAME_CACHE_BYTES: hotspot_cache.c */
     struct java_place *places;            /* JAVA_PLACE_SLOTS: hotspot_scopes.c */
     u64 *place_words;                     /* JAVA_PLACE_WORDS */
     u32 place_count;

@@ -4,6 +4,7 @@
  *   hotspot_heap.c    both      pc → the code blob that contains it
  *   hotspot_method.c  both      what tells one method from another
  *   hotspot_code.c    both      where compiled code has its return address, by its instructions
+ *   hotspot_cache.c   both      steps over frames that were met before
  *   hotspot_frame.c   both      one step up the stack
  *   hotspot_scopes.c  sampler   pc → methods, those that were inlined among them
  *   hotspot_names.c   sampler   methods and stubs → records for the host
@@ -69,6 +70,8 @@ struct java_method {
     u32 fingerprint;
 };
 
+#define FRAME_CACHE_SLOTS 4096            /* hotspot_cache.c */
+#define FRAME_CACHE_BYTES (FRAME_CACHE_SLOTS * 32)
 #define JAVA_PLACE_SLOTS 16384
 #define JAVA_PLACE_WORDS 65536
 

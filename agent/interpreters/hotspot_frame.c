@@ -19,6 +19,7 @@ struct java_step {
     const u64 *recipe;
     u32 recipe_index;
     u32 is_leaf;                          /* all registers are known, or at least sp and pc are exact */
+    u32 is_deoptimised;                   /* its return address was replaced */
     const struct code_heaps *heaps;
     struct code_blob blob;
 };
@@ -63,6 +64,8 @@ static u32 whole_frame_leave_sigsafe(struct java_step *step, u64 cfa)
             return 0;
         cfa += 8;
     }
+    if (!step->is_leaf && step->blob.compile_id && !step->is_deoptimised)
+        frame_cache_keep_sigsafe(u->agent, u->pc + 1, &step->blob);
     u->bp = bp;
     u->bp_known = 1;
     return java_return_sigsafe(step, cfa, ra);
@@ -107,7 +110,8 @@ static u32 compiled_step_sigsafe(struct java_step *step, u64 pc)
         deopt = recipe[HOTSPOT_COMPILED_DEOPT] != ABSENT
                     ? field_u64_sigsafe(start + recipe[HOTSPOT_COMPILED_DEOPT])
                     : start + field_u32_sigsafe(start + recipe[HOTSPOT_COMPILED_DEOPT_OFFSET]);
-        if (pc == deopt && stack_word_sigsafe(u, u->sp + field_u32_sigsafe(start + recipe[HOTSPOT_COMPILED_ORIGINAL]), &ra) &&
+        step->is_deoptimised = pc == deopt;
+        if (step->is_deoptimised && stack_word_sigsafe(u, u->sp + field_u32_sigsafe(start + recipe[HOTSPOT_COMPILED_ORIGINAL]), &ra) &&
             ra - step->blob.code < step->blob.end - step->blob.code)
             pc = ra;
     }
@@ -193,7 +197,13 @@ static u32 interpreted_step_sigsafe(struct java_step *step, u64 pc)
                    stack_word_sigsafe(u, frame - SLOT_METHOD, &method) && stack_word_sigsafe(u, frame, &bp) &&
                    stack_word_sigsafe(u, frame + 8, &ra) && stack_word_sigsafe(u, frame - SLOT_SENDER_SP, &sender_sp) &&
                    stack_word_sigsafe(u, frame - step->recipe[HOTSPOT_FRAME_BYTECODE], &bytecode);
-    u32 is_method = w && is_frame && java_method_sigsafe(w, step->recipe, method, &found);
+    u32 is_method;
+    /* A method that the thread itself runs is not unloaded, so what it consists of stays mapped. */
+    if (w && u->in_handler && !u->guessed && !step->is_leaf)
+        w->is_alive = code_is_known_sigsafe(u->agent, method);
+    is_method = w && is_frame && java_method_sigsafe(w, step->recipe, method, &found);
+    if (w)
+        w->is_alive = 0;
     if (is_method && bytecode - found.codes < found.code_bytes)
         index = bytecode - found.codes;
     if (step->is_leaf && gregs) {
@@ -232,6 +242,7 @@ static u32 java_step_sigsafe(struct unwinder *u)
     step.recipe_index = step.heaps->recipe;
     step.recipe = u->agent->recipes[step.recipe_index];
     step.is_leaf = u->gregs || !u->frame_count;
+    step.is_deoptimised = 0;
     pc = step.is_leaf ? u->pc : u->pc + 1;
     if (!blob_find_sigsafe(step.recipe, step.heaps, u->pc, &step.blob)) {
         u->java_verdict = MANAGED_TORN;

@@ -97,6 +97,8 @@ struct managed_walk {
     u32 steps_left;                       /* along chains of frames */
     u64 leaf_sp;
     u64 leaf_frame;                       /* runtime_addr of the innermost managed frame, 0: none */
+    u32 is_alive;                         /* what is read cannot be unmapped meanwhile: no checks */
+    u32 reserved;
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
     u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */

@@ -151,7 +151,10 @@ static void unwind_on_sigsafe(struct unwinder *u)
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
     while (steps_by_packed_rules_sigsafe(u) && u->frame_count + JAVA_WORDS <= MAX_FRAMES) {
-        u32 rule, has_stepped, was_guessed = u->guessed, java = java_step_sigsafe(u);
+        u32 rule, has_stepped, was_guessed = u->guessed, java;
+        if (java_steps_by_cache_sigsafe(u))
+            continue;
+        java = java_step_sigsafe(u);
         if (java == JAVA_STEPPED)
             continue;
         if (java == JAVA_LOST) {
