@@ -138,7 +138,6 @@ LONG: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_jit.py": (
         "test_cpython_with_trampolines",
-        "test_java_with_a_perf_map",
         "test_node_with_a_jitdump",
         "test_node_with_a_perf_map",
     ),

@@ -7,7 +7,6 @@ from enum import Enum
 
 from .recipe import Recipe
 
-
 CPYTHON, HOTSPOT = "CPython", "HotSpot"
 
 

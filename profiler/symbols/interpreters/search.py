@@ -212,9 +212,7 @@ class Interpreters:
         self._last_id = max(self._last_id, recipe_id)
         place.found = _found_hotspot(place, location, made, "")
 
-    def _check_python(
-        self, memory: ProcessMemory, place: _Place, location: find.Location
-    ) -> None:
+    def _check_python(self, memory: ProcessMemory, place: _Place, location: find.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
         made = make_recipe(memory, location, recipe_id)
         if isinstance(made, Recipe) and recipe_id > RECIPES_MAX:

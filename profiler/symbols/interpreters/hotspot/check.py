@@ -41,7 +41,7 @@ class _Blobs:
                 continue
             at = (pc - low) >> shift
             while back := self._memory.integer(segments + at, 1):
-                if back == 0xFF or back > at:  # noqa: PLR2004 - free
+                if back == 0xFF or back > at:
                     return 0
                 at -= back
             return low + (at << shift) + self._recipe["block_bytes"]
@@ -64,9 +64,9 @@ class _Blobs:
                 if not 0 < length <= _MAX_BLOCK_BYTES:
                     break
                 blob = block + self._recipe["block_bytes"]
-                if self._memory.integer(block + self._recipe["block_used"], 1):
-                    if self.name(blob) == b"nmethod":
-                        yield blob
+                is_used = self._memory.integer(block + self._recipe["block_used"], 1) != 0
+                if is_used and self.name(blob) == b"nmethod":
+                    yield blob
                 block += length
 
     def _heap(self, addr: int) -> tuple[int, int, int, int]:
@@ -75,7 +75,7 @@ class _Blobs:
         high = memory.word(addr + recipe["heap_high"])
         segments = memory.word(addr + recipe["heap_map"])
         shift = memory.integer(addr + recipe["heap_segment_shift"], 4)
-        if not 0 < high - low <= _MAX_HEAP_BYTES or not 4 <= shift <= 16:  # noqa: PLR2004
+        if not 0 < high - low <= _MAX_HEAP_BYTES or not 4 <= shift <= 16:
             raise MemoryReadError("a code heap of an impossible size")
         return low, high, segments, shift
 

@@ -33,7 +33,7 @@ class JavaLines:
         while at < len(raw):
             byte = raw[at]
             at += 1
-            if byte == 0xFF:  # noqa: PLR2004
+            if byte == 0xFF:
                 step, at = _signed(raw, at, number_base)
                 index += step
                 step, at = _signed(raw, at, number_base)

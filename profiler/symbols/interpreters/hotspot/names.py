@@ -27,8 +27,10 @@ _CODE_BYTES = 512  # of one in our memory, without its texts and lines
 # Hidden classes have the address of the class behind their names, since 15 after "+", then "/"; the
 # generated ones are numbered as well.
 _HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
-_NUMBERED = re.compile(r"(\$\$Lambda)(\$\d+)?$|((?:GeneratedMethodAccessor|GeneratedConstructorAccessor"
-                       r"|GeneratedSerializationConstructorAccessor))\d+$")
+_NUMBERED = re.compile(
+    r"(\$\$Lambda)(\$\d+)?$|((?:GeneratedMethodAccessor|GeneratedConstructorAccessor"
+    r"|GeneratedSerializationConstructorAccessor))\d+$"
+)
 
 
 class JavaCode:
@@ -67,9 +69,7 @@ class JavaNames:
         tables: the bytes of line tables that may be kept.
     """
 
-    def __init__(
-        self, number_base_of: Callable[[int], int], names: Budget, tables: Budget
-    ) -> None:
+    def __init__(self, number_base_of: Callable[[int], int], names: Budget, tables: Budget) -> None:
         self._number_base_of = number_base_of
         self._names = names
         self._tables = tables
@@ -138,7 +138,9 @@ def _text(part: CodePart) -> str:
 
 def _decoded(raw: bytes) -> str:
     """Decode modified UTF-8: 0 in two bytes, surrogates in three each."""
-    text = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass" if _is_sane(raw) else "replace")
+    text = raw.replace(b"\xc0\x80", b"\0").decode(
+        "utf-8", "surrogatepass" if _is_sane(raw) else "replace"
+    )
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return "".join(c if c.isprintable() else "?" for c in text)
 

@@ -1,7 +1,8 @@
 """Make the recipe of a HotSpot from the tables that it exports.
 
-Names of fields have changed: ``_FIELDS`` has for each number the names that it had, the newest last.
-What the tables do not say is constant on x86-64 (``frame_x86.hpp``) or follows from the version.
+Names of fields have changed: ``_FIELDS`` has for each number the names that it had, the newest
+last. What the tables do not say is constant on x86-64 (``frame_x86.hpp``), or follows from the
+version.
 
 Source: src/hotspot/share/runtime/vmStructs.cpp, 8 to 25.
 """
@@ -226,8 +227,7 @@ def _heaps(memory: ProcessMemory, tables: VmTables) -> dict[str, int]:
         raise NotReadyError
     names = ["heap", *(f"heap_{i}" for i in range(1, HOTSPOT_HEAPS))]
     return {
-        name: memory.word(data + 8 * i)
-        for i, name in enumerate(names[: min(count, HOTSPOT_HEAPS)])
+        name: memory.word(data + 8 * i) for i, name in enumerate(names[: min(count, HOTSPOT_HEAPS)])
     }
 
 
