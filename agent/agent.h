@@ -297,6 +297,7 @@ struct agent {
     struct code_heaps *heaps_pages;       /* two */
     u64 heaps_read_ns;
     volatile u64 *frame_cache;            /* FRAME_CACHE_BYTES: hotspot_cache.c */
+    volatile u64 *known_methods;          /* KNOWN_METHODS: hotspot_method.c */
     struct java_place *places;            /* JAVA_PLACE_SLOTS: hotspot_scopes.c */
     u64 *place_words;                     /* JAVA_PLACE_WORDS */
     u32 place_count;

@@ -254,6 +254,7 @@ class Status:
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
     has_python: bool = False  # Python functions were recorded
+    languages: list[str] = field(default_factory=list)  # of such functions: "Python", "Java"
     has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict

@@ -72,6 +72,7 @@ struct java_method {
 
 #define FRAME_CACHE_SLOTS 4096            /* hotspot_cache.c */
 #define FRAME_CACHE_BYTES (FRAME_CACHE_SLOTS * 32)
+#define KNOWN_METHODS 1024                /* hotspot_method.c */
 #define JAVA_PLACE_SLOTS 16384
 #define JAVA_PLACE_WORDS 65536
 

@@ -198,14 +198,16 @@ static u32 interpreted_step_sigsafe(struct java_step *step, u64 pc)
                    stack_word_sigsafe(u, frame + 8, &ra) && stack_word_sigsafe(u, frame - SLOT_SENDER_SP, &sender_sp) &&
                    stack_word_sigsafe(u, frame - step->recipe[HOTSPOT_FRAME_BYTECODE], &bytecode);
     u32 is_method;
-    /* A method that the thread itself runs is not unloaded, so what it consists of stays mapped. */
-    if (w && u->in_handler && !u->guessed && !step->is_leaf)
-        w->is_alive = code_is_known_sigsafe(u->agent, method);
+    /* What a method that the thread itself runs consists of is not unmapped meanwhile. */
+    if (w && is_frame && u->in_handler && !u->guessed && !step->is_leaf)
+        w->is_alive = is_known_method_sigsafe(u->agent, method, bytecode);
     is_method = w && is_frame && java_method_sigsafe(w, step->recipe, method, &found);
     if (w)
         w->is_alive = 0;
     if (is_method && bytecode - found.codes < found.code_bytes)
         index = bytecode - found.codes;
+    if (index != JAVA_NO_INDEX && u->in_handler)
+        known_method_keep_sigsafe(u->agent, method, &found);
     if (step->is_leaf && gregs) {
         u64 r13 = 0;
         leaf_register_sigsafe(u, 13, &r13);

@@ -86,6 +86,7 @@ static u32 heaps_prepare(struct agent *a)
         return a->place_words != 0;
     a->heaps_pages = agent_pages(a, 2 * sizeof *a->heaps_pages);
     a->frame_cache = agent_pages(a, FRAME_CACHE_BYTES);
+    a->known_methods = agent_pages(a, 8 * KNOWN_METHODS);
     a->places = agent_pages(a, sizeof(struct java_place) * JAVA_PLACE_SLOTS);
     a->place_words = agent_pages(a, 8 * JAVA_PLACE_WORDS);
     a->resolved_words = agent_pages(a, 8 * MAX_FRAMES);
@@ -113,6 +114,7 @@ static void heaps_free(struct agent *a)
 {
     pages_free(a->heaps_pages, 2 * sizeof *a->heaps_pages);
     pages_free((void *)a->frame_cache, FRAME_CACHE_BYTES);
+    pages_free((void *)a->known_methods, 8 * KNOWN_METHODS);
     pages_free(a->places, sizeof(struct java_place) * JAVA_PLACE_SLOTS);
     pages_free(a->place_words, 8 * JAVA_PLACE_WORDS);
     pages_free(a->resolved_words, 8 * MAX_FRAMES);

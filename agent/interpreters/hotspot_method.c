@@ -63,3 +63,30 @@ static u32 java_method_sigsafe(struct managed_walk *w, const u64 *recipe, u64 me
     found->fingerprint = (u32)hash > 1 ? (u32)hash : 2; /* 1 stands for stubs */
     return 1;
 }
+
+/*
+ * Methods of the interpreter's frames that were read before: where their bytecode is. An entry is one u64, read and written
+ * whole: {runtime_addr of the bytecode : 48, part of the method's : 16}.
+ */
+static volatile u64 *known_method_sigsafe(struct agent *a, u64 method)
+{
+    return &a->known_methods[(method >> 3 ^ method >> 15) & (KNOWN_METHODS - 1)];
+}
+
+static u64 known_tag_sigsafe(u64 method)
+{
+    return code_mix_sigsafe(0, method) & 0xffff;
+}
+
+static void known_method_keep_sigsafe(struct agent *a, u64 method, const struct java_method *found)
+{
+    if (a->known_methods)
+        *known_method_sigsafe(a, method) = found->codes << 16 | known_tag_sigsafe(method);
+}
+
+/* Return whether a frame with this method and bytecode is one that was read before: two words of it agree. Context: signal. */
+static u32 is_known_method_sigsafe(struct agent *a, u64 method, u64 bytecode)
+{
+    u64 known = a->known_methods ? *known_method_sigsafe(a, method) : 0;
+    return method && known && (known & 0xffff) == known_tag_sigsafe(method) && bytecode - (known >> 16) < JAVA_NO_INDEX;
+}

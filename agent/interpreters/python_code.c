@@ -98,18 +98,6 @@ static u32 code_id_sigsafe(const struct agent *a, u64 code, u32 fingerprint)
     return 0;
 }
 
-/* Return whether a code object at this address has, or had, a number. Context: signal. */
-static u32 code_is_known_sigsafe(const struct agent *a, u64 code)
-{
-    u32 at = code_slot_first_sigsafe(code), probes;
-    for (probes = 0; probes < CODE_PROBES_MAX; probes++, at = (at + 1) & (CODE_TABLE_SLOTS - 1)) {
-        u64 key = ((const volatile struct code_slot *)a->codes)[at].code;
-        if (key == code || !key)
-            return key == code;
-    }
-    return 0;
-}
-
 /* Append a frame with this code object to the walk. `position` is in code units, NO_POSITION if unknown. Returns 0 if the
  * memory is no code object, or if there is no room. Context: signal. */
 static u32 walk_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 code, u64 position)

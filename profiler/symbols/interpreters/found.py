@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,6 +19,9 @@ class Checked(Enum):
     WRONG = "wrong"  # it contradicts what is in memory
 
 
+_LANGUAGES = {CPYTHON: "Python", HOTSPOT: "Java"}
+
+
 @dataclass(frozen=True)
 class FoundInterpreter:
     """One interpreter in a process."""
@@ -32,3 +36,8 @@ class FoundInterpreter:
     note: str = ""  # one line for the user; "" if there is nothing to say
     is_free_threaded: bool = False  # built without a global lock
     has_started: bool = True  # False: it was loaded, and has not run anything yet
+
+
+def languages_of(found: Iterable[FoundInterpreter]) -> list[str]:
+    """Return the languages whose functions can be shown, each once, as in "Python"."""
+    return sorted({_LANGUAGES[each.runtime] for each in found if each.recipe is not None})

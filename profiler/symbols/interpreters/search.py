@@ -20,7 +20,7 @@ from ...wire.abi import RECIPES_MAX
 from ..locate.open_file import Root
 from ..locate.process_code import open_mapped
 from ..object.elf import ElfError, ElfFile
-from .found import HOTSPOT, Checked, FoundInterpreter
+from .found import CPYTHON, HOTSPOT, Checked, FoundInterpreter
 from .hotspot import check as hotspot_check
 from .hotspot import recipes as hotspot
 from .hotspot.tables import has_tables
@@ -265,7 +265,7 @@ def _found(
     version = location.version
     return FoundInterpreter(
         place.recipe_id,
-        "CPython",
+        CPYTHON,
         "CPython" if version is None else str(version),
         (0, 0) if version is None else version.minor_version,
         place.file.path,
