@@ -13,6 +13,14 @@
 #define SLOT_SENDER_SP 8                  /* bytes below rbp */
 #define SLOT_METHOD 24
 
+struct interpreted_slots {
+    u64 bp;                               /* the caller's */
+    u64 return_address;
+    u64 sender_sp;
+    u64 method;
+    u64 bytecode;                         /* runtime_addr */
+};
+
 /* How a walk gets to know the Java frame that it is at. */
 struct java_step {
     struct unwinder *u;
@@ -153,36 +161,40 @@ static void method_frame_add_sigsafe(struct java_step *step, u64 method, u64 ind
     java_frame_add_sigsafe(step, WORD_CODE, method, index << FRAME_POSITION_SHIFT | found->fingerprint);
 }
 
-/* Step from the interpreter while it enters a method, whose frame is not complete. Registers: rbx the method, r13 the
- * caller's sp, rax the return address between its pop and push. Returns 0 if this is not so. Context: signal. */
+/* Step from the interpreter while it enters a method, whose frame is not complete. Registers: rbx the method; r13 the
+ * caller's sp until that is in the frame; rax the return address between its pop and push. Returns 0 if this is not so.
+ * Context: signal. */
 static u32 entering_step_sigsafe(struct java_step *step, struct managed_walk *w, const u64 *gregs)
 {
     struct unwinder *u = step->u;
     struct java_method found;
-    u64 method, sender_sp, rax, ra, bp = 0, cfa;
+    u64 method = 0, sender_sp = 0, ra = 0, bp = u->bp;
+    u32 is_entered = u->bp - u->sp < step->recipe[HOTSPOT_FRAME_BYTECODE];
     leaf_register_sigsafe(u, 3, &method);
     leaf_register_sigsafe(u, 13, &sender_sp);
-    rax = gregs[GREG_RAX];
-    if (sender_sp <= u->sp || sender_sp - u->sp > INTERPRETED_BYTES_MAX || sender_sp & 7 || method >> 47 ||
-        !java_method_sigsafe(w, step->recipe, method, &found))
+    if (is_entered && (!stack_word_sigsafe(u, u->bp, &bp) || !stack_word_sigsafe(u, u->bp + 8, &ra) ||
+                       (u->bp - SLOT_SENDER_SP >= u->sp && !stack_word_sigsafe(u, u->bp - SLOT_SENDER_SP, &sender_sp))))
         return 0;
-    cfa = sender_sp;
-    if (stack_word_sigsafe(u, u->sp, &ra) && is_java_return_sigsafe(step->recipe, step->heaps, ra)) {
-        method_frame_add_sigsafe(step, method, 0, &found);
-        return java_return_sigsafe(step, cfa, ra);
-    }
-    if (is_java_return_sigsafe(step->recipe, step->heaps, rax)) {
-        method_frame_add_sigsafe(step, method, 0, &found);
-        return java_return_sigsafe(step, cfa, rax);
-    }
-    /* rbp was saved: it points to the new frame. */
-    if (u->bp - u->sp < 128 && stack_word_sigsafe(u, u->bp, &bp) && stack_word_sigsafe(u, u->bp + 8, &ra) &&
-        is_java_return_sigsafe(step->recipe, step->heaps, ra)) {
-        method_frame_add_sigsafe(step, method, 0, &found);
-        u->bp = bp;
-        return java_return_sigsafe(step, cfa, ra);
-    }
-    return 0;
+    if (!is_entered && (!stack_word_sigsafe(u, u->sp, &ra) || !is_java_return_sigsafe(step->recipe, step->heaps, ra)))
+        ra = gregs[GREG_RAX];
+    if (sender_sp <= u->sp || sender_sp - u->sp > INTERPRETED_BYTES_MAX || sender_sp & 7 || method >> 47 ||
+        !is_java_return_sigsafe(step->recipe, step->heaps, ra) || !java_method_sigsafe(w, step->recipe, method, &found))
+        return 0;
+    method_frame_add_sigsafe(step, method, 0, &found);
+    u->bp = bp;
+    return java_return_sigsafe(step, sender_sp, ra);
+}
+
+/* Read the slots of the interpreter's frame that rbp points to. Returns 0 if it is none, or not complete. Context: signal. */
+static u32 slots_read_sigsafe(struct java_step *step, struct interpreted_slots *slots)
+{
+    struct unwinder *u = step->u;
+    u64 frame = u->bp, lowest = frame - step->recipe[HOTSPOT_FRAME_BYTECODE];
+    return u->bp_known && !(frame & 7) && frame > u->sp && frame - u->sp < INTERPRETED_BYTES_MAX &&
+           (!step->is_leaf || lowest >= u->sp) && stack_word_sigsafe(u, frame, &slots->bp) &&
+           stack_word_sigsafe(u, frame + 8, &slots->return_address) &&
+           stack_word_sigsafe(u, frame - SLOT_SENDER_SP, &slots->sender_sp) && slots->sender_sp > frame &&
+           stack_word_sigsafe(u, frame - SLOT_METHOD, &slots->method) && stack_word_sigsafe(u, lowest, &slots->bytecode);
 }
 
 /* Step from the interpreter's code. Context: signal. */
@@ -191,39 +203,36 @@ static u32 interpreted_step_sigsafe(struct java_step *step, u64 pc)
     struct unwinder *u = step->u;
     struct managed_walk *w = u->walk;
     struct java_method found = {0, 0, 0};
-    const u64 *gregs = u->gregs;
-    u64 method = 0, sender_sp = 0, ra = 0, bp = 0, bytecode = 0, index = JAVA_NO_INDEX, frame = u->bp;
-    u32 is_frame = u->bp_known && !(frame & 7) && frame + 64 >= u->sp && frame - u->sp + 64 < INTERPRETED_BYTES_MAX &&
-                   stack_word_sigsafe(u, frame - SLOT_METHOD, &method) && stack_word_sigsafe(u, frame, &bp) &&
-                   stack_word_sigsafe(u, frame + 8, &ra) && stack_word_sigsafe(u, frame - SLOT_SENDER_SP, &sender_sp) &&
-                   stack_word_sigsafe(u, frame - step->recipe[HOTSPOT_FRAME_BYTECODE], &bytecode);
-    u32 is_method;
+    struct interpreted_slots slots = {0, 0, 0, 0, 0};
+    u64 index = JAVA_NO_INDEX;
+    u32 is_frame = slots_read_sigsafe(step, &slots), is_method;
     /* What a method that the thread itself runs consists of is not unmapped meanwhile. */
     if (w && is_frame && u->in_handler && !u->guessed && !step->is_leaf)
-        w->is_alive = is_known_method_sigsafe(u->agent, method, bytecode);
-    is_method = w && is_frame && java_method_sigsafe(w, step->recipe, method, &found);
+        w->is_alive = is_known_method_sigsafe(u->agent, slots.method, slots.bytecode);
+    is_method = w && is_frame && java_method_sigsafe(w, step->recipe, slots.method, &found);
     if (w)
         w->is_alive = 0;
-    if (is_method && bytecode - found.codes < found.code_bytes)
-        index = bytecode - found.codes;
-    if (index != JAVA_NO_INDEX && u->in_handler)
-        known_method_keep_sigsafe(u->agent, method, &found);
-    if (step->is_leaf && gregs) {
-        u64 r13 = 0;
-        leaf_register_sigsafe(u, 13, &r13);
-        if (is_method && r13 - found.codes < found.code_bytes)
-            index = r13 - found.codes;
-        else if (w && entering_step_sigsafe(step, w, gregs))
+    if (is_method && slots.bytecode - found.codes < found.code_bytes) {
+        index = slots.bytecode - found.codes;
+        if (u->in_handler)
+            known_method_keep_sigsafe(u->agent, slots.method, &found);
+    }
+    if (step->is_leaf && u->gregs && w) {
+        u64 bytecode = 0;
+        leaf_register_sigsafe(u, 13, &bytecode);
+        if (is_method && bytecode - found.codes < found.code_bytes)
+            index = bytecode - found.codes;
+        else if (entering_step_sigsafe(step, w, u->gregs))
             return 1;
     }
     if (is_method)
-        method_frame_add_sigsafe(step, method, index, &found);
+        method_frame_add_sigsafe(step, slots.method, index, &found);
     else
         blob_frame_add_sigsafe(step, pc);
-    if (!is_frame || sender_sp <= frame)
+    if (!is_frame)
         return 0;
-    u->bp = bp;
-    return java_return_sigsafe(step, sender_sp, ra);
+    u->bp = slots.bp;
+    return java_return_sigsafe(step, slots.sender_sp, slots.return_address);
 }
 
 /*
@@ -256,7 +265,8 @@ static u32 java_step_sigsafe(struct unwinder *u)
         has_stepped = interpreted_step_sigsafe(&step, pc);
     else
         has_stepped = stub_step_sigsafe(&step, pc);
-    if (!has_stepped)
+    /* A stub that pushes words of its own: a guess, but no frame of Java is missing. */
+    if (!has_stepped && !(step.is_leaf && step.blob.kind != BLOB_COMPILED && step.blob.kind != BLOB_INTERPRETER))
         u->java_verdict = MANAGED_TORN;
     else if (!u->java_verdict)
         u->java_verdict = MANAGED_EXACT;
