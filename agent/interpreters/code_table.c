@@ -1,6 +1,6 @@
 /*
- * Numbers for code objects, and their records for the host: names, file and line table as they lie in memory. Sampler
- * thread only.
+ * Numbers for code objects (of HotSpot: methods and stubs), and their records for the host: names, file and line table as
+ * they lie in memory. Sampler thread only.
  *
  * The object is copied, and its fingerprint compared before and after: a name is never that of another object that got
  * the same address. At three quarters full, the table is emptied and numbering continues, as with stacks.
@@ -9,7 +9,6 @@
 #define CODE_BYTES_MAX 320                /* of a code object itself */
 #define NAME_CHARACTERS_MAX 1024
 #define FILE_CHARACTERS_MAX 1024
-#define LINE_TABLE_BYTES_MAX 65536
 #define STRING_HEAD_BYTES 80
 #define PART_NAME 0
 #define PART_QUALIFIED_NAME 1
@@ -141,8 +140,11 @@ static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprin
     record->recipe_id = (u16)recipe[RECIPE_ID];
     record->flags = 0;
     record_part_clear(record);
-    used = code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
-    if (!used) {
+    if (recipe[RECIPE_RUNTIME] == RUNTIME_HOTSPOT)
+        used = java_code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    else
+        used = code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    if (!used && recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON) {
         record_part_clear(record);
         record->flags = 0;
         used = code_copy_noted(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
@@ -175,35 +177,4 @@ static void code_keep(struct agent *a, u64 code, u32 fingerprint, u32 code_id)
         store_release_u64((volatile u64 *)&slot->code, code);
         return;
     }
-}
-
-/* Replace the code objects in a stack by their numbers, in place. Returns the number of words left. */
-static u32 codes_resolve(struct agent *a, u64 *words, u32 count)
-{
-    u32 from = 0, to = 0;
-    while (from < count) {
-        u64 code, detail;
-        u32 id, recipe, fingerprint;
-        if (words[from] >> WORD_SHIFT != WORD_CODE || from + 1 >= count) {
-            words[to++] = words[from++];
-            continue;
-        }
-        code = words[from] & WORD_ADDRESS_MASK;
-        recipe = (u32)(words[from] >> WORD_RECIPE_SHIFT) & 0xff;
-        detail = words[from + 1];
-        fingerprint = (u32)detail;
-        from += 2;
-        id = code_id_sigsafe(a, code, fingerprint);
-        if (!id) {
-            id = code_send(a, recipe, code, fingerprint);
-            if (!id) {
-                count_up(a, COUNTER_CODES_LOST, 1);
-                continue;
-            }
-            code_keep(a, code, fingerprint, id);
-        }
-        words[to++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT |
-                      (detail & ((u64)NO_POSITION << FRAME_POSITION_SHIFT)) | id;
-    }
-    return to;
 }
