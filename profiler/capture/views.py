@@ -13,6 +13,7 @@ from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
 from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
+from ..profile.time_ahead import TimeAhead
 from ..profile.time_sums import TimeSums
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
@@ -31,6 +32,7 @@ class Views:
         self.profile = profile
         self.table = table
         self._time = TimeSums(profile.moments)
+        self._time_ahead = TimeAhead(self._time, profile)
         self.use_symbolizer(None)
 
     def use_symbolizer(self, symbolizer: Symbolizer | None) -> None:

@@ -61,7 +61,9 @@ class Parts:
         self._pieces: dict[tuple[int, int], Part] = {}
 
     def of(self, now: IntervalMoments) -> tuple[list[Part], Rows]:
-        """Return all parts of a profile, and the rows of its tail that are in none."""
+        """Return all parts of a profile, its chunks first, and the rows of its tail that are in
+        none.
+        """
         chunks, pieces = self._chunks, self._pieces
         self._chunks = {chunk: chunks.get(chunk) or _of_chunk(chunk) for chunk in now.chunks}
         self._pieces = {}
