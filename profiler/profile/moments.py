@@ -11,6 +11,7 @@ from .intervals import IntervalMoments, Intervals
 from .lock_states import lock_states
 from .roster import Roster
 from .stacks import Stacks
+from .wait_stacks import wait_stacks
 
 
 class Moments(NamedTuple):
@@ -38,10 +39,12 @@ def take_moments(
     """
     thread_id, stack, state, sysno = intervals.cell_columns()
     state, sysno = state[first_cell:], sysno[first_cell:]
-    lock = lock_states(stacks.stack_marks()[stack[first_cell:]], state, sysno)
+    stack = stack[first_cell:]
+    lock = lock_states(stacks.stack_marks()[stack], state, sysno)
+    waits = wait_stacks(stacks, stack, state, sysno)
     return Moments(
         intervals.moments(),
-        Cells(thread_id[first_cell:], state, sysno, lock),
+        Cells(thread_id[first_cell:], state, sysno, lock, stack, waits),
         dict(roster.threads),
         tuple(roster.hidden),
         start_ns,

@@ -23,13 +23,13 @@ class TimeAhead:
     def __init__(self, sums: TimeSums, profile: Profile) -> None:
         self._sums = sums
         self._profile = profile
-        self._seen = profile.settled
+        self._seen = (*profile.settled, sums.changes)
         self._n_hidden = 0
         self._done: set[Part] = set()
 
     def step(self) -> bool:
         """Make what one chunk needs, if any does; return whether more may be missing."""
-        settled = self._profile.settled
+        settled = (*self._profile.settled, self._sums.changes)
         if settled == self._seen:
             return False
         view = self._sums.look()

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cell_keys import NONE, SLOTS, CellKeys
+from .cell_keys import NONE, SLOTS, CellKeys, Cells
 from .interval_chunk import Block, block_of
 from .moments import Moments
 from .time_bins import MAX_LEVEL, Growth, coarser, growth_of, joined, level_for, merged, step_ns
 from .time_parts import Part, Parts
+from .wait_stacks import WaitReader
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -51,10 +52,16 @@ class TimeSums:
 
     Args:
         moments: takes a snapshot, with the cells from a number on.
+        waits: tells waits for another thread's work from those for a lock; None for none.
+
+    Attributes:
+        changes: how often what was kept has become wrong, because names came late.
     """
 
-    def __init__(self, moments: Callable[[int], Moments]) -> None:
+    def __init__(self, moments: Callable[[int], Moments], waits: WaitReader | None = None) -> None:
         self._moments = moments
+        self._waits = waits
+        self.changes = 0
         self._lock = threading.Lock()
         self._keys = CellKeys()
         self._parts = Parts()
@@ -64,11 +71,21 @@ class TimeSums:
         """Take a snapshot."""
         with self._lock:
             now = self._moments(len(self._keys))
-            self._keys.extend(now.new_cells)
+            self._extend(now.new_cells)
             self._origin_ns = self._origin_ns or now.start_ns
             parts, tail = self._parts.of(now.intervals)
             rest = np.concatenate((tail, now.intervals.open))
             return TimeView(now, self._keys.snapshot(), parts, block_of(rest), self._origin_ns)
+
+    def _extend(self, cells: Cells) -> None:
+        if self._waits is None:
+            self._keys.extend(cells, np.zeros(len(cells.waits.stack), bool))
+            return
+        changed = self._waits.changed()
+        if changed:
+            self._parts.forget(self._keys.change(changed))
+            self.changes += 1
+        self._keys.extend(cells, self._waits.are_for_work(cells.waits))
 
 
 class TimeView:
