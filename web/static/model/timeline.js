@@ -9,7 +9,7 @@ export const ACTIVITIES = ['cpu', 'queued', 'lock', 'io', 'other', 'work', 'poll
 export const ACTIVITY_WORDS = {
   cpu: 'on a CPU',
   queued: 'waiting for a CPU',
-  lock: 'waiting for a lock, or for another thread in an unknown way',
+  lock: 'waiting for a lock or another thread',
   io: 'reading or writing',
   other: 'waiting for something else',
   work: 'waiting for work or a result of another thread',
