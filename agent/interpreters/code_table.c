@@ -1,6 +1,6 @@
 /*
- * Numbers for code objects, and their records for the host: names, file and line table as they lie in memory. Sampler
- * thread only.
+ * Numbers for code objects (of HotSpot: methods and stubs), and their records for the host: names, file and line table as
+ * they lie in memory. Sampler thread only.
  *
  * The target goes on meanwhile, and may free the object and use its memory again, in parts. So a record is sent only if it
  * holds what the handler found in the living object (code_content_sigsafe). At three quarters full, the table is emptied
@@ -89,8 +89,11 @@ static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprin
     record->recipe_id = (u16)recipe[RECIPE_ID];
     record->flags = 0;
     record_part_clear(record);
-    used = code_copy(a, recipe, code, content, record, (u8 *)(record + 1));
-    if (!used) {
+    if (recipe[RECIPE_RUNTIME] == RUNTIME_HOTSPOT)
+        used = java_code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    else
+        used = code_copy(a, recipe, code, content, record, (u8 *)(record + 1));
+    if (!used && recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON) {
         record_part_clear(record);
         record->flags = 0;
         used = code_copy_noted(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
@@ -132,36 +135,4 @@ static void code_keep(struct agent *a, u64 code, u32 fingerprint, u32 code_id)
         store_release_u64((volatile u64 *)&slot->code, code);
         return;
     }
-}
-
-/* Replace the code objects in a stack by their numbers, in place. Returns the number of words left. */
-static u32 codes_resolve(struct agent *a, u64 *words, u32 count)
-{
-    u32 from = 0, to = 0;
-    while (from < count) {
-        u64 code, detail, content;
-        u32 id, recipe, fingerprint;
-        if (words[from] >> WORD_SHIFT != WORD_CODE || from + CODE_WORDS > count) {
-            words[to++] = words[from++];
-            continue;
-        }
-        code = words[from] & WORD_ADDRESS_MASK;
-        recipe = (u32)(words[from] >> WORD_RECIPE_SHIFT) & 0xff;
-        detail = words[from + 1];
-        fingerprint = (u32)detail;
-        content = words[from + 2] & CONTENT_MASK;
-        from += CODE_WORDS;
-        id = code_id_sigsafe(a, code, fingerprint);
-        if (!id) {
-            id = code_send(a, recipe, code, fingerprint, content);
-            if (!id) {
-                count_up(a, COUNTER_CODES_LOST, 1);
-                continue;
-            }
-            code_keep(a, code, fingerprint, id);
-        }
-        words[to++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT |
-                      (detail & ((u64)NO_POSITION << FRAME_POSITION_SHIFT)) | id;
-    }
-    return to;
 }

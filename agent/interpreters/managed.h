@@ -11,6 +11,7 @@
  *   python_walk.c    both         thread state → runs of frames
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
+ *   code_words.c     sampler      stacks with code objects → stacks with their numbers
  *   recipes.c        JS           where the interpreters are, and how to read them
  *   lock_holder.c    sampler      which thread holds the interpreter's lock
  *
@@ -30,11 +31,11 @@
  *   FRAME_KIND_MANAGED   position, code id
  *   FRAME_KIND_EVAL      pc
  *   WORD_CODE            a code object without a number: its runtime_addr, and in bits 55..48 the recipe's index; it is
- *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and by one with
- *                        a mix of what its record has to say (bits 55..0), each with the mark
+ *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python by
+ *                        one with a mix of what its record has to say (bits 55..0), each with the mark
  */
-#define WORD_CODE 4
-#define CODE_WORDS 3
+#define WORD_CODE 4                       /* WORD_COMPILED is one more: hotspot.h */
+#define CODE_WORDS 3                      /* of Python */
 #define CONTENT_MASK ((1ULL << WORD_SHIFT) - 1)
 #define WORD_SHIFT FRAME_KIND_SHIFT
 #define WORD_RECIPE_SHIFT 48
@@ -46,6 +47,7 @@
 #define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
+#define LINE_TABLE_BYTES_MAX 65536
 #define NATIVE_NONE (~0U)
 #define GREENLET_SEARCH_BYTES 16384       /* of C functions between a switch and the Python function that asks for it */
 
@@ -112,6 +114,8 @@ struct managed_walk {
     u32 steps_left;                       /* along chains of frames */
     u64 leaf_sp;
     u64 leaf_frame;                       /* runtime_addr of the innermost managed frame, 0: none */
+    u32 is_alive;                         /* what is read cannot be unmapped meanwhile: no checks */
+    u32 reserved;
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
     u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */

@@ -328,14 +328,20 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     u32 loop, in_greenlet;
     const u64 *recipe;
     u64 leaf_sp = u->sp;
-    if (w)
+    if (w) {
         w->marks = 0;
+        w->agent = u->agent;
+        w->in_handler = u->in_handler;
+        w->runtime_bytes = 0;
+        managed_forget_pages_sigsafe(w);
+    }
+    u->walk = w;
     u->cfas = count ? w->cfas : (u64 *)0;
     unwind_sigsafe(u);
-    if (!count || u->verdict == VERDICT_RETRY || !u->frame_count)
+    if (u->verdict == VERDICT_RETRY || !u->frame_count)
         return MANAGED_NONE;
-    w->agent = u->agent;
-    w->in_handler = u->in_handler;
+    if (!count)
+        return u->java_verdict;
     w->verdict = MANAGED_NONE;
     w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
     w->lock = 0;

@@ -103,7 +103,7 @@ static u32 may_be_sampled(struct agent *a, struct thread_slot *slot, u64 now_ns)
         return 0;
     if (!slot->frames)
         slot->frames = agent_pages(a, SLOT_PAGES_BYTES);
-    if (!slot->managed && a->states)
+    if (!slot->managed && (a->states || a->heaps))
         slot->managed = agent_pages(a, sizeof *slot->managed);
     return slot->frames != 0;
 }

@@ -167,8 +167,22 @@ static void unwind_on_sigsafe(struct unwinder *u)
 {
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
-    while (steps_by_packed_rules_sigsafe(u) && u->frame_count < MAX_FRAMES) {
-        u32 rule = rule_for_sigsafe(u->agent, u->map, u->pc), has_stepped, was_guessed = u->guessed;
+    while (steps_by_packed_rules_sigsafe(u) && u->frame_count + JAVA_WORDS <= MAX_FRAMES) {
+        u32 rule, has_stepped, was_guessed = u->guessed, java;
+        if (java_steps_by_cache_sigsafe(u))
+            continue;
+        java = java_step_sigsafe(u);
+        if (java == JAVA_STEPPED)
+            continue;
+        if (java == JAVA_LOST) {
+            has_stepped = step_by_guess_sigsafe(u, 1);
+            if (!was_guessed && u->guessed)
+                u->guessed_at = u->frame_count - 1;
+            if (!has_stepped)
+                break;
+            continue;
+        }
+        rule = rule_for_sigsafe(u->agent, u->map, u->pc);
         if (rule == RULE_NOT_READY) {
             modules_foresee_sigsafe(u);
             unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
@@ -212,6 +226,7 @@ static void unwind_sigsafe(struct unwinder *u)
     u->chained = 0;
     u->moves = 0;
     u->switches = 0;
+    u->java_verdict = MANAGED_NONE;
     window_open_sigsafe(u, u->sp, 1);
     unwind_on_sigsafe(u);
 }

@@ -22,7 +22,7 @@ from ..linux.child_processes import child_processes
 from ..model import ChildProcess, Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
-from ..symbols.interpreters.found import FoundInterpreter
+from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.names.table import SymbolTable
 from ..wire.decoder import Decoder
@@ -202,7 +202,8 @@ class Capture(Views):
         with self._pump_lock:
             counters = self._counters | (self.profile.losses() if self._counters else {})
             handler_p50_ns, handler_p99_ns = self._handler_ns
-        verdict_cpu_ns = self.profile.verdict_cpu_ns()
+        verdicts = self.profile.verdicts()
+        verdict_cpu_ns = verdicts.native
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
         asked_hz = self.options.rate_hz
         rates = Rates.of(asked_hz, counters, self.profile.cpu_samples, seen_cpu_ns)
@@ -212,6 +213,7 @@ class Capture(Views):
             self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
         )
         duration_ns = self.profile.duration_ns
+        languages = languages_of(self.interpreters()) if self.profile.has_managed else []
         return Status(
             pid=self.pid,
             command=self.command,
@@ -231,10 +233,11 @@ class Capture(Views):
             handler_p50_ns=handler_p50_ns,
             handler_p99_ns=handler_p99_ns,
             verdict_cpu_ns=verdict_cpu_ns,
-            managed_verdict_cpu_ns=self.profile.managed_verdict_cpu_ns(),
-            has_python=self.profile.has_managed,
+            managed_verdict_cpu_ns=verdicts.managed,
+            has_python="Python" in languages,
+            languages=languages,
             has_gil=self.profile.has_lock,
-            verdict_modules=self.profile.verdict_modules(),
+            verdict_modules=verdicts.modules,
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
             is_final=is_final,
@@ -292,6 +295,7 @@ class Capture(Views):
         assert self._target is not None
         while not self._stopping.wait(PUMP_INTERVAL_S):
             self._drain()
+            self._time_ahead.step()
             self._kernel.look(self.profile)
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             threads = self.profile.threads.values()

@@ -131,7 +131,9 @@ int main(int argc, char **argv)
     if (argc > 2)
         memset(w->notes, 0, sizeof w->notes);
     a->noted_by = w;
-    if (codes_resolve(a, words, CODE_WORDS) != 1 || a->codes_out.records != 1)
+    u32 count = CODE_WORDS;
+    codes_resolve(a, words, &count);
+    if (count != 1 || a->codes_out.records != 1)
         return 4;
     const struct code_record *record = (const struct code_record *)a->codes_out.data;
     const char *parts = (const char *)(record + 1);
