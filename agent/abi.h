@@ -27,11 +27,12 @@
  *   3  waiting for a CPU is a state of its own; intervals of running threads hold CPU time alone
  *   4  the memory of the ring is sealed, and its size is fixed
  *   5  frames of interpreters, their code, and recipes for finding them
+ *   6  frames of Java: recipes of HotSpot, its methods and stubs among the codes
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 5
+#define ABI_VERSION 6
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -214,6 +215,9 @@ struct thread_record {
  *
  *   Python   part 0 name, 1 qualified name, 2 file name: characters of 1, 2 or 4 bytes, see CODE_WIDE; 3 line table
  *            detail 0 first line
+ *   HotSpot  a method: part 0 class, 1 name and signature, 2 source file: modified UTF-8; 3 compressed line table
+ *            a stub of the virtual machine: part 1 its name
+ *            detail 0 bytes of the name in part 1, 0 for a stub; detail 1 bytes of the bytecode
  */
 #define CODE_PARTS 4
 #define CODE_GONE 1                       /* flags: its memory was used again before it could be read: no parts */
@@ -227,6 +231,15 @@ struct code_record {
     unsigned long long detail[2];
 };
 
+/* The position of a Java frame: bits 15..0 index of the bytecode, JAVA_NO_INDEX if unknown; the rest says how it runs. */
+#define JAVA_NO_INDEX 0xffff
+#define JAVA_TIER_SHIFT 16                /* four bits: 0 interpreted, 1 to 3 compiled by C1, 4 by C2, JAVA_TIER_NATIVE … */
+#define JAVA_TIER_NATIVE 5                /* calls C code */
+#define JAVA_TIER_STUB 6                  /* is no method, but a stub of the virtual machine */
+#define JAVA_INLINED 0x100000             /* is inlined into the frame below it */
+#define JAVA_NEAREST 0x200000             /* by what the compiler noted for the next place in the code: there is nothing for
+                                           * this one */
+
 /* What the walk over the interpreter's frames achieved. Beside the verdict of the native stack. */
 enum managed_verdict {
     MANAGED_NONE = 0,                     /* no interpreter runs in this thread */
@@ -236,6 +249,7 @@ enum managed_verdict {
     MANAGED_TORN = 4,                     /* the chain could not be read to its end: managed frames are missing */
     MANAGED_MISPLACED = 5,                /* some managed frames belong to no native frame: placed by their order */
     MANAGED_DEPTH = 6,                    /* more frames than MAX_FRAMES: those at the root are missing */
+    MANAGED_NEAREST = 7,                  /* exact but for the innermost frame: JAVA_NEAREST */
 };
 
 struct trace_record {
@@ -264,6 +278,7 @@ enum mark {
 #define RECIPES_MAX 8
 #define ABSENT (~0ULL)
 #define RUNTIME_PYTHON 1
+#define RUNTIME_HOTSPOT 2
 
 enum python_walk {
     PYTHON_FRAME_OBJECTS = 1,             /* 3.8, 3.9: thread state → frame objects; one runs in one call of the loop */
@@ -273,13 +288,13 @@ enum python_walk {
     PYTHON_ENTRIES = 5,                   /* 3.13 …: thread state → interpreter frames, with such entry frames */
 };
 
-enum recipe {                             /* index into an array of u64 */
-    RECIPE_RUNTIME = 0,                   /* RUNTIME_PYTHON */
-    RECIPE_ID = 1,                        /* 1, 2, 3 …: number of the interpreter */
+enum recipe {                             /* index into an array of u64: Python's */
+    RECIPE_RUNTIME = 0,                   /* RUNTIME_PYTHON; in all recipes */
+    RECIPE_ID = 1,                        /* 1, 2, 3 …: number of the interpreter; in all recipes */
     RECIPE_WALK = 2,                      /* enum python_walk */
     RECIPE_RUNTIME_ADDR = 3,              /* runtime_addr of _PyRuntime */
     RECIPE_CODE_TYPE_ADDR = 4,            /* runtime_addr of PyCode_Type */
-    RECIPE_IMAGE_START = 5,               /* runtime_addr: all mappings of the file that holds the interpreter */
+    RECIPE_IMAGE_START = 5,               /* runtime_addr: all mappings of the file that holds the interpreter; in all recipes */
     RECIPE_IMAGE_END = 6,
     RECIPE_EVAL_START = 7,                /* runtime_addr: _PyEval_EvalFrameDefault; needed for 3.8 and 3.9 only */
     RECIPE_EVAL_END = 8,
@@ -331,7 +346,77 @@ enum recipe {                             /* index into an array of u64 */
     RECIPE_GIL_LOCKED = 54,               /* i32 */
     RECIPE_GIL_BYTES = 55,                /* size of the lock */
     RECIPE_INTERPRETER_COLLECTING = 56,   /* i32: the garbage collector runs */
-    RECIPE_WORDS = 64,
+    RECIPE_WORDS = 80,
+};
+
+#define HOTSPOT_HEAPS 4                   /* code heaps of one virtual machine */
+
+/*
+ * HotSpot's: from the tables that it exports for debuggers (vmStructs.hpp). Fields are offsets in bytes in the structure of
+ * the first part of the name; those that point somewhere hold a u64, if nothing else is said.
+ */
+enum hotspot_recipe {
+    HOTSPOT_CALL_STUB_RETURN = 2,         /* runtime_addr to which Java returns in the stub that called it */
+    HOTSPOT_INTERPRETER = 3,              /* runtime_addr in the interpreter's code */
+    HOTSPOT_NUMBER_BASE = 4,              /* the least byte of a compressed number: 0, or 1 since 20 */
+    HOTSPOT_HEAP = 7,                     /* runtime_addr of HOTSPOT_HEAPS structures CodeHeap */
+    HOTSPOT_HEAP_LOW = 11,
+    HOTSPOT_HEAP_HIGH = 12,
+    HOTSPOT_HEAP_MAP = 13,                /* its map of segments: one byte for each */
+    HOTSPOT_HEAP_SEGMENT_SHIFT = 14,      /* u32 */
+    HOTSPOT_BLOCK_USED = 15,              /* u8 */
+    HOTSPOT_BLOCK_BYTES = 16,             /* size of a block's header, which a code blob follows */
+    HOTSPOT_BLOB_NAME = 17,
+    HOTSPOT_BLOB_BYTES = 18,              /* i32, size */
+    HOTSPOT_BLOB_FRAME_WORDS = 19,        /* i32, size of its frames with the return address */
+    HOTSPOT_BLOB_FRAME_COMPLETE = 20,     /* i16, offset in the code where the frame is made */
+    HOTSPOT_BLOB_CODE = 21,               /* ABSENT where the next one is there */
+    HOTSPOT_BLOB_CODE_OFFSET = 22,        /* u16 */
+    HOTSPOT_COMPILED_METHOD = 23,         /* nmethod */
+    HOTSPOT_COMPILED_ID = 24,             /* u32 */
+    HOTSPOT_COMPILED_LEVEL = 25,          /* u8 */
+    HOTSPOT_COMPILED_ORIGINAL = 26,       /* i32, where its frames hold the return address that deoptimising replaced */
+    HOTSPOT_COMPILED_DEOPT = 27,          /* the address that replaces it; ABSENT where the next one is there */
+    HOTSPOT_COMPILED_DEOPT_OFFSET = 28,   /* i32, from the blob */
+    HOTSPOT_COMPILED_ENTRY = 29,          /* behind the check of the receiver's class; ABSENT where the next one is there */
+    HOTSPOT_COMPILED_ENTRY_OFFSET = 30,   /* u16, from the code */
+    HOTSPOT_PLACES_BASE = 31,             /* memory that the next three are offsets in; ABSENT: the blob itself */
+    HOTSPOT_PLACES = 32,                  /* i32, descriptions of places in the code (PcDesc) … */
+    HOTSPOT_PLACES_END = 33,              /* i32 */
+    HOTSPOT_SCOPES_OFFSET = 34,           /* i32, and what they refer to: methods and bytecode */
+    HOTSPOT_SCOPES = 35,                  /* the same; ABSENT where the former is there */
+    HOTSPOT_METHODS_BASE = 36,            /* memory that the next two are added to; ABSENT: the blob itself */
+    HOTSPOT_METHODS_OFFSET = 37,          /* i32, the pointers to methods that scopes refer to */
+    HOTSPOT_METHODS_OFFSET_2 = 38,        /* u16 */
+    HOTSPOT_PLACE_BYTES = 39,             /* size of a PcDesc */
+    HOTSPOT_METHOD_CONST = 40,
+    HOTSPOT_CONST_POOL = 41,
+    HOTSPOT_CONST_NAME = 42,              /* u16, index into the pool */
+    HOTSPOT_CONST_SIGNATURE = 43,         /* u16 */
+    HOTSPOT_CONST_CODE_BYTES = 44,        /* u16 */
+    HOTSPOT_CONST_FLAGS = 45,             /* u32, or u16 followed by anything */
+    HOTSPOT_CONST_LINES_FLAG = 46,        /* the flag of those that have a line table */
+    HOTSPOT_CONST_BYTES = 47,             /* size; the bytecode follows, then the line table */
+    HOTSPOT_CONST_WORDS = 48,             /* i32, size with all that follows, in words */
+    HOTSPOT_POOL_HOLDER = 49,
+    HOTSPOT_POOL_LENGTH = 50,             /* u32 */
+    HOTSPOT_POOL_SOURCE = 51,             /* u16, index of the source file's name; ABSENT where KLASS_SOURCE is there */
+    HOTSPOT_POOL_BYTES = 52,              /* size; its entries follow */
+    HOTSPOT_KLASS_NAME = 53,
+    HOTSPOT_KLASS_SOURCE = 54,            /* u16 */
+    HOTSPOT_SYMBOL_LENGTH = 55,           /* u16 */
+    HOTSPOT_SYMBOL_BODY = 56,
+    HOTSPOT_FRAME_BYTECODE = 57,          /* where a frame of the interpreter holds the address of its bytecode: bytes below
+                                           * rbp */
+    HOTSPOT_THREADS = 58,                 /* runtime_addr of the pointer to the list of threads */
+    HOTSPOT_THREADS_LENGTH = 59,          /* u32 */
+    HOTSPOT_THREADS_FIRST = 60,           /* array of pointers to threads; ABSENT: the list is linked */
+    HOTSPOT_THREAD_NEXT = 61,             /* link of that list */
+    HOTSPOT_THREAD_SYSTEM = 62,           /* pointer to what the next one is in */
+    HOTSPOT_SYSTEM_TID = 63,              /* u32 */
+    HOTSPOT_THREAD_ANCHOR_SP = 64,        /* where its Java frames end, while it runs other code */
+    HOTSPOT_THREAD_ANCHOR_PC = 65,
+    HOTSPOT_THREAD_ANCHOR_FP = 66,
 };
 
 #define SYSNO_LOCK 0x7ffd                 /* in place of a number: it waits for the interpreter's lock (GIL) */

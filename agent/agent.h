@@ -293,8 +293,20 @@ struct agent {
     u64 lock_told_ns;                     /* of late: in intervals of threads that waited for a CPU with a lock … */
     u64 lock_queued_ns;                   /* … and all time waiting for a CPU of threads that may have had it */
     struct managed_walk *parked_walk;     /* of the sampler thread */
-    volatile u64 loop_distance;           /* managed_merge.c: from a run's anchor to the CFA of its native frame */
-    volatile u64 loop_pc;                 /* a call site in the interpreter's loop */
+    struct code_heaps *volatile heaps;    /* hotspot_keep.c: the current one of heaps_pages; 0: none yet */
+    struct code_heaps *heaps_pages;       /* two */
+    u64 heaps_read_ns;
+    volatile u64 *frame_cache;            /* FRAME_CACHE_BYTES: hotspot_cache.c */
+    volatile u64 *known_methods;          /* KNOWN_METHODS: hotspot_method.c */
+    struct java_place *places;            /* JAVA_PLACE_SLOTS: hotspot_scopes.c */
+    u64 *place_words;                     /* JAVA_PLACE_WORDS */
+    u32 place_count;
+    u32 place_words_used;
+    u64 *resolved_words;                  /* MAX_FRAMES: code_words.c */
+    struct loop_place {                   /* managed_merge.c, by recipe: interpreters may be of different builds */
+        volatile u64 distance;            /* from a run's anchor to the CFA of its native frame; 0: not known yet */
+        volatile u64 pc;                  /* a call site in the interpreter's loop */
+    } loop_places[RECIPES_STORED_MAX];
     volatile u64 greenlet_start;          /* runtime_addr of greenlet's code, which switches stacks; 0: not loaded */
     volatile u64 greenlet_end;
 

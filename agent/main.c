@@ -25,6 +25,7 @@ static void agent_free(struct agent *a)
     for (i = 1; i <= a->module_count; i++)
         table_free(a, a->modules[i].table);
     managed_free(a);
+    heaps_free(a);
     for (i = 0; i < MAX_THREADS && a->slots; i++)
         pages_free(a->slots[i].frames, SLOT_PAGES_BYTES);
     while (a->retired) {

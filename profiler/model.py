@@ -71,6 +71,7 @@ class ManagedVerdict(IntEnum):
     TORN = 4  # the chain could not be read to its end
     MISPLACED = 5  # some frames belong to no native frame, and are placed by their order
     DEPTH = 6  # deeper than the limit
+    NEAREST = 7  # what was inlined into the innermost frame is that of the next known place
 
 
 class LockState(IntEnum):
@@ -158,6 +159,7 @@ class FrameKind(str, Enum):
     TAIL_CALL = "tail call"  # ended in a jump to the next function: restored from call sites
     UNKNOWN = "unknown"  # module+offset only
     PYTHON = "python"  # a Python function
+    JAVA = "java"  # a method of Java or another language of its virtual machine
     SYSCALL = "syscall"  # the system call in which a thread waits or runs
     SYNTHETIC = "synthetic"  # added by flametap: [unattributed], [truncated] …
     FOLDED = "folded"  # stands for functions that a view shows as one: those of a module, say
@@ -253,6 +255,7 @@ class Status:
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
     has_python: bool = False  # Python functions were recorded
+    languages: list[str] = field(default_factory=list)  # of such functions: "Python", "Java"
     has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict

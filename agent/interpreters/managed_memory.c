@@ -24,7 +24,7 @@ static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
 {
     u64 page = runtime_addr & ~(PAGE_BYTES - 1);
     u32 at = (u32)(page / PAGE_BYTES ^ page / PAGE_BYTES / CACHED_PAGES) & (CACHED_PAGES - 1);
-    if (w->in_handler && runtime_addr - w->runtime_start < w->runtime_bytes)
+    if (w->in_handler && (w->is_alive || runtime_addr - w->runtime_start < w->runtime_bytes))
         return (const u8 *)runtime_addr;
     if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
         return (const u8 *)0;
@@ -55,6 +55,16 @@ static u32 managed_u32_sigsafe(struct managed_walk *w, u64 runtime_addr, u32 *va
     if (!at)
         return 0;
     *value = *(const volatile u32 *)at;
+    return 1;
+}
+
+/* The same for two bytes. Context: signal. */
+static u32 managed_u16_sigsafe(struct managed_walk *w, u64 runtime_addr, u32 *value)
+{
+    const u8 *at = runtime_addr & 1 ? (const u8 *)0 : managed_at_sigsafe(w, runtime_addr);
+    if (!at)
+        return 0;
+    *value = *(const volatile u16 *)at;
     return 1;
 }
 

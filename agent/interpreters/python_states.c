@@ -106,23 +106,43 @@ static u32 interpreters_read(struct agent *a, u32 recipe_index, struct python_st
     return 1;
 }
 
+/* Return the bits of the used recipes of one runtime. */
+static u64 recipes_used_of(const struct agent *a, u64 runtime)
+{
+    u64 used = load_acquire_u64(&a->recipes_used), found = 0;
+    u32 i;
+    for (i = 0; i < RECIPES_STORED_MAX; i++)
+        if (used >> i & 1 && a->recipes[i][RECIPE_RUNTIME] == runtime)
+            found |= 1ULL << i;
+    return found;
+}
+
+/* Get memory for numbering code objects, and for reading the sleeping threads' frames. Returns 0 if there is none. */
+static u32 managed_prepare(struct agent *a)
+{
+    if (!a->codes)
+        a->codes = agent_pages(a, sizeof(struct code_slot) * CODE_TABLE_SLOTS);
+    if (!a->parked_walk) {
+        a->parked_walk = agent_pages(a, sizeof *a->parked_walk + CACHED_PAGES * PAGE_BYTES);
+        if (a->parked_walk)
+            a->parked_walk->copies = (u8 *)(a->parked_walk + 1);
+    }
+    return a->codes && a->parked_walk;
+}
+
 /* Read all thread states, if that is due or a thread was started. */
 static void states_keep(struct agent *a, u64 now_ns)
 {
     struct python_states *to;
-    u64 used = load_acquire_u64(&a->recipes_used);
+    u64 used = recipes_used_of(a, RUNTIME_PYTHON);
     u32 count = 0, i;
     if ((!used && !a->states) || (now_ns - a->states_read_ns < STATES_INTERVAL_NS && a->states_list_number == a->list_number) ||
         now_ns - a->states_read_ns < a->states_cost_ns * STATES_COST_FACTOR)
         return;
-    if (!a->states_pages) {
+    if (!a->states_pages)
         a->states_pages = agent_pages(a, 2 * sizeof *a->states_pages);
-        a->codes = agent_pages(a, sizeof(struct code_slot) * CODE_TABLE_SLOTS);
-        a->parked_walk = agent_pages(a, sizeof *a->parked_walk + CACHED_PAGES * PAGE_BYTES);
-        if (!a->states_pages || !a->codes || !a->parked_walk)
-            return;
-        a->parked_walk->copies = (u8 *)(a->parked_walk + 1);
-    }
+    if (!a->states_pages || !managed_prepare(a))
+        return;
     a->states_read_ns = now_ns;
     a->states_list_number = a->list_number;
     to = a->states == a->states_pages ? a->states_pages + 1 : a->states_pages;

@@ -43,13 +43,14 @@ static u32 recipes_set(struct agent *a, const u64 *words, u32 count)
     return refused;
 }
 
-/* Return whether `runtime_addr` is in the file of an interpreter. Sampler thread. */
+/* Return whether `runtime_addr` is in the file of a Python interpreter. Sampler thread. */
 static u32 is_interpreters_code(const struct agent *a, u64 runtime_addr)
 {
     u64 used = load_acquire_u64(&a->recipes_used);
     u32 i;
     for (i = 0; i < RECIPES_STORED_MAX; i++)
-        if (used >> i & 1 && runtime_addr - a->recipes[i][RECIPE_IMAGE_START] <
+        if (used >> i & 1 && a->recipes[i][RECIPE_RUNTIME] == RUNTIME_PYTHON &&
+            runtime_addr - a->recipes[i][RECIPE_IMAGE_START] <
                                  a->recipes[i][RECIPE_IMAGE_END] - a->recipes[i][RECIPE_IMAGE_START])
             return 1;
     return 0;

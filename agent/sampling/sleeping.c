@@ -80,7 +80,7 @@ static u32 unwind_parked(struct agent *a, struct unwinder *u, const struct threa
     u->copy_bytes = STACK_COPY_BYTES;
     u->in_handler = 0;
     u->own_start = u->own_end = 0;
-    return stack_take_sigsafe(u, a->states ? a->parked_walk : (struct managed_walk *)0, slot->thread_pointer_seen, slot->tid,
+    return stack_take_sigsafe(u, a->parked_walk, slot->thread_pointer_seen, slot->tid,
                               (const u64 *)0);
 }
 
@@ -135,7 +135,7 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
     if (wait->sysno == NR_RESTART_SYSCALL)
         wait->sysno = restarted_sysno(a, wait->pc);
     slot->managed_verdict = unwind_parked(a, u, slot, wait);
-    slot->marks = a->states ? a->parked_walk->marks : 0;
+    slot->marks = a->parked_walk ? a->parked_walk->marks : 0;
     if (slot->marks && wait->sysno == NR_FUTEX && wait->args[0] - a->parked_walk->lock < a->parked_walk->lock_bytes)
         slot->marks = MARK_LOCK_AWAITED;
     if (clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) != (i64)cpu_ns) {

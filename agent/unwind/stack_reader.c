@@ -58,6 +58,8 @@ struct unwinder {
     u32 guessed_at;                       /* index of the frame whose caller was the first guess */
     u32 scan_checks;
     u32 entry_reads;
+    struct managed_walk *walk;            /* for reading what Java frames refer to; may be 0 */
+    u32 java_verdict;                     /* enum managed_verdict of its Java frames */
     u32 chained;                          /* frame_count when rbp was read from a frame of JIT code; 0: never */
 };
 

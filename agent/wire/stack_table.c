@@ -67,7 +67,7 @@ static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct ver
 {
     u64 hash;
     u32 i, at;
-    count = codes_resolve(a, words, count);
+    words = codes_resolve(a, words, &count);
     hash = hash_mix(a->map_number, ((u64)verdicts->marks << 16 | verdicts->managed << 8 | verdicts->native) << 32 | count);
     for (i = 0; i < count; i++)
         hash = hash_mix(hash, words[i]);

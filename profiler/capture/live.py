@@ -22,7 +22,7 @@ from ..linux.child_processes import child_processes
 from ..model import ChildProcess, Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
-from ..symbols.interpreters.found import FoundInterpreter
+from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.names.table import SymbolTable
 from ..wire.decoder import Decoder
@@ -213,6 +213,7 @@ class Capture(Views):
             self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
         )
         duration_ns = self.profile.duration_ns
+        languages = languages_of(self.interpreters()) if self.profile.has_managed else []
         return Status(
             pid=self.pid,
             command=self.command,
@@ -233,7 +234,8 @@ class Capture(Views):
             handler_p99_ns=handler_p99_ns,
             verdict_cpu_ns=verdict_cpu_ns,
             managed_verdict_cpu_ns=verdicts.managed,
-            has_python=self.profile.has_managed,
+            has_python="Python" in languages,
+            languages=languages,
             has_gil=self.profile.has_lock,
             verdict_modules=verdicts.modules,
             symbols=symbolizer.sources() if symbolizer else [],

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..linux import procfs
 
+HOTSPOT = "HotSpot"  # FoundInterpreter.runtime
+
 if TYPE_CHECKING:
     # The readers of symbols take 0.1 s to import, so they are imported only if they are used.
     from ..symbols.interpreters.found import FoundInterpreter
@@ -49,6 +51,8 @@ def shown(found: FoundInterpreter) -> str:
     """Say in one line how the functions of an interpreter are shown."""
     if found.recipe is not None:
         more = found.note.removeprefix(found.version)
+        if found.runtime == HOTSPOT:
+            return f"{found.version}: Java methods are shown{more}"
         return f"{found.version}: Python functions are shown" + more.replace(": ", "; ", 1)
     return found.note or f"{found.version}: it has not run anything yet"
 
@@ -58,7 +62,8 @@ def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
 
     Return none for other processes, and where /proc cannot be read.
     """
-    lines = [shown(found) for found in find_interpreters(pid, proc)]
+    found = find_interpreters(pid, proc)
+    lines = [shown(each) for each in found]
     try:
         names = {mapping.name for mapping in procfs.read_mappings(pid, proc)}
         own_pid = procfs.read_status(pid, proc).own_pid
@@ -68,7 +73,11 @@ def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
     with contextlib.suppress(OSError):
         has_map = os.path.exists(f"{proc}/{pid}/root/tmp/perf-{own_pid}.map")
     other = shown_of(names, pid, has_map)
-    return [*lines, other] if other and not (lines and other.startswith("Python")) else lines
+    runtimes = {each.runtime for each in found}
+    is_said = (other.startswith("Python") and bool(lines)) or (
+        other.startswith("Java") and HOTSPOT in runtimes
+    )
+    return [*lines, other] if other and not is_said else lines
 
 
 def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:

@@ -332,7 +332,7 @@ def summary(
 
 
 def _python_lines(status: Status) -> list[str]:
-    """Say how much of the Python time lacks Python functions; nothing if it is little."""
+    """Say how much time of interpreted programs lacks functions; nothing if it is little."""
     total_ns = sum(status.managed_verdict_cpu_ns.values())
     cut = {
         why: status.managed_verdict_cpu_ns.get(verdict.name, 0) / max(total_ns, 1)
@@ -341,8 +341,9 @@ def _python_lines(status: Status) -> list[str]:
     if sum(cut.values()) < SHARE_SHOWN:
         return []
     reasons = [f"{share:.1%} {why}" for why, share in cut.items() if share >= SHARE_SHOWN]
+    language = " and ".join(status.languages) or "interpreted"
     return [
-        f"{1 - sum(cut.values()):.1%} of the Python time has all its Python functions; "
+        f"{1 - sum(cut.values()):.1%} of the {language} time has all its {language} functions; "
         f"the rest: {', '.join(reasons)}"
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -45,6 +45,12 @@ CODE_PARTS = 4
 CODE_GONE = 1
 CODE_WIDE_SHIFT = 4
 CODE_CUT_SHIFT = 12
+JAVA_NO_INDEX = 0xFFFF
+JAVA_TIER_SHIFT = 16
+JAVA_TIER_NATIVE = 5
+JAVA_TIER_STUB = 6
+JAVA_INLINED = 0x100000
+JAVA_NEAREST = 0x200000
 
 HANDLER_HISTOGRAM_BUCKETS = 64
 HANDLER_HISTOGRAM_NS = 250
@@ -115,12 +121,14 @@ HOST_SILENCE_NS = 3_000_000_000
 RECIPES_MAX = 8
 ABSENT = (1 << 64) - 1
 RUNTIME_PYTHON = 1
+RUNTIME_HOTSPOT = 2
 PYTHON_FRAME_OBJECTS = 1
 PYTHON_CFRAME_OBJECTS = 2
 PYTHON_CFRAMES = 3
 PYTHON_CFRAME_ENTRIES = 4
 PYTHON_ENTRIES = 5
-RECIPE_WORDS = 64
+RECIPE_WORDS = 80
+HOTSPOT_HEAPS = 4
 # In the order of enum recipe; the position is the index into a recipe's words.
 RECIPE_NAMES = (
     "runtime",
@@ -180,6 +188,76 @@ RECIPE_NAMES = (
     "gil_locked",
     "gil_bytes",
     "interpreter_collecting",
+)
+# The same in the order of enum hotspot_recipe; the heaps have a name each.
+HOTSPOT_RECIPE_NAMES = (
+    "runtime",
+    "id",
+    "call_stub_return",
+    "interpreter",
+    "number_base",
+    "image_start",
+    "image_end",
+    "heap",
+    "heap_1",
+    "heap_2",
+    "heap_3",
+    "heap_low",
+    "heap_high",
+    "heap_map",
+    "heap_segment_shift",
+    "block_used",
+    "block_bytes",
+    "blob_name",
+    "blob_bytes",
+    "blob_frame_words",
+    "blob_frame_complete",
+    "blob_code",
+    "blob_code_offset",
+    "compiled_method",
+    "compiled_id",
+    "compiled_level",
+    "compiled_original",
+    "compiled_deopt",
+    "compiled_deopt_offset",
+    "compiled_entry",
+    "compiled_entry_offset",
+    "places_base",
+    "places",
+    "places_end",
+    "scopes_offset",
+    "scopes",
+    "methods_base",
+    "methods_offset",
+    "methods_offset_2",
+    "place_bytes",
+    "method_const",
+    "const_pool",
+    "const_name",
+    "const_signature",
+    "const_code_bytes",
+    "const_flags",
+    "const_lines_flag",
+    "const_bytes",
+    "const_words",
+    "pool_holder",
+    "pool_length",
+    "pool_source",
+    "pool_bytes",
+    "klass_name",
+    "klass_source",
+    "symbol_length",
+    "symbol_body",
+    "frame_bytecode",
+    "threads",
+    "threads_length",
+    "threads_first",
+    "thread_next",
+    "thread_system",
+    "system_tid",
+    "thread_anchor_sp",
+    "thread_anchor_pc",
+    "thread_anchor_fp",
 )
 
 # "<" keeps Python from adding padding; abi.h has none.

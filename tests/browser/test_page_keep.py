@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from fake_source import FakeSource
 from flametap.analysis.selection import Selection
 from flametap.export import ExportRequest
+from flametap.web import farewell
 from flametap.web.server import Server, serve
 from page_probe import at, click_box, wait_for_revision
 from python_source import PythonSource
@@ -72,8 +73,15 @@ class TestOfARecording:
         ), "a line of the menu is cut"
 
     def test_page_is_asked_whether_to_save_when_flametap_ends(
-        self, page: Page, server: Server, python_source: PythonSource, tmp_path: Path
+        self,
+        page: Page,
+        server: Server,
+        python_source: PythonSource,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        for name in ("FIRST_S", "GRACE_S", "RECENT_S", "STAY_S"):  # the browser may be slow
+            monkeypatch.setattr(farewell, name, 60.0)
         python_source.has_ended = True
         try:
             page.wait_for_function("() => flametap.header.status?.state === 'ended'")
@@ -86,7 +94,7 @@ class TestOfARecording:
             expect(page.locator("#farewell-text")).to_contain_text("Saved flametap-python3.12-")
             assert leaving.is_alive(), "flametap stays while the question is open"
             page.locator("#farewell-no").click()
-            leaving.join(20)
+            leaving.join(60)
             assert not leaving.is_alive()
         finally:
             python_source.has_ended = False

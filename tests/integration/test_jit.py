@@ -1,4 +1,4 @@
-"""Names of code that a runtime makes: node, java, CPython, as they write them down themselves.
+"""Names of code that a runtime makes: node, CPython, as they write them down themselves.
 
 Each target does three parts of its work in ``heavy`` and one in ``light``, by count.
 """
@@ -6,7 +6,6 @@ Each target does three parts of its work in ``heavy`` and one in ``light``, by c
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from flametap.model import Clock, Frame, SymbolSource
 from nightly import nightly
 from recording import capturing, complete_share, stacks
 from running import Target, wait_until
-from targetbuild import SOURCES, Builder
+from targetbuild import SOURCES
 from visitor import Visitor
 
 pytestmark = pytest.mark.needs("attach")
@@ -36,8 +35,6 @@ HEAVY_SHARE = (0.55, 0.95)  # of 0.75: samples of a starved program come in clus
 # What is inlined has no frame of its own, and no name in a perf map.
 # V8 leaves an empty log of its own in its working directory as well: that is the test's folder.
 NODE = ["node", "--no-turbo-inlining"]
-JAVA = ["java", "-XX:-Inline", "-cp"]
-JAVA_THREADS = r"(GC Thread|G1|C1 Comp|C2 Comp|VM |Attach|Signal|Common).*"
 URL = r"(http://127\.0\.0\.1:\d+/\S+)"
 
 
@@ -159,44 +156,6 @@ def test_node_without_a_map_is_told_how_to_write_one(adopt: Adopt) -> None:
     assert seen.share("[jit]") > 0.6, seen.heaviest()
     assert {name for name in seen.names() if "jit" in name} == {"[jit]"}
     assert target.finish() == ["done"]
-
-
-@pytest.mark.needs("java", "jcmd")
-def test_java_with_a_perf_map(adopt: Adopt, builder: Builder, maps: list[Path]) -> None:
-    """Written while it is recorded, then recorded again: names are there for what was sampled
-    before the map, too, while the recording goes on."""
-    target = adopt(Target([*JAVA, builder.java_class("Ratio"), "Ratio"]))
-    maps.append(Path(f"/tmp/perf-{target.pid}.map"))
-    jcmd(target.pid, "VM.version")  # has it open its socket for jcmd
-    before = receipt.take_at_rest(target.pid)
-    with capturing(target.pid) as capture:
-        wait_until(lambda: "[jit]" in stacks(capture).names(), "samples", NAMES_S)
-        wait_until(
-            lambda: any("jcmd" in source.note for source in capture.status().symbols),
-            "the remedy",
-            NAMES_S,
-        )
-        assert "Ratio.heavy" not in stacks(capture).names()
-        jcmd(target.pid, "Compiler.perfmap")
-        wait_until(lambda: "Ratio.heavy" in stacks(capture).names(), "names", NAMES_S)
-        capture.stop()
-        capture.finish_symbols(NAMES_S)
-        assert stacks(capture).share("Ratio.cycle") > 0.6
-    (frame, *_) = frames_named(capture, "Ratio.heavy")
-    assert frame.function.full_name == "long Ratio.heavy(int)"
-    again = record_work(target.pid)
-    check_ratio(again, "Ratio.")
-    assert jit_source(again).source == "perf map"
-    found = receipt.harm_after_settling(
-        target.pid, before, attaches=2, has_jit=True, own_threads=JAVA_THREADS
-    )
-    assert found == []
-    assert target.finish() == ["done"]
-
-
-def jcmd(pid: int, command: str) -> None:
-    """Make a JVM do something, and wait until it is done."""
-    subprocess.run(["jcmd", str(pid), command], check=True, capture_output=True, timeout=120)
 
 
 @pytest.mark.parametrize(

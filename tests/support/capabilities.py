@@ -61,6 +61,18 @@ def python(version: str) -> Probe:
     return probe
 
 
+def java(version: int) -> Probe:
+    """A probe for another Java: Debian's folder for them, or a JDK unpacked below ~/.jdks."""
+
+    def probe() -> str | None:
+        folders = [*Path("/usr/lib/jvm").glob("*"), *Path.home().glob(".jdks/*")]
+        named = (folder for folder in folders if f"-{version}" in folder.name)
+        found = sorted(path for each in named if (path := each / "bin/java").exists())
+        return str(found[-1]) if found else None
+
+    return probe
+
+
 def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
     """A probe that builds a C program: a compiler may be there without the libraries."""
 
@@ -215,7 +227,8 @@ CAPABILITIES: dict[str, Capability] = {
     "nginx": Capability(command("nginx"), ("nginx-light",)),
     "wrk": Capability(command("wrk"), ("wrk",)),
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
-    "jcmd": Capability(command("jcmd"), ("openjdk-17-jdk-headless",)),
+    "jstack": Capability(command("jstack"), ("openjdk-17-jdk-headless",)),
+    **{f"java{version}": Capability(java(version), required=False) for version in (11, 21, 25)},
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
     "age": Capability(command("age"), ("age",)),  # Go
     "go": Capability(command("go"), ("golang-go",)),

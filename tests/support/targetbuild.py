@@ -63,7 +63,8 @@ class Builder:
     def java_class(self, name: str) -> Path:
         """The folder that holds ``name``.class."""
         source = SOURCES / f"{name}.java"
-        return self._made(f"java/{name}", [source], ["javac", str(source)], "-d", "")
+        compiler = ["javac", "--release", "11", str(source)]
+        return self._made(f"java/{name}", [source], compiler, "-d", "")
 
     def _built(self, output: str, source: Path, command: list[str]) -> Path:
         inputs = [source, *sorted(SOURCES.glob("*.h"))]

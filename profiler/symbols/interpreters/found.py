@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from .recipe import Recipe
+
+CPYTHON, HOTSPOT = "CPython", "HotSpot"
 
 
 class Checked(Enum):
@@ -16,16 +19,25 @@ class Checked(Enum):
     WRONG = "wrong"  # it contradicts what is in memory
 
 
+_LANGUAGES = {CPYTHON: "Python", HOTSPOT: "Java"}
+
+
 @dataclass(frozen=True)
 class FoundInterpreter:
     """One interpreter in a process."""
 
     recipe_id: int  # 1 …; 0 if there is no recipe and never was one
-    runtime: str  # "CPython"
+    runtime: str  # ``CPYTHON`` or ``HOTSPOT``
     version: str  # "CPython 3.12.1"
-    minor_version: tuple[int, int]  # decides how its line tables are written; (0, 0) if unknown
+    # Decides how its line tables are written; (0, 0) if unknown. Of HotSpot, (17, 0).
+    minor_version: tuple[int, int]
     module: str  # path of its file, as the process sees it
     recipe: Recipe | None  # None: its frames cannot be read, the note says why
     note: str = ""  # one line for the user; "" if there is nothing to say
     is_free_threaded: bool = False  # built without a global lock
     has_started: bool = True  # False: it was loaded, and has not run anything yet
+
+
+def languages_of(found: Iterable[FoundInterpreter]) -> list[str]:
+    """Return the languages whose functions can be shown, each once, as in "Python"."""
+    return sorted({_LANGUAGES[each.runtime] for each in found if each.recipe is not None})

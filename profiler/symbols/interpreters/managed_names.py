@@ -19,7 +19,8 @@ from ...wire.events import Code
 from ..locate.open_file import Root
 from ..names.limits import Budgets
 from ..names.table import SymbolTable
-from .found import FoundInterpreter
+from .found import HOTSPOT, FoundInterpreter
+from .hotspot.names import JavaCode, JavaNames
 from .python.class_finder import ClassFinder
 from .python.derived_names import SourceNames
 from .python.names import PythonCode, PythonNames
@@ -32,7 +33,7 @@ _CLASS_FOUND = "class found in the source file"
 _FUNCTION_FOUND = "function around it found in the source file"
 
 # Address id, code, and position in it.
-_Named = tuple[int, PythonCode, int]
+_Named = tuple[int, "PythonCode | JavaCode", int]
 
 
 class ManagedNames:
@@ -53,8 +54,9 @@ class ManagedNames:
         self._interpreters: dict[int, FoundInterpreter] = {}
         self._silent: list[FoundInterpreter] = []  # those without a recipe
         self._names = PythonNames(self._version_of, budgets.names, budgets.table_bytes)
+        self._java = JavaNames(self._number_base_of, budgets.names, budgets.table_bytes)
         self._finder = ClassFinder(roots, self._found_classes)
-        self._codes: dict[int, PythonCode] = {}
+        self._codes: dict[int, PythonCode | JavaCode] = {}
         self._orphans: dict[int, list[tuple[int, int]]] = {}
         self._orphan_count = 0
         self._bare: dict[str, list[_Named]] = {}  # by source file
@@ -75,7 +77,8 @@ class ManagedNames:
             for code in codes:
                 if code.code_id in self._codes or len(self._codes) >= _MAX_CODE_IDS:
                     continue
-                self._codes[code.code_id] = made = self._names.code(code)
+                names = self._java if self._is_java(code.recipe_id) else self._names
+                self._codes[code.code_id] = made = names.code(code)
                 waiting = self._orphans.pop(code.code_id, ())
                 self._orphan_count -= len(waiting)
                 named += ((address_id, made, position) for address_id, position in waiting)
@@ -118,12 +121,13 @@ class ManagedNames:
     def sources(self) -> list[SymbolSource]:
         """Return a line for each interpreter."""
         with self._changed:
-            notes = self._names.note
             found = []
             # The first one stands for all that has the number of interpreted frames.
             for index, each in enumerate((*self._interpreters.values(), *self._silent)):
-                note = "; ".join(filter(None, (each.note, notes if each.recipe else "")))
-                source = "python" if each.recipe is not None else "none"
+                is_java = each.runtime == HOTSPOT
+                missing = (self._java if is_java else self._names).note if each.recipe else ""
+                note = "; ".join(filter(None, (each.note, missing)))
+                source = "none" if each.recipe is None else "java" if is_java else "python"
                 has_lines = each.recipe is not None
                 found.append(SymbolSource(MANAGED - index, each.version, source, note, has_lines))
             return found
@@ -134,6 +138,14 @@ class ManagedNames:
             self._closing = True
             self._changed.notify_all()
         self._finder.close()
+
+    def _is_java(self, recipe_id: int) -> bool:
+        found = self._interpreters.get(recipe_id)
+        return found is not None and found.runtime == HOTSPOT
+
+    def _number_base_of(self, recipe_id: int) -> int:
+        found = self._interpreters.get(recipe_id)
+        return found.recipe["number_base"] if found is not None and found.recipe else 0
 
     def _version_of(self, recipe_id: int) -> tuple[int, int]:
         found = self._interpreters.get(recipe_id)
@@ -164,6 +176,8 @@ class ManagedNames:
             self._bare_count -= len(waiting)
             for code in {id(code): code for _, code, _ in waiting}.values():
                 code.source = ""
+                if isinstance(code, JavaCode):
+                    continue
                 if names is None:
                     continue
                 name, is_in_class = names.qualified(code.name, code.first_line)

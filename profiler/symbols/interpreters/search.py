@@ -20,7 +20,10 @@ from ...wire.abi import RECIPES_MAX
 from ..locate.open_file import Root
 from ..locate.process_code import open_mapped
 from ..object.elf import ElfError, ElfFile
-from .found import Checked, FoundInterpreter
+from .found import CPYTHON, HOTSPOT, Checked, FoundInterpreter
+from .hotspot import check as hotspot_check
+from .hotspot import recipes as hotspot
+from .hotspot.tables import has_tables
 from .loaded_symbols import LoadedElf
 from .mapped_files import MappedFile, mapped_files
 from .python import check, find
@@ -40,10 +43,10 @@ _UNTESTED = "builds without a global lock are not tested"
 class _Place:
     """A file that holds an interpreter, and what is known about it."""
 
-    def __init__(self, file: MappedFile, location: find.Location, recipe_id: int) -> None:
+    def __init__(self, file: MappedFile, location: find.Location | hotspot.Location) -> None:
         self.file = file
         self.location = location
-        self.recipe_id = recipe_id
+        self.recipe_id = 0
         self.checked = Checked.UNSEEN
         self.found: FoundInterpreter | None = None
 
@@ -118,6 +121,8 @@ class Interpreters:
                 self._types = check.Types(*(frozenset({each} - {0}) for each in types))
             if find.is_exported(elf):
                 self._add(memory, file, elf)
+            elif has_tables(elf):
+                self._add_hotspot(memory, file, elf)
             else:
                 hidden.append((file, elf))
         if not self._places:
@@ -167,17 +172,54 @@ class Interpreters:
                 if image is not None:
                     image.close()
         if location is not None:
-            self._places.append(_Place(file, location, 0))
+            self._places.append(_Place(file, location))
+
+    def _add_hotspot(self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf) -> None:
+        try:
+            self._places.append(_Place(file, hotspot.locate(memory, elf)))
+        except MemoryReadError:
+            self._seen.discard(file.key)  # it is being loaded
 
     def _check(self, memory: ProcessMemory, place: _Place) -> None:
-        location = place.location
+        if isinstance(place.location, hotspot.Location):
+            self._check_hotspot(memory, place, place.location)
+        else:
+            self._check_python(memory, place, place.location)
+
+    def _check_hotspot(
+        self, memory: ProcessMemory, place: _Place, location: hotspot.Location
+    ) -> None:
+        recipe_id = place.recipe_id or self._last_id + 1
+        try:
+            made = hotspot.make_recipe(memory, location, recipe_id)
+        except hotspot.NotReadyError:
+            place.found = _found_hotspot(place, location, None, "", has_started=False)
+            return
+        except MemoryReadError:
+            return
+        if isinstance(made, Recipe) and recipe_id > RECIPES_MAX:
+            made = f"{location.version}: only {RECIPES_MAX} interpreters are shown"
+        if isinstance(made, Recipe):
+            place.checked, reason = hotspot_check.check(memory, made)
+            if place.checked is Checked.WRONG:
+                made = f"{location.version}: a build that is not known ({reason}): "
+                made += "its methods are shown as [jit] and the machine's own functions"
+        if not isinstance(made, Recipe):
+            place.checked = Checked.WRONG
+            place.found = _found_hotspot(place, location, None, made)
+            return
+        place.recipe_id = recipe_id
+        self._last_id = max(self._last_id, recipe_id)
+        place.found = _found_hotspot(place, location, made, "")
+
+    def _check_python(self, memory: ProcessMemory, place: _Place, location: find.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
         made = make_recipe(memory, location, recipe_id)
         if isinstance(made, Recipe) and recipe_id > RECIPES_MAX:
             made = f"{location.version}: only {RECIPES_MAX} interpreters are shown"
         if not isinstance(made, Recipe):
             place.checked = Checked.WRONG
-            place.found = _found(place, None, made)
+            place.found = _found(place, location, None, made)
             return
         place.recipe_id = recipe_id
         self._last_id = max(self._last_id, recipe_id)
@@ -190,7 +232,7 @@ class Interpreters:
         if result.checked is Checked.WRONG:
             note = f"{location.version}: a build that is not known ({result.reason}): "
             note += "its functions are shown as the interpreter's own"
-            place.found = _found(place, None, note)
+            place.found = _found(place, location, None, note)
             return
         notes = []
         if location.version is not None and location.version.is_free_threaded:
@@ -203,7 +245,7 @@ class Interpreters:
             made = Recipe({**made.numbers, "code_type_addr": code_type})
         is_usable = made["code_type_addr"] != 0
         note = f"{location.version}: {'; '.join(notes)}" if notes else ""
-        found = _found(place, made if is_usable else None, note)
+        found = _found(place, location, made if is_usable else None, note)
         place.found = replace(found, has_started=result.has_started)
 
 
@@ -217,17 +259,39 @@ def find_interpreters(pid: int, proc: str = PROC) -> list[FoundInterpreter]:
     return Interpreters(pid, proc).look()
 
 
-def _found(place: _Place, recipe: Recipe | None, note: str) -> FoundInterpreter:
-    version = place.location.version
+def _found(
+    place: _Place, location: find.Location, recipe: Recipe | None, note: str
+) -> FoundInterpreter:
+    version = location.version
     return FoundInterpreter(
         place.recipe_id,
-        "CPython",
+        CPYTHON,
         "CPython" if version is None else str(version),
         (0, 0) if version is None else version.minor_version,
         place.file.path,
         recipe,
         note,
         is_free_threaded=version is not None and version.is_free_threaded,
+    )
+
+
+def _found_hotspot(
+    place: _Place,
+    location: hotspot.Location,
+    recipe: Recipe | None,
+    note: str,
+    *,
+    has_started: bool = True,
+) -> FoundInterpreter:
+    return FoundInterpreter(
+        place.recipe_id,
+        HOTSPOT,
+        location.version,
+        (location.major, 0),
+        place.file.path,
+        recipe,
+        note,
+        has_started=has_started,
     )
 
 

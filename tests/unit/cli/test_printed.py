@@ -266,6 +266,7 @@ def test_dump_reads_stacks_through_the_filter() -> None:
 def test_summary_says_what_is_wrong_with_python_frames() -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000)
     status.verdict_cpu_ns = {"COMPLETE": 1_000}
+    status.languages = ["Python"]
     status.managed_verdict_cpu_ns = {"EXACT": 600, "REPAIRED": 100, "TORN": 60, "DEPTH": 40}
     assert summary(status, 1_500_000_000, [], OutputOptions())[1] == (
         "87.5% of the Python time has all its Python functions; the rest: 7.5% read while they "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import pytest
@@ -27,7 +26,7 @@ def test_lines_are_cut_on_a_terminal_only(
     monkeypatch.setattr(command, "rows_of", lambda _: iter(ROWS))
     assert ROWS[0].command in lines(capsys)[1]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))
+    monkeypatch.setenv("COLUMNS", "80")
     header, java, old = lines(capsys)
     assert max(map(len, (header, java, old))) == 80
     assert java.endswith("…")

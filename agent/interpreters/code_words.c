@@ -1,0 +1,47 @@
+/*
+ * Stacks as the handlers have left them → as they go to the host: code objects by their numbers, and what compiled Java code
+ * stands for. Sampler thread only.
+ */
+
+/* Replace the code objects in a stack by their numbers. Sets `*count`, the number of words. Returns the words: in place, or
+ * in a buffer that the next call uses again. */
+static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count)
+{
+    u64 *to = a->resolved_words ? a->resolved_words : words;
+    u32 from = 0, used = 0;
+    while (from < *count && used < MAX_FRAMES) {
+        u64 code, detail, content = 0, kind = words[from] >> WORD_SHIFT;
+        u32 id, recipe, fingerprint, length = JAVA_WORDS;
+        if (kind != WORD_CODE && kind != WORD_COMPILED) {
+            to[used++] = words[from++];
+            continue;
+        }
+        code = words[from] & WORD_ADDRESS_MASK;
+        recipe = (u32)(words[from] >> WORD_RECIPE_SHIFT) & 0xff;
+        if (a->recipes[recipe][RECIPE_RUNTIME] == RUNTIME_PYTHON)
+            length = CODE_WORDS;
+        if (from + length > *count || words[from + length - 1] >> WORD_SHIFT != kind)
+            break;                        /* cut in the middle of a frame */
+        detail = words[from + 1];
+        fingerprint = (u32)detail;
+        if (length == CODE_WORDS)
+            content = words[from + 2] & CONTENT_MASK;
+        from += length;
+        if (kind == WORD_COMPILED) {
+            used += place_resolve(a, words[from - length], detail, to + used, MAX_FRAMES - used);
+            continue;
+        }
+        id = code_id_sigsafe(a, code, fingerprint);
+        if (!id) {
+            id = code_send(a, recipe, code, fingerprint, content);
+            if (!id) {
+                count_up(a, COUNTER_CODES_LOST, 1);
+                continue;
+            }
+            code_keep(a, code, fingerprint, id);
+        }
+        to[used++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT | (detail & ((u64)NO_POSITION << FRAME_POSITION_SHIFT)) | id;
+    }
+    *count = used;
+    return to;
+}

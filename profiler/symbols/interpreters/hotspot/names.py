@@ -1,0 +1,153 @@
+"""Make functions and lines out of what the agent sends about Java's methods.
+
+Equal methods become one: a class that is loaded again and again does not fill our memory, and its
+methods get one box each. So do the classes that the machine makes for lambdas and method handles:
+their numbers are left out.
+
+Used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ....model import Frame, FrameKind, Function
+from ....wire.abi import CODE_PARTS, JAVA_NO_INDEX
+from ....wire.events import Code, CodePart
+from ...names.limits import LEFT_OUT, Budget
+from .line_table import JavaLines
+from .signature import parameters_of
+
+GONE = "[java method gone]"
+STUBS = "[jvm]"
+_CLASS, _METHOD, _FILE, _LINES = range(CODE_PARTS)
+_MAX_CODES = 1 << 18  # different ones
+_CODE_BYTES = 512  # of one in our memory, without its texts and lines
+# Hidden classes have the address of the class behind their names, since 15 after "+", then "/"; the
+# generated ones are numbered as well.
+_HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
+_NUMBERED = re.compile(
+    r"(\$\$Lambda)(\$\d+)?$|((?:GeneratedMethodAccessor|GeneratedConstructorAccessor"
+    r"|GeneratedSerializationConstructorAccessor))\d+$"
+)
+
+
+class JavaCode:
+    """One method, or a stub of the virtual machine."""
+
+    __slots__ = ("_frames", "_lines", "function", "source")
+
+    def __init__(self, function: Function, lines: JavaLines | None = None) -> None:
+        self.function = function
+        self.source = ""  # nothing more is to be found in a file
+        self._lines = lines
+        self._frames: dict[int, tuple[Frame]] = {}
+
+    def frames_at(self, position: int) -> tuple[Frame]:
+        """Return the frame at a position (``abi.h``); the same object for each line."""
+        index = position & JAVA_NO_INDEX
+        line = 0
+        if self._lines is not None and index != JAVA_NO_INDEX:
+            line = self._lines.line_at(index)
+        frames = self._frames.get(line)
+        if frames is None:
+            frames = self._frames[line] = (Frame(self.function, line),)
+        return frames
+
+
+_NO_CODE = JavaCode(Function(GONE, "", kind=FrameKind.SYNTHETIC))
+_LEFT_OUT = JavaCode(Function(LEFT_OUT, "", kind=FrameKind.UNKNOWN))
+
+
+class JavaNames:
+    """The methods of all HotSpots in a process.
+
+    Args:
+        number_base_of: recipe id → the least byte of compressed numbers.
+        names: the characters of names that may be kept.
+        tables: the bytes of line tables that may be kept.
+    """
+
+    def __init__(self, number_base_of: Callable[[int], int], names: Budget, tables: Budget) -> None:
+        self._number_base_of = number_base_of
+        self._names = names
+        self._tables = tables
+        self._codes: dict[tuple[object, ...], JavaCode] = {}
+        self._gone = self._left_out = self._lineless = 0
+
+    def code(self, code: Code) -> JavaCode:
+        """Return what a record is; the same for equal ones."""
+        if code.is_gone or len(code.parts) < CODE_PARTS:
+            self._gone += 1
+            return _NO_CODE
+        base = self._number_base_of(code.recipe_id)
+        key = (base, code.parts, code.detail[0])
+        known = self._codes.get(key)
+        if known is None:
+            known = self._make(code, base)
+            if known is not _LEFT_OUT:
+                self._codes[key] = known
+        return known
+
+    @property
+    def note(self) -> str:
+        """What is missing, one line for the user; "" if nothing is."""
+        notes = []
+        if self._gone:
+            notes.append(f"{self._gone:,} methods had gone before their names could be read")
+        if self._left_out:
+            notes.append(f"{self._left_out:,} methods have no name: names take too much memory")
+        if self._lineless:
+            notes.append(f"{self._lineless:,} methods have no lines: they take too much memory")
+        return "; ".join(notes)
+
+    def _make(self, code: Code, base: int) -> JavaCode:
+        size = sum(len(part.raw) for part in code.parts[:_LINES]) + _CODE_BYTES
+        if len(self._codes) >= _MAX_CODES or not self._names.take(size):
+            self._left_out += 1
+            return _LEFT_OUT
+        name_bytes = code.detail[0]
+        if not name_bytes:
+            name = _text(code.parts[_METHOD]).replace("[", "(").replace("]", ")")
+            return JavaCode(Function(f"[{name}]", STUBS, kind=FrameKind.NATIVE))
+        method = code.parts[_METHOD].raw
+        class_name = class_text(_text(code.parts[_CLASS]))
+        name = f"{class_name}.{_decoded(method[:name_bytes])}"
+        package = class_name.rpartition(".")[0]
+        full_name = name + parameters_of(_decoded(method[name_bytes:]))
+        if code.parts[_METHOD].is_cut:
+            full_name += "…"
+        function = Function(name, package, _text(code.parts[_FILE]), FrameKind.JAVA, full_name)
+        lines = JavaLines(code.parts[_LINES].raw, base)
+        if not self._tables.take(lines.size):
+            self._lineless += 1
+            return JavaCode(function)
+        return JavaCode(function, lines)
+
+
+def class_text(internal: str) -> str:
+    """Return the name of a class as programs write it: with dots, without the machine's numbers."""
+    dotted = _HIDDEN.sub("", internal).replace("/", ".")
+    return _NUMBERED.sub(lambda found: found[1] or found[3], dotted)
+
+
+def _text(part: CodePart) -> str:
+    return _decoded(part.raw) + ("…" if part.is_cut else "")
+
+
+def _decoded(raw: bytes) -> str:
+    """Decode modified UTF-8: 0 in two bytes, surrogates in three each."""
+    text = raw.replace(b"\xc0\x80", b"\0").decode(
+        "utf-8", "surrogatepass" if _is_sane(raw) else "replace"
+    )
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _is_sane(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True

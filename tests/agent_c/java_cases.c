@@ -1,0 +1,478 @@
+/*
+ * Java frames on literal stacks and a made code heap; built behind the agent's sources, with sanitizers. `java_cases NAME`
+ * runs one case and aborts when a promise is broken; `java_cases list` names them.
+ *
+ * The layout is that of no version: each field has a place of its own. The heap is a mapping of its exact size.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "require.h"
+
+#define HEAP_BYTES 65536ULL
+#define SHIFT 7
+#define SEGMENT (1ULL << SHIFT)
+#define HEADER 16
+#define BLOB_NAME 8
+#define BLOB_BYTES 16
+#define BLOB_WORDS 20
+#define BLOB_COMPLETE 24
+#define BLOB_CODE_OFFSET 28
+#define COMPILED_METHOD 32
+#define COMPILED_ID 40
+#define COMPILED_LEVEL 44
+#define COMPILED_ORIGINAL 48
+#define COMPILED_DEOPT 52
+#define COMPILED_ENTRY 56
+#define PLACES 60
+#define PLACES_END 64
+#define SCOPES 68
+#define METHODS 72
+#define CODE_AT 128                       /* of a blob */
+#define ENTRY_AT 16                       /* of its code */
+#define COMPLETE_AT 32
+#define ROOT 0x400000ULL                  /* code of a file, whose frames end the stack */
+
+static struct agent agent;
+static struct unwinder u;
+static struct managed_walk walk;
+static u64 *recipe, *stack;
+static u64 words[MAX_FRAMES];
+static u8 *heap, *map;
+static u64 heap_used;
+static u32 stack_words;
+static char names[256] = "nmethod\0.......native nmethod\0Interpreter\0....StubRoutines (1)\0vtable chunks\0new_instance\0";
+static struct memory_map memory;
+static struct code_range code[2];
+static struct memory_range range;
+
+static u64 name_of(const char *text)
+{
+    for (u32 i = 0; i + strlen(text) < sizeof names; i++)
+        if (!strcmp(names + i, text) && (i == 0 || !names[i - 1] || names[i - 1] == '.'))
+            return (u64)(names + i);
+    require(0, "the name is there");
+    return 0;
+}
+
+static void world_new(u32 count)
+{
+    static struct code_heaps heaps;
+    agent.pid = (u32)getpid();
+    agent.ring = calloc(1, RING_HEADER_BYTES);
+    agent.cache_generation = 1;
+    agent.rule_cache = calloc(RULE_CACHE_SLOTS, 8);
+    agent.call_cache = calloc(CALL_CACHE_SLOTS, 8);
+    agent.rules = calloc(1, sizeof(struct rule_table));
+    agent.modules = calloc(4, sizeof(struct module));
+    agent.frame_cache = calloc(1, FRAME_CACHE_BYTES);
+    agent.known_methods = calloc(KNOWN_METHODS, 8);
+    agent.codes = calloc(CODE_TABLE_SLOTS, sizeof(struct code_slot));
+    agent.rules->count = 2;
+    agent.rules->rules[1].cfa_kind = CFA_RSP;
+    agent.rules->rules[1].cfa_off = 8;
+    agent.rules->rules[1].ra_kind = RA_UNDEFINED;
+    heap = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    map = malloc(HEAP_BYTES >> SHIFT);
+    memset(map, SEGMENT_FREE, HEAP_BYTES >> SHIFT);
+    code[0].start = ROOT;
+    code[0].end = ROOT + 0x1000;
+    code[0].module = 1;
+    code[1].start = (u64)heap;
+    code[1].end = (u64)heap + HEAP_BYTES;
+    memory.code = code;
+    memory.code_count = 2;
+    memory.stacks = &range;
+    memory.stack_count = 1;
+    agent.map = &memory;
+    struct module *m = &agent.modules[1];
+    m->state = MODULE_READY;
+    m->text_start = ROOT;
+    m->text_end = ROOT + 0x1000;
+    m->file_searched = 1;
+    m->table = calloc(1, sizeof *m->table + sizeof(struct cfi_row));
+    m->table->row_count = 1;
+    m->table->rows[0].rule = 1;
+    recipe = agent.recipes[0];
+    for (u32 i = 0; i < RECIPE_WORDS; i++)
+        recipe[i] = ABSENT;
+    recipe[RECIPE_RUNTIME] = RUNTIME_HOTSPOT;
+    recipe[RECIPE_IMAGE_START] = (u64)names;
+    recipe[RECIPE_IMAGE_END] = (u64)names + sizeof names;
+    recipe[HOTSPOT_BLOCK_USED] = 8;
+    recipe[HOTSPOT_BLOCK_BYTES] = HEADER;
+    recipe[HOTSPOT_BLOB_NAME] = BLOB_NAME;
+    recipe[HOTSPOT_BLOB_BYTES] = BLOB_BYTES;
+    recipe[HOTSPOT_BLOB_FRAME_WORDS] = BLOB_WORDS;
+    recipe[HOTSPOT_BLOB_FRAME_COMPLETE] = BLOB_COMPLETE;
+    recipe[HOTSPOT_BLOB_CODE_OFFSET] = BLOB_CODE_OFFSET;
+    recipe[HOTSPOT_COMPILED_METHOD] = COMPILED_METHOD;
+    recipe[HOTSPOT_COMPILED_ID] = COMPILED_ID;
+    recipe[HOTSPOT_COMPILED_LEVEL] = COMPILED_LEVEL;
+    recipe[HOTSPOT_COMPILED_ORIGINAL] = COMPILED_ORIGINAL;
+    recipe[HOTSPOT_COMPILED_DEOPT_OFFSET] = COMPILED_DEOPT;
+    recipe[HOTSPOT_COMPILED_ENTRY_OFFSET] = COMPILED_ENTRY;
+    recipe[HOTSPOT_PLACES] = PLACES;
+    recipe[HOTSPOT_PLACES_END] = PLACES_END;
+    recipe[HOTSPOT_SCOPES_OFFSET] = SCOPES;
+    recipe[HOTSPOT_METHODS_OFFSET] = METHODS;
+    recipe[HOTSPOT_PLACE_BYTES] = 16;
+    recipe[HOTSPOT_METHOD_CONST] = 8;
+    recipe[HOTSPOT_CONST_POOL] = 8;
+    recipe[HOTSPOT_CONST_NAME] = 16;
+    recipe[HOTSPOT_CONST_SIGNATURE] = 18;
+    recipe[HOTSPOT_CONST_CODE_BYTES] = 20;
+    recipe[HOTSPOT_CONST_BYTES] = 32;
+    recipe[HOTSPOT_POOL_HOLDER] = 8;
+    recipe[HOTSPOT_POOL_LENGTH] = 16;
+    recipe[HOTSPOT_POOL_BYTES] = 24;
+    recipe[HOTSPOT_KLASS_NAME] = 8;
+    recipe[HOTSPOT_SYMBOL_LENGTH] = 4;
+    recipe[HOTSPOT_SYMBOL_BODY] = 6;
+    recipe[HOTSPOT_FRAME_BYTECODE] = 64;
+    recipe[HOTSPOT_NUMBER_BASE] = 1;
+    heaps.low = heaps.heaps[0].low = (u64)heap;
+    heaps.bytes = heaps.heaps[0].bytes = HEAP_BYTES;
+    heaps.heaps[0].map = (u64)map;
+    heaps.heaps[0].shift = SHIFT;
+    heaps.count = 1;
+    agent.heaps = &heaps;
+    stack_words = count;
+    stack = malloc(count * 8);
+    memset(stack, 0, count * 8);
+    range.start = (u64)stack;
+    range.end = (u64)(stack + count);
+}
+
+static void put_u32(u64 at, u32 value)
+{
+    memcpy((void *)at, &value, 4);
+}
+
+static void put_u64(u64 at, u64 value)
+{
+    memcpy((void *)at, &value, 8);
+}
+
+/* Add a blob of `bytes`; returns where its code is. */
+static u64 blob_new(const char *name, u32 bytes, i32 frame_words, u32 compile_id)
+{
+    u64 first = heap_used >> SHIFT, segments = (HEADER + bytes + SEGMENT - 1) >> SHIFT;
+    u64 blob = (u64)heap + heap_used + HEADER;
+    for (u64 i = 0; i < segments; i++)
+        map[first + i] = (u8)(i < 254 ? i : 1 + (i - 254) % 254);
+    heap[heap_used + 8] = 1;
+    heap_used += segments << SHIFT;
+    put_u64(blob + BLOB_NAME, name_of(name));
+    put_u32(blob + BLOB_BYTES, bytes);
+    put_u32(blob + BLOB_WORDS, (u32)frame_words);
+    put_u32(blob + BLOB_COMPLETE, COMPLETE_AT);
+    put_u32(blob + BLOB_CODE_OFFSET, CODE_AT);
+    put_u32(blob + COMPILED_ID, compile_id);
+    put_u32(blob + COMPILED_ENTRY, ENTRY_AT);
+    put_u32(blob + COMPILED_DEOPT, CODE_AT + 200);
+    memset((void *)(blob + CODE_AT), 0x90, bytes - CODE_AT);
+    return blob + CODE_AT;
+}
+
+static void take(u64 pc, u32 sp, u64 bp, const u64 *gregs)
+{
+    u.agent = &agent;
+    u.map = &memory;
+    u.pc = pc;
+    u.sp = (u64)(stack + sp);
+    u.bp = bp;
+    u.bp_known = 1;
+    u.gregs = gregs;
+    u.frames = words;
+    u.walk = &walk;
+    u.in_handler = 1;
+    u.own_start = (u64)stack;
+    u.own_end = (u64)(stack + stack_words);
+    walk.agent = &agent;
+    walk.in_handler = 1;
+    managed_forget_pages_sigsafe(&walk);
+    unwind_sigsafe(&u);
+}
+
+static void is_compiled(u32 at, u64 pc, u64 detail, const char *promise)
+{
+    require(words[at] == ((u64)WORD_COMPILED << WORD_SHIFT | pc) &&
+                words[at + 1] == ((u64)WORD_COMPILED << WORD_SHIFT | detail), promise);
+}
+
+/* A caller of compiled code at `sp`, whose own caller ends the stack. */
+static u64 outer;
+static void outer_at(u32 sp, u32 frame_words)
+{
+    outer = blob_new("nmethod", 512, (i32)frame_words, 77);
+    stack[sp + frame_words - 1] = ROOT + 5;
+    stack[sp + frame_words - 2] = 0x1234;
+}
+
+static void walked(u32 frames, const char *promise)
+{
+    require(u.verdict == VERDICT_COMPLETE && u.frame_count == frames && u.java_verdict == MANAGED_EXACT, promise);
+}
+
+static const u64 no_registers[23];
+
+static void case_compiled_frames_have_their_size(void)
+{
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    stack[15] = outer + 60;               /* the call is before it */
+    stack[14] = 0x5678;
+    for (u32 round = 0; round < 3; round++) { /* later rounds come from the cache */
+        take(inner + 100, 10, 0, no_registers);
+        walked(5, "two Java frames and the root");
+        is_compiled(0, inner + 100, COMPILED_LEAF | 76, "the leaf has its pc");
+        is_compiled(2, outer + 60, 77, "the caller has its return address");
+        require(u.bp == 0x1234, "rbp is the one that the outermost frame saved");
+    }
+}
+
+static void case_code_made_anew_is_not_taken_for_the_old(void)
+{
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    stack[15] = outer + 60;
+    take(inner + 100, 10, 0, no_registers);
+    take(inner + 100, 10, 0, no_registers);
+    walked(5, "known by now");
+    put_u32(outer - CODE_AT + COMPILED_ID, 78);
+    put_u32(outer - CODE_AT + BLOB_WORDS, 8);
+    stack[16 + 7] = ROOT + 5;
+    stack[16 + 3] = 0;
+    take(inner + 100, 10, 0, no_registers);
+    walked(5, "the new frame is larger");
+    is_compiled(2, outer + 60, 78, "the number is the new one");
+}
+
+static void leaf_at(u64 pc, u32 sp, const char *promise)
+{
+    take(pc, sp, 0x777, no_registers);
+    walked(5, promise);
+    is_compiled(2, outer + 60, 77, promise);
+}
+
+static void case_frames_that_are_being_made_or_left(void)
+{
+    static const u8 push[] = {0x89, 0x84, 0x24, 0, 0xc0, 0xfe, 0xff, 0x55, 0x48, 0x83, 0xec, 0x20};
+    static const u8 exit[] = {0x48, 0x83, 0xc4, 0x20, 0x5d, 0x49, 0x3b, 0xa7, 0x38, 3, 0, 0, 0x0f, 0x87, 1, 2, 3, 4, 0xc3};
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    memcpy((void *)(inner + ENTRY_AT), push, sizeof push);
+    memcpy((void *)(inner + 100), exit, sizeof exit);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(inner + 4, 15, "before the entry");
+    leaf_at(inner + ENTRY_AT, 15, "at the entry");
+    leaf_at(inner + ENTRY_AT + 7, 15, "before the push");
+    leaf_at(inner + ENTRY_AT + 8, 14, "after the push");
+    leaf_at(inner + ENTRY_AT + 12, 10, "the frame is there, and not marked as complete yet");
+    leaf_at(inner + 100, 10, "before the frame is left");
+    leaf_at(inner + 104, 14, "before the pop");
+    leaf_at(inner + 105, 15, "at the poll");
+    leaf_at(inner + 112, 15, "at its jump");
+    leaf_at(inner + 118, 15, "at the return");
+}
+
+static void case_frames_made_without_a_push(void)
+{
+    static const u8 made[] = {0x48, 0x81, 0xec, 0x28, 0, 0, 0, 0x48, 0x89, 0x6c, 0x24, 0x20};
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    memcpy((void *)(inner + ENTRY_AT), made, sizeof made);
+    stack[15] = outer + 60;
+    leaf_at(inner + ENTRY_AT, 15, "before the subtraction");
+    leaf_at(inner + ENTRY_AT + 7, 10, "rbp is not saved yet");
+    leaf_at(inner + ENTRY_AT + 12, 10, "rbp is saved");
+}
+
+static void case_deoptimised_frames_have_their_own_pc(void)
+{
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    put_u32(outer - CODE_AT + COMPILED_ORIGINAL, 8);
+    stack[15] = outer + 200;              /* what deoptimising put in its place */
+    stack[17] = outer + 60;
+    for (u32 round = 0; round < 2; round++) {
+        take(inner + 100, 10, 0, no_registers);
+        walked(5, "the frame has its size still");
+        is_compiled(2, outer + 60, 77, "and the pc that it had");
+    }
+}
+
+static u64 made_method[8], made_const[16], made_pool[8], made_klass[4], made_symbol[2];
+
+/* A method of eight bytes of bytecode. */
+static u64 method_new(const char *class_name)
+{
+    u32 length = (u32)strlen(class_name);
+    made_method[1] = (u64)made_const;
+    made_const[1] = (u64)made_pool;
+    made_const[2] = 1 | 1 << 16 | 8ULL << 32;
+    made_pool[1] = (u64)made_klass;
+    made_pool[2] = 2;
+    made_pool[4] = (u64)made_symbol;
+    made_klass[1] = (u64)made_symbol;
+    memset(made_symbol, 0, sizeof made_symbol);
+    ((u8 *)made_symbol)[4] = (u8)length;
+    memcpy((u8 *)made_symbol + 6, class_name, length);
+    return (u64)made_method;
+}
+
+#define BYTECODES ((u64)made_const + 32)
+
+/* A frame of the interpreter: rbp points to word `at`, the caller's sp is word `sender`. */
+static void interpreted_at(u32 at, u32 sender, u64 return_address, u64 method, u64 bytecode)
+{
+    stack[at] = (u64)(stack + at + 30);
+    stack[at + 1] = return_address;
+    stack[at - 1] = (u64)(stack + sender);
+    stack[at - 3] = method;
+    stack[at - 8] = bytecode;
+}
+
+static void is_interpreted(u32 at, u64 method, u64 index, const char *promise)
+{
+    require(words[at] == ((u64)WORD_CODE << WORD_SHIFT | method) && words[at + 1] >> WORD_SHIFT == WORD_CODE &&
+                (words[at + 1] >> FRAME_POSITION_SHIFT & NO_POSITION) == index, promise);
+}
+
+static void case_interpreted_frames_name_their_method(void)
+{
+    u64 registers[23] = {0};
+    world_new(64);
+    u64 interpreter = blob_new("Interpreter", 2048, 0, 0), method = method_new("a/B");
+    interpreted_at(20, 30, interpreter + 300, method, BYTECODES + 2);
+    interpreted_at(40, 50, ROOT + 5, method, BYTECODES + 7);
+    stack[20] = (u64)(stack + 40);
+    registers[5] = BYTECODES + 3;         /* r13 */
+    take(interpreter + 200, 10, (u64)(stack + 20), registers);
+    walked(5, "two frames of the interpreter");
+    is_interpreted(0, method, 3, "the register is newer than the frame");
+    is_interpreted(2, method, 7, "callers have what the frame says");
+    registers[5] = (u64)method;
+    take(interpreter + 200, 10, (u64)(stack + 20), registers);
+    is_interpreted(0, method, 2, "a register that holds something else does not count");
+}
+
+static void case_methods_that_are_being_entered(void)
+{
+    u64 registers[23] = {0};
+    world_new(64);
+    u64 interpreter = blob_new("Interpreter", 2048, 0, 0), method = method_new("a/B");
+    interpreted_at(40, 50, ROOT + 5, method, BYTECODES + 7);
+    registers[11] = method;               /* rbx */
+    registers[5] = (u64)(stack + 22);     /* r13: the caller's sp */
+    stack[21] = interpreter + 300;
+    take(interpreter + 200, 21, (u64)(stack + 40), registers);
+    walked(5, "the return address is on the stack");
+    is_interpreted(0, method, 0, "the method that is entered");
+    is_interpreted(2, method, 7, "its caller");
+    stack[21] = stack[20] = 0;
+    registers[GREG_RAX] = interpreter + 300;
+    take(interpreter + 200, 20, (u64)(stack + 40), registers);
+    walked(5, "the return address is in rax");
+    is_interpreted(2, method, 7, "its caller");
+}
+
+static void case_what_tells_methods_apart(void)
+{
+    struct java_method one, other;
+    world_new(8);
+    u64 method = method_new("a/Proxy1");
+    walk.agent = &agent;
+    walk.in_handler = 1;
+    managed_forget_pages_sigsafe(&walk);
+    require(java_method_sigsafe(&walk, recipe, method, &one) == 1, "a method");
+    method_new("a/Proxy2");
+    require(java_method_sigsafe(&walk, recipe, method, &other) == 1, "a method");
+    require(one.fingerprint != other.fingerprint, "the name of the class tells them apart");
+    require(one.codes == BYTECODES && one.code_bytes == 8, "where its bytecode is");
+    made_method[1] = 1 << 20;
+    require(!java_method_sigsafe(&walk, recipe, method, &other), "memory that is not mapped is no method");
+    made_method[1] = (u64)made_const + 4;
+    require(!java_method_sigsafe(&walk, recipe, method, &other), "nor is a pointer that is not aligned");
+}
+
+static void case_blobs_are_found_from_everywhere_in_them(void)
+{
+    struct code_blob blob;
+    world_new(8);
+    u64 first = blob_new("nmethod", 40000, 6, 5), second = blob_new("new_instance", 700, 2, 9);
+    for (u64 pc = first; pc < first - CODE_AT + 40000; pc += 61)
+        require(blob_find_sigsafe(recipe, agent.heaps, pc, &blob) && blob.code == first && blob.compile_id == 5, "the large one");
+    require(blob_find_sigsafe(recipe, agent.heaps, second, &blob) && blob.kind == BLOB_OTHER && blob.compile_id == 0, "the stub");
+    require(!blob_find_sigsafe(recipe, agent.heaps, first - CODE_AT, &blob), "a header is no code");
+    require(!blob_find_sigsafe(recipe, agent.heaps, (u64)heap + HEAP_BYTES - 1, &blob), "free memory is none");
+    heap[8] = 0;
+    require(!blob_find_sigsafe(recipe, agent.heaps, first, &blob), "a block that was freed is none");
+}
+
+/* Random bytes in the heap, its map and the stack: nothing is read outside. */
+static void case_damage_ends_the_walk(void)
+{
+    u64 random = 88172645463325252ULL, registers[23];
+    world_new(512);
+    u64 interpreter = blob_new("Interpreter", 2048, 0, 0), method = method_new("a/B");
+    u64 stubs = blob_new("StubRoutines (1)", 2048, 0, 0), compiled = blob_new("nmethod", 2048, 6, 76);
+    u64 places[] = {interpreter + 300, compiled + 100, compiled + 18, stubs + 500, ROOT + 5, method, (u64)stack, 0};
+    for (u32 round = 0; round < 20000; round++) {
+        for (u32 i = 0; i < 24; i++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            stack[random % 512] = places[random >> 20 & 7] + (random >> 40 & 0xff);
+            registers[random >> 8 & 15] = places[random >> 24 & 7] + (random >> 48 & 0xf8);
+            if (round % 4 == 1)
+                heap[(random >> 16) % heap_used] = (u8)(random >> 32);
+            if (round % 4 == 2)
+                map[(random >> 16) % (HEAP_BYTES >> SHIFT)] = (u8)(random >> 32);
+        }
+        take(places[random % 4] + (random >> 30 & 0x1f), (u32)(random >> 50 & 127), (u64)(stack + (random >> 40 & 511)), registers);
+        require(u.frame_count <= MAX_FRAMES, "the stack has room");
+        for (u32 i = 0; i < 3; i++)
+            put_u64((&interpreter)[0] - CODE_AT + BLOB_NAME, name_of("Interpreter"));
+    }
+}
+
+struct test {
+    const char *name;
+    void (*run)(void);
+};
+
+#define CASE(name) {#name, case_##name}
+static const struct test tests[] = {
+    CASE(compiled_frames_have_their_size),
+    CASE(code_made_anew_is_not_taken_for_the_old),
+    CASE(frames_that_are_being_made_or_left),
+    CASE(frames_made_without_a_push),
+    CASE(deoptimised_frames_have_their_own_pc),
+    CASE(interpreted_frames_name_their_method),
+    CASE(methods_that_are_being_entered),
+    CASE(what_tells_methods_apart),
+    CASE(blobs_are_found_from_everywhere_in_them),
+    CASE(damage_ends_the_walk),
+};
+
+int main(int count, char **arguments)
+{
+    for (u32 i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (count > 1 && !strcmp(arguments[1], "list"))
+            printf("%s\n", tests[i].name);
+        else if (count > 1 && !strcmp(arguments[1], tests[i].name))
+            tests[i].run();
+    }
+    return 0;
+}

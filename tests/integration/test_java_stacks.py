@@ -1,0 +1,179 @@
+"""Stacks of Java programs: as the virtual machine itself sees them (jstack), without its help."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import receipt
+from flametap.analysis.calltree import build
+from flametap.capture.live import Capture
+from flametap.model import Clock, FrameKind, ManagedVerdict
+from nightly import nightly
+from recording import capturing, complete_share, record, stacks
+from running import Target, wait_until
+from targetbuild import Builder
+
+pytestmark = [pytest.mark.needs("attach"), pytest.mark.needs("java")]
+
+Adopt = Callable[[Target], Target]
+Require = Callable[[str], str]
+
+# jstack leaves out the frames of hidden classes otherwise.
+HIDDEN = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+ShowHiddenFrames")
+THREADS, DEPTH, WARM_UP = 30, 24, 3000
+CPU_S = 2.0
+OWN_THREADS = r"(GC Thread|G1|C1 Comp|C2 Comp|VM |Attach|Signal|Common).*"
+HEAVY_SHARE = (0.55, 0.95)  # of 0.75
+
+
+class Frame(NamedTuple):
+    """A method, and its place: "Name.java:12", or what jstack says where it has no line."""
+
+    name: str
+    place: str
+
+
+def plain(name: str) -> str:
+    """A method's name without module, loader, and the numbers of generated classes."""
+    name = re.sub(r"^(?:[\w.]*@?[\w.+-]*/)*(?=[^/]*$|[^/]*/0x)", "", name)
+    name = re.sub(r"[/+.]0x[0-9a-f]+", "", name)
+    name = re.sub(r"(\$\$Lambda)\$\d+", r"\1", name)
+    return re.sub(r"((?:Method|Constructor)Accessor)\d+", r"\1", name)
+
+
+def of_jstack(java: str, pid: int) -> dict[str, list[Frame]]:
+    """Stacks by the names of their threads, leaf first, as jstack prints them."""
+    beside = Path(java).with_name("jstack")  # a runtime may have none
+    command = [str(beside) if beside.exists() else "jstack", str(pid)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    # Older ones forget a line's end.
+    text = re.sub(r"(?<=\S)\tat ", "\n\tat ", answer.stdout)
+    found: dict[str, list[Frame]] = {}
+    for part in text.split("\n\n"):
+        name = re.match(r'\s*"(parked-\d+)"', part)
+        if name:
+            frames = re.findall(r"^\tat (\S+)\((.*)\)$", part, re.MULTILINE)
+            found[name[1]] = [
+                Frame(plain(method), place.rpartition("/")[2]) for method, place in frames
+            ]
+    return found
+
+
+def of_capture(capture: Capture, thread_id: int) -> list[Frame]:
+    """The one stack of a thread that sleeps, leaf first: its Java frames."""
+    tree = build(capture.profile, capture.table, Clock.WALL, frozenset({thread_id}))
+    frames: list[Frame] = []
+    for node in range(1, len(tree.parent)):
+        function = tree.functions[tree.function[node]]
+        assert tree.parent[node] == node - 1, "the thread has more than one stack"
+        if function.kind is FrameKind.JAVA:
+            frames.append(Frame(plain(function.name), f"{function.file}:{int(tree.line[node])}"))
+    return frames[::-1]
+
+
+def differences(ours: list[Frame], theirs: list[Frame]) -> list[tuple[Frame, Frame]]:
+    """Pairs of frames that are not the same."""
+    return [
+        (our, their)
+        for our, their in zip(ours, theirs, strict=False)
+        if our.name != their.name or (":" in their.place and our.place != their.place)
+    ]
+
+
+@pytest.mark.needs("jstack")
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        ("java", ()),
+        *nightly(
+            ("java", ("-Xint",)),
+            ("java", ("-Xcomp",)),
+            ("java", ("-XX:TieredStopAtLevel=1",)),
+            ("java", ("-XX:-TieredCompilation", "-XX:+PreserveFramePointer")),
+            ("java11", ()),
+            ("java21", ()),
+            ("java25", ()),
+            ("java25", ("-Xcomp", "-XX:+UseSerialGC", "-XX:-UseCompressedOops")),
+        ),
+    ],
+)
+def test_sleeping_threads_have_the_frames_that_jstack_sees(
+    adopt: Adopt,
+    builder: Builder,
+    require_capability: Require,
+    version: str,
+    options: tuple[str, ...],
+) -> None:
+    java = "java" if version == "java" else require_capability(version)
+    classes = builder.java_class("Stacks")
+    arguments = ["Stacks", str(THREADS), str(DEPTH), str(WARM_UP)]
+    target = adopt(Target([java, "-Xmx256m", *HIDDEN, *options, "-cp", str(classes), *arguments]))
+    theirs = of_jstack(java, target.pid)
+    assert len(theirs) == THREADS
+    before = receipt.take_at_rest(target.pid)
+    with capturing(target.pid, rate_hz=100) as capture:
+        wait_until(
+            lambda: (
+                sum(each.name in theirs and each.wall_ns > 0 for each in capture.threads())
+                == THREADS
+            ),
+            "a stack of each thread",
+        )
+        capture.stop()
+        capture.finish_symbols(60)
+        ours = {
+            each.name: of_capture(capture, each.thread_id)
+            for each in capture.threads()
+            if each.name in theirs
+        }
+        verdicts = capture.status().managed_verdict_cpu_ns
+    assert ours.keys() == theirs.keys()
+    for name, frames in theirs.items():
+        assert differences(ours[name], frames) == [], name
+        assert len(ours[name]) == len(frames), name
+    assert ManagedVerdict.TORN.name not in verdicts or verdicts[ManagedVerdict.TORN.name] == 0
+    assert (
+        receipt.harm_after_settling(target.pid, before, has_jit=True, own_threads=OWN_THREADS) == []
+    )
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.parametrize("options", [(), *nightly(("-Xint",), ("-Xcomp",))])
+def test_running_threads_are_walked_to_their_roots(
+    adopt: Adopt, builder: Builder, options: tuple[str, ...]
+) -> None:
+    target = adopt(Target(["java", *options, "-cp", str(builder.java_class("Busy")), "Busy"]))
+    capture = record(target.pid, 1.0, cpu_s=CPU_S)
+    assert complete_share(capture) > 0.995
+    seen = stacks(capture)
+    in_java = seen.where(lambda stack: "Busy.compute" in stack or "Busy.allocate" in stack)
+    assert in_java.total > 0.5 * seen.total, seen.heaviest()
+    rootless = [stack for stack in in_java.weights if "start_thread" not in stack[:2]]
+    assert rootless == []
+    under_call = in_java.where(lambda stack: any("JavaCalls::call" in name for name in stack))
+    assert under_call.total > 0.995 * in_java.total
+    assert target.finish() == ["done busy"]
+
+
+def test_methods_have_their_shares_names_and_lines(adopt: Adopt, builder: Builder) -> None:
+    classes = builder.java_class("Ratio")
+    target = adopt(Target(["java", "-cp", str(classes), "Ratio"]))
+    capture = record(target.pid, 1.0, cpu_s=CPU_S)
+    seen = stacks(capture)
+    in_work = seen.where(lambda stack: "Ratio.cycle" in stack)
+    assert in_work.total > 0.6 * seen.total, seen.heaviest()
+    assert HEAVY_SHARE[0] < in_work.share("Ratio.heavy") < HEAVY_SHARE[1], seen.heaviest()
+    tree = build(capture.profile, capture.table, Clock.CPU)
+    heavy = next(f for f in tree.functions if f.name == "Ratio.heavy")
+    assert (heavy.kind, heavy.file, heavy.full_name) == (
+        FrameKind.JAVA,
+        "Ratio.java",
+        "Ratio.heavy(int)",
+    )
+    assert target.finish() == ["done"]
