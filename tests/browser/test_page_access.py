@@ -13,15 +13,31 @@ from page_probe import found_by_axe, zoom_names
 pytestmark = pytest.mark.needs("chromium")
 
 # Each a state of the page: keys to press, and what is then to be seen.
-STATES = {
+STATES: dict[str, tuple[str, str]] = {
     "graph": ("", "#graph"),
     "card": ("", "#details"),
     "threads": ("t", "#threads-panel"),
     "functions": ("f", "#functions"),
     "quality": ("q", "#quality"),
     "help": ("?", "#help"),
+    "save": ("e", "#save-panel"),
     "code": ("s", "#code"),
 }
+# The same, by a button that Tab reaches.
+BUTTONS = {
+    "settings": ("#rate", "#settings-panel"),
+    "simplify": ("#simplify > button", "#simplify-panel"),
+    "heat": ("#heat-button", "#heat-plot"),
+}
+
+
+def tab_to(page: Page, selector: str, *, most: int = 60) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} is not reached by Tab")
 
 
 @pytest.mark.parametrize(
@@ -51,16 +67,20 @@ def test_axe_finds_nothing(open_page: Callable[..., Page], scheme: str, width: i
             page.keyboard.press("Escape")
         if name == "functions":
             page.keyboard.press("f")
+    for name, (button, shown) in BUTTONS.items():
+        if name == "settings" and width < 1000:
+            continue  # a phone does not show the rate
+        tab_to(page, button)
+        page.keyboard.press("Enter")
+        expect(page.locator(shown)).to_be_visible()
+        page.wait_for_timeout(300)
+        if found := found_by_axe(page):
+            problems[name] = found
+        if name != "heat":
+            page.keyboard.press("Escape")
+            expect(page.locator(shown)).to_be_hidden()
+            expect(page.locator(button)).to_be_focused()
     assert not problems, json.dumps(problems, indent=1)
-
-
-def tab_to(page: Page, selector: str, *, most: int = 60) -> None:
-    """Press Tab until an element has the focus."""
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
-            return
-    raise AssertionError(f"{selector} is not reached by Tab")
 
 
 def test_everything_is_done_by_keyboard_alone(page: Page) -> None:

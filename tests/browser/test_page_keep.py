@@ -64,6 +64,13 @@ class TestOfARecording:
         total = page.evaluate("flametap.views.current.total_ns")
         assert [each["name"] for each in profiles] == ["MainThread (4711)"]
         assert profiles[0]["endValue"] == pytest.approx(total, abs=2_000)
+        page.evaluate("flametap.change({ shape: ['chains'] })")
+        page.keyboard.press("e")
+        expect(page.locator("#save-whole")).to_contain_text("folded")
+        assert page.evaluate(
+            "[...document.querySelectorAll('#save-panel .menu-item')]"
+            ".every((each) => each.scrollWidth <= each.clientWidth)"
+        ), "a line of the menu is cut"
 
     def test_page_is_asked_whether_to_save_when_flametap_ends(
         self,

@@ -76,6 +76,20 @@ def test_legend_and_verdict(page: Page) -> None:
     page.keyboard.press("q")
     expect(page.locator("#quality-python")).to_contain_text("99.5 % of the CPU time in Python")
     expect(page.locator("#quality-python")).to_contain_text("some are missing")
+    # With all controls of a Python program, what a search found has room and covers nothing.
+    page.locator("#search").fill("e")
+    expect(page.locator("#search-result")).to_have_text(re.compile("% in .* matches"))
+    result, layout, step = (
+        page.locator(selector).bounding_box()
+        for selector in ("#search-result", "#layout", "#search-step")
+    )
+    assert result
+    assert layout
+    assert step
+    assert result["width"] > 100
+    is_below = result["y"] >= layout["y"] + layout["height"]
+    assert is_below or result["x"] >= layout["x"] + layout["width"]
+    assert step["x"] >= result["x"] + result["width"]
 
 
 def test_source_panel_shows_the_lines_of_a_python_file(page: Page) -> None:
@@ -99,7 +113,8 @@ class TestNativeRecording:
     def test_has_no_control_of_languages(self, open_page: Callable[..., Page]) -> None:
         page = open_page()
         expect(page.locator("#health")).to_contain_text("complete stacks")
-        for part in ("#language", "#plumbing-choice", "#legend"):
+        for part in ("#language", "#plumbing-choice"):
             expect(page.locator(part)).to_be_hidden()
+        expect(page.locator("#legend")).to_contain_text("libc.so.6")
         page.keyboard.press("l")
         assert "language" not in page.url

@@ -37,6 +37,8 @@ export class Save {
 
   /** Lists the server's exports; without a server, a saved report say, there are none. */
   async list() {
+    const { shape, sandwich, compare } = this.getState();
+    byId('save-whole').hidden = !shape.length && !sandwich && !compare;
     if (this.exports) return;
     try {
       this.exports = (await fetchJson('exports')).exports;
