@@ -61,7 +61,7 @@ _LEFT_OUT = JavaCode(Function(LEFT_OUT, "", kind=FrameKind.UNKNOWN))
 
 
 _NEAREST = (
-    "what is inlined into the innermost compiled frames is that of the next place that the compiler "
+    "what is inlined into the innermost compiled frames is that of the next place the compiler "
     "described; exact with -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
 )
 
