@@ -303,8 +303,10 @@ struct agent {
     u32 place_count;
     u32 place_words_used;
     u64 *resolved_words;                  /* MAX_FRAMES: code_words.c */
-    volatile u64 loop_distance;           /* managed_merge.c: from a run's anchor to the CFA of its native frame */
-    volatile u64 loop_pc;                 /* a call site in the interpreter's loop */
+    struct loop_place {                   /* managed_merge.c, by recipe: interpreters may be of different builds */
+        volatile u64 distance;            /* from a run's anchor to the CFA of its native frame; 0: not known yet */
+        volatile u64 pc;                  /* a call site in the interpreter's loop */
+    } loop_places[RECIPES_STORED_MAX];
     volatile u64 greenlet_start;          /* runtime_addr of greenlet's code, which switches stacks; 0: not loaded */
     volatile u64 greenlet_end;
 

@@ -10,26 +10,30 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count)
     u64 *to = a->resolved_words ? a->resolved_words : words;
     u32 from = 0, used = 0;
     while (from < *count && used < MAX_FRAMES) {
-        u64 code, detail, kind = words[from] >> WORD_SHIFT;
-        u32 id, recipe, fingerprint;
+        u64 code, detail, content = 0, kind = words[from] >> WORD_SHIFT;
+        u32 id, recipe, fingerprint, length = JAVA_WORDS;
         if (kind != WORD_CODE && kind != WORD_COMPILED) {
             to[used++] = words[from++];
             continue;
         }
-        if (from + 1 >= *count || words[from + 1] >> WORD_SHIFT != kind)
-            break;                        /* cut in the middle of a frame */
         code = words[from] & WORD_ADDRESS_MASK;
         recipe = (u32)(words[from] >> WORD_RECIPE_SHIFT) & 0xff;
+        if (a->recipes[recipe][RECIPE_RUNTIME] == RUNTIME_PYTHON)
+            length = CODE_WORDS;
+        if (from + length > *count || words[from + length - 1] >> WORD_SHIFT != kind)
+            break;                        /* cut in the middle of a frame */
         detail = words[from + 1];
         fingerprint = (u32)detail;
-        from += 2;
+        if (length == CODE_WORDS)
+            content = words[from + 2] & CONTENT_MASK;
+        from += length;
         if (kind == WORD_COMPILED) {
-            used += place_resolve(a, words[from - 2], detail, to + used, MAX_FRAMES - used);
+            used += place_resolve(a, words[from - length], detail, to + used, MAX_FRAMES - used);
             continue;
         }
         id = code_id_sigsafe(a, code, fingerprint);
         if (!id) {
-            id = code_send(a, recipe, code, fingerprint);
+            id = code_send(a, recipe, code, fingerprint, content);
             if (!id) {
                 count_up(a, COUNTER_CODES_LOST, 1);
                 continue;

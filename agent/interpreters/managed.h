@@ -3,6 +3,7 @@
  *
  *   python_states.c  sampler      which interpreter state belongs to which thread
  *   managed_memory.c both         reading the interpreter's memory
+ *   python_text.c    both         texts of Python: where they lie, what they hold
  *   python_code.c    both         what tells one code object from another; which number it has on the wire
  *   code_notes.c     both         names of code objects that may soon be gone
  *   python_chain.c   both         where a chain of frames begins; repairs
@@ -30,9 +31,12 @@
  *   FRAME_KIND_MANAGED   position, code id
  *   FRAME_KIND_EVAL      pc
  *   WORD_CODE            a code object without a number: its runtime_addr, and in bits 55..48 the recipe's index; it is
- *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0)
+ *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python by
+ *                        one with a mix of what its record has to say (bits 55..0), each with the mark
  */
 #define WORD_CODE 4                       /* WORD_COMPILED is one more: hotspot.h */
+#define CODE_WORDS 3                      /* of Python */
+#define CONTENT_MASK ((1ULL << WORD_SHIFT) - 1)
 #define WORD_SHIFT FRAME_KIND_SHIFT
 #define WORD_RECIPE_SHIFT 48
 #define WORD_ADDRESS_MASK ((1ULL << WORD_RECIPE_SHIFT) - 1)
@@ -53,6 +57,8 @@ struct managed_run {
     u32 words;
     u32 native;                           /* index of that native frame, or of the one that it is placed after */
     u32 is_placed;                        /* it is that frame which runs it */
+    u32 recipe;                           /* index */
+    u32 reserved;
 };
 
 /* A thread state of an interpreter. Sorted by thread pointer. */
@@ -66,7 +72,20 @@ struct python_state {
 
 #define STATES_PER_THREAD 8
 #define CODE_NOTES 16
-#define NOTED_CHARACTERS 120
+#define NOTED_BYTES 120                   /* of a text; a multiple of 8 */
+
+/* Parts of a code object's record. */
+#define PART_NAME 0
+#define PART_QUALIFIED_NAME 1
+#define PART_FILE_NAME 2
+#define PART_LINE_TABLE 3
+
+struct noted_text {
+    u32 bytes;                            /* 0: it could not be copied */
+    u16 wide;                             /* log2 of the bytes of a character */
+    u16 is_cut;                           /* it is longer */
+    u64 words[NOTED_BYTES / 8];
+};
 
 /* What a handler noted of a code object without a number: code_notes.c. */
 struct code_note {
@@ -74,12 +93,9 @@ struct code_note {
     u32 fingerprint;
     u64 code;                             /* runtime_addr, 0: free */
     u32 first_line;
-    u32 name_bytes;                       /* 0: it could not be copied */
-    u32 file_bytes;
-    u32 name_cut;                         /* it is longer */
-    u32 file_cut;
-    u8 name[NOTED_CHARACTERS];
-    u8 file[NOTED_CHARACTERS];
+    u32 reserved;
+    struct noted_text name;
+    struct noted_text file;
 };
 
 /* The walk over one thread's managed frames. One for each thread that is sampled, and one for the sampler thread. */
@@ -92,6 +108,7 @@ struct managed_walk {
     u64 lock_bytes;
     u32 run_count;
     u32 word_count;
+    u32 recipe;                           /* index of that of the thread state that is walked */
     u32 placed;                           /* up to this run, those that have their native frame got it */
     u32 is_cut;                           /* more frames than fit */
     u32 steps_left;                       /* along chains of frames */
@@ -106,6 +123,7 @@ struct managed_walk {
     struct python_state states[STATES_PER_THREAD]; /* those of the thread */
     struct managed_run runs[RUNS_MAX];
     u32 next_note;
+    u32 noted;                            /* in this walk */
     struct code_note notes[CODE_NOTES];
     u64 words[MAX_FRAMES];
     u64 cfas[MAX_FRAMES];                 /* of the native frames; 0: not known */

@@ -3,7 +3,7 @@
  *
  * The native walk comes first and notes the CFA of each frame. Then each run is given the native frame that contains its
  * anchor. If the native walk was cut below an anchor, it continues there: the CFA of the loop's frame is a constant
- * distance from the anchor, learned from other stacks. At last both are merged: the frames of a run come right after the
+ * distance from the anchor, learned from other stacks for each interpreter. At last both are merged: the frames of a run come right after the
  * native frame that runs them, leaf first.
  */
 
@@ -97,19 +97,19 @@ static void runs_place_sigsafe(struct managed_walk *w, struct unwinder *u, u32 f
     u32 run;
     for (run = w->placed; run < w->run_count; run++) {
         u32 native = w->runs[run].anchor ? native_of_sigsafe(w, u, w->runs[run].anchor, from) : NATIVE_NONE;
+        struct loop_place *place = &u->agent->loop_places[w->runs[run].recipe];
         if (native == NATIVE_NONE)
             continue;
-        if (u->guessed && native >= u->guessed_at && u->agent->loop_distance &&
-            w->cfas[native] - w->runs[run].anchor != u->agent->loop_distance)
+        if (u->guessed && native >= u->guessed_at && place->distance &&
+            w->cfas[native] - w->runs[run].anchor != place->distance)
             continue;                         /* a guess went too far: it is not the loop's */
         w->runs[run].native = native;
         w->runs[run].is_placed = 1;
         w->placed = run + 1;
         from = native;
         if (!u->guessed && native) {
-            struct agent *a = u->agent;
-            a->loop_distance = w->cfas[native] - w->runs[run].anchor;
-            a->loop_pc = u->frames[native];
+            place->distance = w->cfas[native] - w->runs[run].anchor;
+            place->pc = u->frames[native];
         }
     }
 }
@@ -132,14 +132,18 @@ static void guess_take_back_sigsafe(struct managed_walk *w, struct unwinder *u)
 /* Continue a native walk that was cut, at the next run's native frame. Returns 0 if it cannot. Context: signal. */
 static u32 walk_bridge_sigsafe(struct managed_walk *w, struct unwinder *u)
 {
-    u64 cfa, ra, pc = u->agent->loop_pc, distance = u->agent->loop_distance;
+    u64 cfa, ra, pc, distance;
     const struct unwind_rule *rule;
     u32 number, run = w->placed;
     if (u->verdict != VERDICT_NO_UNWIND_INFO && u->verdict != VERDICT_BAD_MEMORY && u->verdict != VERDICT_UNSUPPORTED_RULE)
         return 0;
     while (run < w->run_count && w->runs[run].anchor <= u->sp)
         run++;
-    if (run == w->run_count || !distance || u->frame_count + 2 > MAX_FRAMES)
+    if (run == w->run_count || u->frame_count + 2 > MAX_FRAMES)
+        return 0;
+    pc = u->agent->loop_places[w->runs[run].recipe].pc;
+    distance = u->agent->loop_places[w->runs[run].recipe].distance;
+    if (!distance)
         return 0;
     cfa = w->runs[run].anchor + distance;
     if (cfa <= u->sp || !stack_word_sigsafe(u, cfa - 8, &ra) || !is_code_sigsafe(u, ra - 1))
@@ -163,10 +167,11 @@ static u32 walk_bridge_sigsafe(struct managed_walk *w, struct unwinder *u)
 /* Return the index of the native frame that runs a run whose end is not known, because it has too many frames: the next
  * one of the loop from `from` on, by its symbol, or by an entry frame in the place where it has them. NATIVE_NONE if
  * there is none. Context: signal. */
-static u32 native_of_cut_run_sigsafe(struct managed_walk *w, const struct unwinder *u, const u64 *recipe, u32 from)
+static u32 native_of_cut_run_sigsafe(struct managed_walk *w, const struct unwinder *u, u32 recipe_index, u32 from)
 {
+    const u64 *recipe = u->agent->recipes[recipe_index];
     u32 i = loop_next_sigsafe(u, recipe, from);
-    u64 distance = u->agent->loop_distance;
+    u64 distance = u->agent->loop_places[recipe_index].distance;
     if (i != NATIVE_NONE || !distance || recipe[RECIPE_FRAME_OWNER] == ABSENT)
         return i;
     for (i = from; i < u->frame_count; i++) {
@@ -180,7 +185,7 @@ static u32 native_of_cut_run_sigsafe(struct managed_walk *w, const struct unwind
 }
 
 /* Give runs without a native frame a place by their order. Context: signal. */
-static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinder *u, const u64 *recipe)
+static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinder *u)
 {
     u32 run, last = 0, is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
     for (run = 0; run < w->run_count; run++) {
@@ -189,7 +194,7 @@ static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinde
             continue;
         }
         if (w->is_cut && run + 1 == w->run_count) {
-            u32 native = native_of_cut_run_sigsafe(w, u, recipe, w->placed ? last + 1 : 0);
+            u32 native = native_of_cut_run_sigsafe(w, u, w->runs[run].recipe, w->placed ? last + 1 : 0);
             if (native != NATIVE_NONE) {
                 w->runs[run].native = native;
                 w->runs[run].is_placed = 1;
@@ -229,7 +234,7 @@ static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
         return;
     }
     for (words = 0; words < w->runs[run].words;) {
-        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? 2 : 1;
+        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? CODE_WORDS : 1;
         if (u->frame_count + kept + words + more > MAX_FRAMES)
             break;
         words += more;
@@ -338,7 +343,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     if (!count)
         return u->java_verdict;
     w->verdict = MANAGED_NONE;
-    w->run_count = w->word_count = w->placed = w->is_cut = 0;
+    w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
     w->lock = 0;
     w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;
@@ -383,7 +388,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         if (w->placed == w->run_count)
             greenlet_end_sigsafe(u, w->runs[w->placed - 1].native + 1);
     }
-    runs_place_rest_sigsafe(w, u, recipe);
+    runs_place_rest_sigsafe(w, u);
     if (in_greenlet && (w->verdict == MANAGED_MISPLACED || loops_count_sigsafe(u, recipe, 0, u->frame_count) > w->run_count))
         return between_greenlets_sigsafe(u);
     merge_cut_sigsafe(w, u);

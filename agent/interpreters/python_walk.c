@@ -19,6 +19,7 @@ static void run_begin_sigsafe(struct managed_walk *w)
     w->runs[w->run_count].first = w->word_count;
     w->runs[w->run_count].native = NATIVE_NONE;
     w->runs[w->run_count].is_placed = 0;
+    w->runs[w->run_count].recipe = w->recipe;
 }
 
 static void run_end_sigsafe(struct managed_walk *w, u64 anchor)
@@ -28,6 +29,34 @@ static void run_end_sigsafe(struct managed_walk *w, u64 anchor)
     w->runs[w->run_count].anchor = anchor;
     w->runs[w->run_count].words = w->word_count - w->runs[w->run_count].first;
     w->run_count++;
+}
+
+/* Append a frame with this code object to the walk. `position` is in code units, NO_POSITION if unknown. Returns 0 if the
+ * memory is no code object, or if there is no room. Context: signal. */
+static u32 walk_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 code, u64 position)
+{
+    u32 is_shim = 0, id, fingerprint = code_fingerprint_sigsafe(w, recipe, code, &is_shim);
+    if (!fingerprint)
+        return 0;
+    if (is_shim)
+        return 1;
+    if (w->word_count + CODE_WORDS > MAX_FRAMES) {
+        w->is_cut = 1;
+        return 0;
+    }
+    if (position > NO_POSITION)
+        position = NO_POSITION;
+    id = code_id_sigsafe(w->agent, code, fingerprint);
+    if (id) {
+        w->words[w->word_count++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT | position << FRAME_POSITION_SHIFT | id;
+        return 1;
+    }
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (u64)recipe_index << WORD_RECIPE_SHIFT | code;
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | position << FRAME_POSITION_SHIFT | fingerprint;
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | code_content_sigsafe(w, recipe, code);
+    if (w->in_handler)
+        code_note_sigsafe(w, recipe, code, fingerprint);
+    return 1;
 }
 
 /* Append one frame. Returns 0 at the end of what can be read. Context: signal. */
@@ -99,8 +128,11 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
     while (frame && !w->is_cut) {
         u64 back;
         if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
-            !frame_add_sigsafe(w, recipe, recipe_index, frame))
-            return w->is_cut;
+            !frame_add_sigsafe(w, recipe, recipe_index, frame)) {
+            if (w->is_cut)
+                break;                        /* no room for this one: the others have their places */
+            return 0;
+        }
         run_end_sigsafe(w, 0);
         run_begin_sigsafe(w);
         frame = back;
@@ -170,6 +202,7 @@ static void python_walk_sigsafe(struct managed_walk *w, const struct python_stat
     const u64 *recipe = w->agent->recipes[state->recipe];
     struct python_chain chain;
     u32 runs = w->run_count, whole;
+    w->recipe = state->recipe;
     run_begin_sigsafe(w);
     if (!chain_begin_sigsafe(w, recipe, state->runtime_addr, u, gregs, &chain)) {
         w->verdict = MANAGED_TORN;

@@ -228,6 +228,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     verdicts.managed = slot->managed_verdict;
     verdicts.marks = slot->marks;
     verdicts.fault_pc = u.fault_pc;
+    a->noted_by = slot->managed;
     trace_id = trace_intern(a, u.frames, u.frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;

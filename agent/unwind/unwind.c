@@ -145,6 +145,23 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
     return ra != 0;
 }
 
+#define FORESEEN_WORDS 512                /* 30 us, a few times in all: the first samples of a thread */
+
+/*
+ * Ask for the rows of all modules whose code the stack further up may return to. A stack is only known once each of its
+ * modules is compiled; if each sample asked for one, a thread that runs little would lose its first ones. Context: signal.
+ */
+static void modules_foresee_sigsafe(struct unwinder *u)
+{
+    u64 slot = u->sp & ~7ULL, end = slot + FORESEEN_WORDS * 8, word;
+    for (; slot < end && stack_word_sigsafe(u, slot, &word); slot += 8) {
+        const struct code_range *range = word > 4096 ? code_range_sigsafe(u->map, word - 1) : (const struct code_range *)0;
+        struct module *m = range ? &u->agent->modules[range->module] : (struct module *)0;
+        if (m && range->module && m->state == MODULE_RAW)
+            m->wanted = 1;
+    }
+}
+
 /* Walk on to the root from where `u` is. Context: signal. */
 static void unwind_on_sigsafe(struct unwinder *u)
 {
@@ -167,6 +184,7 @@ static void unwind_on_sigsafe(struct unwinder *u)
         }
         rule = rule_for_sigsafe(u->agent, u->map, u->pc);
         if (rule == RULE_NOT_READY) {
+            modules_foresee_sigsafe(u);
             unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
             return;
         }

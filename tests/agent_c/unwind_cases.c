@@ -660,6 +660,17 @@ static void case_module_not_compiled_yet(void)
     require(agent.modules[3].wanted != 0, "the module is asked for");
 }
 
+/* So that the next sample, and not the one after as many as there are modules, has its stack. */
+static void case_all_modules_on_the_stack_are_asked_for_at_once(void)
+{
+    world_new(8);
+    agent.modules[2].state = MODULE_RAW;
+    stack[5] = BARE + 0x105;
+    walk(RAW + 0x10, 0, 0, 1, NULL);
+    require(u.verdict == VERDICT_RETRY, "try again");
+    require(agent.modules[3].wanted && agent.modules[2].wanted, "both modules are asked for");
+}
+
 static void case_deeper_than_the_limit(void)
 {
     world_new(3000);
@@ -924,6 +935,7 @@ static const struct {
     CASE(rbp_that_wraps_around),
     CASE(stack_that_ends_too_early),
     CASE(module_not_compiled_yet),
+    CASE(all_modules_on_the_stack_are_asked_for_at_once),
     CASE(deeper_than_the_limit),
     CASE(each_end_has_its_verdict_and_its_fault),
     CASE(the_module_at_fault),

@@ -95,6 +95,7 @@ def parse(words: list[int], told: dict[str, Any], loops: list[range]) -> list[St
             kind, value = word >> abi.FRAME_KIND_SHIFT, word & (1 << WORD_RECIPE_SHIFT) - 1
             if kind == WORD_CODE:
                 next(frames)  # its position and fingerprint
+                next(frames)  # what its record says
                 stack.append(names.get(value, "?"))
             elif kind == abi.FRAME_KIND_EVAL:
                 stack.append(LOOP)
