@@ -152,7 +152,7 @@ def is_possible(stack: tuple[str, ...]) -> bool:
     return all(name == "Busy.fib" for name in methods) and len(methods) <= MOST_FIB
 
 
-@pytest.mark.parametrize("options", [(), *nightly(("-Xint",), ("-Xcomp",))])
+@pytest.mark.parametrize("options", [(), *nightly((("-Xint",),), (("-Xcomp",),))])
 def test_running_threads_are_walked_to_their_roots(
     adopt: Adopt, builder: Builder, options: tuple[str, ...]
 ) -> None:
@@ -178,7 +178,7 @@ def test_methods_have_their_shares_names_and_lines(adopt: Adopt, builder: Builde
     capture = record(target.pid, 1.0, cpu_s=CPU_S)
     seen = stacks(capture)
     in_work = seen.where(lambda stack: "Ratio.cycle" in stack)
-    assert in_work.total > 0.6 * seen.total, seen.heaviest()
+    assert in_work.total > 0.3 * seen.total, seen.heaviest()
     assert HEAVY_SHARE[0] < in_work.share("Ratio.heavy") < HEAVY_SHARE[1], seen.heaviest()
     tree = build(capture.profile, capture.table, Clock.CPU)
     heavy = next(f for f in tree.functions if f.name == "Ratio.heavy")
