@@ -65,9 +65,10 @@ def errors_percent(capture: Capture) -> float:
     frames are in doubt; the larger of both, in percent."""
     profile = capture.profile
     total_ns = max(1, profile.total_ns(Clock.CPU))
-    native = profile.verdict_cpu_ns().items()
+    verdicts = profile.verdicts()
+    native = verdicts.native.items()
     native_ns = sum(ns for name, ns in native if not Verdict[name].root_reached)
-    managed = profile.managed_verdict_cpu_ns().items()
+    managed = verdicts.managed.items()
     managed_ns = sum(ns for name, ns in managed if ManagedVerdict[name] >= ManagedVerdict.TORN)
     return 100 * max(native_ns, managed_ns) / total_ns
 

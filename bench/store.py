@@ -169,7 +169,7 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
             partial(calltree.build, profile, table, Clock.CPU, t0_ns=middle, t1_ns=end),
         )
     step("thread list", profile.thread_infos)
-    step("verdicts", lambda: (profile.verdict_cpu_ns(), profile.verdict_modules()))
+    step("verdicts", profile.verdicts)
     step("export: folded", lambda: folded.write(ExportRequest(profile, table), io.BytesIO()))
     # Fewer stacks of a Python program: 10⁵ nodes.
     python, few = Profile(), options.traces // 4

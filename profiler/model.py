@@ -36,11 +36,12 @@ class Activity(IntEnum):
 
     CPU = 0  # on a CPU
     QUEUED = 1  # runnable, and waiting for a CPU
-    LOCK = 2  # asleep until another thread wakes it: a lock, a condition
+    LOCK = 2  # asleep until another thread wakes it, by all that is known for a lock
     POLL = 3  # asleep until there is something to do
     IO = 4  # reads or writes
     SLEEP = 5  # until a time
     OTHER = 6  # all other causes
+    WORK = 7  # asleep until another thread brings something: work, a result, its end
 
 
 class Verdict(IntEnum):

@@ -202,7 +202,8 @@ class Capture(Views):
         with self._pump_lock:
             counters = self._counters | (self.profile.losses() if self._counters else {})
             handler_p50_ns, handler_p99_ns = self._handler_ns
-        verdict_cpu_ns = self.profile.verdict_cpu_ns()
+        verdicts = self.profile.verdicts()
+        verdict_cpu_ns = verdicts.native
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
         asked_hz = self.options.rate_hz
         rates = Rates.of(asked_hz, counters, self.profile.cpu_samples, seen_cpu_ns)
@@ -232,10 +233,10 @@ class Capture(Views):
             handler_p50_ns=handler_p50_ns,
             handler_p99_ns=handler_p99_ns,
             verdict_cpu_ns=verdict_cpu_ns,
-            managed_verdict_cpu_ns=self.profile.managed_verdict_cpu_ns(),
+            managed_verdict_cpu_ns=verdicts.managed,
             languages=languages,
             has_gil=self.profile.has_lock,
-            verdict_modules=self.profile.verdict_modules(),
+            verdict_modules=verdicts.modules,
             symbols=symbolizer.sources() if symbolizer else [],
             symbols_pending=symbolizer.pending if symbolizer else 0,
             is_final=is_final,
@@ -293,6 +294,7 @@ class Capture(Views):
         assert self._target is not None
         while not self._stopping.wait(PUMP_INTERVAL_S):
             self._drain()
+            self._time_ahead.step()
             self._kernel.look(self.profile)
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             threads = self.profile.threads.values()

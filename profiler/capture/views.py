@@ -11,8 +11,10 @@ from ..analysis.heat import Heat, HeatQuery, heat
 from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
+from ..analysis.wait_causes import WaitCauses
 from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
+from ..profile.time_ahead import TimeAhead
 from ..profile.time_sums import TimeSums
 from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
@@ -30,7 +32,8 @@ class Views:
     def __init__(self, profile: Profile, table: SymbolTable) -> None:
         self.profile = profile
         self.table = table
-        self._time = TimeSums(profile.moments)
+        self._time = TimeSums(profile.moments, WaitCauses(table))
+        self._time_ahead = TimeAhead(self._time, profile)
         self.use_symbolizer(None)
 
     def use_symbolizer(self, symbolizer: Symbolizer | None) -> None:

@@ -25,6 +25,11 @@ def syscall_name(sysno: int) -> str:
     return SYSCALL_NAMES.get(sysno, f"syscall_{sysno}")
 
 
+def has_syscall(name: str) -> bool:
+    """Return True if this processor has a system call of that name."""
+    return name in _NUMBERS
+
+
 def syscall_number(name: str) -> int:
     """The number of a system call of the table.
 

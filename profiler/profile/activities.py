@@ -1,4 +1,7 @@
-"""Tell what threads do in their intervals: run, wait for a CPU, or sleep, by cause. Pure."""
+"""Tell what threads do in their intervals: run, wait for a CPU, or sleep, by cause. Pure.
+
+A futex is told as a lock here: what else it may be is said by stacks (``wait_stacks``).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import KERNEL, LOCK, syscall_number
+from ..linux.syscalls import KERNEL, LOCK, has_syscall, syscall_number
 from ..model import Activity, ThreadState
 
 # A thread that waits in one of these waits for another thread.
-_LOCKS = "futex futex_wait futex_waitv futex_requeue semop semtimedop flock msgrcv mq_timedreceive"
+_FUTEXES = "futex futex_wait futex_waitv futex_requeue"
+_LOCKS = f"{_FUTEXES} semop semtimedop flock"
+# … for what another thread or process brings.
+_WORK = "msgrcv mq_timedreceive"
 # … for something to do.
 _POLLS = (
     "poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2 epoll_wait_old accept accept4 "
@@ -34,21 +40,29 @@ def _table() -> npt.NDArray[np.uint8]:
     table = np.full(1 << 16, Activity.OTHER, np.uint8)
     for activity, names in (
         (Activity.LOCK, _LOCKS),
+        (Activity.WORK, _WORK),
         (Activity.POLL, _POLLS),
         (Activity.SLEEP, _SLEEPS),
         (Activity.IO, _IO),
     ):
         for name in names.split():
-            try:
+            if has_syscall(name):
                 table[syscall_number(name)] = activity
-            except KeyError:  # this processor has no such call
-                continue
     table[LOCK] = Activity.LOCK
     table[KERNEL] = Activity.OTHER
     return table
 
 
 _ASLEEP = _table()
+_FUTEX_NUMBERS = np.array(
+    [syscall_number(name) for name in _FUTEXES.split() if has_syscall(name)], np.int16
+)
+
+
+def are_futex_waits(state: npt.NDArray[Any], sysno: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
+    """Return which cells sleep in a futex; arguments as for ``off_cpu_activities``."""
+    waits: npt.NDArray[np.bool_] = (state == ThreadState.PARKED) & np.isin(sysno, _FUTEX_NUMBERS)
+    return waits
 
 
 def off_cpu_activities(

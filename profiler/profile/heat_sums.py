@@ -1,7 +1,7 @@
 """Sum time for heat maps: CPU time in small bins, and waits by how long they lasted. Pure.
 
-As in ``time_sums``, what a part adds is made once and kept beside it: for all threads, and for the
-last few choices of threads.
+As in ``time_sums``, what a part adds is made once and kept beside it: for the last few choices of
+threads. ``time_ahead`` makes it ahead for all threads.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def cpu_sums(view: TimeView, choice: Choice, first: int, n_bins: int) -> Floats:
             found[low - first : high - first] += part.each[low - part.first : high - part.first]
 
     for part in view.parts_between(t0_ns, t1_ns):
-        if part.end_ns - part.start_ns < _MAX_PART_BINS * step_ns(CPU_LEVEL):
-            add(part.keep(choice.key("cpu"), partial(_part_cpu, view, choice, part), most=_CHOICES))
+        if _is_kept(part):
+            add(_kept_cpu(view, choice, part))
         else:
             block = within(part.read(), t0_ns, t1_ns)
             add(_cpu(view.columns(block), choice, first, n_bins))
@@ -94,6 +94,23 @@ def cpu_sums(view: TimeView, choice: Choice, first: int, n_bins: int) -> Floats:
     if len(view.now.intervals.past):
         add(_cpu(view.past_columns(), choice, first, n_bins))
     return found
+
+
+def prepare_heat(view: TimeView, choice: Choice, part: Part) -> None:
+    """Make what heat maps of a choice of threads add up for a part."""
+    if _is_kept(part):
+        _kept_cpu(view, choice, part)
+    _kept_waits(view, choice, part)
+
+
+def _is_kept(part: Part) -> bool:
+    return part.end_ns - part.start_ns < _MAX_PART_BINS * step_ns(CPU_LEVEL)
+
+
+def _kept_cpu(view: TimeView, choice: Choice, part: Part) -> _Sums:
+    make = partial(_part_cpu, view, choice, part)
+    kept: _Sums = part.keep(choice.key("cpu"), make, most=_CHOICES)
+    return kept
 
 
 def _part_cpu(view: TimeView, choice: Choice, part: Part) -> _Sums:
@@ -131,18 +148,26 @@ def wait_counts(view: TimeView, choice: Choice, level: int, first: int, n_bins: 
         np.add.at(found, (activity * WAIT_ROWS + row) * n_bins + at[some], part.number[some])
 
     for part in view.parts_between(t0_ns, t1_ns):
-        kept_level = level_for(part.end_ns - part.start_ns, part.most_bins)
-        if level < kept_level:
+        if level < _kept_level(part):
             add(_waits(view, choice, level, within(part.read(), t0_ns, t1_ns)))
         else:
-            make = partial(_part_waits, view, choice, kept_level, part)
-            add(part.keep(choice.key("waits"), make, most=_CHOICES))
+            add(_kept_waits(view, choice, part))
     add(_waits(view, choice, level, within(view.rest, t0_ns, t1_ns)))
     return found.reshape(N_ACTIVITIES, WAIT_ROWS, n_bins)
 
 
-def _part_waits(view: TimeView, choice: Choice, level: int, part: Part) -> _Waits:
-    return _waits(view, choice, level, part.read())
+def _kept_level(part: Part) -> int:
+    return level_for(part.end_ns - part.start_ns, part.most_bins)
+
+
+def _kept_waits(view: TimeView, choice: Choice, part: Part) -> _Waits:
+    make = partial(_part_waits, view, choice, part)
+    kept: _Waits = part.keep(choice.key("waits"), make, most=_CHOICES)
+    return kept
+
+
+def _part_waits(view: TimeView, choice: Choice, part: Part) -> _Waits:
+    return _waits(view, choice, _kept_level(part), part.read())
 
 
 def _waits(view: TimeView, choice: Choice, level: int, block: Block) -> _Waits:

@@ -79,6 +79,7 @@ class Chunk:
     Attributes:
         start_ns: start of the earliest interval.
         end_ns: end of the latest interval.
+        last_cell: the greatest number of their cells.
     """
 
     def __init__(self, rows: Rows, thread_ids: npt.NDArray[np.uint32]) -> None:
@@ -95,6 +96,7 @@ class Chunk:
         self._wall = _Narrow(rows["wall_ns"])
         self._cpu = _Narrow(rows["cpu_ns"])
         self._cell = rows["cell"].copy()
+        self.last_cell = int(self._cell.max())
 
     def read(self, thread_id: int | None = None) -> Block:
         """Return all rows, or those of one thread in order of time."""

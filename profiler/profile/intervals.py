@@ -87,6 +87,11 @@ class Intervals:
         return len(self._open) > 0
 
     @property
+    def n_packed(self) -> int:
+        """The number of chunks made so far."""
+        return self.merged // CHUNK_ROWS + len(self._chunks)
+
+    @property
     def refused(self) -> int:
         """The number of intervals whose cell found no room."""
         return self._cells.refused
@@ -250,7 +255,7 @@ class Intervals:
         """Return all current intervals; copies, or immutable."""
         return IntervalMoments(
             list(self._chunks),
-            self.merged + CHUNK_ROWS * len(self._chunks),
+            CHUNK_ROWS * self.n_packed,
             self._tail[: self._n_tail].copy(),
             self._held(),
             self._past.rows(),

@@ -19,6 +19,9 @@ import numpy.typing as npt
 
 from ..model import LockState
 from .interval_chunk import Block, Chunk, cut
+from .intervals import Intervals
+from .lock_states import lock_states
+from .stacks import Stacks
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -156,3 +159,16 @@ def _own(
     found -= np.interp(place(held.t0_ns, thread), edges, sums)
     found[~np.isin(thread, threads)] = 0
     return found.astype(np.float64, copy=False)
+
+
+def take_lock_intervals(
+    intervals: Intervals, stacks: Stacks, t0_ns: int | None, t1_ns: int | None
+) -> LockIntervals:
+    """Take a snapshot; ``Profile`` holds the lock. See ``Profile.lock_intervals``."""
+    thread_id, stack, state, sysno = intervals.cell_columns()
+    lock = lock_states(stacks.stack_marks()[stack], state, sysno)
+    between_ns = None
+    if t0_ns is not None or t1_ns is not None:
+        between_ns = t0_ns or 0, intervals.now_ns if t1_ns is None else t1_ns
+    chunks = intervals.snapshot(with_past=False)
+    return LockIntervals(chunks, thread_id, stacks.stack_nodes()[stack], lock, between_ns)

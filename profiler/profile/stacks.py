@@ -317,6 +317,20 @@ class Stacks:
             len(self._addresses),
         )
 
+    def leaf_frames(self, stacks: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int32]:
+        """Return the address ids at the leaf ends of some stacks.
+
+        Returns:
+            A row of ``count`` for each, leaf first, ``NO_ADDRESS`` where there is none.
+        """
+        parent, address = (np.frombuffer(each, np.int32) for each in (self._parent, self._address))
+        node = np.array(self._stack_node, np.int32)[stacks]
+        frames = np.full((len(stacks), count), NO_ADDRESS, np.int32)
+        for depth in range(count):
+            frames[:, depth] = address[node]
+            node = np.maximum(parent[node], ROOT)
+        return frames
+
     def stack_nodes(self) -> npt.NDArray[np.int32]:
         """Return the leaf node of each stack."""
         return np.array(self._stack_node, np.int32)

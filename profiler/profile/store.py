@@ -24,27 +24,24 @@ import numpy.typing as npt
 from ..model import (
     Clock,
     LockState,
-    ManagedVerdict,
     Module,
     RawFrame,
     Thread,
     ThreadInfo,
-    Verdict,
 )
 from ..wire.decoder import ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
-from .cell_keys import Cells
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
-from .lock_intervals import LockIntervals
-from .lock_states import Collections, are_holding, collections, lock_states, lock_times
+from .lock_intervals import LockIntervals, take_lock_intervals
+from .lock_states import Collections, are_holding, collections, lock_times
+from .moments import Moments, take_moments
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Mark, News, Stacks, Trie
 from .thread_infos import thread_infos
-from .time_sums import Moments
 from .timelines import Timelines
-from .verdicts import by_module_at_fault, by_verdict
+from .verdicts import VerdictSums, verdict_sums
 
 BEGINNING = Mark()
 # 36 years: sums of weights fit into 64 bits.
@@ -188,6 +185,12 @@ class Profile:
                 "modules_full": self._roster.modules_full,
                 "intervals_merged": self._intervals.merged,
             }
+
+    @property
+    def settled(self) -> tuple[int, int]:
+        """The numbers of chunks packed so far and of hidden threads; grow when chunks change."""
+        with self._lock:
+            return self._intervals.n_packed, len(self._roster.hidden)
 
     @property
     def n_addresses(self) -> int:
@@ -343,15 +346,9 @@ class Profile:
             first_cell: the snapshot has the columns of the cells from this one on.
         """
         with self._lock:
-            intervals = self._intervals.moments()
-            thread_id, stack, state, sysno = self._intervals.cell_columns()
-            state, sysno = state[first_cell:], sysno[first_cell:]
-            marks = self._stacks.stack_marks()[stack[first_cell:]]
-            lock = lock_states(marks, state, sysno)
-            cells = Cells(thread_id[first_cell:], state, sysno, lock)
-            threads, hidden = dict(self._roster.threads), tuple(self._roster.hidden)
-            times = self._start_ns, self.now_ns
-        return Moments(intervals, cells, threads, hidden, *times)
+            return take_moments(
+                self._intervals, self._stacks, self._roster, self._start_ns, first_cell
+            )
 
     def thread_infos(self) -> list[ThreadInfo]:
         """Return all threads with their weights and current system calls, first seen first."""
@@ -373,15 +370,7 @@ class Profile:
             t1_ns: only what lies before this time; None for all.
         """
         with self._lock:
-            chunks = self._intervals.snapshot(with_past=False)
-            thread_id, stack, state, sysno = self._intervals.cell_columns()
-            node = self._stacks.stack_nodes()[stack]
-            marks = self._stacks.stack_marks()[stack]
-        lock = lock_states(marks, state, sysno)
-        if t0_ns is None and t1_ns is None:
-            return LockIntervals(chunks, thread_id, node, lock)
-        between_ns = t0_ns or 0, self.now_ns if t1_ns is None else t1_ns
-        return LockIntervals(chunks, thread_id, node, lock, between_ns)
+            return take_lock_intervals(self._intervals, self._stacks, t0_ns, t1_ns)
 
     def total_ns(self, clock: Clock) -> int:
         """Return the total weight by a clock, in nanoseconds."""
@@ -400,30 +389,8 @@ class Profile:
         with self._lock:
             return int(self._intervals.samples(Clock.CPU).weight.sum())
 
-    # ---- verdicts
-
-    def verdict_cpu_ns(self) -> dict[str, int]:
-        """Return the CPU weight of the stacks with each verdict, by its name; only if not 0."""
+    def verdicts(self) -> VerdictSums:
+        """Return the CPU weight by the verdicts on its stacks."""
         with self._lock:
             cells = self._intervals.totals(Clock.CPU)
-            return by_verdict(Verdict, self._stacks.stack_verdicts(), cells)
-
-    def managed_verdict_cpu_ns(self) -> dict[str, int]:
-        """Return the CPU weight by the verdict on interpreted frames, by its name; only if not 0.
-
-        Stacks without such frames are not included.
-        """
-        with self._lock:
-            cells = self._intervals.totals(Clock.CPU)
-            sums = by_verdict(ManagedVerdict, self._stacks.stack_managed(), cells)
-        return {name: weight for name, weight in sums.items() if name != ManagedVerdict.NONE.name}
-
-    def verdict_modules(self) -> dict[str, int]:
-        """Return the CPU weight of truncated stacks by the module in which unwinding stopped.
-
-        Heaviest first; "" is code outside any file. Stacks that are only too deep are not included:
-        no module is at fault.
-        """
-        with self._lock:
-            cells = self._intervals.totals(Clock.CPU)
-            return by_module_at_fault(self._stacks, self._roster.modules, cells)
+            return verdict_sums(self._stacks, self._roster.modules, cells)

@@ -24,15 +24,17 @@ class Part:
         end_ns: end of the latest.
         read: returns all of them.
         most_bins: what they add to bins is kept for about so many bins, and for fewer.
+        last_cell: the greatest number of their cells.
     """
 
     def __init__(
-        self, start_ns: int, end_ns: int, read: Callable[[], Block], most_bins: int
+        self, start_ns: int, end_ns: int, read: Callable[[], Block], most_bins: int, last_cell: int
     ) -> None:
         self.start_ns = start_ns
         self.end_ns = end_ns
         self.read = read
         self.most_bins = most_bins
+        self.last_cell = last_cell
         self._lock = threading.Lock()
         self._kept: dict[tuple[Any, ...], Any] = {}
 
@@ -61,7 +63,9 @@ class Parts:
         self._pieces: dict[tuple[int, int], Part] = {}
 
     def of(self, now: IntervalMoments) -> tuple[list[Part], Rows]:
-        """Return all parts of a profile, and the rows of its tail that are in none."""
+        """Return all parts of a profile, its chunks first, and the rows of its tail that are in
+        none.
+        """
         chunks, pieces = self._chunks, self._pieces
         self._chunks = {chunk: chunks.get(chunk) or _of_chunk(chunk) for chunk in now.chunks}
         self._pieces = {}
@@ -72,12 +76,22 @@ class Parts:
             self._pieces[at] = pieces.get(at) or _of_rows(rows)
         return [*self._chunks.values(), *self._pieces.values()], now.tail[end:]
 
+    def forget(self, first_cell: int) -> None:
+        """Forget what is made from intervals of cells from a number on: these are others now."""
+        self._chunks = {
+            chunk: part for chunk, part in self._chunks.items() if part.last_cell < first_cell
+        }
+        self._pieces = {
+            at: part for at, part in self._pieces.items() if part.last_cell < first_cell
+        }
+
 
 def _of_chunk(chunk: Chunk) -> Part:
-    return Part(chunk.start_ns, chunk.end_ns, chunk.read, CHUNK_BINS)
+    return Part(chunk.start_ns, chunk.end_ns, chunk.read, CHUNK_BINS, chunk.last_cell)
 
 
 def _of_rows(rows: Rows) -> Part:
     block = Block(*(column.copy() for column in block_of(rows)))
     end_ns = int((block.t0_ns + block.wall_ns).max())
-    return Part(int(block.t0_ns.min()), end_ns, lambda: block, PIECE_BINS)
+    start_ns, last_cell = int(block.t0_ns.min()), int(block.cell.max())
+    return Part(start_ns, end_ns, lambda: block, PIECE_BINS, last_cell)

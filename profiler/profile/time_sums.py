@@ -1,26 +1,26 @@
 """Sum the time of a growing profile in bins: by thread, and by what the thread did.
 
-What a part adds is made once, when somebody first asks for it, and kept beside it, in all levels
-from some ``most_bins`` bins on. A view with finer bins spans few parts, and reads their intervals.
-So a view costs about the same, however long the recording is.
+What a part adds is made once, when somebody first asks for it or ahead of that (``time_ahead``),
+and kept beside it, in all levels from some ``most_bins`` bins on. A view with finer bins spans few
+parts, and reads their intervals. So a view costs about the same, however long the recording is.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Thread
 from .cell_keys import NONE, SLOTS, CellKeys, Cells
 from .interval_chunk import Block, block_of
-from .intervals import IntervalMoments
-from .time_bins import Growth, coarser, growth_of, joined, level_for, merged, step_ns
+from .moments import Moments
+from .time_bins import MAX_LEVEL, Growth, coarser, growth_of, joined, level_for, merged, step_ns
 from .time_parts import Part, Parts
+from .wait_stacks import WaitReader
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -31,17 +31,6 @@ Int64s = npt.NDArray[np.int64]
 LEAST_BINS = 4
 PART_SUMS = 1 << 17
 _LEVELS = 64
-
-
-class Moments(NamedTuple):
-    """A snapshot of a profile. Times are the target's CLOCK_MONOTONIC, nanoseconds."""
-
-    intervals: IntervalMoments
-    new_cells: Cells
-    threads: Mapping[int, Thread]  # by ``thread_id``
-    hidden: Sequence[int]  # threads that are not the target's
-    start_ns: int
-    now_ns: int
 
 
 class Columns(NamedTuple):
@@ -63,10 +52,16 @@ class TimeSums:
 
     Args:
         moments: takes a snapshot, with the cells from a number on.
+        waits: tells waits for another thread's work from those for a lock; None for none.
+
+    Attributes:
+        changes: how often what was kept has become wrong, because names came late.
     """
 
-    def __init__(self, moments: Callable[[int], Moments]) -> None:
+    def __init__(self, moments: Callable[[int], Moments], waits: WaitReader | None = None) -> None:
         self._moments = moments
+        self._waits = waits
+        self.changes = 0
         self._lock = threading.Lock()
         self._keys = CellKeys()
         self._parts = Parts()
@@ -76,11 +71,21 @@ class TimeSums:
         """Take a snapshot."""
         with self._lock:
             now = self._moments(len(self._keys))
-            self._keys.extend(now.new_cells)
+            self._extend(now.new_cells)
             self._origin_ns = self._origin_ns or now.start_ns
             parts, tail = self._parts.of(now.intervals)
             rest = np.concatenate((tail, now.intervals.open))
             return TimeView(now, self._keys.snapshot(), parts, block_of(rest), self._origin_ns)
+
+    def _extend(self, cells: Cells) -> None:
+        if self._waits is None:
+            self._keys.extend(cells, np.zeros(len(cells.waits.stack), bool))
+            return
+        changed = self._waits.changed()
+        if changed:
+            self._parts.forget(self._keys.change(changed))
+            self.changes += 1
+        self._keys.extend(cells, self._waits.are_for_work(cells.waits))
 
 
 class TimeView:
@@ -151,16 +156,31 @@ class TimeView:
         return [part for part in self.parts if part.start_ns < t1_ns and part.end_ns >= t0_ns]
 
     def _kept(self, part: Part, level: int, t0_ns: int, t1_ns: int, together: bool) -> Growth:
-        n_keys = SLOTS if together else max(1, self.n_keys)
-        most = max(LEAST_BINS, min(part.most_bins, PART_SUMS // n_keys))
-        which = len(self.now.hidden) if together else -1
-        make = partial(self._finest, part, most, together)
-        kept: Growth = part.keep((f"finest {together}", which), make, most=1)
+        kept = self._finest_kept(part, together)
         if level < kept.level:
             rows = self.columns(within(part.read(), t0_ns, t1_ns))
             return self._growth(level, rows, together=together)
+        return self._kept_coarser(part, kept, level, together)
+
+    def prepare(self, part: Part) -> None:
+        """Make what views of the whole recording add up for a part."""
+        for together in (False, True):
+            finest = self._finest_kept(part, together)
+            self._kept_coarser(part, finest, MAX_LEVEL, together)
+
+    def _which(self, together: bool) -> int:
+        return len(self.now.hidden) if together else -1
+
+    def _finest_kept(self, part: Part, together: bool) -> Growth:
+        n_keys = SLOTS if together else max(1, self.n_keys)
+        most = max(LEAST_BINS, min(part.most_bins, PART_SUMS // n_keys))
+        make = partial(self._finest, part, most, together)
+        kept: Growth = part.keep((f"finest {together}", self._which(together)), make, most=1)
+        return kept
+
+    def _kept_coarser(self, part: Part, kept: Growth, level: int, together: bool) -> Growth:
         while kept.level < level:
-            key = f"level {together}", which, kept.level + 1
+            key = f"level {together}", self._which(together), kept.level + 1
             kept = part.keep(key, partial(_next_level, kept), most=_LEVELS)
         return kept
 

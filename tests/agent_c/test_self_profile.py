@@ -63,7 +63,7 @@ def test_cpu_time_is_the_kernels(recording: tuple[Profile, dict[str, int], list[
 
 def test_stacks_reach_their_roots(recording: tuple[Profile, dict[str, int], list[int]]) -> None:
     profile, _, _ = recording
-    weights = profile.verdict_cpu_ns()
+    weights = profile.verdicts().native
     # The thread with short waits is asleep whenever it is looked at: its CPU time has no stack, and
     # is more than 1 % of the whole where the machine is too busy to let the other one run.
     weights.pop(Verdict.NO_STACK.name, None)

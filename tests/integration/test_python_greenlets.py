@@ -44,5 +44,5 @@ def test_greenlets_are_not_mixed_and_have_their_shares(
     share = spent["left"] / sum(spent.values())
     assert left / (left + right) == pytest.approx(share, abs=SHARE_ERROR)
     assert complete_share(capture) >= 0.99, doubts(capture)
-    verdicts = capture.profile.managed_verdict_cpu_ns()
+    verdicts = capture.profile.verdicts().managed
     assert verdicts[ManagedVerdict.EXACT.name] >= 0.9 * sum(verdicts.values()), verdicts

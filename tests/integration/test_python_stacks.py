@@ -81,7 +81,7 @@ def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
             for thread in capture.threads()
             if thread.tid != waiting_python.pid
         )
-        verdicts = capture.profile.managed_verdict_cpu_ns()
+        verdicts = capture.profile.verdicts().managed
     expected = Counter(
         tuple((qualified or name, file, line) for name, qualified, file, line, _ in frames)
         for frames in waiting_python.stacks.values()
@@ -173,7 +173,7 @@ def test_of_a_deep_recursion_the_innermost_functions_are_shown(
     assert innermost.total >= 0.9 * shown.total, shown.heaviest(2)
     for stack in innermost.weights:
         assert stack[stack.index("bottom") - 1] == "deep"
-    verdicts = capture.profile.managed_verdict_cpu_ns()
+    verdicts = capture.profile.verdicts().managed
     assert verdicts[ManagedVerdict.DEPTH.name] >= 0.9 * sum(verdicts.values()), verdicts
 
 
@@ -202,7 +202,7 @@ def split_has_symbols(names: set[str]) -> bool:
 
 def assert_whole(capture: Capture) -> None:
     """Every stack of a thread that runs Python has its frames, and its native root."""
-    managed = capture.profile.managed_verdict_cpu_ns()
+    managed = capture.profile.verdicts().managed
     bad = [ManagedVerdict.TORN.name, ManagedVerdict.MISPLACED.name, ManagedVerdict.DEPTH.name]
     assert sum(managed.get(name, 0) for name in bad) <= 0.002 * sum(managed.values()), managed
     assert sum(managed.values()) >= 0.98 * capture.profile.total_ns(Clock.CPU), managed

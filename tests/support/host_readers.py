@@ -140,7 +140,7 @@ def _read_profile(data: bytes) -> None:
     list(profile.timelines(clock)(2))
     for address_id in range(min(profile.n_addresses, 4)):
         profile.locate(address_id)
-    orjson.dumps([profile.thread_infos(), profile.losses(), profile.verdict_cpu_ns()])
+    orjson.dumps([profile.thread_infos(), profile.losses(), profile.verdicts().native])
     profile.trie()
     if problem is not None:
         raise problem

@@ -156,7 +156,7 @@ class PythonSource(Views):
 
     def status(self) -> Status:
         """See ``ProfileSource.status``."""
-        managed = self.profile.managed_verdict_cpu_ns() or {"EXACT": 985, "ENTERING": 10, "TORN": 5}
+        managed = self.profile.verdicts().managed or {"EXACT": 985, "ENTERING": 10, "TORN": 5}
         return Status(
             pid=4711,
             command="/usr/bin/python3.12 -m shop.server",
@@ -168,7 +168,7 @@ class PythonSource(Views):
             duration_ns=self.profile.duration_ns,
             revision=self.profile.revision,
             samples=self.profile.samples,
-            verdict_cpu_ns=self.profile.verdict_cpu_ns(),
+            verdict_cpu_ns=self.profile.verdicts().native,
             managed_verdict_cpu_ns=managed,
             languages=["Python"] if self.profile.has_managed else [],
             is_final=self.has_ended,

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ...linux import heaps
 from .. import browser, start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, gil_option
@@ -85,6 +86,7 @@ def live(
     over, the page stays and shows what was recorded, unless --exit is given.
     """
     planned = plan(outputs, formats)
+    heaps.keep_small()
     progress = Progress(quiet=quiet)
     target = find_target(pid, pid_option, progress)
     with Interrupts() as interrupts:

@@ -106,8 +106,8 @@ def test_stack_that_was_cut_hangs_below_truncated() -> None:
         ],
     )
     assert weights(profile, Clock.CPU) == {"[truncated]AB": 10, "[truncated]": 20}
-    assert profile.verdict_cpu_ns() == {"NO_UNWIND_INFO": 10, "BAD_MEMORY": 20}
-    assert profile.verdict_modules() == {"": 20, "prog": 10}
+    assert profile.verdicts().native == {"NO_UNWIND_INFO": 10, "BAD_MEMORY": 20}
+    assert profile.verdicts().modules == {"": 20, "prog": 10}
 
 
 def test_guessed_stack_shares_the_nodes_of_a_complete_one_and_keeps_its_verdict() -> None:
@@ -117,8 +117,8 @@ def test_guessed_stack_shares_the_nodes_of_a_complete_one_and_keeps_its_verdict(
         traces=[wire.trace(1, [B, A]), wire.trace(9, [B, A], Verdict.GUESSED)],
     )
     assert weights(profile, Clock.CPU) == {"AB": 15}
-    assert profile.verdict_cpu_ns() == {"COMPLETE": 10, "GUESSED": 5}
-    assert profile.verdict_modules() == {}
+    assert profile.verdicts().native == {"COMPLETE": 10, "GUESSED": 5}
+    assert profile.verdicts().modules == {}
 
 
 def test_too_deep_stack_is_no_modules_fault() -> None:
@@ -126,7 +126,7 @@ def test_too_deep_stack_is_no_modules_fault() -> None:
         wire.interval(1, 9, 1000, 10, 10),
         traces=[wire.trace(9, [B, A], Verdict.TRUNCATED_DEPTH)],
     )
-    assert profile.verdict_modules() == {}
+    assert profile.verdicts().modules == {}
     assert weights(profile, Clock.CPU) == {"[truncated]AB": 10}
 
 
@@ -135,7 +135,7 @@ def test_trace_zero_and_trace_that_never_came_are_unattributed() -> None:
         wire.interval(1, 0, 1000, 10, 10), wire.interval(1, 3_000_000, 1010, 5, 5)
     )
     assert weights(profile, Clock.CPU) == {"[unattributed]": 15}
-    assert profile.verdict_cpu_ns() == {"NO_STACK": 15}
+    assert profile.verdicts().native == {"NO_STACK": 15}
 
 
 def test_same_stack_under_a_new_trace_id_is_the_same_leaf() -> None:

@@ -166,7 +166,7 @@ const MAX_DOUBLINGS = 5;
  * between. Times are milliseconds of any one clock.
  */
 export class Pacer {
-  constructor(gapMs = 250, retryMs = 2000) {
+  constructor(gapMs = 400, retryMs = 2000) {
     this.gapMs = gapMs;
     this.retryMs = retryMs;
     this.hasNews = false;

@@ -4,7 +4,7 @@
 import { formatShare } from './format.js';
 
 /** What a thread does, in the order in which lanes stack it, from the bottom. */
-export const ACTIVITIES = ['cpu', 'queued', 'lock', 'io', 'other', 'poll', 'sleep'];
+export const ACTIVITIES = ['cpu', 'queued', 'lock', 'io', 'other', 'work', 'poll', 'sleep'];
 
 export const ACTIVITY_WORDS = {
   cpu: 'on a CPU',
@@ -12,6 +12,7 @@ export const ACTIVITY_WORDS = {
   lock: 'waiting for a lock or another thread',
   io: 'reading or writing',
   other: 'waiting for something else',
+  work: 'waiting for work or a result of another thread',
   poll: 'waiting for events',
   sleep: 'sleeping',
   none: 'no data',
@@ -22,6 +23,7 @@ export const ACTIVITY_LABELS = {
   lock: 'lock',
   io: 'I/O',
   other: 'other wait',
+  work: 'waiting for work',
   poll: 'events',
   sleep: 'sleep',
 };

@@ -44,5 +44,5 @@ export function cssColor(name) {
 /** Returns what the timeline is drawn with (timeline/paint.js). */
 export function timelineStyle() {
   const colors = ['ink', 'muted', 'line', 'paper', 'focus', 'match'].map((name) => [name, cssColor(`--${name}`)]);
-  return { theme: theme(), font: '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif', ...Object.fromEntries(colors) };
+  return { theme: theme(), font: `${11 * rem()}px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif`, ...Object.fromEntries(colors) };
 }

@@ -2,18 +2,18 @@
 // server sends the children of opened nodes in pages; only rows in sight have DOM elements.
 
 import { fetchJson } from '../server/connection.js';
-import { bar, byId, h, setText } from '../page/dom.js';
+import { rem } from '../page/appearance.js';
+import { bar, byId, h, setText, swatch } from '../page/dom.js';
 import { copyText } from '../page/clipboard.js';
 import { describeRange, formatDifference, formatPart, sidesOf, signOf, sureness } from '../model/change.js';
 import { explainKind } from '../model/explain.js';
 import { formatNs, formatPlural, formatShare } from '../model/format.js';
-import { rowsInSight } from '../model/listing.js';
 import { learnFunctions } from '../model/spelling.js';
 import { pathText, rowsText } from '../model/stack_text.js';
 import { treeQuery } from '../model/state.js';
 import { TreeRows } from '../model/tree_rows.js';
+import { VirtualList } from './virtual_list.js';
 
-const ROW_PX = 26; // as in css/tree.css
 const GAP_MS = 1000; // between two answers while recording
 const MAX_COPIED = 2000;
 
@@ -39,7 +39,6 @@ export class TreeTable {
     this.grid.append(this.titles(), this.spacer);
     this.section.append(this.tools(), this.grid);
     this.rows = new TreeRows();
-    this.elements = new Map(); // key of a row → {element, …}
     this.active = ''; // key of the row that the keyboard is on
     this.query = '';
     this.revision = -1;
@@ -48,12 +47,14 @@ export class TreeTable {
     this.timer = 0;
     this.underWay = null;
     this.palette = null;
-    this.grid.addEventListener('scroll', () => this.draw());
     this.grid.addEventListener('keydown', (event) => this.key(event));
     this.body.addEventListener('click', (event) => this.click(event));
     this.body.addEventListener('dblclick', (event) => this.at(event, (row) => this.on.zoom(row.path)));
     this.body.addEventListener('contextmenu', (event) => this.at(event, (row) => this.menu(row, event)));
-    new ResizeObserver(() => this.draw()).observe(this.grid);
+    this.list = new VirtualList(
+      { scroller: this.grid, spacer: this.spacer, rows: this.body },
+      { rowHeight: () => Math.round(26 * rem()), make: (at) => this.makeRow(at), onScroll: () => this.draw() },
+    );
   }
 
   tools() {
@@ -89,8 +90,6 @@ export class TreeTable {
 
   setPalette(palette) {
     this.palette = palette;
-    this.elements.clear();
-    this.body.replaceChildren();
     this.draw();
   }
 
@@ -108,6 +107,7 @@ export class TreeTable {
       if (isOtherShape) this.rows.clear();
       else this.rows.forget();
       this.openZoom(state.zoom);
+      this.draw();
       this.ask({ isStale: true });
     } else if (!wasOpen) {
       this.openZoom(state.zoom);
@@ -136,11 +136,6 @@ export class TreeTable {
     }, Math.max(wait, 50));
   }
 
-  sight() {
-    const { scrollTop, clientHeight } = this.grid;
-    return rowsInSight(this.rows.list().length, ROW_PX, scrollTop, clientHeight);
-  }
-
   /**
    * Requests the rows that are missing in sight.
    *
@@ -148,7 +143,7 @@ export class TreeTable {
    * @param heaviest a path: open the heaviest path below it
    */
   async ask({ isStale = false, heaviest = null } = {}) {
-    const nodes = this.rows.wanted(...this.sight(), isStale).slice(0, 400);
+    const nodes = this.rows.wanted(...this.list.inSight(12), isStale).slice(0, 400);
     if (!nodes.length && heaviest === null) return;
     this.underWay?.abort();
     const { signal } = (this.underWay = new AbortController());
@@ -201,25 +196,11 @@ export class TreeTable {
   draw() {
     if (!this.isOpen || !this.palette) return;
     const list = this.rows.list();
-    this.spacer.style.height = `${list.length * ROW_PX}px`;
     this.grid.setAttribute('aria-rowcount', String(list.length + 1));
-    const [first, end] = this.sight();
-    const shown = new Map();
-    for (let at = first; at < end; at++) {
-      const row = list[at];
-      const parts = this.elements.get(row.key) ?? this.makeRow(row);
-      this.fill(parts, row, at);
-      shown.set(row.key, parts);
-    }
-    for (const [key, { element }] of this.elements) if (!shown.has(key)) element.remove();
-    this.elements = shown;
-    let before = null;
-    for (const { element } of shown.values()) {
-      const next = before ? before.nextSibling : this.body.firstChild;
-      if (next !== element) this.body.insertBefore(element, next);
-      before = element;
-    }
-    this.grid.setAttribute('aria-activedescendant', shown.has(this.active) ? this.idOf(this.active) : '');
+    this.list.update(list.length);
+    const [first, end] = this.list.inSight();
+    const isShown = this.body.querySelector('.is-current') !== null;
+    this.grid.setAttribute('aria-activedescendant', isShown ? this.idOf(this.active) : '');
     if (!this.underWay && list.slice(first, end).some(({ name }) => name === undefined)) this.ask();
   }
 
@@ -227,71 +208,59 @@ export class TreeTable {
     return `tree-row-${key.replaceAll(/[./]/g, '-')}`;
   }
 
-  makeRow(row) {
+  makeRow(at) {
+    const row = this.rows.list()[at];
     const cell = (name, ...children) => h('span', { class: `tree-${name}`, role: 'gridcell' }, ...children);
-    const parts = {
-      total: h('span', { class: 'number' }),
-      totalBar: bar('fill', 0),
-      self: h('span', { class: 'number' }),
-      name: h('span', { class: 'tree-label' }),
-      twisty: h('span', { class: 'tree-twisty', 'aria-hidden': 'true' }),
-      swatch: h('span', { class: 'swatch' }),
-      module: h('span', { class: 'tree-place' }),
-      change: cell('change'),
-    };
-    const kind = row.name === undefined ? null : explainKind(row);
-    parts.element = h(
+    const isKnown = row.name !== undefined;
+    const kind = isKnown ? explainKind(row) : null;
+    const name = !isKnown ? '…' : row.chain ? `${row.name} … ${row.chain}` : row.name;
+    const mark = swatch(isKnown ? this.palette.swatch(row) : '');
+    const element = h(
       'div',
-      { class: 'tree-row', role: 'row', id: this.idOf(row.key) },
-      cell('total', parts.total, h('span', { class: 'track' }, parts.totalBar)),
-      cell('self', parts.self),
-      parts.change,
-      cell('name', parts.twisty, parts.name, kind ? h('span', { class: 'badge' }, kind.badge) : null),
-      cell('module', parts.swatch, parts.module),
+      {
+        class: row.key === this.active ? 'tree-row is-current' : 'tree-row',
+        role: 'row',
+        id: this.idOf(row.key),
+        'data-key': row.key,
+        'aria-rowindex': at + 2,
+        'aria-level': row.level,
+        'aria-posinset': row.place + 1,
+        'aria-setsize': row.count,
+        'aria-expanded': isKnown && row.hasChildren ? String(row.isOpen) : null,
+      },
+      isKnown ? this.weights(row, cell) : [cell('total'), cell('self')],
+      cell(
+        'name',
+        h('span', { class: 'tree-twisty', 'aria-hidden': 'true' }, isKnown && row.hasChildren ? (row.isOpen ? '▾' : '▸') : ''),
+        h('span', { class: 'tree-label', title: row.full_name || row.name }, name),
+        kind && h('span', { class: 'badge' }, kind.badge),
+      ),
+      cell('module', mark, h('span', { class: 'tree-place' }, row.module ?? '')),
     );
-    parts.element.dataset.key = row.key;
-    return parts;
-  }
-
-  fill(parts, row, at) {
-    const { element, name, twisty } = parts;
-    element.style.transform = `translateY(${at * ROW_PX}px)`;
-    element.setAttribute('aria-rowindex', at + 2);
-    element.setAttribute('aria-level', row.level);
-    element.setAttribute('aria-posinset', row.place + 1);
-    element.setAttribute('aria-setsize', row.count);
-    element.classList.toggle('is-current', row.key === this.active);
     element.style.setProperty('--level', row.level - 1);
-    if (row.name === undefined) return setText(name, '…');
-    const whole = this.rows.totalNs;
-    if (row.hasChildren) element.setAttribute('aria-expanded', String(row.isOpen));
-    else element.removeAttribute('aria-expanded');
-    setText(twisty, row.hasChildren ? (row.isOpen ? '▾' : '▸') : '');
-    this.fillWeights(parts, row, whole);
-    parts.totalBar.style.width = `${whole > 0 ? (100 * row.totalNs) / whole : 0}%`;
-    setText(name, row.chain ? `${row.name} … ${row.chain}` : row.name);
-    name.title = row.full_name || row.name;
-    setText(parts.module, row.module);
-    parts.swatch.style.background = this.palette.swatch(row);
-    return undefined;
+    return element;
   }
 
-  fillWeights(parts, row, whole) {
-    const { comparison } = this.rows;
-    parts.change.hidden = !comparison;
+  weights(row, cell) {
+    const { comparison, totalNs: whole } = this.rows;
+    const number = (text, title) => h('span', { class: 'number', title }, text);
+    const track = h('span', { class: 'track' }, bar('fill', whole > 0 ? row.totalNs / whole : 0));
     if (!comparison) {
-      setText(parts.total, formatShare(row.totalNs, whole));
-      setText(parts.self, row.selfNs > 0 ? formatShare(row.selfNs, whole) : '');
-      parts.total.title = formatNs(row.totalNs);
-      parts.self.title = formatNs(row.selfNs);
-      return;
+      const self = row.selfNs > 0 ? formatShare(row.selfNs, whole) : '';
+      return [
+        cell('total', number(formatShare(row.totalNs, whole), formatNs(row.totalNs)), track),
+        cell('self', number(self, formatNs(row.selfNs))),
+      ];
     }
     const { here, there, difference } = sidesOf(comparison, row.hereNs, row.thereNs);
-    setText(parts.total, formatPart(here, comparison.is_share));
-    setText(parts.self, formatPart(there, comparison.is_share));
-    setText(parts.change, `${signOf(row.change)} ${formatDifference(difference, comparison.is_share)}`.trim());
-    parts.change.title = sureness(row.change);
-    parts.change.classList.toggle('is-noise', row.change === 0);
+    const change = cell('change', `${signOf(row.change)} ${formatDifference(difference, comparison.is_share)}`.trim());
+    change.title = sureness(row.change);
+    change.classList.toggle('is-noise', row.change === 0);
+    return [
+      cell('total', number(formatPart(here, comparison.is_share)), track),
+      cell('self', number(formatPart(there, comparison.is_share))),
+      change,
+    ];
   }
 
   // --- doing -------------------------------------------------------------------------------------
@@ -338,6 +307,7 @@ export class TreeTable {
   closeAll() {
     this.rows.clear();
     this.active = '';
+    this.draw();
     this.grid.scrollTop = 0;
     this.ask({ isStale: true });
   }
@@ -348,7 +318,7 @@ export class TreeTable {
   }
 
   menu(row, event = null) {
-    const area = this.elements.get(row.key)?.element.getBoundingClientRect();
+    const area = document.getElementById(this.idOf(row.key))?.getBoundingClientRect();
     const isPointed = event && (event.button === 2 || event.pointerType === 'touch');
     const place = isPointed || !area ? { x: event?.clientX ?? 0, y: event?.clientY ?? 0 } : { x: area.left + 220, y: area.bottom };
     this.on.menu(place, row, () => pathText(row, this.rows.list(), this.rows.totalNs));
@@ -357,8 +327,9 @@ export class TreeTable {
   reveal() {
     const at = this.rows.indexOf(this.active);
     if (at < 0) return;
-    const top = at * ROW_PX;
-    const room = this.grid.clientHeight - 2 * ROW_PX; // below the titles
+    const height = this.list.rowHeight();
+    const top = at * height;
+    const room = this.grid.clientHeight - 2 * height; // below the titles
     if (top < this.grid.scrollTop) this.grid.scrollTop = top;
     else if (top > this.grid.scrollTop + room) this.grid.scrollTop = top - room;
     this.draw();
@@ -372,7 +343,7 @@ export class TreeTable {
     const list = this.rows.list();
     const at = this.rows.indexOf(this.active);
     const row = list[at];
-    const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW_PX) - 2);
+    const page = Math.max(1, Math.floor(this.grid.clientHeight / this.list.rowHeight()) - 2);
     const steps = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: list.length - 1 };
     if (event.key in steps) this.goTo(steps[event.key]);
     else if (!row || row.name === undefined) return;

@@ -13,6 +13,7 @@ const SHADES = {
     lock: [[0.915, 0.04, 335], [0.72, 0.1, 335]],
     io: [[0.915, 0.035, 240], [0.72, 0.085, 243]],
     other: [[0.935, 0.018, 110], [0.79, 0.04, 110]],
+    work: [[0.95, 0.018, 165], [0.84, 0.04, 165]],
     poll: [[0.955, 0.012, 240], [0.87, 0.025, 240]],
     sleep: [[0.955, 0.004, 260], null],
   },
@@ -22,6 +23,7 @@ const SHADES = {
     lock: [[0.29, 0.045, 335], [0.47, 0.095, 335]],
     io: [[0.29, 0.04, 245], [0.47, 0.085, 242]],
     other: [[0.275, 0.015, 110], [0.4, 0.03, 110]],
+    work: [[0.25, 0.018, 165], [0.36, 0.035, 165]],
     poll: [[0.245, 0.012, 250], [0.33, 0.02, 250]],
     sleep: [[0.245, 0.004, 260], null],
   },
@@ -48,6 +50,9 @@ function drawTile(context, activity, [ground, line]) {
     context.moveTo(0, 4.5), context.lineTo(TILE, 4.5);
   } else if (activity === 'other') {
     context.moveTo(1.5, 0), context.lineTo(1.5, TILE);
+  } else if (activity === 'work') {
+    context.fillRect(0, 1, 3, 1);
+    context.fillRect(3, 4, 3, 1);
   } else {
     context.fillRect(1, 1, 1.4, 1.4);
     context.fillRect(4, 4, 1.4, 1.4);
@@ -90,7 +95,7 @@ const HEAT = {
   light: [[0.95, 0.03], [0.5, 0.19]],
   dark: [[0.27, 0.03], [0.76, 0.17]],
 };
-const HUES = { cpu: 48, queued: 27, lock: 335, io: 242, other: 110, poll: 205, sleep: 285 };
+const HUES = { cpu: 48, queued: 27, lock: 335, io: 242, other: 110, work: 150, poll: 205, sleep: 285 };
 const LEVELS = 51;
 
 /** Returns [red, green, blue, alpha] of each level of each activity. */

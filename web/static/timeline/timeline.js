@@ -1,6 +1,7 @@
 // The timeline: the CPU time of the whole recording, and lanes of its threads. Dragging chooses a range of time, that
 // all views obey; with Shift, the range to compare with.
 
+import { rem } from '../page/appearance.js';
 import { byId, choice, setText } from '../page/dom.js';
 import { LaneFeed } from '../server/lanes.js';
 import { Gestures } from './gestures.js';
@@ -20,12 +21,19 @@ import {
 } from '../model/timeline.js';
 
 const BIN_PX = 2;
-const OVERVIEW = { top: 0, height: 34 };
-const AXIS = { top: 36, height: 17 };
-const LANE = { height: 16, gap: 2 };
 const LANES = { small: 4, open: 16 };
 const STORED = 'flametap.timeline';
 const FOLLOWS = 0.002; // a shown time that ends so near to the end, as a share of it, follows the recording
+
+/** Returns where the rows are, in pixels: they are as large as the user wants text. */
+function measures() {
+  const px = (length) => Math.round(length * rem());
+  return {
+    overview: { top: 0, height: px(34) },
+    axis: { top: px(36), height: px(17) },
+    lane: { height: px(16), gap: 2 },
+  };
+}
 
 export class Timeline {
   /**
@@ -39,6 +47,7 @@ export class Timeline {
     this.painter = new TimePainter(byId('timeline-lanes'), byId('timeline-marks'));
     this.names = new LaneNames(byId('timeline-names'), (id) => this.chooseThread(id));
     this.lanes = null;
+    this.measures = measures();
     this.isFinal = false;
     this.shown = null; // {from, to}; null for the whole recording, as it grows
     this.drag = null; // {from, to, kind}
@@ -193,7 +202,7 @@ export class Timeline {
 
   /** Returns the moment at x of the plot, in milliseconds; of the overview's time if y is in it. */
   moment(x, y) {
-    const { from, to } = y < AXIS.top ? this.whole : this.view;
+    const { from, to } = y < this.measures.axis.top ? this.whole : this.view;
     return from + (Math.min(1, Math.max(0, x / this.plot.clientWidth)) * (to - from));
   }
 
@@ -216,7 +225,7 @@ export class Timeline {
 
   /** Marks a moment that is pointed at elsewhere. */
   hoverAt(ms) {
-    this.pointer = ms === null ? null : { ms, y: AXIS.top };
+    this.pointer = ms === null ? null : { ms, y: this.measures.axis.top };
     this.redrawMarks();
   }
 
@@ -237,7 +246,7 @@ export class Timeline {
   }
 
   zoom(factor, x, y) {
-    if (this.lanes) this.setShown(zoomShown(this.view, factor, this.moment(x, Math.max(y, AXIS.top)), this.whole.to));
+    if (this.lanes) this.setShown(zoomShown(this.view, factor, this.moment(x, Math.max(y, this.measures.axis.top)), this.whole.to));
   }
 
   pan(pixels) {
@@ -254,8 +263,8 @@ export class Timeline {
       const next = nudge(chosen, event.key, event.shiftKey, this.view, this.whole.to);
       this.on.change({ range: next });
       setText(byId('announcement'), `Range ${formatRange(parseRange(next, this.whole.to))}`);
-    } else if (event.key === '+' || event.key === '=') this.zoom(0.6, middle, AXIS.top);
-    else if (event.key === '-') this.zoom(1 / 0.6, middle, AXIS.top);
+    } else if (event.key === '+' || event.key === '=') this.zoom(0.6, middle, this.measures.axis.top);
+    else if (event.key === '-') this.zoom(1 / 0.6, middle, this.measures.axis.top);
     else if (event.key === 'Escape') return this.clear();
     else if (event.key === 'c' && range && !compare) {
       // The other range to compare with: as long, and right before.
@@ -269,6 +278,7 @@ export class Timeline {
 
   /** @param style see TimePainter */
   setStyle(style) {
+    this.measures = measures();
     this.painter.setStyle(style);
     this.heat.setStyle(style);
     this.readout.setTheme(style.theme);
@@ -290,11 +300,11 @@ export class Timeline {
     const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
     const label = `CPU ≤ ${peak.toFixed(1)}`;
     const title = `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once`;
-    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...OVERVIEW, label, title }];
-    let top = AXIS.top + AXIS.height + 2;
+    const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...this.measures.overview, label, title }];
+    let top = this.measures.axis.top + this.measures.axis.height + 2;
     const add = (row) => {
-      found.push({ bins: lanes.bins, top, height: LANE.height, ...row });
-      top += LANE.height + LANE.gap;
+      found.push({ bins: lanes.bins, top, height: this.measures.lane.height, ...row });
+      top += this.measures.lane.height + this.measures.lane.gap;
     };
     for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lanes.label(lane) });
     if (lanes.rest) {
@@ -315,7 +325,7 @@ export class Timeline {
       this.showControls();
     }
     const width = this.plot.clientWidth;
-    const geometry = { axisTop: AXIS.top, axisHeight: AXIS.height, overviewTop: OVERVIEW.top };
+    const geometry = { axisTop: this.measures.axis.top, axisHeight: this.measures.axis.height, overviewTop: this.measures.overview.top };
     this.scene = { rows, width, height, shown: this.view, whole: this.whole, ...geometry };
     if (this.isStale) this.painter.draw(this.scene);
     this.isStale = false;
