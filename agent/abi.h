@@ -417,6 +417,8 @@ enum hotspot_recipe {
     HOTSPOT_THREAD_ANCHOR_SP = 64,        /* where its Java frames end, while it runs other code */
     HOTSPOT_THREAD_ANCHOR_PC = 65,
     HOTSPOT_THREAD_ANCHOR_FP = 66,
+    HOTSPOT_HEAP_LIMIT = 67,              /* to where a code heap may grow */
+    HOTSPOT_HEAP_MAP_HIGH = 68,           /* end of its map of segments */
 };
 
 #define SYSNO_LOCK 0x7ffd                 /* in place of a number: it waits for the interpreter's lock (GIL) */

@@ -165,6 +165,10 @@ class FrameKind(str, Enum):
     FOLDED = "folded"  # stands for functions that a view shows as one: those of a module, say
 
 
+MANAGED_KINDS = (FrameKind.PYTHON, FrameKind.JAVA)
+"""Functions of interpreted programs."""
+
+
 @dataclass(frozen=True)
 class Function:
     """The key by which frames are merged into boxes: all but the line and the line's file."""
@@ -254,8 +258,7 @@ class Status:
     verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
-    has_python: bool = False  # Python functions were recorded
-    languages: list[str] = field(default_factory=list)  # of such functions: "Python", "Java"
+    languages: list[str] = field(default_factory=list)  # of interpreted functions: "Python", "Java"
     has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict

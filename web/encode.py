@@ -219,7 +219,7 @@ def function_columns(index: TreeIndex, ids: list[int], names: FunctionNames) -> 
         "full_name": [function.full_name for function in functions],
         "twin": [names.twin(function) for function in ids],
     }
-    if index.has_python:
+    if index.has_managed:
         columns["origin"] = [index.origin(function) for function in ids]
     return columns
 

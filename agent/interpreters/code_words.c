@@ -45,3 +45,10 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count)
     *count = used;
     return to;
 }
+
+/* Return whether this is a frame of Java that stands for what was noted for the next place in the code. */
+static u32 is_nearest(u64 word)
+{
+    return word >> WORD_SHIFT == FRAME_KIND_MANAGED && (word >> FRAME_POSITION_SHIFT & NO_POSITION) != NO_POSITION &&
+           (word >> FRAME_POSITION_SHIFT & JAVA_NEAREST) != 0;
+}

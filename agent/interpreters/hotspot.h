@@ -14,7 +14,7 @@
  *
  * The virtual machine keeps all code that it makes in a few heaps. Each is reserved when it starts, grows, and never
  * shrinks; next to it lies a map of its segments. Both are read in place, within the bounds that the sampler thread has
- * read before and found to be mapped. Everything else is read as managed_memory.c says.
+ * read before and found to be mapped, or up to where the machine itself says that both have grown since. Everything else is read as managed_memory.c says.
  *
  * A frame of compiled code is two words: its pc, then its compilation's number, 0 for stubs. A frame of the interpreter is
  * like a code object without a number (managed.h): its address is that of the Method.
@@ -48,14 +48,17 @@ struct code_blob {
 
 struct code_heap {
     u64 low;
-    u64 bytes;
+    u64 bytes;                            /* known to be mapped */
+    u64 limit;                            /* bytes that it may have */
+    u64 high_at;                          /* where its end is now; the machine writes it when the memory is there */
+    u64 map_high_at;                      /* the same for the map */
     u64 map;                              /* runtime_addr of the map of segments */
     u64 shift;                            /* log2 of a segment's bytes */
 };
 
 #define KNOWN_BLOBS 2                     /* the interpreter, the stubs that call Java */
 struct code_heaps {
-    u64 low;                              /* of all */
+    u64 low;                              /* of all, with what they may grow by */
     u64 bytes;
     u32 count;
     u32 recipe;                           /* index */

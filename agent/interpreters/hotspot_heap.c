@@ -34,6 +34,18 @@ static const struct code_heaps *code_heaps_sigsafe(const struct agent *a)
     return (const struct code_heaps *)load_acquire_u64((const volatile u64 *)&a->heaps);
 }
 
+/* Return the end of a heap: as the sampler thread saw it, or as it is now if `runtime_addr` is beyond. Context: signal. */
+static u64 code_heap_end_sigsafe(const struct code_heap *heap, u64 runtime_addr)
+{
+    u64 bytes, mapped;
+    if (runtime_addr - heap->low < heap->bytes)
+        return heap->low + heap->bytes;
+    bytes = field_u64_sigsafe(heap->high_at) - heap->low;
+    mapped = (field_u64_sigsafe(heap->map_high_at) - heap->map) << heap->shift;
+    bytes = mapped < bytes ? mapped : bytes;
+    return heap->low + (bytes > heap->bytes && bytes <= heap->limit ? bytes : heap->bytes);
+}
+
 /* Return the heap that contains a runtime_addr; 0 if none does. Context: signal. */
 static const struct code_heap *code_heap_sigsafe(const struct code_heaps *heaps, u64 runtime_addr)
 {
@@ -41,8 +53,9 @@ static const struct code_heap *code_heap_sigsafe(const struct code_heaps *heaps,
     if (!heaps || runtime_addr - heaps->low >= heaps->bytes)
         return (const struct code_heap *)0;
     for (i = 0; i < heaps->count; i++)
-        if (runtime_addr - heaps->heaps[i].low < heaps->heaps[i].bytes)
-            return &heaps->heaps[i];
+        if (runtime_addr - heaps->heaps[i].low < heaps->heaps[i].limit)
+            return runtime_addr < code_heap_end_sigsafe(&heaps->heaps[i], runtime_addr) ? &heaps->heaps[i]
+                                                                                         : (const struct code_heap *)0;
     return (const struct code_heap *)0;
 }
 
@@ -89,7 +102,7 @@ static u32 blob_kind_sigsafe(const u64 *recipe, u64 name)
 /* Read the blob that contains `pc`, which is in this heap. Returns 0 if there is none. Context: signal. */
 static u32 blob_read_sigsafe(const u64 *recipe, const struct code_heap *heap, u64 pc, struct code_blob *blob)
 {
-    u64 block = block_find_sigsafe(heap, pc), end = heap->low + heap->bytes, bytes;
+    u64 block = block_find_sigsafe(heap, pc), end = code_heap_end_sigsafe(heap, pc), bytes;
     if (!block || block + recipe[HOTSPOT_BLOCK_BYTES] + BLOB_HEADER_BYTES > end ||
         !*(const volatile u8 *)(block + recipe[HOTSPOT_BLOCK_USED]))
         return 0;

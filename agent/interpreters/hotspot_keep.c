@@ -47,6 +47,11 @@ static u32 heap_read(struct agent *a, const u64 *recipe, u64 runtime_addr, struc
     if (end < high)
         a->want_refresh = 1;              /* it has grown since the maps were read */
     heap->bytes = end - heap->low;
+    heap->limit = heap_word(bytes, recipe[HOTSPOT_HEAP_LIMIT]) - heap->low;
+    if (heap->limit < heap->bytes || heap->limit > HEAP_BYTES_MAX)
+        heap->limit = heap->bytes;
+    heap->high_at = runtime_addr + recipe[HOTSPOT_HEAP_HIGH];
+    heap->map_high_at = runtime_addr + recipe[HOTSPOT_HEAP_MAP_HIGH];
     return heap->bytes != 0;
 }
 
@@ -64,7 +69,7 @@ static u32 heaps_read(struct agent *a, u32 recipe_index, struct code_heaps *to)
         if (recipe[HOTSPOT_HEAP + i] == ABSENT || !heap_read(a, recipe, recipe[HOTSPOT_HEAP + i], heap))
             continue;
         to->low = heap->low < to->low ? heap->low : to->low;
-        high = heap->low + heap->bytes > high ? heap->low + heap->bytes : high;
+        high = heap->low + heap->limit > high ? heap->low + heap->limit : high;
         to->count++;
     }
     if (!to->count)

@@ -144,11 +144,16 @@ static u32 java_method_copy(struct agent *a, const u64 *recipe, u64 method, u32 
     return java_fingerprint_now(a, recipe, method) == fingerprint ? used : 0;
 }
 
-/* Copy the name of a stub. It stays where it is as long as the virtual machine runs. */
-static u32 java_stub_copy(struct agent *a, u64 name, struct code_record *record, u8 *to)
+static const char call_stub[] = "call stub";
+
+/* Copy the name of a stub, which stays where it is as long as the virtual machine runs. That by which C++ calls Java is one of
+ * many among its stubs: it goes by where Java returns to. */
+static u32 java_stub_copy(struct agent *a, const u64 *recipe, u64 name, struct code_record *record, u8 *to)
 {
-    i64 got = read_memory(a, name, to, STUB_BYTES_MAX);
+    i64 got = name == recipe[HOTSPOT_CALL_STUB_RETURN] ? (i64)sizeof call_stub : read_memory(a, name, to, STUB_BYTES_MAX);
     u32 length = 0;
+    if (name == recipe[HOTSPOT_CALL_STUB_RETURN])
+        bytes_copy(to, call_stub, sizeof call_stub);
     while (length < got && to[length])
         length++;
     record->part_bytes[PART_METHOD] = length;
@@ -158,6 +163,6 @@ static u32 java_stub_copy(struct agent *a, u64 name, struct code_record *record,
 /* The same for either. */
 static u32 java_code_copy(struct agent *a, const u64 *recipe, u64 code, u32 fingerprint, struct code_record *record, u8 *to)
 {
-    return fingerprint == STUB_FINGERPRINT ? java_stub_copy(a, code, record, to)
+    return fingerprint == STUB_FINGERPRINT ? java_stub_copy(a, recipe, code, record, to)
                                            : java_method_copy(a, recipe, code, fingerprint, record, to);
 }

@@ -162,7 +162,7 @@ static u32 place_find(struct agent *a, u32 recipe_index, u64 pc, u64 detail, u64
     if (!heaps || !blob_find_sigsafe(recipe, heaps, is_leaf ? pc : pc - 1, &blob) || blob.compile_id != (u32)detail)
         return 0;
     if (!blob.compile_id) {
-        u64 name = field_u64_sigsafe(blob.start + recipe[HOTSPOT_BLOB_NAME]);
+        u64 name = !is_leaf && pc == recipe[HOTSPOT_CALL_STUB_RETURN] ? pc : field_u64_sigsafe(blob.start + recipe[HOTSPOT_BLOB_NAME]);
         u32 id = java_code_number(a, recipe_index, name, STUB_FINGERPRINT);
         words[0] = java_word(JAVA_NO_INDEX, (u64)JAVA_TIER_STUB << JAVA_TIER_SHIFT, id);
         return id != 0;

@@ -39,7 +39,8 @@ static u64 frame_encode(struct agent *a, u64 word, u32 *injected)
     return kind << FRAME_KIND_SHIFT | (u64)range->module << FRAME_MODULE_SHIFT | file_addr;
 }
 
-static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct verdicts *verdicts, struct trace_slot *slot)
+static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct verdicts *verdicts, u32 managed,
+                      struct trace_slot *slot)
 {
     struct trace_record *record = record_new(a, &a->traces_out, (u32)sizeof *record + count * 8);
     const struct code_range *fault;
@@ -54,7 +55,7 @@ static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct
     record->trace_id = ++a->next_trace_id;
     record->frame_count = (u16)count;
     record->verdict = (u8)verdicts->native;
-    record->managed_verdict = (u8)verdicts->managed;
+    record->managed_verdict = (u8)managed;
     record->fault_module = fault ? fault->module : 0;
     record->marks = verdicts->marks;
     slot->injected = injected;
@@ -66,9 +67,10 @@ static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct
 static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct verdicts *verdicts, u32 *injected)
 {
     u64 hash;
-    u32 i, at;
+    u32 i, at, managed;
     words = codes_resolve(a, words, &count);
-    hash = hash_mix(a->map_number, ((u64)verdicts->marks << 16 | verdicts->managed << 8 | verdicts->native) << 32 | count);
+    managed = verdicts->managed == MANAGED_EXACT && count && a->heaps && is_nearest(words[0]) ? MANAGED_NEAREST : verdicts->managed;
+    hash = hash_mix(a->map_number, ((u64)verdicts->marks << 16 | managed << 8 | verdicts->native) << 32 | count);
     for (i = 0; i < count; i++)
         hash = hash_mix(hash, words[i]);
     if (!hash)
@@ -83,7 +85,7 @@ static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct ver
             return a->traces[at].trace_id;
         }
     }
-    a->traces[at].trace_id = trace_send(a, words, count, verdicts, &a->traces[at]);
+    a->traces[at].trace_id = trace_send(a, words, count, verdicts, managed, &a->traces[at]);
     if (!a->traces[at].trace_id) {
         count_up(a, COUNTER_TRACES_LOST, 1);
         return 0;

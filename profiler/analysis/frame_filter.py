@@ -1,7 +1,8 @@
 """Choose what is shown: which stacks, and which of their frames, by language, with plumbing or not.
 
 A stack with Python frames has native ones around them: those that started the interpreter, its
-loop, the functions by which it calls, and the C functions that it called. A hidden frame becomes
+loop, the functions by which it calls, and the C functions that it called. All that is said of
+Python here goes for Java as well. A hidden frame becomes
 part of its caller: its own weight counts as its caller's own. Sums stay as they are.
 
 ================  ==================================================================================
@@ -26,13 +27,13 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from ..model import MANAGED, FrameKind, Function
-from ..symbols.interpreters.python.plumbing import is_plumbing
+from ..model import MANAGED, MANAGED_KINDS, FrameKind, Function
+from ..symbols.interpreters.function_origin import is_plumbing_of_any
 
 Bools = npt.NDArray[np.bool_]
 
 # What decides whether a function is hidden, as bits.
-_IS_PYTHON, _IS_PLUMBING, _IS_OURS, _IS_NAMELESS = 1, 2, 4, 8
+_IS_MANAGED, _IS_PLUMBING, _IS_OURS, _IS_NAMELESS = 1, 2, 4, 8
 _ALWAYS_SHOWN = (FrameKind.SYNTHETIC, FrameKind.SYSCALL)
 
 
@@ -46,18 +47,23 @@ class Language(str, Enum):
 
 def traits(function: Function) -> int:
     """Return what a filter needs to know of a function, as one number."""
-    if function.kind is FrameKind.PYTHON:
-        return _IS_PYTHON
+    if function.kind in MANAGED_KINDS:
+        return _IS_MANAGED
     if function.kind in _ALWAYS_SHOWN:
         return _IS_OURS
     if function.kind is FrameKind.UNKNOWN:
         return _IS_NAMELESS
-    return _IS_PLUMBING if is_plumbing(function) else 0
+    return _IS_PLUMBING if is_plumbing_of_any(function) else 0
 
 
 def _has(function_traits: npt.NDArray[np.uint8], bits: int) -> Bools:
     found: Bools = (function_traits & bits) > 0
     return found
+
+
+def are_native(function_traits: npt.NDArray[np.uint8]) -> Bools:
+    """Return which functions are native, by their ``traits``: plumbing, and others with a name."""
+    return ~_has(function_traits, _IS_MANAGED | _IS_OURS | _IS_NAMELESS)
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,9 @@ class FrameFilter:
     def hidden_functions(self, function_traits: npt.NDArray[np.uint8]) -> Bools:
         """Return which functions are hidden in stacks with Python frames, by their ``traits``."""
         if self.language is Language.PYTHON:
-            return ~_has(function_traits, _IS_PYTHON | _IS_OURS)
+            return ~_has(function_traits, _IS_MANAGED | _IS_OURS)
         if self.language is Language.NATIVE:
-            return _has(function_traits, _IS_PYTHON)
+            return _has(function_traits, _IS_MANAGED)
         return _has(function_traits, _IS_PLUMBING if self.hides_plumbing else 0)
 
     def hidden_addresses(

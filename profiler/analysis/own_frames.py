@@ -10,6 +10,7 @@ UNATTRIBUTED_FUNCTION = Function("[unattributed]", "", kind=FrameKind.SYNTHETIC)
 TABLE_FULL_FUNCTION = Function("[stack table full]", "", kind=FrameKind.SYNTHETIC)
 TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
 NO_PYTHON_FUNCTION = Function("[no Python frames]", "", kind=FrameKind.SYNTHETIC)
+NO_JAVA_FUNCTION = Function("[no Java frames]", "", kind=FrameKind.SYNTHETIC)
 
 SYNTHETIC = {
     UNATTRIBUTED: UNATTRIBUTED_FUNCTION,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..model import FrameKind, Function
+from ..model import MANAGED_KINDS, Function
 from ..symbols.interpreters.function_origin import origin_of
 from .calltree import CallTree
 
@@ -39,10 +39,10 @@ def pack(trees: Sequence[CallTree]) -> PackedTrees:
     files = np.unique(np.concatenate([np.zeros(1, np.int32), *(t.line_file for t in trees)]))
     newest = max(trees, key=lambda tree: len(tree.functions))
     functions = [newest.functions[function] for function in used.tolist()]
-    has_python = any(function.kind is FrameKind.PYTHON for function in newest.functions)
+    has_managed = any(function.kind in MANAGED_KINDS for function in newest.functions)
     return PackedTrees(
         functions,
-        [origin_of(function).value for function in functions] if has_python else [],
+        [origin_of(function).value for function in functions] if has_managed else [],
         [newest.line_files[int(file)] for file in files],
         [deflate(_columns(tree, used, files)) for tree in trees],
     )

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..model import MANAGED, Frame
+from ..model import MANAGED, Frame, FrameKind
 from ..profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
 from .collector_frames import with_collections
-from .frame_filter import FrameFilter, Language, traits
-from .own_frames import NO_PYTHON_FUNCTION, SYNTHETIC
+from .frame_filter import FrameFilter, Language, are_native, traits
+from .own_frames import NO_JAVA_FUNCTION, NO_PYTHON_FUNCTION, SYNTHETIC
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -77,7 +77,7 @@ def shown_frames(
     if not hides_function.any() and not hides_address.any():
         return ShownFrames(whole, whole, False, no_node, -1)
     # What the names say of a Python function may still be to come.
-    keeps_address = is_managed & ~hides_address
+    keeps_address = is_managed & ~hides_address & ~are_native(of_function[innermost])
     if frames.language is Language.NATIVE:
         pool = _without(whole, hides_function, hides_address, keeps_address)
         return ShownFrames(pool, whole, False, no_node, -1)
@@ -87,7 +87,10 @@ def shown_frames(
         _without(whole, hides_function, ~nothing, nothing) if is_python_only else whole,
         n,
     )
-    other_root = table.function_id(NO_PYTHON_FUNCTION) if is_python_only else -1
+    kinds = {function.kind for function in table.functions}
+    is_java = FrameKind.JAVA in kinds and FrameKind.PYTHON not in kinds
+    other = NO_JAVA_FUNCTION if is_java else NO_PYTHON_FUNCTION
+    other_root = table.function_id(other) if is_python_only else -1
     return ShownFrames(pool, whole, True, ~_with_python(trie, is_managed), other_root)
 
 

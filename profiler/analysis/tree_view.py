@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..model import FrameKind
+from ..model import MANAGED_KINDS
 from ..symbols.interpreters.function_origin import origin_of
 from .calltree import CallTree
 
@@ -82,9 +82,9 @@ class TreeIndex:
         return used
 
     @cached_property
-    def has_python(self) -> bool:
-        """True if the profile has Python functions, shown or not."""
-        return any(function.kind is FrameKind.PYTHON for function in self.tree.functions)
+    def has_managed(self) -> bool:
+        """True if the profile has functions of Python or Java, shown or not."""
+        return any(function.kind in MANAGED_KINDS for function in self.tree.functions)
 
     def origin(self, function: int) -> str:
         """Return whose code a function is (the value of an ``Origin``), by its id."""

@@ -234,7 +234,6 @@ class Capture(Views):
             handler_p99_ns=handler_p99_ns,
             verdict_cpu_ns=verdict_cpu_ns,
             managed_verdict_cpu_ns=verdicts.managed,
-            has_python="Python" in languages,
             languages=languages,
             has_gil=self.profile.has_lock,
             verdict_modules=verdicts.modules,

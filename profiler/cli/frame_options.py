@@ -90,20 +90,22 @@ gil_option = click.option(
 _OPTIONS = (
     click.option(
         "--python-only",
+        "--java-only",
+        "python_only",
         is_flag=True,
-        help="Show only Python functions; a native function's time belongs to its Python caller.",
+        help="Show only functions of Python or Java; a native one's time belongs to its caller.",
     ),
     click.option(
         "--native-only",
         cls=WithSynonyms,
         synonyms=("--no-python",),
         is_flag=True,
-        help="Show only native functions, those of the Python interpreter among them.",
+        help="Show only native functions, those of the interpreter among them.",
     ),
     click.option(
         "--plumbing",
         is_flag=True,
-        help="Also show the functions by which the Python interpreter runs and calls Python code.",
+        help="Also show the functions by which the interpreter runs and calls functions.",
     ),
     click.option(
         "--full-filenames",

@@ -31,7 +31,7 @@ LINE_INTERVAL_S = 0.25  # people read no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
 SHARE_SHOWN = 0.0005  # less would be printed as 0.0%
-NO_PYTHON = "no Python functions were recorded: all stacks are shown as [no Python frames]"
+NO_PYTHON = "no functions of Python or Java were recorded: all stacks are one frame"
 NO_FILE = "code outside of any file (JIT)"
 # Why a stack is incomplete, in the words of the summary.
 CUT_BY = {
@@ -146,7 +146,7 @@ def finish(
     certificate = Certificate.of(status)
     if outputs:
         _refuse_empty(capture, what)
-        if what.shown.language == "python" and not status.has_python:
+        if what.shown.language == "python" and not status.languages:
             progress.warn(NO_PYTHON)
     problems: list[OutputError] = []
     for output in outputs:

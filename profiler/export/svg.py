@@ -56,7 +56,7 @@ def _lines(request: ExportRequest) -> Iterator[str]:
         if function >= 0:
             what = tree.functions[function]
             name = what.name
-            origin = index.origin(function) if index.has_python else ""
+            origin = index.origin(function) if index.has_managed else ""
             color = box_color(what, origin, program)
         else:
             name = f"{hidden} narrow functions" if hidden else "all"

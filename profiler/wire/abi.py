@@ -258,6 +258,8 @@ HOTSPOT_RECIPE_NAMES = (
     "thread_anchor_sp",
     "thread_anchor_pc",
     "thread_anchor_fp",
+    "heap_limit",
+    "heap_map_high",
 )
 
 # "<" keeps Python from adding padding; abi.h has none.

@@ -42,7 +42,7 @@ static struct managed_walk walk;
 static u64 *recipe, *stack;
 static u64 words[MAX_FRAMES];
 static u8 *heap, *map;
-static u64 heap_used;
+static u64 heap_used, heap_high, map_high;
 static u32 stack_words;
 static char names[256] = "nmethod\0.......native nmethod\0Interpreter\0....StubRoutines (1)\0vtable chunks\0new_instance\0";
 static struct memory_map memory;
@@ -136,6 +136,11 @@ static void world_new(u32 count)
     recipe[HOTSPOT_NUMBER_BASE] = 1;
     heaps.low = heaps.heaps[0].low = (u64)heap;
     heaps.bytes = heaps.heaps[0].bytes = HEAP_BYTES;
+    heaps.heaps[0].limit = HEAP_BYTES;
+    heaps.heaps[0].high_at = (u64)&heap_high;
+    heaps.heaps[0].map_high_at = (u64)&map_high;
+    heap_high = (u64)heap + HEAP_BYTES;
+    map_high = (u64)map + (HEAP_BYTES >> SHIFT);
     heaps.heaps[0].map = (u64)map;
     heaps.heaps[0].shift = SHIFT;
     heaps.count = 1;
@@ -420,6 +425,21 @@ static void case_blobs_are_found_from_everywhere_in_them(void)
     require(!blob_find_sigsafe(recipe, agent.heaps, first, &blob), "a block that was freed is none");
 }
 
+static void case_heaps_that_grow(void)
+{
+    struct code_blob blob;
+    world_new(8);
+    u64 last = 0;
+    while (heap_used < HEAP_BYTES / 2)
+        last = blob_new("nmethod", 4000, 6, 5);
+    agent.heaps->heaps[0].bytes = heap_used / 2;
+    require(blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob) == 1, "it has grown since");
+    map_high = (u64)map + (heap_used >> SHIFT) / 2;
+    require(!blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob), "its map has not yet");
+    map_high = heap_high = ~0ULL;
+    require(!blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob), "an impossible end does not count");
+}
+
 /* Random bytes in the heap, its map and the stack: nothing is read outside. */
 static void case_damage_ends_the_walk(void)
 {
@@ -463,6 +483,7 @@ static const struct test tests[] = {
     CASE(methods_that_are_being_entered),
     CASE(what_tells_methods_apart),
     CASE(blobs_are_found_from_everywhere_in_them),
+    CASE(heaps_that_grow),
     CASE(damage_ends_the_walk),
 };
 

@@ -29,6 +29,7 @@ HIDDEN = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+ShowHiddenFrames")
 THREADS, DEPTH, WARM_UP = 30, 24, 3000
 CPU_S = 2.0
 OWN_THREADS = r"(GC Thread|G1|C1 Comp|C2 Comp|VM |Attach|Signal|Common).*"
+MOST_FIB = 20  # calls of fib in each other, for fib(20)
 HEAVY_SHARE = (0.55, 0.95)  # of 0.75
 
 
@@ -144,7 +145,14 @@ def test_sleeping_threads_have_the_frames_that_jstack_sees(
     assert target.finish() == ["done"]
 
 
-@pytest.mark.parametrize("options", [(), *nightly(("-Xint",), ("-Xcomp",))])
+def is_possible(stack: tuple[str, ...]) -> bool:
+    """Whether a stack of Busy.compute, root first, is one that the program can have."""
+    below = stack[stack.index("Busy.compute") + 1 :]
+    methods = [name for name in below if name.startswith(("Busy.", "java."))]
+    return all(name == "Busy.fib" for name in methods) and len(methods) <= MOST_FIB
+
+
+@pytest.mark.parametrize("options", [(), *nightly((("-Xint",),), (("-Xcomp",),))])
 def test_running_threads_are_walked_to_their_roots(
     adopt: Adopt, builder: Builder, options: tuple[str, ...]
 ) -> None:
@@ -156,8 +164,11 @@ def test_running_threads_are_walked_to_their_roots(
     assert in_java.total > 0.5 * seen.total, seen.heaviest()
     rootless = [stack for stack in in_java.weights if "start_thread" not in stack[:2]]
     assert rootless == []
-    under_call = in_java.where(lambda stack: any("JavaCalls::call" in name for name in stack))
-    assert under_call.total > 0.995 * in_java.total
+    wrong = [
+        stack for stack in in_java.weights if "Busy.compute" in stack and not is_possible(stack)
+    ]
+    assert wrong == []
+    assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * in_java.total
     assert target.finish() == ["done busy"]
 
 
@@ -167,7 +178,7 @@ def test_methods_have_their_shares_names_and_lines(adopt: Adopt, builder: Builde
     capture = record(target.pid, 1.0, cpu_s=CPU_S)
     seen = stacks(capture)
     in_work = seen.where(lambda stack: "Ratio.cycle" in stack)
-    assert in_work.total > 0.6 * seen.total, seen.heaviest()
+    assert in_work.total > 0.3 * seen.total, seen.heaviest()
     assert HEAVY_SHARE[0] < in_work.share("Ratio.heavy") < HEAVY_SHARE[1], seen.heaviest()
     tree = build(capture.profile, capture.table, Clock.CPU)
     heavy = next(f for f in tree.functions if f.name == "Ratio.heavy")

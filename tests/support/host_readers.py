@@ -35,6 +35,7 @@ from flametap.wire import abi
 from flametap.wire.decoder import Decoder, ProtocolError
 from flametap.wire.ring import Ring
 from host_fuzzing import Reader
+from java_readers import JAVA_READERS
 from symbol_readers import SYMBOL_READERS
 
 SMALL_RING_BYTES = 1 << 12
@@ -366,6 +367,7 @@ READERS: dict[str, Reader] = {
         ),
     ),
     **SYMBOL_READERS,
+    **JAVA_READERS,
 }
 
 

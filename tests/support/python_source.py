@@ -170,7 +170,6 @@ class PythonSource(Views):
             samples=self.profile.samples,
             verdict_cpu_ns=self.profile.verdicts().native,
             managed_verdict_cpu_ns=managed,
-            has_python=self.profile.has_managed,
             languages=["Python"] if self.profile.has_managed else [],
             is_final=self.has_ended,
         )

@@ -124,7 +124,7 @@ const showLayout = choice(byId('layout'), (layout) => change({ layout }));
 function usePalette() {
   const { status } = feed;
   const program = status ? programName(status.command) : '';
-  const hasPython = status?.has_python ?? false;
+  const hasPython = (status?.languages ?? []).length > 0;
   const key = [theme(), program, hasPython].join();
   if (palette?.key === key) return;
   palette = Object.assign(new Palette(theme(), program, hasPython), { key });
@@ -313,7 +313,7 @@ const feed = new Feed({
     header.update(status);
     if (views.current) empty.show(views.current, state, feed.status);
     languages.setPython(status, state);
-    shaping.setPython(status.has_python);
+    shaping.setPython(status.languages.length > 0);
     usePalette();
     quality.update(status, palette);
     modules.fetch({ isLive: true });

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ...model import FrameKind, Function
+from .hotspot import plumbing as hotspot
+from .hotspot.packages import origin_of_package
 from .origin import Origin
 from .python.paths import origin_of_file
 from .python.plumbing import is_plumbing
@@ -12,4 +14,11 @@ def origin_of(function: Function) -> Origin:
     """Return whose code a function is."""
     if function.kind is FrameKind.PYTHON:
         return origin_of_file(function.file)
-    return Origin.INTERPRETER if is_plumbing(function) else Origin.NATIVE
+    if function.kind is FrameKind.JAVA:
+        return origin_of_package(function.module)
+    return Origin.INTERPRETER if is_plumbing_of_any(function) else Origin.NATIVE
+
+
+def is_plumbing_of_any(function: Function) -> bool:
+    """Return True for a function by which an interpreter calls functions."""
+    return is_plumbing(function) or hotspot.is_plumbing(function)

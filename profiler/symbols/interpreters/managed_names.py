@@ -160,6 +160,8 @@ class ManagedNames:
             [code.frames_at(position) for _, code, position in named],
         )
         for each in named:
+            if isinstance(each[1], JavaCode):
+                self._java.see(each[2])
             source = each[1].source
             if source and not self._closing:
                 if source not in self._bare:

@@ -1,5 +1,5 @@
-// What is shown of a Python program: the choice of a language, the interpreter's own functions, and the time
-// with the GIL only. Only recordings with Python functions have them.
+// What is shown of a program in Python or Java: the choice of a language, the interpreter's own functions, and the
+// time with the GIL only. Only recordings with such functions have them.
 
 import { byId, choice } from './dom.js';
 
@@ -25,10 +25,12 @@ export class Languages {
   }
 
   /** Shows or hides the controls, by model.Status. */
-  setPython({ has_python: hasPython, has_gil: hasGil }, state) {
-    this.hasPython = hasPython;
+  setPython({ languages, has_gil: hasGil }, state) {
+    this.hasPython = languages.length > 0;
     this.hasGil = hasGil;
-    byId('language').hidden = !hasPython;
+    byId('language').hidden = !this.hasPython;
+    const name = languages.join(', ') || 'Python';
+    byId('language').querySelector('[data-value=python]').textContent = name;
     this.update(state);
   }
 }

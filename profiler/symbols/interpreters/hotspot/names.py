@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from ....model import Frame, FrameKind, Function
-from ....wire.abi import CODE_PARTS, JAVA_NO_INDEX
+from ....wire.abi import CODE_PARTS, JAVA_NEAREST, JAVA_NO_INDEX
 from ....wire.events import Code, CodePart
 from ...names.limits import LEFT_OUT, Budget
 from .line_table import JavaLines
@@ -60,6 +60,12 @@ _NO_CODE = JavaCode(Function(GONE, "", kind=FrameKind.SYNTHETIC))
 _LEFT_OUT = JavaCode(Function(LEFT_OUT, "", kind=FrameKind.UNKNOWN))
 
 
+_NEAREST = (
+    "what is inlined into the innermost compiled frames is that of the next place the compiler "
+    "described; exact with -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
+)
+
+
 class JavaNames:
     """The methods of all HotSpots in a process.
 
@@ -75,6 +81,11 @@ class JavaNames:
         self._tables = tables
         self._codes: dict[tuple[object, ...], JavaCode] = {}
         self._gone = self._left_out = self._lineless = 0
+        self._has_nearest = False
+
+    def see(self, position: int) -> None:
+        """Note how exact a position is."""
+        self._has_nearest |= bool(position & JAVA_NEAREST)
 
     def code(self, code: Code) -> JavaCode:
         """Return what a record is; the same for equal ones."""
@@ -100,6 +111,8 @@ class JavaNames:
             notes.append(f"{self._left_out:,} methods have no name: names take too much memory")
         if self._lineless:
             notes.append(f"{self._lineless:,} methods have no lines: they take too much memory")
+        if self._has_nearest:
+            notes.append(_NEAREST)
         return "; ".join(notes)
 
     def _make(self, code: Code, base: int) -> JavaCode:

@@ -180,7 +180,9 @@ def _offsets(tables: VmTables) -> dict[str, int]:
     space = offsets["CodeHeap._memory"]
     low, high = offsets["VirtualSpace._low"], offsets["VirtualSpace._high"]
     found["heap_low"], found["heap_high"] = space + low, space + high
+    found["heap_limit"] = space + offsets["VirtualSpace._high_boundary"]
     found["heap_map"] = offsets["CodeHeap._segmap"] + low
+    found["heap_map_high"] = offsets["CodeHeap._segmap"] + high
     if "nmethod._immutable_data" in offsets:
         found["places_base"] = offsets["nmethod._immutable_data"]
         found["places_end"] = offsets["nmethod._scopes_data_offset"]

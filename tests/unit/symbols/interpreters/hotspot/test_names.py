@@ -10,6 +10,7 @@ from flametap.symbols.interpreters.hotspot.signature import parameters_of
 from flametap.symbols.names.limits import LEFT_OUT, Budgets
 from flametap.wire.abi import (
     JAVA_INLINED,
+    JAVA_NEAREST,
     JAVA_NO_INDEX,
     JAVA_TIER_SHIFT,
     JAVA_TIER_STUB,
@@ -80,6 +81,13 @@ def test_what_is_gone_is_counted(names: JavaNames) -> None:
     gone = names.code(Code(4, 1, True, code().parts, (0, 0)))
     assert gone.frames_at(0)[0].function.name == GONE
     assert names.note == "1 methods had gone before their names could be read"
+
+
+def test_what_is_not_exact_is_said(names: JavaNames) -> None:
+    names.see(4 << JAVA_TIER_SHIFT | 17)
+    assert names.note == ""
+    names.see(4 << JAVA_TIER_SHIFT | JAVA_NEAREST | 17)
+    assert "DebugNonSafepoints" in names.note
 
 
 def test_names_have_a_budget() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.model import FrameKind, Function
+from flametap.model import MANAGED_KINDS, FrameKind, Function
 from flametap.symbols.interpreters.function_origin import origin_of
 from flametap.symbols.interpreters.origin import Origin
 from flametap.symbols.interpreters.python.paths import short_path
@@ -46,6 +46,6 @@ def test_path(file: str, short: str, origin: Origin) -> None:
     assert origin_of(Function("f", short, file, FrameKind.PYTHON)) is origin
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FrameKind if kind is not FrameKind.PYTHON])
+@pytest.mark.parametrize("kind", [kind for kind in FrameKind if kind not in MANAGED_KINDS])
 def test_other_functions_are_native(kind: FrameKind) -> None:
     assert origin_of(Function("f", "libc.so.6", "/usr/lib/python3.11/x.py", kind)) is Origin.NATIVE
