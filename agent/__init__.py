@@ -13,6 +13,7 @@ __all__ = ["C_SOURCES", "script", "source"]
 
 C_SOURCES = (
     "abi.h",
+    "recipe.h",
     "unwind/rules.h",
     "platform/atomics.h",
     "platform/os_linux.h",

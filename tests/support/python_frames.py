@@ -1,7 +1,7 @@
 """An independent reader of Python's frames in another process: the oracle for the agent's walk.
 
-It follows a recipe as ``abi.h`` describes it, in Python and without hurry, so it is right only for
-threads that do not run meanwhile.
+It follows a recipe as ``recipe.h`` describes it, in Python and without hurry, so it is right only
+for threads that do not run meanwhile.
 """
 
 from __future__ import annotations

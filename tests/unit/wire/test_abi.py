@@ -1,4 +1,4 @@
-"""The Python side of the wire format says what agent/abi.h says: a C program prints the truth."""
+"""The Python side of the wire format says what abi.h and recipe.h say: a C program prints the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from flametap.model import ManagedVerdict, ThreadState, Verdict
 from flametap.wire import abi
 from flametap.wire.events import INTERVAL_DTYPE
 
-ABI_H = Path(__file__).resolve().parents[3] / "agent" / "abi.h"
+AGENT = Path(__file__).resolve().parents[3] / "agent"
+HEADERS = (AGENT / "abi.h", AGENT / "recipe.h")
+TEXT = re.sub(
+    r"/\*.*?\*/", "", "".join(path.read_text("utf-8") for path in HEADERS), flags=re.DOTALL
+)
 # Structure → its fields in order, as (name, offset, bytes) are compared.
 STRUCTS = {
     "ring_header": abi.RING_HEADER,
@@ -36,16 +40,14 @@ pytestmark = pytest.mark.needs("gcc")
 
 def struct_fields(name: str) -> list[str]:
     """The names of a structure's fields, in order."""
-    text = re.sub(r"/\*.*?\*/", "", ABI_H.read_text("utf-8"), flags=re.DOTALL)
-    body = re.search(rf"struct {name} \{{(.*?)\}};", text, re.DOTALL)
+    body = re.search(rf"struct {name} \{{(.*?)\}};", TEXT, re.DOTALL)
     assert body is not None, f"abi.h has no struct {name}"
     return re.findall(r"(\w+)(?:\[\w+\])?;", body[1])
 
 
 def enum_members(name: str) -> list[str]:
     """The names of an enum's members, in order."""
-    text = re.sub(r"/\*.*?\*/", "", ABI_H.read_text("utf-8"), flags=re.DOTALL)
-    body = re.search(rf"enum {name} \{{(.*?)\}};", text, re.DOTALL)
+    body = re.search(rf"enum {name} \{{(.*?)\}};", TEXT, re.DOTALL)
     assert body is not None, f"abi.h has no enum {name}"
     return re.findall(r"^\s*(\w+) =", body[1], re.MULTILINE)
 
@@ -67,8 +69,9 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     folder = tmp_path_factory.mktemp("abi")
     source = folder / "abi.c"
     source.write_text(
-        f'#include <stddef.h>\n#include <stdio.h>\n#include "{ABI_H}"\n'
-        f"int main(void) {{\n{prints}\nreturn 0; }}\n"
+        "#include <stddef.h>\n#include <stdio.h>\n"
+        + "".join(f'#include "{path}"\n' for path in HEADERS)
+        + f"int main(void) {{\n{prints}\nreturn 0; }}\n"
     )
     program = folder / "abi"
     subprocess.run(["gcc", "-std=c11", "-Wall", "-o", program, source], check=True, timeout=60)

@@ -2,7 +2,7 @@
 
 All lists have limits, as the process may be hostile, and may run meanwhile.
 
-Source: ``agent/abi.h``, enum recipe; Include/internal/pycore_frame.h.
+Source: ``agent/recipe.h``; Include/internal/pycore_frame.h.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 For threads that do not run meanwhile: the caller finds out. All lists have limits; one that ends in
 memory that cannot be read is cut there.
 
-Source: ``agent/abi.h``, enum recipe; Include/internal/pycore_frame.h.
+Source: ``agent/recipe.h``; Include/internal/pycore_frame.h.
 """
 
 from __future__ import annotations
