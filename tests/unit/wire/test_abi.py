@@ -1,4 +1,4 @@
-"""The Python side of the wire format agrees with abi.h and recipe.h: a C program prints the truth."""
+"""The Python side of the wire format agrees with the headers: a C program prints the truth."""
 
 from __future__ import annotations
 
