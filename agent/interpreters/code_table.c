@@ -9,16 +9,6 @@
 
 #define RECORD_BYTES_MAX ((2 * NAME_CHARACTERS_MAX + FILE_CHARACTERS_MAX) * 4 + LINE_TABLE_BYTES_MAX + 8)
 
-/* Have the sampler's walk read the target's memory anew. */
-static struct managed_walk *walk_afresh(struct agent *a)
-{
-    a->parked_walk->agent = a;
-    a->parked_walk->in_handler = 0;
-    a->parked_walk->runtime_bytes = 0;
-    managed_forget_pages_sigsafe(a->parked_walk);
-    return a->parked_walk;
-}
-
 /* Copy one part of a code object to the record, and mix it in. Returns its bytes. */
 static u32 code_part_copy(struct agent *a, const u64 *recipe, u64 code, u32 part, struct code_record *record, u8 *to, u64 *hash)
 {
@@ -40,7 +30,7 @@ static u32 code_part_copy(struct agent *a, const u64 *recipe, u64 code, u32 part
  * hold `content` now. */
 static u32 code_copy(struct agent *a, const u64 *recipe, u64 code, u64 content, struct code_record *record, u8 *to)
 {
-    struct managed_walk *w = walk_afresh(a);
+    struct managed_walk *w = sampler_walk(a);
     u64 hash = 0;
     u32 used = 0, part, first_line = 0;
     for (part = 0; part < CODE_PARTS; part++)

@@ -14,7 +14,8 @@
  *
  * The virtual machine keeps all code that it makes in a few heaps. Each is reserved when it starts, grows, and never
  * shrinks; next to it lies a map of its segments. Both are read in place, within the bounds that the sampler thread has
- * read before and found to be mapped, or up to where the machine itself says that both have grown since. Everything else is read as managed_memory.c says.
+ * read before and found to be mapped, or up to where the machine itself says that both have grown since. Everything else
+ * is read as managed_memory.c says.
  *
  * A frame of compiled code is two words: its pc, then its compilation's number, 0 for stubs. A frame of the interpreter is
  * like a code object without a number (managed.h): its address is that of the Method.

@@ -46,16 +46,6 @@ static u32 number_read(const u64 *recipe, const u8 *bytes, u32 limit, u32 *at, u
     return 0;
 }
 
-/* Prepare the walk that this thread reads memory with. */
-static struct managed_walk *sampler_walk(struct agent *a)
-{
-    a->parked_walk->agent = a;
-    a->parked_walk->in_handler = 0;
-    a->parked_walk->runtime_bytes = 0;
-    managed_forget_pages_sigsafe(a->parked_walk);
-    return a->parked_walk;
-}
-
 /* Return the fingerprint that a method has now; 0 if it is none. */
 static u32 java_fingerprint_now(struct agent *a, const u64 *recipe, u64 method)
 {

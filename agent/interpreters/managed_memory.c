@@ -5,7 +5,7 @@
  *             cannot be freed meanwhile, and a chain that is being changed may lead anywhere
  *   sampler   copied page by page: the thread may wake up and free what we read
  *
- * Only aligned words are read, so none is on two pages. All of this may run in the handler.
+ * Only aligned words are read, so none is on two pages. What ends in _sigsafe may run in the handler.
  */
 
 #define PAGE_NONE 1ULL                    /* no page has this address */
@@ -76,4 +76,14 @@ static u32 managed_u8_sigsafe(struct managed_walk *w, u64 runtime_addr, u8 *valu
         return 0;
     *value = *(const volatile u8 *)at;
     return 1;
+}
+
+/* Return the sampler thread's walk, which reads the target's memory anew. Sampler thread. */
+static struct managed_walk *sampler_walk(struct agent *a)
+{
+    a->parked_walk->agent = a;
+    a->parked_walk->in_handler = 0;
+    a->parked_walk->runtime_bytes = 0;
+    managed_forget_pages_sigsafe(a->parked_walk);
+    return a->parked_walk;
 }

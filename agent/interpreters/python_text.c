@@ -3,7 +3,8 @@
  * handler.
  *
  * A text is kept up to a limit: of a long name the begin, of a file name the end. Its mix is over CONTENT_BYTES_MAX bytes of
- * what is kept, on that side, so that a handler and whoever has a copy find the same.
+ * what is kept: the first ones of a name, the last ones of a file name. So a handler and the sampler, which has only the
+ * kept part, find the same mix.
  */
 
 #define NAME_CHARACTERS_MAX 1024

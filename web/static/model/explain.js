@@ -140,7 +140,7 @@ export const PYTHON_VERDICTS = [
   ['EXACT', 'Exact', 'Each Python function stands above the native function that runs it.', 'good'],
   ['ENTERING', 'At a call', 'Exact; the innermost function was just being called or left.', 'good'],
   ['REPAIRED', 'Put together', 'Python was changing its list of functions; the parts were joined again.', 'good'],
-  ['NEAREST', 'Nearly exact', 'Java: what the compiler put into the innermost method is told from the nearest place it noted.', 'fair'],
+  ['NEAREST', 'Nearly exact', 'Java: the compiler noted nothing for the innermost instruction. Line and inlined methods are those of the next place it noted.', 'fair'],
   ['TORN', 'Cut', 'The list of functions changed while it was read: some are missing.', 'bad'],
   ['MISPLACED', 'Placed by order', 'Some functions may stand above the wrong native function.', 'fair'],
   ['DEPTH', 'Too deep', 'More functions than the limit: the outermost are missing.', 'bad'],
