@@ -191,14 +191,12 @@ class Interpreters:
     ) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
         try:
-            made = hotspot.make_recipe(memory, location, recipe_id)
+            made = _within_limit(hotspot.make_recipe(memory, location, recipe_id), location)
         except hotspot.NotReadyError:
             place.found = _found_hotspot(place, location, None, "", has_started=False)
             return
         except MemoryReadError:
             return
-        if isinstance(made, Recipe) and recipe_id > RECIPES_MAX:
-            made = f"{location.version}: only {RECIPES_MAX} interpreters are shown"
         if isinstance(made, Recipe):
             place.checked, reason = hotspot_check.check(memory, made)
             if place.checked is Checked.WRONG:
@@ -214,9 +212,7 @@ class Interpreters:
 
     def _check_python(self, memory: ProcessMemory, place: _Place, location: find.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
-        made = make_recipe(memory, location, recipe_id)
-        if isinstance(made, Recipe) and recipe_id > RECIPES_MAX:
-            made = f"{location.version}: only {RECIPES_MAX} interpreters are shown"
+        made = _within_limit(make_recipe(memory, location, recipe_id), location)
         if not isinstance(made, Recipe):
             place.checked = Checked.WRONG
             place.found = _found(place, location, None, made)
@@ -247,6 +243,13 @@ class Interpreters:
         note = f"{location.version}: {'; '.join(notes)}" if notes else ""
         found = _found(place, location, made if is_usable else None, note)
         place.found = replace(found, has_started=result.has_started)
+
+
+def _within_limit(made: Recipe | str, location: find.Location | hotspot.Location) -> Recipe | str:
+    """Return the recipe, or why there is none: the agent has room for ``RECIPES_MAX``."""
+    if isinstance(made, Recipe) and made["id"] > RECIPES_MAX:
+        return f"{location.version}: only {RECIPES_MAX} interpreters are shown"
+    return made
 
 
 def find_interpreters(pid: int, proc: str = PROC) -> list[FoundInterpreter]:
