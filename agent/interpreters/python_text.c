@@ -9,7 +9,6 @@
 
 #define NAME_CHARACTERS_MAX 1024
 #define FILE_CHARACTERS_MAX 1024
-#define LINE_TABLE_BYTES_MAX 65536
 #define CONTENT_BYTES_MAX 256
 
 struct python_text {
