@@ -256,7 +256,7 @@ static u32 java_step_sigsafe(struct unwinder *u)
     step.is_deoptimised = 0;
     pc = step.is_leaf ? u->pc : u->pc + 1;
     if (!blob_find_sigsafe(step.recipe, step.heaps, u->pc, &step.blob)) {
-        u->java_verdict = MANAGED_TORN;
+        u->managed_verdict = MANAGED_TORN;
         return JAVA_NONE;
     }
     if (step.blob.kind == BLOB_COMPILED || step.blob.kind == BLOB_NATIVE)
@@ -267,9 +267,9 @@ static u32 java_step_sigsafe(struct unwinder *u)
         has_stepped = stub_step_sigsafe(&step, pc);
     /* A stub that pushes words of its own: a guess, but no frame of Java is missing. */
     if (!has_stepped && !(step.is_leaf && step.blob.kind != BLOB_COMPILED && step.blob.kind != BLOB_INTERPRETER))
-        u->java_verdict = MANAGED_TORN;
-    else if (!u->java_verdict)
-        u->java_verdict = MANAGED_EXACT;
+        u->managed_verdict = MANAGED_TORN;
+    else if (!u->managed_verdict)
+        u->managed_verdict = MANAGED_EXACT;
     for (i = first; has_stepped && u->cfas && i < u->frame_count; i++)
         u->cfas[i] = u->sp;
     return has_stepped ? JAVA_STEPPED : JAVA_LOST;
