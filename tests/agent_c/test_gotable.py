@@ -96,7 +96,7 @@ def entry_of(program: GoProgram, wanted: str) -> int:
         entry, place = struct.unpack_from("<2I", table, functions + 8 * i)
         name = names + struct.unpack_from("<Ii", table, functions + place)[1]
         if table[name : table.index(0, name)].decode() == wanted:
-            return program.text + entry
+            return int(program.text + entry)
     raise KeyError(wanted)
 
 
