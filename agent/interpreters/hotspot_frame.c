@@ -124,13 +124,25 @@ static u32 compiled_step_sigsafe(struct java_step *step, u64 pc)
             pc = ra;
     }
     blob_frame_add_sigsafe(step, pc);
-    if (step->blob.frame_words < 1 || step->blob.frame_words > 1 << 16)
-        return 0;
     if (state == FRAME_IS_RETURN || state == FRAME_IS_PUSHED)
         return part_frame_leave_sigsafe(step, state);
+    if (step->blob.frame_words < 1 || step->blob.frame_words > 1 << 16)
+        return 0;
+    /* The code that calls a native method pushes words for calls of its own: rbp points to its frame throughout. */
+    if (step->blob.kind == BLOB_NATIVE && u->bp_known && u->bp + 16 - cfa <= PUSHED_WORDS_MAX * 8)
+        return rbp_frame_leave_sigsafe(step);
     if (state == FRAME_IS_UNSAVED)
         return stack_word_sigsafe(u, cfa - 8, &ra) && java_return_sigsafe(step, cfa, ra);
     return whole_frame_leave_sigsafe(step, cfa);
+}
+
+/* Return whether a stub can return to this address. Those without a frame that C calls read fields (jni_fast_GetIntField).
+ * Context: signal. */
+static u32 is_returned_to_by_stub_sigsafe(struct java_step *step, u64 return_address)
+{
+    return is_java_return_sigsafe(step->recipe, step->heaps, return_address) ||
+           (step->blob.kind == BLOB_OTHER && step->blob.frame_words == 0 && return_address > 4096 &&
+            is_code_sigsafe(step->u, return_address - 1) && follows_call_sigsafe(step->u, return_address));
 }
 
 /* Step from a stub. Context: signal. */
@@ -150,7 +162,7 @@ static u32 stub_step_sigsafe(struct java_step *step, u64 pc)
         return rbp_frame_leave_sigsafe(step);
     if (!step->is_leaf)
         return 0;
-    if (state == FRAME_IS_RETURN && (!stack_word_sigsafe(u, u->sp, &ra) || !is_java_return_sigsafe(step->recipe, step->heaps, ra)))
+    if (state == FRAME_IS_RETURN && (!stack_word_sigsafe(u, u->sp, &ra) || !is_returned_to_by_stub_sigsafe(step, ra)))
         return 0;
     return part_frame_leave_sigsafe(step, state);
 }
@@ -266,7 +278,7 @@ static u32 java_step_sigsafe(struct unwinder *u)
     else
         has_stepped = stub_step_sigsafe(&step, pc);
     /* A stub that pushes words of its own: a guess, but no frame of Java is missing. */
-    if (!has_stepped && !(step.is_leaf && step.blob.kind != BLOB_COMPILED && step.blob.kind != BLOB_INTERPRETER))
+    if (!has_stepped && !(step.is_leaf && step.blob.kind >= BLOB_STUBS) && !(step.is_leaf && step.blob.kind == BLOB_OTHER))
         u->java_verdict = MANAGED_TORN;
     else if (!u->java_verdict)
         u->java_verdict = MANAGED_EXACT;

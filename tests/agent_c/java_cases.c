@@ -289,6 +289,64 @@ static void case_frames_that_are_being_made_or_left(void)
     leaf_at(inner + 118, 15, "at the return");
 }
 
+static void case_the_way_out_of_a_poll_and_an_exception(void)
+{
+    static const u8 poll[] = {0x4c, 0x8d, 0x15, 1, 2, 3, 4, 0x4d, 0x89, 0x97, 0, 4, 0, 0, 0xe9, 1, 2, 3, 4};
+    static const u8 exception[] = {0x48, 0x83, 0xc4, 0x20, 0x5d, 0xe9, 1, 2, 3, 4};
+    static const u8 working[] = {0x83, 0xf8, 0x5d, 0x49, 0x8b, 0x87, 0, 1, 0, 0}; /* cmp $']',%eax; mov n(%r15),%rax */
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    memcpy((void *)(inner + 100), poll, sizeof poll);
+    memcpy((void *)(inner + 200), exception, sizeof exception);
+    memcpy((void *)(inner + 300), working, sizeof working);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(inner + 100, 15, "the poll is taken");
+    leaf_at(inner + 107, 15, "the pc is kept");
+    leaf_at(inner + 114, 15, "before the jump");
+    leaf_at(inner + 205, 15, "to where exceptions are handled");
+    leaf_at(inner + 303, 10, "the same byte as a number");
+}
+
+static void case_native_methods(void)
+{
+    static const u8 left[] = {0xc9, 0x49, 0x81, 0x7f, 8, 0, 0, 0, 0, 0x0f, 0x85, 1, 0, 0, 0, 0xc3};
+    static const u8 left_11[] = {0xc9, 0x49, 0x8b, 0x4f, 0x38, 0xc7, 0x81, 0, 1, 0, 0, 0, 0, 0, 0, 0x49, 0x83, 0x7f, 8, 0,
+                                 0x0f, 0x85, 1, 0, 0, 0, 0xc3};
+    world_new(64);
+    u64 inner = blob_new("native nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    memcpy((void *)(inner + 100), left, sizeof left);
+    memcpy((void *)(inner + 200), left_11, sizeof left_11);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(inner + 100, 10, "before the frame is left");
+    leaf_at(inner + 101, 15, "is an exception pending?");
+    leaf_at(inner + 109, 15, "at its jump");
+    leaf_at(inner + 115, 15, "at the return");
+    leaf_at(inner + 201, 15, "handles are freed");
+    leaf_at(inner + 205, 15, "in two steps");
+    leaf_at(inner + 215, 15, "is an exception pending?");
+    leaf_at(inner + 220, 15, "at its jump");
+    take(inner + 60, 8, (u64)(stack + 14), no_registers);
+    walked(5, "two words were pushed below the frame");
+    is_compiled(2, outer + 60, 77, "rbp points to it");
+    put_u32(inner - CODE_AT + BLOB_WORDS, 0);
+    put_u32(inner - CODE_AT + BLOB_COMPLETE, 800);
+    leaf_at(inner + 60, 15, "calls of method handles have no frame");
+}
+
+static void case_stubs_that_c_calls(void)
+{
+    world_new(64);
+    u64 reader = blob_new("new_instance", 512, 0, 0);
+    stack[20] = ROOT + 5;
+    *kept_slot_sigsafe(&agent, ROOT + 5, ASKED_CALL) = kept_key_sigsafe(&agent, ROOT + 5, ASKED_CALL) | 1;
+    take(reader + 40, 20, 0x777, no_registers);
+    walked(3, "a stub without a frame, and the C function that called it");
+}
+
 static void case_frames_made_without_a_push(void)
 {
     static const u8 made[] = {0x48, 0x81, 0xec, 0x28, 0, 0, 0, 0x48, 0x89, 0x6c, 0x24, 0x20};
@@ -477,6 +535,9 @@ static const struct test tests[] = {
     CASE(compiled_frames_have_their_size),
     CASE(code_made_anew_is_not_taken_for_the_old),
     CASE(frames_that_are_being_made_or_left),
+    CASE(the_way_out_of_a_poll_and_an_exception),
+    CASE(native_methods),
+    CASE(stubs_that_c_calls),
     CASE(frames_made_without_a_push),
     CASE(deoptimised_frames_have_their_own_pc),
     CASE(interpreted_frames_name_their_method),
