@@ -51,8 +51,8 @@ static u32 entry_state_sigsafe(u64 entry, u64 pc)
         }
         length = is_sub_rsp_sigsafe(code + i);
         at = i + length;
-        if (length && code[at] == 0x48 && code[at + 1] == 0x89 && (code[at + 2] == 0x6c || code[at + 2] == 0xac) &&
-            code[at + 3] == 0x24)         /* mov %rbp,m(%rsp) */
+        if (length && code[at] == 0x48 && code[at + 1] == 0x89 &&
+            (code[at + 2] == 0x6c || code[at + 2] == 0xac || code[at + 2] == 0x2c) && code[at + 3] == 0x24) /* mov %rbp,m(%rsp) */
             return bytes < at ? FRAME_IS_RETURN : bytes == at ? FRAME_IS_UNSAVED : FRAME_IS_WHOLE;
     }
     return FRAME_IS_RETURN;
@@ -148,25 +148,4 @@ static u32 leaf_state_sigsafe(const u64 *recipe, const struct code_blob *blob, u
     if (is_complete)
         return exit_state_sigsafe(pc, blob->kind == BLOB_NATIVE ? LEAVE : POP_RBP);
     return entry < blob->code || entry >= blob->end ? FRAME_IS_RETURN : entry_state_sigsafe(entry, pc);
-}
-
-/* Return the state of a routine among the stubs, by its nearest `push %rbp; mov %rsp,%rbp` before `pc`. Context: signal. */
-static u32 stub_state_sigsafe(const struct code_blob *blob, u64 pc)
-{
-    const u8 *code = (const u8 *)pc;
-    u64 at, floor = pc - blob->code > ENTRY_SEARCH_BYTES ? pc - ENTRY_SEARCH_BYTES : blob->code;
-    if (pc + 16 > blob->end)
-        return FRAME_IS_RETURN;
-    if (code[0] == 0xc3)
-        return FRAME_IS_RETURN;
-    if (code[0] == 0x55 && is_mov_rsp_rbp_sigsafe(code + 1))
-        return FRAME_IS_RETURN;
-    for (at = pc - 1; at > floor; at--) {
-        const u8 *before = (const u8 *)at;
-        if (before[0] == 0x55 && is_mov_rsp_rbp_sigsafe(before + 1))
-            return pc - at < 4 ? FRAME_IS_PUSHED : FRAME_IS_WHOLE;
-        if (before[0] == 0xc3 && before[1] == 0x90)
-            return FRAME_IS_RETURN;       /* another routine ends here */
-    }
-    return FRAME_IS_RETURN;
 }

@@ -347,6 +347,55 @@ static void case_stubs_that_c_calls(void)
     walked(3, "a stub without a frame, and the C function that called it");
 }
 
+/* An adapter between compiled code and the interpreter finds that the call can go to compiled code from now on: it saves all
+ * registers and calls C. */
+static void case_adapters_that_save_registers(void)
+{
+    static const u8 restore[] = {0xc5, 0xf8, 0x77, 0x48, 0x0f, 0xae, 0x0c, 0x24, 0x48, 0x81, 0xc4, 0x80, 0, 0, 0, 0x4c, 0x8b, 0x3c, 0x24};
+    u64 registers[23] = {0};
+    world_new(128);
+    u64 adapter = blob_new("vtable chunks", 1024, 0, 0);
+    memcpy((void *)(adapter + 200), restore, sizeof restore);
+    outer_at(60, 4);
+    stack[59] = outer + 60;
+    stack[20 + 16 + 2] = (u64)(stack + 59); /* r13, above what add $0x80 skips */
+    stack[19] = adapter + 200;
+    u64 callee = blob_new("nmethod", 1024, 3, 76);
+    take(callee + 100, 17, 0, no_registers);
+    walked(7, "its caller is where r13 was");
+    is_compiled(2, adapter + 200, 0, "the adapter");
+    is_compiled(4, outer + 60, 77, "its caller");
+    registers[5] = (u64)(stack + 59);     /* r13 */
+    take(adapter + 150, 30, 0, registers);
+    walked(5, "the innermost one, while it saves them");
+    registers[5] = (u64)(stack + 60);
+    registers[GREG_RAX] = outer + 60;
+    take(adapter + 300, 40, 0, registers);
+    walked(5, "the return address is in rax, the caller's sp in r13");
+    is_compiled(2, outer + 60, 77, "its caller");
+}
+
+static void case_frames_of_stubs(void)
+{
+    static const u8 made[] = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0x2c, 0x24};
+    world_new(64);
+    u64 stub = blob_new("new_instance", 512, 2, 0);
+    outer_at(16, 4);
+    memcpy((void *)stub, made, sizeof made);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(stub, 15, "at its entry");
+    leaf_at(stub + 4, 14, "rbp is not saved yet");
+    leaf_at(stub + 8, 14, "its frame is there");
+    stack[12] = stub + 100;               /* C was called with an aligned stack: a word is between */
+    stack[14] = (u64)(stack + 30);
+    u64 inner = blob_new("nmethod", 1024, 2, 76);
+    stack[11] = (u64)(stack + 14);
+    take(inner + 100, 11, 0, no_registers);
+    walked(7, "rbp points to the frame");
+    is_compiled(4, outer + 60, 77, "its caller");
+}
+
 static void case_frames_made_without_a_push(void)
 {
     static const u8 made[] = {0x48, 0x81, 0xec, 0x28, 0, 0, 0, 0x48, 0x89, 0x6c, 0x24, 0x20};
@@ -538,6 +587,8 @@ static const struct test tests[] = {
     CASE(the_way_out_of_a_poll_and_an_exception),
     CASE(native_methods),
     CASE(stubs_that_c_calls),
+    CASE(adapters_that_save_registers),
+    CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
     CASE(deoptimised_frames_have_their_own_pc),
     CASE(interpreted_frames_name_their_method),
