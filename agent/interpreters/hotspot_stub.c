@@ -1,7 +1,7 @@
 /*
  * One step up the stack from the stubs of HotSpot: code that is no method. All of this may run in the handler.
  *
- *   OTHER   frames of a known size: what compiled code calls; none: what C calls
+ *   OTHER   frames of a known size: what compiled code calls; none: what C calls, what finds the handler of an exception
  *   STUBS   many routines, of which some have a frame in rbp
  *   BARE    adapters between compiled code and the interpreter: they have no frame
  *
@@ -19,7 +19,7 @@ static u32 stub_state_sigsafe(const struct code_blob *blob, u64 pc)
         return FRAME_IS_RETURN;
     if (code[0] == 0x55 && is_mov_rsp_rbp_sigsafe(code + 1))
         return FRAME_IS_RETURN;
-    for (at = pc - 1; at > floor; at--) {
+    for (at = pc - 1; at >= floor; at--) {
         const u8 *before = (const u8 *)at;
         if (before[0] == 0x55 && is_mov_rsp_rbp_sigsafe(before + 1))
             return pc - at < 4 ? FRAME_IS_PUSHED : FRAME_IS_WHOLE;
@@ -39,14 +39,46 @@ static u32 callee_state_sigsafe(const struct code_blob *blob, u64 pc)
     return state == FRAME_IS_WHOLE ? entry_state_sigsafe(blob->code, pc) : state;
 }
 
-/* Return whether the word at sp leads back to Java, or to C by a call: what has no frame here is called by either. Context:
- * signal. */
-static u32 is_at_return_sigsafe(struct java_step *step)
+/* Return how many words lie below the return address of a routine that saves registers by pushes at its start, and takes them
+ * back right before it returns. Context: signal. */
+static u32 pushed_words_sigsafe(const struct code_blob *blob, u64 pc)
 {
-    u64 ra;
-    return stack_word_sigsafe(step->u, step->u->sp, &ra) &&
-           (is_java_return_sigsafe(step->recipe, step->heaps, ra) ||
-            (step->blob.kind != BLOB_BARE && ra > 4096 && is_code_sigsafe(step->u, ra - 1) && follows_call_sigsafe(step->u, ra)));
+    const u8 *code = (const u8 *)pc, *start = (const u8 *)blob->code;
+    u32 count = 0;
+    while (count < PUSHED_WORDS_MAX && code[count] >> 3 == 0x58 >> 3) /* pop */
+        count++;
+    if (code[count] == 0xc3)
+        return count;
+    for (count = 0; count < PUSHED_WORDS_MAX && start + count < code && start[count] >> 3 == 0x50 >> 3;) /* push */
+        count++;
+    return count;
+}
+
+/*
+ * Find where the return address is of what has no frame: at sp, above what it has pushed, or a word above while C is called
+ * with an aligned stack (MacroAssembler::call_VM_leaf). It leads back to Java, or to C by a call. Returns 0 if it does not. Context: signal.
+ */
+static u64 bare_return_sigsafe(struct java_step *step, u64 pc)
+{
+    const u8 *code = (const u8 *)pc;
+    u64 ra, slot = step->u->sp;
+    u32 is_call = step->is_leaf && code[0] == 0xe8 && code[-4] == 0x48 && code[-3] == 0x83 && code[-2] == 0xec && code[-1] == 8;
+    if (is_call || (code[0] == 0x48 && code[1] == 0x83 && code[2] == 0xc4 && code[3] == 8)) /* sub, add $8,%rsp */
+        slot += 8;
+    else if (step->is_leaf && step->blob.kind == BLOB_OTHER)
+        slot += 8 * pushed_words_sigsafe(&step->blob, pc);
+    if (!stack_word_sigsafe(step->u, slot, &ra))
+        return 0;
+    if (is_java_return_sigsafe(step->recipe, step->heaps, ra))
+        return slot;
+    return step->is_leaf && ra > 4096 && is_code_sigsafe(step->u, ra - 1) && follows_call_sigsafe(step->u, ra) ? slot : 0;
+}
+
+/* Step from what has no frame. Context: signal. */
+static u32 bare_leave_sigsafe(struct java_step *step, u64 pc)
+{
+    u64 ra, slot = pc + 16 <= step->blob.end ? bare_return_sigsafe(step, pc) : 0;
+    return slot && stack_word_sigsafe(step->u, slot, &ra) && java_return_sigsafe(step, slot + 8, ra);
 }
 
 /* Return whether rbp points to a frame whose caller's sp is at most `extra` bytes above `cfa`. Context: signal. */
@@ -62,7 +94,7 @@ static u32 callee_step_sigsafe(struct java_step *step, u64 pc)
     u64 cfa = u->sp + 8 * (u64)(u32)step->blob.frame_words, ra;
     u32 state = step->is_leaf ? callee_state_sigsafe(&step->blob, pc) : FRAME_IS_WHOLE;
     if (state == FRAME_IS_RETURN)
-        return is_at_return_sigsafe(step) && part_frame_leave_sigsafe(step, state);
+        return bare_leave_sigsafe(step, pc);
     if (state == FRAME_IS_PUSHED)
         return part_frame_leave_sigsafe(step, state);
     if (state == FRAME_IS_UNSAVED)
@@ -128,5 +160,7 @@ static u32 stub_step_sigsafe(struct java_step *step, u64 pc)
     state = stub_state_sigsafe(&step->blob, pc);
     if (state == FRAME_IS_WHOLE)
         return rbp_frame_leave_sigsafe(step);
-    return step->is_leaf && (state == FRAME_IS_PUSHED || is_at_return_sigsafe(step)) && part_frame_leave_sigsafe(step, state);
+    if (state == FRAME_IS_PUSHED)
+        return step->is_leaf && part_frame_leave_sigsafe(step, state);
+    return bare_leave_sigsafe(step, pc);
 }

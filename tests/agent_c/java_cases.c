@@ -375,6 +375,37 @@ static void case_adapters_that_save_registers(void)
     is_compiled(2, outer + 60, 77, "its caller");
 }
 
+static void case_stubs_that_push(void)
+{
+    static const u8 framed[] = {0x55, 0x48, 0x8b, 0xec, 0x50, 0x51}; /* push %rbp; mov %rsp,%rbp; push %rax; push %rcx */
+    static const u8 bare[] = {0x57, 0x56, 0x51, 0x50}, popped[] = {0x58, 0x59, 0x5e, 0x5f, 0xc3};
+    static const u8 aligned[] = {0x48, 0x83, 0xec, 8, 0xe8, 1, 2, 3, 4, 0x48, 0x83, 0xc4, 8};
+    world_new(64);
+    outer_at(16, 4);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    u64 in_rbp = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)in_rbp, framed, sizeof framed);
+    take(in_rbp + 60, 12, (u64)(stack + 14), no_registers);
+    walked(5, "a frame in rbp that is made at the blob's first byte");
+    u64 pushes = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)pushes, bare, sizeof bare);
+    memcpy((void *)(pushes + 100), popped, sizeof popped);
+    leaf_at(pushes + 2, 13, "two registers are pushed");
+    leaf_at(pushes + 60, 11, "all four");
+    leaf_at(pushes + 101, 12, "one is back");
+    leaf_at(pushes + 104, 15, "at the return");
+    u64 calls = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)(calls + 100), aligned, sizeof aligned);
+    leaf_at(calls + 104, 14, "before an aligned call");
+    leaf_at(calls + 109, 14, "after it");
+    u64 inner = blob_new("nmethod", 1024, 3, 76);
+    stack[13] = calls + 109;
+    take(inner + 100, 11, 0, no_registers);
+    walked(7, "called by it");
+    is_compiled(4, outer + 60, 77, "its caller");
+}
+
 static void case_frames_of_stubs(void)
 {
     static const u8 made[] = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0x2c, 0x24};
@@ -541,6 +572,9 @@ static void case_heaps_that_grow(void)
         last = blob_new("nmethod", 4000, 6, 5);
     agent.heaps->heaps[0].bytes = heap_used / 2;
     require(blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob) == 1, "it has grown since");
+    agent.heaps->heaps[0].bytes = last + 200 - (u64)heap;
+    require(blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob) == 1, "only the end of the code is new");
+    agent.heaps->heaps[0].bytes = heap_used / 2;
     map_high = (u64)map + (heap_used >> SHIFT) / 2;
     require(!blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob), "its map has not yet");
     map_high = heap_high = ~0ULL;
@@ -588,6 +622,7 @@ static const struct test tests[] = {
     CASE(native_methods),
     CASE(stubs_that_c_calls),
     CASE(adapters_that_save_registers),
+    CASE(stubs_that_push),
     CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
     CASE(deoptimised_frames_have_their_own_pc),
