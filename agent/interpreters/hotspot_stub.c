@@ -118,27 +118,33 @@ static u32 adapter_leave_sigsafe(struct java_step *step, u64 slot)
 }
 
 /*
- * Step from an adapter. On the way to the interpreter r13 is the caller's sp; while the adapter saves all registers for a call
- * to C, r13 is where the return address is. That may also be in rax. Context: signal.
+ * Step from an adapter in which the thread is right now. On the way to the interpreter the return address is in rax, and r13 is
+ * the caller's sp; while the adapter saves all registers for a call to C, r13 is where the return address is. Context: signal.
  */
+static u32 adapter_leaf_step_sigsafe(struct java_step *step)
+{
+    struct unwinder *u = step->u;
+    u64 r13 = 0, rax = 0, ra = 0;
+    u32 is_on_stack = stack_word_sigsafe(u, u->sp, &ra) && is_java_return_sigsafe(step->recipe, step->heaps, ra), is_passed;
+    leaf_register_sigsafe(u, 13, &r13);
+    leaf_register_sigsafe(u, 0, &rax);
+    is_passed = r13 > u->sp && r13 - u->sp <= ADAPTER_BYTES_MAX && !(r13 & 7);
+    if (is_on_stack)
+        return java_return_sigsafe(step, is_passed && rax == ra ? r13 : u->sp + 8, ra);
+    if (adapter_leave_sigsafe(step, r13))
+        return 1;
+    return is_java_return_sigsafe(step->recipe, step->heaps, rax) && java_return_sigsafe(step, is_passed ? r13 : u->sp + 8, rax);
+}
+
+/* Step from an adapter. Context: signal. */
 static u32 adapter_step_sigsafe(struct java_step *step, u64 pc)
 {
     struct unwinder *u = step->u;
     const u8 *code = (const u8 *)pc;
-    u64 r13 = 0, rax = 0;
+    u64 r13;
     u32 i;
-    if (step->is_leaf) {
-        if (adapter_leave_sigsafe(step, u->sp))
-            return 1;
-        if (!u->gregs)
-            return 0;
-        leaf_register_sigsafe(u, 13, &r13);
-        leaf_register_sigsafe(u, 0, &rax);
-        if (adapter_leave_sigsafe(step, r13))
-            return 1;
-        return is_java_return_sigsafe(step->recipe, step->heaps, rax) &&
-               java_return_sigsafe(step, r13 > u->sp && r13 - u->sp <= ADAPTER_BYTES_MAX ? r13 : u->sp + 8, rax);
-    }
+    if (step->is_leaf)
+        return adapter_leaf_step_sigsafe(step);
     for (i = 0; i < 16 && pc + i + 16 < step->blob.end; i++, code++)
         if (code[0] == 0x48 && code[1] == 0x81 && code[2] == 0xc4) /* add $n,%rsp; then the registers are loaded */
             return stack_word_sigsafe(u, u->sp + field_u32_sigsafe((u64)code + 3) + SAVED_R13, &r13) &&

@@ -372,6 +372,9 @@ static void case_adapters_that_save_registers(void)
     registers[GREG_RAX] = outer + 60;
     take(adapter + 300, 40, 0, registers);
     walked(5, "the return address is in rax, the caller's sp in r13");
+    stack[40] = outer + 60;
+    take(adapter + 304, 40, 0, registers);
+    walked(5, "it is on the stack again, below the arguments");
     is_compiled(2, outer + 60, 77, "its caller");
 }
 
