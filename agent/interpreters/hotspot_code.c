@@ -7,6 +7,8 @@
  *   exit    add $n,%rsp  pop %rbp  [poll]  ret                                C1, C2; jmp where an exception leaves it
  *           leave  [exception pending?]  ret                                  native methods
  *
+ * Barriers of the garbage collector that are out of line save registers below the whole frame (SaveLiveRegisters, since 21).
+ *
  * cpu/x86: MacroAssembler::verified_entry, C1_MacroAssembler::build_frame, MachEpilogNode::emit, C2SafepointPollStub::emit,
  * LIR_Assembler::emit_unwind_handler, SharedRuntime::generate_native_wrapper.
  */
@@ -143,9 +145,31 @@ static u32 leaf_state_sigsafe(const u64 *recipe, const struct code_blob *blob, u
                     ? field_u64_sigsafe(blob->start + recipe[HOTSPOT_COMPILED_ENTRY])
                     : blob->code + (field_u32_sigsafe(blob->start + recipe[HOTSPOT_COMPILED_ENTRY_OFFSET]) & 0xffff);
     u32 is_complete = blob->frame_complete >= 0 && pc >= blob->code + (u64)blob->frame_complete;
+    if (blob->frame_words < 1)
+        return FRAME_IS_RETURN;           /* calls of method handles */
     if (pc + 16 > blob->end)
         return FRAME_IS_WHOLE;
     if (is_complete)
         return exit_state_sigsafe(pc, blob->kind == BLOB_NATIVE ? LEAVE : POP_RBP);
     return entry < blob->code || entry >= blob->end ? FRAME_IS_RETURN : entry_state_sigsafe(entry, pc);
+}
+
+#define BARRIER_BYTES_MAX 384             /* 16 general and 16 vector registers */
+#define BARRIER_SPACE_MAX 4096
+
+/* Return how much a barrier of the garbage collector has taken from the stack below the frame, to save registers for a call to
+ * C: they are loaded, `add $n,%rsp; jmp` follows. 0 if `pc` is not there. Context: signal. */
+static u32 barrier_space_sigsafe(const struct code_blob *blob, u64 pc)
+{
+    const u8 *code = (const u8 *)pc;
+    u32 i, space;
+    for (i = 0; i < BARRIER_BYTES_MAX && pc + i + 16 < blob->end; i++, code++) {
+        if (code[0] == 0xc3)
+            return 0;
+        if (code[0] != 0x48 || code[2] != 0xc4 || !((code[1] == 0x83 && code[4] == 0xe9) || (code[1] == 0x81 && code[7] == 0xe9)))
+            continue;
+        space = code[1] == 0x83 ? code[3] : code[3] | (u32)code[4] << 8 | (u32)code[5] << 16 | (u32)code[6] << 24;
+        return space <= BARRIER_SPACE_MAX && !(space & 7) ? space : 0;
+    }
+    return 0;
 }

@@ -4,6 +4,13 @@
  * Compiled code has frames of a known size; rbp, which it may use for anything, is saved below the return address.
  */
 
+/* Return whether the word below `cfa` leads back to Java. Context: signal. */
+static u32 is_left_to_java_sigsafe(struct java_step *step, u64 cfa)
+{
+    u64 ra;
+    return stack_word_sigsafe(step->u, cfa - 8, &ra) && ra > 4096 && code_heap_sigsafe(step->heaps, ra - 1);
+}
+
 /* Step from compiled code. Context: signal. */
 static u32 compiled_step_sigsafe(struct java_step *step, u64 pc)
 {
@@ -30,6 +37,13 @@ static u32 compiled_step_sigsafe(struct java_step *step, u64 pc)
     /* The code that calls a native method pushes words for calls of its own: rbp points to its frame throughout. */
     if (step->blob.kind == BLOB_NATIVE && u->bp_known && u->bp + 16 - cfa <= PUSHED_WORDS_MAX * 8)
         return rbp_frame_leave_sigsafe(step);
+    if (step->blob.kind == BLOB_COMPILED && (step->is_leaf ? !is_left_to_java_sigsafe(step, cfa) : step->has_called_c)) {
+        u32 space = barrier_space_sigsafe(&step->blob, pc);
+        if (space && is_left_to_java_sigsafe(step, cfa + space)) {
+            step->blob.frame_words += (i32)(space / 8);
+            cfa += space;
+        }
+    }
     if (state == FRAME_IS_UNSAVED)
         return stack_word_sigsafe(u, cfa - 8, &ra) && java_return_sigsafe(step, cfa, ra);
     return whole_frame_leave_sigsafe(step, cfa);
@@ -54,6 +68,8 @@ static u32 java_step_sigsafe(struct unwinder *u)
     step.recipe = u->agent->recipes[step.recipe_index];
     step.is_leaf = u->gregs || !u->frame_count;
     step.is_deoptimised = 0;
+    step.has_called_c = u->frame_count && u->frames[u->frame_count - 1] >> WORD_SHIFT != WORD_COMPILED &&
+                       u->frames[u->frame_count - 1] >> WORD_SHIFT != WORD_CODE;
     pc = step.is_leaf ? u->pc : u->pc + 1;
     if (!blob_find_sigsafe(step.recipe, step.heaps, u->pc, &step.blob)) {
         u->java_verdict = MANAGED_TORN;

@@ -13,6 +13,7 @@ struct java_step {
     u32 recipe_index;
     u32 is_leaf;                          /* all registers are known, or at least sp and pc are exact */
     u32 is_deoptimised;                   /* its return address was replaced */
+    u32 has_called_c;                     /* the frame below is no Java frame */
     const struct code_heaps *heaps;
     struct code_blob blob;
 };
@@ -64,28 +65,42 @@ static u32 whole_frame_leave_sigsafe(struct java_step *step, u64 cfa)
     return java_return_sigsafe(step, cfa, ra);
 }
 
+#define DEOPT_COOKIE (~0ULL)              /* below the return address of the barrier at the entry of methods */
+
+/* Read the return address at `*slot`, or above what the barrier at the entry of methods keeps there. Context: signal. */
+static u32 return_read_sigsafe(struct unwinder *u, u64 *slot, u64 *ra)
+{
+    if (!stack_word_sigsafe(u, *slot, ra))
+        return 0;
+    if (*ra != DEOPT_COOKIE)
+        return 1;
+    *slot += 8;
+    return stack_word_sigsafe(u, *slot, ra);
+}
+
 /* Leave a frame that is being made or left: FRAME_IS_RETURN, FRAME_IS_PUSHED. Context: signal. */
 static u32 part_frame_leave_sigsafe(struct java_step *step, u32 state)
 {
     struct unwinder *u = step->u;
-    u64 ra, bp;
+    u64 ra, bp, slot = u->sp + (state == FRAME_IS_PUSHED ? 8 : 0);
+    if (!return_read_sigsafe(u, &slot, &ra))
+        return 0;
     if (state == FRAME_IS_PUSHED) {
-        if (!stack_word_sigsafe(u, u->sp, &bp) || !stack_word_sigsafe(u, u->sp + 8, &ra))
+        if (!stack_word_sigsafe(u, u->sp, &bp))
             return 0;
         u->bp = bp;
         u->bp_known = 1;
-        return java_return_sigsafe(step, u->sp + 16, ra);
     }
-    return stack_word_sigsafe(u, u->sp, &ra) && java_return_sigsafe(step, u->sp + 8, ra);
+    return java_return_sigsafe(step, slot + 8, ra);
 }
 
 /* Leave a frame that rbp points to. Context: signal. */
 static u32 rbp_frame_leave_sigsafe(struct java_step *step)
 {
     struct unwinder *u = step->u;
-    u64 ra, bp, cfa = u->bp + 16;
-    if (!u->bp_known || u->bp < u->sp || !stack_word_sigsafe(u, u->bp, &bp) || !stack_word_sigsafe(u, u->bp + 8, &ra))
+    u64 ra, bp, slot = u->bp + 8;
+    if (!u->bp_known || u->bp < u->sp || !stack_word_sigsafe(u, u->bp, &bp) || !return_read_sigsafe(u, &slot, &ra))
         return 0;
     u->bp = bp;
-    return java_return_sigsafe(step, cfa, ra);
+    return java_return_sigsafe(step, slot + 8, ra);
 }

@@ -39,38 +39,41 @@ static u32 callee_state_sigsafe(const struct code_blob *blob, u64 pc)
     return state == FRAME_IS_WHOLE ? entry_state_sigsafe(blob->code, pc) : state;
 }
 
-/* Return how many words lie below the return address of a routine that saves registers by pushes at its start, and takes them
- * back right before it returns. Context: signal. */
-static u32 pushed_words_sigsafe(const struct code_blob *blob, u64 pc)
+#define ROUTINE_WORDS_MAX 640             /* what a routine may save: all registers, those of vectors too */
+
+/* Find where the return address is of a blob that is one routine without a known size: it is the one that follows a call to
+ * its start. Returns 0 if there is none. Context: signal. */
+static u64 routine_return_sigsafe(struct java_step *step)
 {
-    const u8 *code = (const u8 *)pc, *start = (const u8 *)blob->code;
-    u32 count = 0;
-    while (count < PUSHED_WORDS_MAX && code[count] >> 3 == 0x58 >> 3) /* pop */
-        count++;
-    if (code[count] == 0xc3)
-        return count;
-    for (count = 0; count < PUSHED_WORDS_MAX && start + count < code && start[count] >> 3 == 0x50 >> 3;) /* push */
-        count++;
-    return count;
+    u64 slot, end = step->u->sp + 8 * ROUTINE_WORDS_MAX, ra;
+    for (slot = step->u->sp; slot < end && stack_word_sigsafe(step->u, slot, &ra); slot += 8) {
+        const u8 *call = (const u8 *)ra - 5;
+        if (ra > 4096 && code_heap_sigsafe(step->heaps, ra - 5) && code_heap_sigsafe(step->heaps, ra - 1) && call[0] == 0xe8 &&
+            ra + (u64)(i64)(i32)field_u32_sigsafe(ra - 4) == step->blob.code)
+            return slot;
+    }
+    return 0;
 }
 
 /*
- * Find where the return address is of what has no frame: at sp, above what it has pushed, or a word above while C is called
- * with an aligned stack (MacroAssembler::call_VM_leaf). It leads back to Java, or to C by a call. Returns 0 if it does not. Context: signal.
+ * Find where the return address is of what has no frame: at sp, a word above while C is called with an aligned stack
+ * (MacroAssembler::call_VM_leaf), or above what was saved. It leads back to Java, or to C by a call. Returns 0 if it is not
+ * found. Context: signal.
  */
 static u64 bare_return_sigsafe(struct java_step *step, u64 pc)
 {
     const u8 *code = (const u8 *)pc;
-    u64 ra, slot = step->u->sp;
+    u64 ra, saved, slot = step->u->sp;
     u32 is_call = step->is_leaf && code[0] == 0xe8 && code[-4] == 0x48 && code[-3] == 0x83 && code[-2] == 0xec && code[-1] == 8;
     if (is_call || (code[0] == 0x48 && code[1] == 0x83 && code[2] == 0xc4 && code[3] == 8)) /* sub, add $8,%rsp */
         slot += 8;
-    else if (step->is_leaf && step->blob.kind == BLOB_OTHER)
-        slot += 8 * pushed_words_sigsafe(&step->blob, pc);
-    if (!stack_word_sigsafe(step->u, slot, &ra))
+    if (!return_read_sigsafe(step->u, &slot, &ra))
         return 0;
     if (is_java_return_sigsafe(step->recipe, step->heaps, ra))
         return slot;
+    saved = step->blob.kind == BLOB_OTHER ? routine_return_sigsafe(step) : 0;
+    if (saved)
+        return saved;
     return step->is_leaf && ra > 4096 && is_code_sigsafe(step->u, ra - 1) && follows_call_sigsafe(step->u, ra) ? slot : 0;
 }
 

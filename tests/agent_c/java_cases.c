@@ -381,7 +381,6 @@ static void case_adapters_that_save_registers(void)
 static void case_stubs_that_push(void)
 {
     static const u8 framed[] = {0x55, 0x48, 0x8b, 0xec, 0x50, 0x51}; /* push %rbp; mov %rsp,%rbp; push %rax; push %rcx */
-    static const u8 bare[] = {0x57, 0x56, 0x51, 0x50}, popped[] = {0x58, 0x59, 0x5e, 0x5f, 0xc3};
     static const u8 aligned[] = {0x48, 0x83, 0xec, 8, 0xe8, 1, 2, 3, 4, 0x48, 0x83, 0xc4, 8};
     world_new(64);
     outer_at(16, 4);
@@ -392,11 +391,9 @@ static void case_stubs_that_push(void)
     take(in_rbp + 60, 12, (u64)(stack + 14), no_registers);
     walked(5, "a frame in rbp that is made at the blob's first byte");
     u64 pushes = blob_new("new_instance", 512, -1, 0);
-    memcpy((void *)pushes, bare, sizeof bare);
-    memcpy((void *)(pushes + 100), popped, sizeof popped);
-    leaf_at(pushes + 2, 13, "two registers are pushed");
-    leaf_at(pushes + 60, 11, "all four");
-    leaf_at(pushes + 101, 12, "one is back");
+    *(u8 *)(outer + 55) = 0xe8;           /* call to it */
+    put_u32(outer + 56, (u32)(pushes - (outer + 60)));
+    leaf_at(pushes + 60, 11, "registers are pushed below the address to which it returns");
     leaf_at(pushes + 104, 15, "at the return");
     u64 calls = blob_new("new_instance", 512, -1, 0);
     memcpy((void *)(calls + 100), aligned, sizeof aligned);
@@ -407,6 +404,30 @@ static void case_stubs_that_push(void)
     take(inner + 100, 11, 0, no_registers);
     walked(7, "called by it");
     is_compiled(4, outer + 60, 77, "its caller");
+}
+
+/* Barriers of the garbage collector: one of the code, out of line, and one at the entry of methods. */
+static void case_barriers(void)
+{
+    static const u8 loads[] = {0xff, 0xd0, 0x48, 0x8b, 0x7c, 0x24, 8, 0x48, 0x83, 0xc4, 0x20, 0xe9, 1, 2, 3, 4};
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(20, 4);
+    memcpy((void *)(inner + 300), loads, sizeof loads);
+    stack[19] = outer + 60;
+    leaf_at(inner + 302, 10, "four words below the frame");
+    leaf_at(inner + 311, 14, "they are gone");
+    static const u8 entry[] = {0x6a, 0xff, 0x55, 0x48, 0x8b, 0xec, 0x57};
+    u64 stubs = blob_new("StubRoutines (1)", 1024, 0, 0);
+    memcpy((void *)(stubs + 200), entry, sizeof entry);
+    stack[18] = ~0ULL;
+    stack[17] = 0x777;
+    leaf_at(stubs + 200, 19, "before the cookie");
+    leaf_at(stubs + 202, 18, "above the return address is a cookie");
+    leaf_at(stubs + 203, 17, "rbp is pushed");
+    take(stubs + 260, 12, (u64)(stack + 17), no_registers);
+    walked(5, "its frame is there");
+    is_compiled(2, outer + 60, 77, "its caller");
 }
 
 static void case_frames_of_stubs(void)
@@ -626,6 +647,7 @@ static const struct test tests[] = {
     CASE(stubs_that_c_calls),
     CASE(adapters_that_save_registers),
     CASE(stubs_that_push),
+    CASE(barriers),
     CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
     CASE(deoptimised_frames_have_their_own_pc),
