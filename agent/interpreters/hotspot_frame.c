@@ -11,6 +11,24 @@ static u32 is_left_to_java_sigsafe(struct java_step *step, u64 cfa)
     return stack_word_sigsafe(step->u, cfa - 8, &ra) && ra > 4096 && code_heap_sigsafe(step->heaps, ra - 1);
 }
 
+/* Return how many words a caller has pushed as arguments for the stub that returns to `pc`: it pops them behind the call (C1:
+ * LIR_Assembler::emit_typecheck_helper). Context: signal. */
+static u32 pushed_arguments_sigsafe(const struct code_blob *blob, u64 pc)
+{
+    const u8 *code = (const u8 *)pc;
+    u32 count = 0;
+    if (pc < blob->code + 8 || (code[-6] & 0xf8) != 0x50 || code[-5] != 0xe8) /* push; call */
+        return 0;
+    while (count < PUSHED_WORDS_MAX && (u64)code + 16 < blob->end) {
+        code += *code == 0x41;            /* r8 to r15 */
+        if ((*code & 0xf8) != 0x58)
+            break;
+        code++;
+        count++;
+    }
+    return count;
+}
+
 /* Step from compiled code. Context: signal. */
 static u32 compiled_step_sigsafe(struct java_step *step, u64 pc)
 {
@@ -32,6 +50,11 @@ static u32 compiled_step_sigsafe(struct java_step *step, u64 pc)
     blob_frame_add_sigsafe(step, pc);
     if (state == FRAME_IS_RETURN || state == FRAME_IS_PUSHED)
         return part_frame_leave_sigsafe(step, state);
+    if (step->has_called_stub) {
+        u32 pushed = pushed_arguments_sigsafe(&step->blob, pc);
+        step->blob.frame_words += (i32)pushed;
+        cfa += 8 * pushed;
+    }
     if (step->blob.frame_words < 1 || step->blob.frame_words > 1 << 16)
         return 0;
     /* The code that calls a native method pushes words for calls of its own: rbp points to its frame throughout. */
@@ -70,6 +93,7 @@ static u32 java_step_sigsafe(struct unwinder *u)
     step.is_deoptimised = 0;
     step.has_called_c = u->frame_count && u->frames[u->frame_count - 1] >> WORD_SHIFT != WORD_COMPILED &&
                        u->frames[u->frame_count - 1] >> WORD_SHIFT != WORD_CODE;
+    step.has_called_stub = u->frame_count && u->frames[u->frame_count - 1] >> WORD_SHIFT == WORD_COMPILED && !(u32)u->frames[u->frame_count - 1];
     pc = step.is_leaf ? u->pc : u->pc + 1;
     if (!blob_find_sigsafe(step.recipe, step.heaps, u->pc, &step.blob)) {
         u->java_verdict = MANAGED_TORN;

@@ -14,6 +14,7 @@ struct java_step {
     u32 is_leaf;                          /* all registers are known, or at least sp and pc are exact */
     u32 is_deoptimised;                   /* its return address was replaced */
     u32 has_called_c;                     /* the frame below is no Java frame */
+    u32 has_called_stub;                  /* … has no compilation: a stub */
     const struct code_heaps *heaps;
     struct code_blob blob;
 };

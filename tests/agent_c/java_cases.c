@@ -406,6 +406,29 @@ static void case_stubs_that_push(void)
     is_compiled(4, outer + 60, 77, "its caller");
 }
 
+static void case_callers_that_push_arguments(void)
+{
+    static const u8 call[] = {0x50, 0x41, 0x50, 0x52, 0xe8}; /* push %rax; push %r8; push %rdx; call */
+    static const u8 pops[] = {0x5a, 0x41, 0x58, 0x58, 0x85, 0xc0};
+    world_new(64);
+    outer_at(23, 4);
+    stack[22] = outer + 60;
+    stack[21] = 0x777;
+    u64 inner = blob_new("nmethod", 1024, 6, 76), stub = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)(inner + 300 - sizeof call - 4), call, sizeof call);
+    put_u32(inner + 296, (u32)(stub - (inner + 300)));
+    memcpy((void *)(inner + 300), pops, sizeof pops);
+    stack[13] = inner + 300;
+    stack[19] = outer + 60;               /* where the frame would end without them */
+    for (u32 round = 0; round < 2; round++) {
+        take(stub + 60, 11, 0x777, no_registers);
+        walked(7, "the arguments are below the frame of the caller");
+        is_compiled(2, inner + 300, 76, "which has them");
+        is_compiled(4, outer + 60, 77, "its caller");
+        require(u.sp == (u64)(stack + 27), "at the end of its frame");
+    }
+}
+
 /* Barriers of the garbage collector: one of the code, out of line, and one at the entry of methods. */
 static void case_barriers(void)
 {
@@ -647,6 +670,7 @@ static const struct test tests[] = {
     CASE(stubs_that_c_calls),
     CASE(adapters_that_save_registers),
     CASE(stubs_that_push),
+    CASE(callers_that_push_arguments),
     CASE(barriers),
     CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
