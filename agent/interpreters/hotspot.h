@@ -5,7 +5,10 @@
  *   hotspot_method.c  both      what tells one method from another
  *   hotspot_code.c    both      where compiled code has its return address, by its instructions
  *   hotspot_cache.c   both      steps over frames that were met before
- *   hotspot_frame.c   both      one step up the stack
+ *   hotspot_leave.c   both      how a frame is left
+ *   hotspot_stub.c    both      … by stubs and adapters
+ *   hotspot_interpreted.c both  … by the interpreter
+ *   hotspot_frame.c   both      … by compiled code; one step up the stack
  *   hotspot_scopes.c  sampler   pc → methods, those that were inlined among them
  *   hotspot_names.c   sampler   methods and stubs → records for the host
  *   hotspot_keep.c    sampler   where the code heaps are
