@@ -117,9 +117,8 @@ class Kernel:
     def end_call(self) -> int:
         return self.proxy.ptrace(PTRACE_SETREGS, PID, None, ctypes.addressof(self.shown))
 
-
     def end(self) -> None:
-        """Wait until the thread that traces has ended: its last look must not reach another test."""
+        """Wait until the tracer has ended: its last look must not reach another test."""
         self.attach.end()
         thread = self.attach.hold.tracer._thread
         if thread is not None:
