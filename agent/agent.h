@@ -153,6 +153,7 @@ struct agent {
     u64 dispositions_read_ns;
     i32 signo;
     u32 has_fsgsbase;                     /* the thread pointer is readable without a system call */
+    volatile u64 injected_entry;          /* runtime_addr of Go's asyncPreempt; 0: none known (unwind.c) */
     u64 stack_notes_offset;               /* offset from the thread pointer to glibc's record of the stack; 0:
                                            * unknown */
     u64 tid_offset;                       /* offset from the thread pointer to glibc's record of the tid; 0: unknown */

@@ -29,8 +29,8 @@ GET events    server-sent events. ``status``: model.Status without ``symbols``, 
               second, at least every other second; ``end``: the profile will not change any more;
               ``bye``: the server closes
 GET exports   {exports: [{name, label, about}]}: what the next request can write
-GET export    a file with what is counted: format=NAME, SELECTION. 413 if it would be too large,
-              503 while others are built
+GET export    a file with what is counted, as it is shown: format=NAME, SELECTION  SHAPE. 413 if it
+              would be too large, 503 while others are built
 POST pause    {"paused": bool} → {"paused": bool}
 
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
@@ -88,7 +88,7 @@ from .source import ProfileSource
 from .thread_list import ThreadList
 from .thread_query import parse_thread_query
 from .trees import TreeCache
-from .view_query import parse_pages
+from .view_query import parse_pages, shape_of
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
 HEARTBEAT_S = 2.0  # shows the page that the server runs, and the server that a page was closed
@@ -119,7 +119,7 @@ class Service:
         self.threads = ThreadList(self.source)
         self.known = KnownFunctions()
         self.farewell = Farewell()
-        self.exports = Exports(self.request_of) if self.request_of else None
+        self.exports = Exports(self.request_of, self.trees.shaper) if self.request_of else None
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -232,7 +232,8 @@ def blueprint(service: Service) -> Blueprint:
         if service.exports is None:
             abort(404, "this page has no exports")
         args = request.args.to_dict()
-        return service.exports.response(args.get("format", ""), parse_selection(args))
+        selection = parse_selection(args, service.threads.get)
+        return service.exports.response(args.get("format", ""), selection, shape_of(args))
 
     add_controls(api, service.source, service.farewell)
 

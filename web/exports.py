@@ -10,14 +10,20 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import IO, Any, cast
 
 from flask import Response, abort
 from werkzeug.wsgi import FileWrapper
 
+from flametap.analysis.frame_filter import Language
 from flametap.analysis.selection import Selection
+from flametap.analysis.shape import PLAIN, Shape
 from flametap.export import FORMATS, ExportRequest
 from flametap.model import Status
+
+from .shaped_export import ShapedExport
+from .shapes import Shaper
 
 MAX_BYTES = 1 << 30  # 10^8 intervals as speedscope JSON
 MAX_AT_ONCE = 2
@@ -34,10 +40,12 @@ class Exports:
 
     Args:
         request_of: returns the request for the exporters.
+        shaper: shapes its trees.
     """
 
-    def __init__(self, request_of: RequestOf) -> None:
+    def __init__(self, request_of: RequestOf, shaper: Shaper) -> None:
         self._request_of = request_of
+        self._shaper = shaper
         self._slots = threading.BoundedSemaphore(MAX_AT_ONCE)
 
     def formats(self) -> list[dict[str, str]]:
@@ -47,8 +55,13 @@ class Exports:
             for name, each in FORMATS.items()
         ]
 
-    def response(self, name: str, selection: Selection) -> Response:
+    def response(self, name: str, selection: Selection, shape: Shape = PLAIN) -> Response:
         """Build a file and return it as a download.
+
+        Args:
+            name: of the format.
+            selection: what is counted.
+            shape: how it is shown.
 
         Raises:
             BadRequest: there is no such format.
@@ -62,6 +75,8 @@ class Exports:
             abort(503, "other exports are being built; try again in a moment")
         try:
             request = self._request_of(selection)
+            if shape.steps:
+                request = replace(request, shaping=ShapedExport(self._shaper, shape))
             file = _Bounded()
             try:
                 entry.write(request, cast(Any, file))
@@ -72,13 +87,15 @@ class Exports:
             self._slots.release()
         response = Response(file.rewound(), mimetype=entry.mimetype, direct_passthrough=True)
         response.content_length = file.n_bytes
-        download = file_name(request.status, selection, entry.extensions[0])
+        download = file_name(request.status, selection, entry.extensions[0], shape)
         response.headers["Content-Disposition"] = f'attachment; filename="{download}"'
         response.call_on_close(file.close)
         return response
 
 
-def file_name(status: Status | None, selection: Selection, extension: str) -> str:
+def file_name(
+    status: Status | None, selection: Selection, extension: str, shape: Shape = PLAIN
+) -> str:
     """Return a good name for a file, of characters that every system allows."""
     program = status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
     words = ["flametap", program, str(status.pid) if status else "", selection.clock.value]
@@ -91,6 +108,11 @@ def file_name(status: Status | None, selection: Selection, extension: str) -> st
         words.append(
             f"last{-start_ns / NS_PER_S:g}s" if start_ns < 0 else f"{start_ns / NS_PER_S:g}-{end}"
         )
+    if selection.frames.language is not Language.ALL:
+        words.append(selection.frames.language.value)
+    if selection.frames.only_gil:
+        words.append("gil")
+    words += dict.fromkeys(step.verb.value for step in shape.steps)
     safe = (re.sub(r"[^\w.-]+", "_", word, flags=re.ASCII)[:_MAX_WORD] for word in words if word)
     return "-".join(safe) + extension
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from flametap.analysis.name_order import NameOrder, Order
-from flametap.analysis.shape import TARGETED, Shape, Step, Verb, arrange, turned
+from flametap.analysis.shape import TARGETED, ChosenOf, Shape, Step, Verb, arrange, turned
 from flametap.analysis.tree_search import match_functions
 from flametap.analysis.tree_view import TreeIndex
 from flametap.model import FrameKind, Function
@@ -74,14 +74,20 @@ class Shaper:
         """Return the order of the functions that there are now."""
         return self._order.of(self._source.functions)
 
-    def arranged(self, index: TreeIndex, shape: Shape) -> TreeIndex:
-        """Return a tree after the steps that leave its root at the top."""
+    def arranged(self, index: TreeIndex, shape: Shape, chosen: ChosenOf | None = None) -> TreeIndex:
+        """Return a tree after the steps that leave its root at the top.
+
+        Args:
+            index: the tree.
+            shape: the steps.
+            chosen: finds the functions of a target, instead of ``chosen``.
+        """
         if not shape.filters.steps or index.node_count == 1:
             return index
         for step in shape.steps:
             if step.verb is Verb.FOLD:
-                self._box(step.target)  # before the order is made
-        return TreeIndex(arrange(index, shape, self.order(), self.chosen, self._box))
+                self.box(step.target)  # before the order is made
+        return TreeIndex(arrange(index, shape, self.order(), chosen or self.chosen, self.box))
 
     def turned(self, index: TreeIndex, step: Step, path: Sequence[frozenset[int]]) -> TreeIndex:
         """Return a tree turned over, expanded along a path."""
@@ -114,7 +120,7 @@ class Shaper:
             return [at for at in used if functions[at].module == module]
         return self._names.ids(target)
 
-    def _box(self, target: str) -> int:
+    def box(self, target: str) -> int:
         """Return the function that stands for the functions of a target."""
         module = ""
         if target.startswith("@"):

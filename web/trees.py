@@ -70,7 +70,7 @@ class TreeCache:
     def __init__(self, source: ProfileSource) -> None:
         self._source = source
         self.names = FunctionNames(lambda: source.functions)
-        self._shaper = Shaper(source, self.names)
+        self.shaper = Shaper(source, self.names)
         self._lock = threading.Lock()
         self._slots: OrderedDict[Wanted, _Slot] = OrderedDict()
 
@@ -112,7 +112,7 @@ class TreeCache:
         steps: tuple[bool, ...] = ()
         if query.shape.steps:
             _, plain = self.get(Wanted(query.selection), revision)
-            steps = self._shaper.means(plain, query.shape)
+            steps = self.shaper.means(plain, query.shape)
         return View(index, listed, self.names, sizes, steps), revision
 
     def pages(
@@ -168,8 +168,8 @@ class TreeCache:
             revision, index = self.get(base, revision)
             upward = wanted.shape.upward
             if upward is not None:
-                return revision, self._shaper.turned(index, upward, wanted.path)
-            return revision, self._shaper.arranged(index, wanted.shape)
+                return revision, self.shaper.turned(index, upward, wanted.path)
+            return revision, self.shaper.arranged(index, wanted.shape)
         if wanted.baseline is not None:
             return self._compared(wanted, wanted.baseline, revision)
         return now, TreeIndex(self._source.tree(wanted.selection))
@@ -177,7 +177,7 @@ class TreeCache:
     def _compared(self, wanted: Wanted, baseline: Baseline, revision: int) -> tuple[int, TreeIndex]:
         revision, here = self.get(wanted.selection, revision)
         _, there = self.get(baseline.other(wanted.selection), revision)
-        tree = join(here.tree, there.tree, self._shaper.order(), is_rest=baseline.is_rest)
+        tree = join(here.tree, there.tree, self.shaper.order(), is_rest=baseline.is_rest)
         if baseline.is_both:
             sizes = sizes_of(tree, wanted.selection, baseline, self._source.status())
             tree = widened(tree, sizes)

@@ -20,6 +20,7 @@
 #define GO_MODULE_TEXT 176                /* offset of `text` in the runtime's moduledata */
 #define GO_TOP_OF_STACK 1                 /* abi.FuncFlagTopFrame */
 #define GO_WRITES_SP 2                    /* abi.FuncFlagSPWrite */
+#define GO_PREEMPTION "runtime.asyncPreempt"
 
 struct go_table {
     const u8 *data;
@@ -203,6 +204,15 @@ static void go_function_rows(const struct go_table *t, u64 record, u64 start, u6
         go_row(out, run.end, &none);
 }
 
+/* Note where the runtime's handler makes an interrupted thread call (injected_call_leave_sigsafe). `start` is relative to
+ * the module's text. */
+static void go_preemption_note(const struct go_table *t, const struct module *m, u64 record, u64 start, struct agent *a)
+{
+    u64 name = t->names + go_u32(t, record + 4), end = name + sizeof GO_PREEMPTION - 1;
+    if (go_name_begins(t, name - t->names, GO_PREEMPTION) && end < t->bytes && !t->data[end])
+        store_release_u64(&a->injected_entry, m->load_bias + m->text_start + start);
+}
+
 static void go_rows_of(const struct go_table *t, const struct module *m, struct go_rows *out)
 {
     struct unwind_rule none = {CFA_NONE, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
@@ -214,6 +224,7 @@ static void go_rows_of(const struct go_table *t, const struct module *m, struct 
         if (start < last || start >= end || end > m->text_end - m->text_start)
             continue;
         go_function_rows(t, t->functions + go_u32(t, entry + 4), start, end, out);
+        go_preemption_note(t, m, t->functions + go_u32(t, entry + 4), start, out->agent);
         last = end;
     }
     go_row(out, last, &none);

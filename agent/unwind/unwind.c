@@ -220,6 +220,21 @@ static void unwind_on_sigsafe(struct unwinder *u)
 }
 
 /*
+ * Leave a call that a handler of the target has made the thread begin, and of which no instruction has run. Go preempts
+ * that way: its handler pushes the interrupted pc and returns to asyncPreempt. Our signal waits until that handler ends, so
+ * it is delivered there each time both were on their way, which on a busy CPU is often: the thread had no CPU in between.
+ * The time before was the interrupted code's. Context: signal.
+ */
+static void injected_call_leave_sigsafe(struct unwinder *u)
+{
+    u64 pc = 0;
+    if (!u->gregs || !u->pc || u->pc != u->agent->injected_entry || !stack_word_sigsafe(u, u->sp, &pc))
+        return;
+    u->pc = pc;                           /* exact, as in a signal frame: all other registers are as they were */
+    u->sp += 8;
+}
+
+/*
  * Walk from the leaf (pc, sp, bp, gregs, own stack, copy, frames and cfas are set) to the root. Sets frame_count, verdict
  * and fault_pc. Context: signal; may not: allocate, lock, call libc, read memory that may be unmapped.
  */
@@ -235,5 +250,6 @@ static void unwind_sigsafe(struct unwinder *u)
     u->managed_verdict = MANAGED_NONE;
     u->is_bare = 0;
     window_open_sigsafe(u, u->sp, 1);
+    injected_call_leave_sigsafe(u);
     unwind_on_sigsafe(u);
 }

@@ -1,8 +1,9 @@
 """Pack call trees into few bytes, for a page that has no server to ask. Pure.
 
-A tree becomes one string of unsigned LEB128 numbers: the number of nodes, then five columns of that
+A tree becomes one string of unsigned LEB128 numbers: the number of nodes, then six columns of that
 length, in the tree's own breadth-first order: the number of children, the function (0 for the root,
-else its number + 1), the own weight, the line, and the line's file. All else follows from these
+else its number + 1), the own weight, the line, the line's file, and the function where a folded
+chain ends (0 where none does, else its number + 1). All else follows from these
 (``web/static/report/tree.js`` unpacks it). Trees share one list of functions: those that occur.
 """
 
@@ -35,7 +36,10 @@ class PackedTrees:
 
 def pack(trees: Sequence[CallTree]) -> PackedTrees:
     """Pack trees that were built with the same symbol table."""
-    used = np.unique(np.concatenate([tree.function[tree.function >= 0] for tree in trees]))
+    shown = [tree.function for tree in trees]
+    shown += [tree.chain_end for tree in trees if tree.chain_end is not None]
+    used = np.unique(np.concatenate(shown))
+    used = used[used >= 0]
     files = np.unique(np.concatenate([np.zeros(1, np.int32), *(t.line_file for t in trees)]))
     newest = max(trees, key=lambda tree: len(tree.functions))
     functions = [newest.functions[function] for function in used.tolist()]
@@ -50,6 +54,7 @@ def pack(trees: Sequence[CallTree]) -> PackedTrees:
 
 def _columns(tree: CallTree, used: npt.NDArray[Any], files: npt.NDArray[Any]) -> bytes:
     n = len(tree.parent)
+    ends = tree.function if tree.chain_end is None else tree.chain_end
     columns = (
         np.array([n]),
         np.bincount(tree.parent[1:], minlength=n),
@@ -57,6 +62,7 @@ def _columns(tree: CallTree, used: npt.NDArray[Any], files: npt.NDArray[Any]) ->
         tree.self_ns,
         tree.line,
         np.searchsorted(files, tree.line_file),
+        np.where(ends == tree.function, 0, np.searchsorted(used, ends) + 1),
     )
     return b"".join(leb128(column) for column in columns)
 

@@ -47,7 +47,7 @@ IDLE_CALLS = (
     *("wait4", "waitid"),
 )
 """Where threads wait for work, or for time to pass. A lock's wait is none of them."""
-_IDLE_NAMES = frozenset(f"[{name}]" for name in IDLE_CALLS)
+IDLE_NAMES = frozenset(f"[{name}]" for name in IDLE_CALLS)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,17 @@ class Shape:
 
 PLAIN = Shape()
 
+
+def in_order(shape: Shape) -> list[Step]:
+    """Return the steps in the order in which they are done."""
+    steps = [step for step in shape.filters.steps if step.verb is not Verb.CHAINS]
+    upward = shape.upward
+    # A chain of an upward tree would hide the functions by whose path it is expanded.
+    if upward is None and len(steps) < len(shape.filters.steps):
+        steps.append(Step(Verb.CHAINS))
+    return steps if upward is None else [*steps, upward]
+
+
 ChosenOf = Callable[[TreeIndex, str], Collection[int]]
 """Finds the functions of a target that a tree may have, by id."""
 BoxOf = Callable[[str], int]
@@ -94,12 +105,8 @@ def arrange(index: TreeIndex, shape: Shape, order: Order, chosen: ChosenOf, box:
         chosen: finds the functions of a target.
         box: returns the function that stands for a folded target.
     """
-    steps = [step for step in shape.filters.steps if step.verb is not Verb.CHAINS]
-    # A chain of an upward tree would hide the functions by whose path it is expanded.
-    if len(steps) < len(shape.filters.steps) and shape.upward is None:
-        steps.append(Step(Verb.CHAINS))
-    for step in steps:
-        if index.node_count > 1:
+    for step in in_order(shape):
+        if step.verb not in UPWARD and index.node_count > 1:
             index = TreeIndex(_done(index, step, order, chosen, box))
     return index.tree
 
@@ -110,7 +117,7 @@ def _done(index: TreeIndex, step: Step, order: Order, chosen: ChosenOf, box: Box
     if step.verb is Verb.CHAINS:
         return transforms.fold_chains(index, order)
     if step.verb is Verb.NO_IDLE:
-        is_idle = np.array([each.name in _IDLE_NAMES for each in index.tree.functions], bool)
+        is_idle = np.array([each.name in IDLE_NAMES for each in index.tree.functions], bool)
         return transforms.without(index, is_idle, order)
     which = _mask(index, chosen(index, step.target))
     if step.verb is Verb.FOLD:

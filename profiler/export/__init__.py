@@ -9,9 +9,17 @@ from typing import BinaryIO
 
 from ..errors import OutputError, UsageError
 from . import destination, folded, html, speedscope, svg
-from .request import ExportRequest
+from .request import ExportRequest, Shaping, StackShaper
 
-__all__ = ["FORMATS", "ExportRequest", "Format", "format_for", "write_file"]
+__all__ = [
+    "FORMATS",
+    "ExportRequest",
+    "Format",
+    "Shaping",
+    "StackShaper",
+    "format_for",
+    "write_file",
+]
 
 STDOUT = "-"
 

@@ -18,6 +18,7 @@ from ..analysis.calltree import CallTree, children
 from ..analysis.labels import label
 from .request import ExportRequest
 
+ALL = "all"  # of stacks of which no function is left
 _NS_PER_US = 1000
 _CLEAN = {code: " " for code in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {ord(";"): ":"}
 
@@ -33,6 +34,7 @@ def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:
     first, count = (column.tolist() for column in children(tree))
     function, self_ns = tree.function.tolist(), tree.self_ns.tolist()
     line = tree.line.tolist() if request.by_line else [0] * len(function)
+    end = function if tree.chain_end is None else tree.chain_end.tolist()
     names: dict[tuple[int, int], str] = {}
     written = total = 0
     waiting = [(0, "")]
@@ -46,13 +48,15 @@ def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:
                 what = tree.functions[function[node]]
                 text = label(what, line[node], full_filenames=request.full_filenames)
                 name = names[key] = _clean(text)
+            if end[node] != function[node]:
+                name = f"{name} … {_clean(tree.functions[end[node]].name)}"
             path = f"{above};{name}" if above else name
         if self_ns[node]:
             total += self_ns[node]
             weight = (total + divisor // 2) // divisor - written
             if weight:
                 written += weight
-                file.write(f"{path} {weight}\n".encode("utf-8", "replace"))
+                file.write(f"{path or ALL} {weight}\n".encode("utf-8", "replace"))
         children_of = range(first[node], first[node] + count[node])
         waiting.extend((child, path) for child in reversed(children_of))
 

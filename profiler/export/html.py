@@ -25,8 +25,7 @@ from ..analysis.packed_tree import PackedTrees, deflate, pack
 from ..model import Clock, Status
 from .request import ExportRequest
 
-FORMAT = 1  # of the data, for report/connection.js
-_MAX_THREADS_NAMED = 3
+FORMAT = 2  # of the data, for report/connection.js
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
@@ -85,23 +84,10 @@ def _status(request: ExportRequest) -> dict[str, Any]:
 
 def _what(request: ExportRequest) -> str:
     """Describe the part of the recording, for the head of the report."""
-    profile, selection = request.profile, request.selection
-    parts = ["the whole recording"]
-    t0_ns, t1_ns = selection.between(profile.start_ns, profile.now_ns)
-    if t0_ns is not None and t1_ns is not None:
-        begin, end = ((each - profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
-        parts = [f"{begin:g} s to {end:g} s of the recording"]
-    if selection.thread_ids is not None:
-        threads = profile.threads
-        names = [threads[i].name for i in sorted(selection.thread_ids) if i in threads]
-        shown = ", ".join(names[:_MAX_THREADS_NAMED])
-        more = len(names) - _MAX_THREADS_NAMED
-        parts.append(f"only {shown}{f' and {more} more threads' if more > 0 else ''}")
-    if selection.frames.language.value != "all":
-        parts.append(f"only {selection.frames.language.value.capitalize()} functions")
-    if selection.frames.only_gil:
-        parts.append("only while holding the GIL")
-    return "; ".join(parts)
+    part = list(request.part)
+    if request.selection.span is None:
+        part.insert(0, "the whole recording")
+    return "; ".join(part)
 
 
 def _base64(data: bytes) -> str:

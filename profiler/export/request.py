@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..analysis.calltree import CallTree, build
 from ..analysis.selection import EVERYTHING, Selection
 from ..model import Clock, Status
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
+
+_MAX_THREADS_NAMED = 3
+
+StackShaper = Callable[[Sequence[int]], "list[int] | None"]
+"""Takes and returns a stack: ids of functions, root first. None for one that does not count."""
+
+
+class Shaping(Protocol):
+    """How the stacks are shown: what is hidden, folded, focused on (``analysis/shape.py``)."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """What it does, a few words for each step."""
+        ...
+
+    def tree(self, tree: CallTree, /) -> CallTree:
+        """Return a tree as it is shown."""
+        ...
+
+    def stacks(self, tree: CallTree, /) -> StackShaper:
+        """Return what does the same to single stacks of a tree; it folds no chains."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,7 @@ class ExportRequest:
         notes: losses and doubts, one line each, in formats that can hold them.
         cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
         status: the state of the recording, in formats that show it.
+        shaping: how the stacks are shown; None for all as they are.
     """
 
     profile: Profile
@@ -41,6 +65,7 @@ class ExportRequest:
     notes: Sequence[str] = ()
     cost: Mapping[str, int | float | str] = field(default_factory=dict)
     status: Status | None = None
+    shaping: Shaping | None = None
 
     @property
     def counts_samples(self) -> bool:
@@ -59,23 +84,41 @@ class ExportRequest:
         return command.partition(" ")[0].rpartition("/")[2]
 
     @property
-    def what(self) -> str:
-        """What the weights are, in a few words."""
-        what = f"{self.selection.clock.value} {'samples' if self.counts_samples else 'time'}"
+    def part(self) -> Sequence[str]:
+        """Which part of the recording it is, a few words each; empty for the whole."""
+        profile, selection = self.profile, self.selection
+        words = []
         t0_ns, t1_ns = self.between_ns
         if t0_ns is not None and t1_ns is not None:
-            begin, end = ((each - self.profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
-            what += f" from {begin:g} s to {end:g} s"
-        return f"{what} while holding the GIL" if self.selection.frames.only_gil else what
+            begin, end = ((each - profile.start_ns) / 1e9 for each in (t0_ns, t1_ns))
+            words.append(f"{begin:g} s to {end:g} s of the recording")
+        if selection.thread_ids is not None:
+            threads = profile.threads
+            names = [threads[i].name for i in sorted(selection.thread_ids) if i in threads]
+            more = len(names) - _MAX_THREADS_NAMED
+            shown = ", ".join(names[:_MAX_THREADS_NAMED])
+            words.append(f"only {shown}{f' and {more} more threads' if more > 0 else ''}")
+        if selection.frames.language.value != "all":
+            words.append(f"only {selection.frames.language.value.capitalize()} functions")
+        if selection.frames.only_gil:
+            words.append("only while holding the GIL")
+        return [*words, *(self.shaping.words if self.shaping else ())]
+
+    @property
+    def what(self) -> str:
+        """What the weights are and of which part, in a few words."""
+        unit = "samples" if self.counts_samples else "time"
+        what = f"{self.selection.clock.value} {unit}"
+        return "; ".join((what, *self.part)) if self.part else f"{what} of the whole recording"
 
     def tree(self, clock: Clock | None = None) -> CallTree:
-        """Build the call tree of what is counted.
+        """Build the call tree of what is counted, as it is shown.
 
         Args:
             clock: instead of that of the request.
         """
         t0_ns, t1_ns = self.between_ns
-        return build(
+        tree = build(
             self.profile,
             self.table,
             clock or self.selection.clock,
@@ -87,3 +130,4 @@ class ExportRequest:
             frames=self.selection.frames,
             by_line=self.by_line,
         )
+        return self.shaping.tree(tree) if self.shaping else tree

@@ -6,6 +6,8 @@ instead, a profile has one sample per stack, in no order. Losses and doubts are 
 which speedscope shows at the top. The key "flametap", which other readers ignore, repeats them,
 with the cost of the recording.
 
+With a shape, each stack is written as it is shown; chains of functions are not folded.
+
 The file is written piece by piece: profiles first, then the frames that they use. The order of keys
 does not matter in JSON.
 
@@ -24,6 +26,7 @@ from typing import BinaryIO
 import orjson
 
 from .. import __version__
+from ..analysis.calltree import CallTree
 from ..analysis.own_frames import SYNTHETIC, syscall_function
 from ..analysis.shown_frames import StackReader
 from ..model import FrameKind, Thread
@@ -41,11 +44,12 @@ _CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile as speedscope JSON."""
     profile = request.profile
-    weights = _thread_weights(request)
-    threads = [thread for i, thread in profile.threads.items() if weights.get(i)]
-    heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
+    leaves = _leaves(request, request.selection.thread_ids)
     timeline = _timelines(request)
     frames = _Frames(request)  # after the timeline, so that its trie has all nodes of the latter
+    weights = _thread_weights(leaves, frames)
+    threads = [thread for i, thread in profile.threads.items() if weights.get(i)]
+    heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
     head = {
         "$schema": SCHEMA_URL,
         "exporter": f"flametap {__version__}",
@@ -74,11 +78,12 @@ def _leaves(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWe
     return request.profile.leaf_weights(clock, thread_ids, *request.between_ns, holding=holding)
 
 
-def _thread_weights(request: ExportRequest) -> dict[int, int]:
-    leaves = _leaves(request, request.selection.thread_ids)
+def _thread_weights(leaves: LeafWeights, frames: _Frames) -> dict[int, int]:
     weights: dict[int, int] = {}
-    for thread_id, weight in zip(leaves.thread_id.tolist(), leaves.weight.tolist(), strict=True):
-        weights[thread_id] = weights.get(thread_id, 0) + weight
+    columns = (leaves.thread_id, leaves.node, leaves.sysno, leaves.weight)
+    for thread_id, node, sysno, weight in zip(*(each.tolist() for each in columns), strict=True):
+        if not frames.is_shaped or frames.stack(node, sysno) is not None:
+            weights[thread_id] = weights.get(thread_id, 0) + weight
     return weights
 
 
@@ -107,13 +112,16 @@ def _write_thread(
     file.write(_json(head)[:-1] + b',"samples":[')
     weights = array("q")
     for block in timeline:
-        stacks = [
-            frames.stack(node, sysno)
-            for node, sysno in zip(block.node.tolist(), block.sysno.tolist(), strict=True)
-        ]
+        stacks = []
+        begin = len(weights)
+        columns = (block.node.tolist(), block.sysno.tolist(), block.weight.tolist())
+        for node, sysno, weight in zip(*columns, strict=True):
+            stack = frames.stack(node, sysno)
+            if stack is not None:
+                stacks.append(stack)
+                weights.append(weight)
         if stacks:
-            file.write((b"," if weights else b"") + b",".join(stacks))
-            weights.extend(block.weight.tolist())
+            file.write((b"," if begin else b"") + b",".join(stacks))
     file.write(b'],"weights":[')
     for at in range(0, len(weights), _NUMBERS_AT_ONCE):
         numbers = weights[at : at + _NUMBERS_AT_ONCE].tolist()
@@ -131,12 +139,19 @@ class _Frames:
         self._has_lines = request.by_line
         # (function id, line) → frame number. The line is 0 unless a function has several frames.
         self._numbers: dict[tuple[int, int], int] = {}
-        self._places = _heaviest_places(request)
+        plain = _plain_tree(request)
+        self._places = _heaviest_places(plain)
+        self._shaped = request.shaping.stacks(plain) if request.shaping else None
         # Stacks recur often; the cache encodes most of them only once.
         self.stack = lru_cache(1 << 16)(self._stack)
 
-    def _stack(self, node: int, sysno: int) -> bytes:
-        """Return a leaf's stack, root first, as a JSON list of frame numbers."""
+    @property
+    def is_shaped(self) -> bool:
+        """True if some stacks may not count, or look other than they are."""
+        return self._shaped is not None
+
+    def _stack(self, node: int, sysno: int) -> bytes | None:
+        """Return a leaf's stack, root first, as a JSON list of frame numbers; None: it is out."""
         keys: list[tuple[int, int]] = []
         if sysno < 0 and node > TRUNCATED:
             sysno = self._kernel.get(self._stacks.address(node), -1)
@@ -147,6 +162,11 @@ class _Frames:
         keys += [(function, self._line(function, line)) for function, line, _ in places]
         if sysno >= 0:
             keys.append((self._table.function_id(syscall_function(sysno)), 0))
+        if self._shaped is not None:
+            shaped = self._shaped([function for function, _ in keys])
+            if shaped is None:
+                return None
+            keys = [(function, 0) for function in shaped]
         return orjson.dumps([self._numbers.setdefault(key, len(self._numbers)) for key in keys])
 
     def _line(self, function_id: int, line: int) -> int:
@@ -170,13 +190,16 @@ class _Frames:
             yield frame
 
 
-def _heaviest_places(request: ExportRequest) -> dict[int, tuple[str, int]]:
+def _plain_tree(request: ExportRequest) -> CallTree:
+    return replace(request, by_thread=False, unit="time", by_line=False, shaping=None).tree()
+
+
+def _heaviest_places(tree: CallTree) -> dict[int, tuple[str, int]]:
     """Return for each function id the file and line of its heaviest node.
 
     The file is "" for the function's own file. Frames are merged by function, so there is one line
     for each, unless the lines of Python functions are to be separated.
     """
-    tree = replace(request, by_thread=False, unit="time", by_line=False).tree()
     columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
     rows: list[tuple[int, int, int, int]]
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))

@@ -50,12 +50,20 @@ def _lines(request: ExportRequest) -> Iterator[str]:
     yield '<rect width="100%" height="100%" fill="#ffffff"/>'
     yield f'<text x="{_PADDING_PX}" y="21" font-size="14" fill="{TEXT}">{title}</text>'
     program = request.program
-    columns = (boxes.function, boxes.row, boxes.x_ns, boxes.total_ns, boxes.hidden)
-    for function, row, x_ns, ns, hidden in zip(*(each.tolist() for each in columns), strict=True):
+    columns = (
+        *(boxes.node, boxes.function, boxes.row),
+        *(boxes.x_ns, boxes.total_ns, boxes.hidden),
+    )
+    for node, function, row, x_ns, ns, hidden in zip(
+        *(each.tolist() for each in columns), strict=True
+    ):
         left, width = x_ns * WIDTH_PX / total, ns * WIDTH_PX / total
         if function >= 0:
             what = tree.functions[function]
             name = what.name
+            end = function if tree.chain_end is None else int(tree.chain_end[node])
+            if end != function:
+                name = f"{name} … {tree.functions[end].name}"
             origin = index.origin(function) if index.has_managed else ""
             color = box_color(what, origin, program)
         else:

@@ -2,7 +2,8 @@
  * Compiles the function table of a Go program; built behind the agent's sources, with sanitizers.
  *
  *   gotable_driver TABLE TEXT_START TEXT_END TEXT    to stdout, a line a row: address relative to the text, kind of the
- *                                                    CFA, its offset, 1 for a root; ends with 1 if there is no table;
+ *                                                    CFA, its offset, 1 for a root; at last the address where threads are
+ *                                                    preempted; ends with 1 if there is no table;
  *                                                    TEXT is where functions are counted from if the table does not say
  *   gotable_driver TABLE TEXT_START TEXT_END TEXT ROUNDS  damages the table at random: never a read outside, rows stay sorted
  */
@@ -43,6 +44,8 @@ int main(int argument_count, char **arguments)
         const struct unwind_rule *rule = &agent.rules->rules[table->rows[i].rule];
         printf("%u %u %d %u\n", table->rows[i].pc_offset, rule->cfa_kind, rule->cfa_off, rule->ra_kind == RA_UNDEFINED);
     }
+    if (argument_count == 5)
+        printf("%llu\n", agent.injected_entry);
     table_free(&agent, table);
     u64 random = 0x9e3779b97f4a7c15ULL;
     for (long round = argument_count == 6 ? strtol(arguments[5], NULL, 0) : 0; round; round--) {

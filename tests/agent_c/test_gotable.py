@@ -88,6 +88,18 @@ def driver(require_capability: Callable[[str], str]) -> Path:
     return build_driver(DRIVER, C_SOURCES, flags)
 
 
+def entry_of(program: GoProgram, wanted: str) -> int:
+    """The address of a function."""
+    table = program.table
+    count, _, _, names, _, _, _, functions = struct.unpack_from("<8Q", table, 8)
+    for i in range(count):
+        entry, place = struct.unpack_from("<2I", table, functions + 8 * i)
+        name = names + struct.unpack_from("<Ii", table, functions + place)[1]
+        if table[name : table.index(0, name)].decode() == wanted:
+            return int(program.text + entry)
+    raise KeyError(wanted)
+
+
 def stack_moves(program: GoProgram) -> list[tuple[int, str, int]]:
     """(address, what holds there, bytes the stack pointer moved), each up to the
     next."""
@@ -141,7 +153,9 @@ def test_rows_agree_with_a_second_reading(
     path.write_bytes(program.table if is_told else _without_text(program.table))
     text = 0 if is_told else program.text
     output = run_driver(driver, path, program.start, program.end, text).decode()
-    ours = [tuple(map(int, line.split())) for line in output.splitlines()]
+    *lines, preempted = output.splitlines()
+    assert int(preempted) == entry_of(program, "runtime.asyncPreempt")
+    ours = [tuple(map(int, line.split())) for line in lines]
     starts = [row[0] + program.start for row in ours]
     assert starts == sorted(set(starts))
     expected = stack_moves(program)

@@ -292,6 +292,25 @@ static void case_signal_frame(void)
     expect(VERDICT_COMPLETE, 4, (u64[]){FUNCTION(1), RETURN_TO(2) - 1, FUNCTION(3), RETURN_TO(4) - 1});
 }
 
+static void case_call_that_a_handler_of_the_target_has_begun(void)
+{
+    world_new(16);
+    rule(1, CFA_RSP, 8);
+    rule(2, CFA_REG, 8)->cfa_reg = 0; /* rax: the thread has all its registers */
+    root(3);
+    agent.injected_entry = FUNCTION(1);
+    u64 gregs[23] = {0};
+    gregs[GREG_RAX] = (u64)(stack + 4);
+    stack[0] = FUNCTION(2); /* the interrupted pc: the first byte of its function */
+    stack[4] = RETURN_TO(3);
+    walk(FUNCTION(1), 0, 0, 1, gregs);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(2), RETURN_TO(3) - 1});
+    /* Once an instruction of it has run, the thread is in it. */
+    stack[0] = RETURN_TO(3);
+    walk(FUNCTION(1) + 1, 0, 0, 1, gregs);
+    expect(VERDICT_COMPLETE, 2, (u64[]){FUNCTION(1) + 1, RETURN_TO(3) - 1});
+}
+
 static void case_frame_pointers_where_there_is_no_cfi(void)
 {
     world_new(12);
@@ -947,6 +966,7 @@ static const struct {
     CASE(dereference_by_index),
     CASE(return_address_in_a_register),
     CASE(signal_frame),
+    CASE(call_that_a_handler_of_the_target_has_begun),
     CASE(frame_pointers_where_there_is_no_cfi),
     CASE(return_address_found_by_scanning),
     CASE(return_address_into_the_agent_left_over),

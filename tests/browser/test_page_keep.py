@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from fake_source import FakeSource
 from flametap.analysis.selection import Selection
 from flametap.export import ExportRequest
+from flametap.model import Clock
 from flametap.web import farewell
 from flametap.web.server import Server, serve
 from page_probe import at, click_box, wait_for_revision
@@ -44,7 +45,7 @@ class TestOfARecording:
         server.close()
 
     def test_every_export_is_saved_for_the_shown_range(
-        self, open_page: Callable[..., Page], tmp_path: Path
+        self, open_page: Callable[..., Page], python_source: PythonSource, tmp_path: Path
     ) -> None:
         page = open_page("#range=2000-5000&threads=1")
         for name, extension in (
@@ -64,13 +65,30 @@ class TestOfARecording:
         total = page.evaluate("flametap.views.current.total_ns")
         assert [each["name"] for each in profiles] == ["MainThread (4711)"]
         assert profiles[0]["endValue"] == pytest.approx(total, abs=2_000)
-        page.evaluate("flametap.change({ shape: ['chains'] })")
+        page.evaluate("flametap.change({ shape: ['focus:Worker.handle@shop/server.py'] })")
+        page.wait_for_function("() => flametap.views.current.asked.shape.length === 1")
+        shown = page.evaluate("flametap.views.current.total_ns")
         page.keyboard.press("e")
-        expect(page.locator("#save-whole")).to_contain_text("folded")
+        what = page.locator("#save-what")
+        expect(what).to_have_text("CPU time: 0:02.00 – 0:05.00 (3 s), 1 thread, Only Worker.handle")
         assert page.evaluate(
             "[...document.querySelectorAll('#save-panel .menu-item')]"
             ".every((each) => each.scrollWidth <= each.clientWidth)"
         ), "a line of the menu is cut"
+        sums = {}
+        for part, suffix in (("shown", "-1thread-2-5s-focus"), ("whole", "")):
+            page.locator(f'#save-part [data-value="{part}"]').click()
+            with page.expect_download() as saved:
+                page.locator('#save-panel [data-format="folded"]').click()
+            assert saved.value.suggested_filename == f"flametap-python3.12-4711-cpu{suffix}.folded"
+            saved.value.save_as(tmp_path / part)
+            lines = (tmp_path / part).read_text().splitlines()
+            sums[part] = sum(int(line.rsplit(" ", 1)[1]) for line in lines)
+            page.keyboard.press("e")
+        assert 1000 * sums["shown"] == pytest.approx(shown, abs=2_000)
+        assert 1000 * sums["whole"] == pytest.approx(
+            python_source.profile.total_ns(Clock.CPU), abs=2_000
+        )
 
     def test_page_is_asked_whether_to_save_when_flametap_ends(
         self,

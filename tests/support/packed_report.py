@@ -30,9 +30,9 @@ class Report:
         """Stacks, root first, by name → their own weight."""
         numbers = _numbers(_inflate(self.data["trees"][clock]))
         count = next(numbers)
-        columns = [[next(numbers) for _ in range(count)] for _ in range(5)]
+        columns = [[next(numbers) for _ in range(count)] for _ in range(6)]
         assert next(numbers, None) is None
-        child_count, function, own_ns, _, _ = columns
+        child_count, function, own_ns, _, _, _ = columns
         paths: list[tuple[str, ...]] = [()]
         found: Counter[tuple[str, ...]] = Counter()
         for node in range(count):

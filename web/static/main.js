@@ -102,7 +102,7 @@ const quality = new Quality(() => {
 const beside = new Beside(() => state, change);
 const save = new Save(() => state, graph, { status: () => feed.status, say });
 const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
-const farewell = new Farewell({ save: (format) => save.saveExport(format) });
+const farewell = new Farewell({ save: (format) => save.saveExport(format, 'whole') });
 const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {

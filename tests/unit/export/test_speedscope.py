@@ -58,7 +58,7 @@ def samples(file: dict[str, Any], profile: dict[str, Any]) -> list[tuple[str, in
 def test_one_profile_per_thread_in_order_of_time() -> None:
     file = export(ExportRequest(*small_profile(), title="prog (7)", notes=("3 intervals lost",)))
     assert file["exporter"] == f"flametap {__version__}"
-    assert file["name"] == "prog (7), cpu time; 3 intervals lost"
+    assert file["name"] == "prog (7), cpu time of the whole recording; 3 intervals lost"
     main, pool = file["profiles"]
     assert (main["name"], main["unit"]) == ("main (101)", "nanoseconds")
     assert samples(file, main) == [

@@ -57,7 +57,7 @@ def test_only_what_is_chosen() -> None:
     assert set(widths(root)) == {"all", "main", "work", "clamp"}
     title = root.find(f"{SVG}title")
     assert title is not None
-    assert title.text == "prog: wall time from 0 s to 1e-05 s"
+    assert title.text == "prog: wall time; 0 s to 1e-05 s of the recording; only pool;1"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,9 @@ def test_folder_that_is_not_there_is_an_output_error(tmp_path: Path) -> None:
 
 def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     write_file("-", "speedscope", request_of(title="prog"))
-    assert json.loads(capfdbinary.readouterr().out)["name"] == "prog, cpu time"
+    assert (
+        json.loads(capfdbinary.readouterr().out)["name"] == "prog, cpu time of the whole recording"
+    )
 
 
 def test_pipe_is_written_to_directly(tmp_path: Path) -> None:

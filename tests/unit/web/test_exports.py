@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -72,6 +73,84 @@ def test_every_format_has_what_the_view_has(client: FlaskClient, query: dict[str
     assert found.keys() == FORMATS.keys() - {"svg"} | {"view"}  # a picture, of what is wide enough
     for name, total_ns in found.items():
         assert total_ns == pytest.approx(found["view"], abs=2_000), name  # folded: whole µs
+
+
+SHAPES = [
+    "hide:malloc@libc.so.6",
+    "fold:@libpython3.12.so.1.0",
+    "fold:=stdlib;recursion",
+    "only:Cart.total@shop/models.py",
+    "without:?json",
+    "focus:Worker.handle@shop/server.py;hide:=library",
+    "callers:malloc@libc.so.6",
+    "inverted",
+    "fold:=library;focus:?libraries",
+    "hide:?.;busy",
+]
+
+
+def exported(client: FlaskClient, name: str, **query: object) -> Any:
+    response = client.get("/api/export", query_string={"format": name, **query}, buffered=True)
+    assert response.status_code == 200, response.text
+    return response
+
+
+def stacks_of(file: dict[str, Any]) -> Counter[str]:
+    """The stacks of a speedscope file as those of a folded one, nanoseconds."""
+    frames = file["shared"]["frames"]
+    found: Counter[str] = Counter()
+    for profile in file["profiles"]:
+        assert sum(profile["weights"]) == profile["endValue"] > 0
+        for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
+            found[";".join(frames[each]["name"] for each in stack) or "all"] += weight
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_format_has_the_shape_that_is_shown(client: FlaskClient, shape: str) -> None:
+    shown = client.get("/api/view", query_string={"shape": shape}).get_json()["total_ns"]
+    folded = parse_folded(exported(client, "folded", shape=shape).text).weights
+    assert 1000 * sum(folded.values()) == pytest.approx(shown, abs=1_000)
+    # The other way to shape: single stacks, in the order of time.
+    file = json.loads(exported(client, "speedscope", shape=shape).text)
+    stacks = stacks_of(file)
+    assert stacks.total() == shown
+    by_name: Counter[str] = Counter()
+    for path, weight in folded.items():
+        by_name[";".join(each.split(" (")[0] for each in path)] += weight
+    assert by_name.keys() == stacks.keys()
+    for joined, weight_ns in stacks.items():
+        assert 1000 * by_name[joined] == pytest.approx(weight_ns, abs=100_000), joined
+    report = packed_report.read(exported(client, "html", shape=shape).text)
+    assert report.stacks("cpu").total() == shown
+
+
+def test_folded_chains_are_one_function(client: FlaskClient) -> None:
+    folded = exported(client, "folded", shape="chains").text
+    assert "_start … " in folded
+    assert "_start … " in exported(client, "svg", shape="chains").text
+    view = client.get("/api/view", query_string={"shape": "chains"}).get_json()
+    assert 1000 * sum(parse_folded(folded).weights.values()) == pytest.approx(
+        view["total_ns"], abs=1_000
+    )
+
+
+def test_name_and_title_say_what_is_in_the_file(client: FlaskClient) -> None:
+    query = {"shape": "focus:malloc@libc.so.6;hide:?json", "language": "native"}
+    response = exported(client, "svg", **query)
+    assert "-cpu-native-focus-hide.svg" in response.headers["Content-Disposition"]
+    title = "cpu time; only Native functions; only malloc and what it calls; “json” hidden</title>"
+    assert title in response.text
+    report = packed_report.read(exported(client, "html", **query).text)
+    assert (
+        "the whole recording; only Native functions; only malloc" in report.data["status"]["report"]
+    )
+
+
+def test_step_that_is_none_is_named(client: FlaskClient) -> None:
+    response = client.get("/api/export?format=folded&shape=turn")
+    assert response.status_code == 400
+    assert response.get_json()["error"].startswith("shape has steps")
 
 
 def test_menu_lists_every_format(client: FlaskClient) -> None:

@@ -2,12 +2,31 @@
 
 import { CLOCK_NAMES } from './state.js';
 import { formatNs, formatShare, programName } from './format.js';
+import { describeStep, describeTarget } from './shape.js';
+import { formatRange, parseRange } from './timeline.js';
 
 /** Returns a good name for a file, of characters that every system allows. */
 export function fileName(status, state, extension) {
   const parts = ['flametap', programName(status?.command ?? ''), status?.pid, state.clock, state.range];
   const words = parts.filter(Boolean).map((part) => String(part).replace(/[^\w.-]+/g, '_').slice(0, 60));
   return `${words.join('-')}.${extension}`;
+}
+
+/** Returns what of the recording is shown, a few words for each restriction; none if all of it is. */
+export function shownPart(state, durationMs) {
+  const range = parseRange(state.range, durationMs);
+  const words = range ? [formatRange(range)] : [];
+  const count = state.threads.length;
+  if (count) words.push(`${count} thread${count === 1 ? '' : 's'}`);
+  if (state.language !== 'all') words.push(`${state.language === 'python' ? 'Python' : 'native'} functions`);
+  if (state.plumbing) words.push('with interpreter internals');
+  if (state.gil) words.push('GIL only');
+  for (const step of state.shape) {
+    const { label, target } = describeStep(step);
+    words.push(target ? `${label} ${target}` : label);
+  }
+  if (state.sandwich) words.push(`stacks through ${describeTarget(state.sandwich)}`);
+  return words;
 }
 
 /** Returns a stack as text: its weight, then one function a line, the outermost first. */

@@ -1,7 +1,7 @@
 // The state of the page that is kept in the URL, and the times of requests. No DOM.
 
 import { askThreads, parsePath, parseThreads, pathIds, spellPath, spellThreads } from './spelling.js';
-import { parseSteps } from './shape.js';
+import { addStep, parseSteps } from './shape.js';
 
 export const CLOCKS = ['cpu', 'wall', 'off-cpu'];
 export const CLOCK_NAMES = { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' };
@@ -127,6 +127,16 @@ function weights(state) {
 /** Returns the query string that says what is counted: clock, threads, language, GIL. */
 export function weightQuery(state) {
   return weights(state).toString();
+}
+
+/** Returns what a request for a file says: what is counted, and with `isShown` only as it is shown. */
+export function exportQuery(state, isShown) {
+  if (!isShown) return weightQuery({ ...DEFAULTS, clock: state.clock });
+  const query = weights(state);
+  // A sandwich shows the stacks through its functions, cut in two.
+  const shape = state.sandwich ? addStep(state.shape, `only:${state.sandwich}`) : state.shape;
+  write(query, { ...state, shape }, ['shape']);
+  return query.toString();
 }
 
 /** Returns the query string of a request for rows of the tree table. */

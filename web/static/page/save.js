@@ -1,11 +1,11 @@
-// The Save menu: every export of what is shown, pictures of the view, and its stack as text.
+// The Save menu: every export, of what is shown or of the whole recording; pictures of the view; its stack as text.
 
 import { pngOf, svgOf } from '../graph/picture.js';
-import { fileName, stackText } from '../model/keep.js';
-import { weightQuery } from '../model/state.js';
+import { fileName, shownPart, stackText } from '../model/keep.js';
+import { CLOCK_NAMES, exportQuery } from '../model/state.js';
 import { fetchFile, fetchJson } from '../server/connection.js';
 import { copyText, download } from './download.js';
-import { byId, h } from './dom.js';
+import { byId, choice, h, setText } from './dom.js';
 import { Popover } from './popover.js';
 
 export class Save {
@@ -18,6 +18,8 @@ export class Save {
     Object.assign(this, { getState, graph, on });
     this.popover = new Popover('save-button', 'save-panel', () => this.list());
     this.exports = null; // of the server, once asked for
+    this.part = 'shown'; // or 'whole'
+    this.showPart = choice(byId('save-part'), (part) => this.choosePart(part));
     for (const [id, save] of [
       ['save-svg', () => this.savePicture('svg', svgOf)],
       ['save-png', () => this.savePicture('png', pngOf)],
@@ -37,8 +39,7 @@ export class Save {
 
   /** Lists the server's exports; without a server, a saved report say, there are none. */
   async list() {
-    const { shape, sandwich, compare } = this.getState();
-    byId('save-whole').hidden = !shape.length && !sandwich && !compare;
+    this.choosePart('shown');
     if (this.exports) return;
     try {
       this.exports = (await fetchJson('exports')).exports;
@@ -49,10 +50,22 @@ export class Save {
     byId('save-exports-part').hidden = !this.exports?.length;
   }
 
+  /** Chooses what the exports are of; where all is shown, there is no choice. */
+  choosePart(part) {
+    const state = this.getState();
+    const words = shownPart(state, (this.on.status()?.duration_ns ?? 0) / 1e6);
+    this.part = part;
+    this.showPart(part);
+    byId('save-part').hidden = words.length === 0;
+    const said = part === 'whole' || !words.length ? 'The whole recording' : words.join(', ');
+    const kept = state.compare ? `${said}. The comparison is not part of a file.` : said;
+    setText(byId('save-what'), `${CLOCK_NAMES[state.clock]} time: ${kept}`);
+  }
+
   item({ name, label, about }) {
     return h(
       'button',
-      { type: 'button', class: 'menu-item', 'data-format': name, onclick: () => this.run(() => this.saveExport(name)) },
+      { type: 'button', class: 'menu-item', 'data-format': name, onclick: () => this.run(() => this.saveExport(name, this.part)) },
       h('span', {}, label),
       h('span', { class: 'dim' }, about),
     );
@@ -68,9 +81,11 @@ export class Save {
     }
   }
 
-  async saveExport(format) {
+  /** @param part 'shown' or 'whole' */
+  async saveExport(format, part) {
     this.on.say('Saving …');
-    const { blob, name } = await fetchFile(`export?format=${format}&${weightQuery(this.getState())}`);
+    const query = exportQuery(this.getState(), part === 'shown');
+    const { blob, name } = await fetchFile(`export?format=${format}&${query}`);
     download(blob, name);
     return `Saved ${name}`;
   }

@@ -89,6 +89,7 @@ export class Answers {
       total_ns: shown.map((child) => tree.totalNs[child]),
       children: shown.map((child) => tree.childCount[child]),
     };
+    if (tree.hasChains) rows.chain = shown.map((child) => this.functions.name[tree.chainEnd[child]] ?? '');
     return { path: tree.pathOf(node), offset, count: all.length, total_ns: tree.totalNs[node], rows };
   }
 
@@ -111,6 +112,7 @@ export class Answers {
       hidden: boxes.map(({ hidden }) => hidden),
       function: boxes.map((box) => index(of(box, tree.function, -1))),
     };
+    if (tree.hasChains) columns.chain = boxes.map((box) => index(of(box, tree.chainEnd, -1)));
     const runs = boxes.flatMap(({ node }, at) => (node < 0 ? [at] : []));
     const ids = [...local.keys()];
     const functions = this.columns(ids);

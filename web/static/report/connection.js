@@ -3,7 +3,7 @@
 import { Answers, NotInReport } from './answers.js';
 import { Tree } from './tree.js';
 
-const FORMAT = 1; // as in profiler/export/html.py
+const FORMAT = 2; // as in profiler/export/html.py
 
 /** True in a saved report: what needs flametap itself is not there. */
 export const isReport = true;

@@ -43,8 +43,12 @@ export class Tree {
     this.count = numbers.next();
     const read = (make) => numbers.column(make, this.count);
     Object.assign(this, { childCount: read(ints), function: read(ints), selfNs: read(floats) });
-    Object.assign(this, { line: read(ints), lineFile: read(ints) });
-    for (let node = 0; node < this.count; node++) this.function[node]--; // -1 for the root
+    Object.assign(this, { line: read(ints), lineFile: read(ints), chainEnd: read(ints) });
+    for (let node = 0; node < this.count; node++) {
+      this.function[node]--; // -1 for the root
+      this.chainEnd[node]--; // -1 where no folded chain ends
+    }
+    this.hasChains = this.chainEnd.some((id) => id >= 0);
     this.findChildren();
     this.sumUp();
     this.rankDepthFirst();

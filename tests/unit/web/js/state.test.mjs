@@ -150,3 +150,22 @@ test('a slow server is asked a third of the time at most', () => {
   pacer.finished(400);
   assert.equal(pacer.delay(400), 800);
 });
+
+test('a file is asked for as it is shown, or whole', () => {
+  const some = {
+    ...state.DEFAULTS,
+    clock: 'wall',
+    range: 'last10000',
+    shape: ['hide:malloc', 'inverted'],
+    sandwich: '?json',
+    search: 'x',
+    zoom: [1],
+  };
+  assert.equal(state.exportQuery(some, false), 'clock=wall');
+  const shown = new URLSearchParams(state.exportQuery(some, true));
+  assert.deepEqual(Object.fromEntries(shown), {
+    clock: 'wall',
+    range: 'last10000',
+    shape: 'hide:malloc;inverted;only:?json',
+  });
+});

@@ -1,0 +1,84 @@
+"""Give exports the shape in which a page shows the recording. Implements ``export.Shaping``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property, partial
+
+from flametap.analysis.calltree import CallTree
+from flametap.analysis.shape import IDLE_NAMES, TARGETED, Shape, Verb, in_order
+from flametap.analysis.shaped_stack import StackStep, shaped
+from flametap.analysis.tree_view import TreeIndex
+from flametap.export import StackShaper
+
+from .names import plain, split
+from .shapes import ORIGINS, Shaper
+
+WORDS = {
+    Verb.HIDE: "{} hidden",
+    Verb.FOLD: "{} folded",
+    Verb.RECURSION: "recursion folded",
+    Verb.CHAINS: "chains folded",
+    Verb.WITHOUT: "without {}",
+    Verb.NO_IDLE: "without idle waits",
+    Verb.ONLY: "only stacks through {}",
+    Verb.FOCUS: "only {} and what it calls",
+    Verb.CALLERS: "callers of {}",
+    Verb.INVERTED: "upside down",
+}
+
+
+class ShapedExport:
+    """One shape; see the module docstring."""
+
+    def __init__(self, shaper: Shaper, shape: Shape) -> None:
+        self._shaper = shaper
+        self._shape = shape
+
+    @cached_property
+    def words(self) -> list[str]:
+        """See ``Shaping.words``."""
+        return [WORDS[step.verb].format(_name(step.target)) for step in self._shape.steps]
+
+    def tree(self, tree: CallTree) -> CallTree:
+        """See ``Shaping.tree``."""
+        index = self._shaper.arranged(TreeIndex(tree), self._shape)
+        upward = self._shape.upward
+        return index.tree if upward is None else self._shaper.turned(index, upward, ()).tree
+
+    def stacks(self, tree: CallTree) -> StackShaper:
+        """See ``Shaping.stacks``."""
+        chosen: dict[str, set[int]] = {}
+
+        def remember(index: TreeIndex, target: str) -> Collection[int]:
+            found = self._shaper.chosen(index, target)
+            chosen.setdefault(target, set()).update(found)
+            return found
+
+        index = self._shaper.arranged(TreeIndex(tree), self._shape, remember)
+        upward = self._shape.upward
+        if upward is not None and upward.verb in TARGETED:
+            remember(index, upward.target)
+        functions = tree.functions
+        idle = {at for at, each in enumerate(functions) if each.name in IDLE_NAMES}
+        steps = [
+            StackStep(
+                step.verb,
+                idle if step.verb is Verb.NO_IDLE else frozenset(chosen.get(step.target, ())),
+                self._shaper.box(step.target) if step.verb is Verb.FOLD else -1,
+            )
+            for step in in_order(self._shape)
+            if step.verb is not Verb.CHAINS
+        ]
+        return partial(shaped, steps=steps)
+
+
+def _name(target: str) -> str:
+    """Return the target of a step in words."""
+    if target.startswith("?"):
+        return f"“{plain(target[1:])}”"
+    if target.startswith("="):
+        return ORIGINS[target[1:]]
+    if target.startswith("@"):
+        return plain(target[1:])
+    return plain(split(target, "@")[0])
