@@ -70,7 +70,7 @@ static void v8_slots_read_sigsafe(struct unwinder *u, const u64 *recipe, struct 
         offset >> 32 > NO_POSITION)
         return;
     frame->bytecode = bytecode - V8_TAG;
-    frame->offset = (offset >> 32) - OFFSET_TO_BYTECODE;
+    frame->offset = (offset >> 32) + OFFSET_TO_BYTECODE;
 }
 
 /* Add a frame to the stack. Context: signal. */

@@ -20,6 +20,7 @@ from ....wire.abi import (
     V8_KIND_SHIFT,
 )
 from ....wire.events import Code
+from .exits import DeoptExits, read_exits
 from .functions import Functions, SharedFunction
 from .heap import ARRAY_DATA, TAG, Heap, is_object
 from .positions import BytecodeOffsets, Position, PositionTable
@@ -63,12 +64,14 @@ class CodePlaces:
         first: int = 0,
         bytecodes: BytecodeOffsets | None = None,
         calls: Mapping[int, InlinedCall] | None = None,
+        exits: DeoptExits | None = None,
     ) -> None:
         self.function = function
         self._table = table
         self._first = first  # offset of the bytecode in its object
         self._bytecodes = bytecodes
         self._calls = calls or {}
+        self._exits = exits
 
     @property
     def has_lines(self) -> bool:
@@ -87,6 +90,8 @@ class CodePlaces:
         offset -= self._first
         if self._bytecodes is not None:
             offset = self._bytecodes.at(offset)
+        if self._exits is not None:
+            offset = self._exits.source_of(offset)
         position = self._table.at(offset) if offset >= 0 else Position(-1, 0)
         places: list[Place] = []
         for _ in range(len(self._calls)):
@@ -209,8 +214,11 @@ def _of_optimised(
     table = _table(heap, heap.field(tagged, heap.layout.code_table))
     if table is None:
         return CodePlaces(function, None)
-    calls = _calls(heap, functions, heap.field(tagged, heap.layout.code_deopt))
-    return CodePlaces(function, table, calls=calls)
+    deopt = heap.field(tagged, heap.layout.code_deopt)
+    if not is_object(deopt):
+        return CodePlaces(function, table)
+    calls = _calls(heap, functions, deopt)
+    return CodePlaces(function, table, calls=calls, exits=read_exits(heap, tagged, deopt))
 
 
 def _calls(heap: Heap, functions: Functions, deopt: int) -> dict[int, InlinedCall]:

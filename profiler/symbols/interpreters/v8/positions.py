@@ -107,6 +107,9 @@ class BytecodeOffsets:
         self._starts = starts
 
     def at(self, offset: int) -> int:
-        """Return the offset of the bytecode that the code at an offset is for; -1 if unknown."""
-        index = int(np.searchsorted(self._ends, offset, "right"))
-        return self._starts[index] if index < len(self._starts) else -1
+        """Return the offset of the bytecode that the code at an offset is for.
+
+        -1 for what comes before all, and if it is not known.
+        """
+        index = int(np.searchsorted(self._ends, offset, "right")) - 1
+        return self._starts[index] if 0 <= index < len(self._starts) else -1

@@ -13,7 +13,7 @@ from ..recipe import Recipe
 from .layout import Layout, UnknownBuildError, read_layout, read_version, version_text
 
 _ARRAY_HEADER_BYTES = 16
-_BLOB = ("v8_Default_embedded_blob_code_", "v8_Default_embedded_blob_code_data_")
+_BLOB = ("v8_Default_embedded_blob_code_data_", "v8_Default_embedded_blob_code_")
 _BLOB_BYTES = "v8_Default_embedded_blob_code_size_"
 _INTERPRETER = "Builtins_InterpreterEntryTrampoline"
 _BYTECODE_LENGTHS = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
