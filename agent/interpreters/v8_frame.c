@@ -57,17 +57,20 @@ static u32 is_pointer_sigsafe(u64 word)
     return (word & V8_TAG_MASK) == V8_TAG && word >> 47 == 0 && word > PAGE_BYTES;
 }
 
-/* Read what the frame that rbp points to says of its function. Context: signal. */
-static void v8_slots_read_sigsafe(struct unwinder *u, const u64 *recipe, struct v8_frame *frame)
+/*
+ * Read what the frame that rbp points to says of its function. Whether it really holds bytecode is found out later
+ * (v8_places.c): it may be in the interpreter, in a copy of it, or about to return to where the interpreter goes on after
+ * optimised code, which is another builtin. Context: signal.
+ */
+static void v8_slots_read_sigsafe(struct unwinder *u, struct v8_frame *frame)
 {
     u64 context, function, bytecode, offset, bp = u->bp, lowest = u->sp;
     if (bp - SLOT_FUNCTION < lowest || !stack_word_sigsafe(u, bp - SLOT_CONTEXT, &context) || !is_pointer_sigsafe(context) ||
         !stack_word_sigsafe(u, bp - SLOT_FUNCTION, &function) || !is_pointer_sigsafe(function))
         return;
     frame->function = function - V8_TAG;
-    if (frame->is_machine || !is_interpreter_sigsafe(u, recipe, frame->pc) || bp - SLOT_OFFSET < lowest || !stack_word_sigsafe(u, bp - SLOT_BYTECODE, &bytecode) ||
-        !is_pointer_sigsafe(bytecode) || !stack_word_sigsafe(u, bp - SLOT_OFFSET, &offset) || offset & 0xffffffff ||
-        offset >> 32 > NO_POSITION)
+    if (bp - SLOT_OFFSET < lowest || !stack_word_sigsafe(u, bp - SLOT_BYTECODE, &bytecode) || !is_pointer_sigsafe(bytecode) ||
+        !stack_word_sigsafe(u, bp - SLOT_OFFSET, &offset) || offset & 0xffffffff || offset >> 32 > NO_POSITION)
         return;
     frame->bytecode = bytecode - V8_TAG;
     frame->offset = (offset >> 32) + OFFSET_TO_BYTECODE;
@@ -164,13 +167,13 @@ static u32 v8_bare_step_sigsafe(struct unwinder *u, const u64 *recipe, struct v8
 }
 
 /* Step from a frame that rbp points to. Context: signal. */
-static u32 v8_whole_step_sigsafe(struct unwinder *u, const u64 *recipe, struct v8_frame *frame)
+static u32 v8_whole_step_sigsafe(struct unwinder *u, struct v8_frame *frame)
 {
     u64 saved, ra, bp = u->bp;
     if (bp & 7 || bp < u->sp || !stack_word_sigsafe(u, bp, &saved) || !stack_word_sigsafe(u, bp + 8, &ra) ||
         !(is_return_sigsafe(u, ra) || (!ra && !saved)))
         return V8_NONE;
-    v8_slots_read_sigsafe(u, recipe, frame);
+    v8_slots_read_sigsafe(u, frame);
     frame->must_fit = u->is_bare && frame->is_machine;
     u->is_bare = 0;
     u->bp = saved;
@@ -197,5 +200,5 @@ static u32 v8_step_sigsafe(struct unwinder *u, u32 in_jit)
         return v8_part_step_sigsafe(u, &frame, state);
     if (is_leaf && !in_jit && u->bp > u->sp)
         stepped = v8_bare_step_sigsafe(u, recipe, &frame);
-    return stepped ? stepped : v8_whole_step_sigsafe(u, recipe, &frame);
+    return stepped ? stepped : v8_whole_step_sigsafe(u, &frame);
 }

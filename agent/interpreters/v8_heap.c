@@ -53,20 +53,33 @@ static u64 v8_shared_of(const struct agent *a, const u64 *recipe, u64 function)
     return v8_kind(a, recipe, &shared) == recipe[V8_SHARED_TYPE] ? shared : 0;
 }
 
-/* Return whether a function runs by this object: by its bytecode or baseline code, which is what the function points to, or
- * among the first words of that. */
-static u32 v8_runs_by(const struct agent *a, const u64 *recipe, u64 shared, u64 object)
+/* Return whether an object, or one that it points to among its first words, is the wanted one. Sets `words` to these. */
+static u32 v8_points_to(const struct agent *a, const u64 *recipe, u64 tagged, u64 wanted, u64 *words)
 {
-    u64 data, words[V8_DATA_WORDS] = {0, 0, 0, 0, 0}, wanted = object + V8_TAG;
     u32 i;
-    if (!v8_word(a, shared - V8_TAG + recipe[V8_SHARED_DATA], &data))
-        return 0;
-    if (data == wanted)
+    bytes_zero(words, 8 * V8_DATA_WORDS);
+    if (tagged == wanted)
         return 1;
-    if (!v8_kind(a, recipe, &data) || read_memory(a, data - V8_TAG, words, sizeof words) < 24)
+    if (!v8_kind(a, recipe, &tagged) || read_memory(a, tagged - V8_TAG, words, 8 * V8_DATA_WORDS) < 24)
         return 0;
     for (i = 1; i < V8_DATA_WORDS; i++)
         if (words[i] == wanted)
+            return 1;
+    return 0;
+}
+
+/* Return whether a function runs by this object: by its bytecode or baseline code, which is what the function points to, or
+ * what that does, or, where it has both and a copy of the interpreter, what is in the middle. */
+static u32 v8_runs_by(const struct agent *a, const u64 *recipe, u64 shared, u64 object)
+{
+    u64 data, words[V8_DATA_WORDS], inner[V8_DATA_WORDS];
+    u32 i;
+    if (!v8_word(a, shared - V8_TAG + recipe[V8_SHARED_DATA], &data))
+        return 0;
+    if (v8_points_to(a, recipe, data, object + V8_TAG, words))
+        return 1;
+    for (i = 1; i <= 2; i++)
+        if (is_object(words[i]) && v8_points_to(a, recipe, words[i], object + V8_TAG, inner))
             return 1;
     return 0;
 }

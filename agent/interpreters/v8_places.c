@@ -11,6 +11,16 @@
 #define V8_BYTECODE_KEY (1ULL << 63)
 #define V8_BYTECODE_MARKED 5              /* first words of bytecode that do not change while it is used */
 
+/* What the words of a frame say. */
+struct v8_seen {
+    u64 pc;
+    u64 function;                         /* runtime_addr; 0: not known */
+    u64 bytecode;                         /* runtime_addr, perhaps of something else; 0: none */
+    u64 offset;
+    u32 recipe;
+    u32 must_fit;
+};
+
 static u64 v8_round(const struct agent *a)
 {
     return a->ring->counters[COUNTER_TICKS] + 1;
@@ -143,20 +153,16 @@ static u32 v8_fits(struct agent *a, const u64 *recipe, const struct v8_place *pl
                                                  : v8_shared_of_code(a, recipe, &code) == shared;
 }
 
-/* Write the frame of machine code. Returns how many words: 0 or 1. */
-static u32 v8_machine_resolve(struct agent *a, const u64 *recipe, u64 pc, u64 second, u64 *to)
+/* Write the frame of machine code. Returns how many words: 0 or 1. `is_found`: the place is right. */
+static u32 v8_machine_resolve(struct agent *a, const u64 *recipe, const struct v8_place *place, const struct v8_seen *seen,
+                              u32 is_found, u64 *to)
 {
-    u64 function = (second & V8_OBJECT_MASK) << 3;
-    struct v8_place *place = v8_place_of(a, pc);
-    u32 must_fit = (second & V8_MUST_FIT) != 0, is_found = 1;
-    if (!place->key || !v8_machine_place_holds(a, recipe, place))
-        is_found = v8_machine_find(a, recipe, pc, function, place);
-    if (must_fit && (!is_found || !v8_fits(a, recipe, place, function)))
+    if (seen->must_fit && (!is_found || !v8_fits(a, recipe, place, seen->function)))
         return 0;
     if (!is_found)
         *to = v8_frame_word(NO_POSITION, v8_unknown(a, recipe));
     else
-        *to = place->object ? v8_frame_word(pc - place->start, place->code_id) : pc;
+        *to = place->object ? v8_frame_word(seen->pc - place->start, place->code_id) : seen->pc;
     return 1;
 }
 
@@ -173,49 +179,76 @@ static u32 v8_bytecode_read(struct agent *a, const u64 *recipe, u64 bytecode, u6
     return 1;
 }
 
-/* Write the frame of the interpreter. */
-static void v8_bytecode_resolve(struct agent *a, const u64 *recipe, u64 pc, u64 function, u64 bytecode, u64 offset, u64 *to)
+/* Write the frame of the interpreter. Returns 0 if it is none. */
+static u32 v8_bytecode_resolve(struct agent *a, const u64 *recipe, const struct v8_seen *seen, u64 *to)
 {
-    u64 key = bytecode | V8_BYTECODE_KEY, words[V8_OBJECT_BYTES / 8], mark, shared;
+    u64 key = seen->bytecode | V8_BYTECODE_KEY, words[V8_OBJECT_BYTES / 8], mark, shared;
     struct v8_place *place = v8_place_of(a, key);
+    u32 id;
+    *to = v8_frame_word(NO_POSITION, v8_unknown(a, recipe));
     if (!place->key || place->round != v8_round(a)) {
-        if (!v8_bytecode_read(a, recipe, bytecode, words, &mark)) {
-            *to = pc;
-            return;
-        }
+        if (!v8_bytecode_read(a, recipe, seen->bytecode, words, &mark))
+            return 0;
         if (place->key && place->mark == mark) {
             place->round = v8_round(a);
         } else {
-            shared = v8_shared_of(a, recipe, function);
-            if (!shared || !v8_runs_by(a, recipe, shared, bytecode)) {
-                *to = v8_frame_word(NO_POSITION, v8_unknown(a, recipe));
-                return;
-            }
-            v8_place_set(a, place, key, bytecode, 0, mark,
-                         v8_code_number(a, recipe, V8_CODE_IS_BYTECODE, bytecode, mark, (const u8 *)words, shared));
+            shared = v8_shared_of(a, recipe, seen->function);
+            if (!shared || !v8_runs_by(a, recipe, shared, seen->bytecode))
+                return 1;
+            id = v8_code_number(a, recipe, V8_CODE_IS_BYTECODE, seen->bytecode, mark, (const u8 *)words, shared);
+            if (!id)
+                return 1;
+            v8_place_set(a, place, key, seen->bytecode, 0, mark, id);
         }
     }
-    *to = place->code_id ? v8_frame_word(offset, place->code_id) : pc;
+    *to = v8_frame_word(seen->offset, place->code_id);
+    return 1;
+}
+
+/* Read the words of one frame, at `*from`; moves `*from` behind them. Returns 0 if they are cut. */
+static u32 v8_words_read(const u64 *words, u32 count, u32 *from, struct v8_seen *seen)
+{
+    u64 kind = words[*from] >> WORD_SHIFT, second, third;
+    u32 length = kind == WORD_V8_MACHINE ? V8_MACHINE_WORDS : V8_INTERPRETED_WORDS;
+    if (*from + length > count || words[*from + length - 1] >> WORD_SHIFT != kind)
+        return 0;
+    seen->recipe = (u32)(words[*from] >> WORD_RECIPE_SHIFT & 0xff) % RECIPES_STORED_MAX;
+    seen->pc = words[*from] & WORD_ADDRESS_MASK;
+    second = words[*from + 1];
+    seen->function = (second & V8_OBJECT_MASK) << 3;
+    seen->must_fit = (second & V8_MUST_FIT) != 0;
+    seen->bytecode = seen->offset = 0;
+    if (length == V8_INTERPRETED_WORDS) {
+        u64 low = second >> V8_OFFSET_SHIFT & ((1 << V8_OFFSET_BITS) - 1);
+        third = words[*from + 2];
+        seen->bytecode = (third & V8_OBJECT_MASK) << 3;
+        seen->offset = (third >> V8_OFFSET_SHIFT & ((1 << V8_OFFSET_BITS) - 1)) << V8_OFFSET_BITS | low;
+    }
+    *from += length;
+    return 1;
 }
 
 /* Replace the words of one frame, at `*from`, by those for the host. Returns how many; moves `*from` behind the frame, or to
  * the end if it is cut. */
 static u32 v8_frame_resolve(struct agent *a, const u64 *words, u32 count, u32 *from, u64 *to)
 {
-    u64 first = words[*from], kind = first >> WORD_SHIFT, pc = first & WORD_ADDRESS_MASK, second;
-    u32 length = kind == WORD_V8_MACHINE ? V8_MACHINE_WORDS : V8_INTERPRETED_WORDS;
-    const u64 *recipe = a->recipes[(first >> WORD_RECIPE_SHIFT & 0xff) % RECIPES_STORED_MAX];
-    if (*from + length > count || words[*from + length - 1] >> WORD_SHIFT != kind || !a->v8_places) {
+    struct v8_seen seen;
+    const struct code_range *range;
+    const u64 *recipe;
+    if (!a->v8_places || !v8_words_read(words, count, from, &seen)) {
         *from = count;
         return 0;
     }
-    second = words[*from + 1];
-    if (kind == WORD_V8_MACHINE) {
-        *from += length;
-        return v8_machine_resolve(a, recipe, pc, second, to);
+    recipe = a->recipes[seen.recipe];
+    range = code_range_sigsafe(a->map, seen.pc);
+    if (!range || !range->module) {
+        struct v8_place *place = v8_place_of(a, seen.pc);
+        u32 is_found = (place->key && v8_machine_place_holds(a, recipe, place)) ||
+                       v8_machine_find(a, recipe, seen.pc, seen.function, place);
+        if (!is_found || place->object || !seen.bytecode)
+            return v8_machine_resolve(a, recipe, place, &seen, is_found, to);
     }
-    v8_bytecode_resolve(a, recipe, pc, (second & V8_OBJECT_MASK) << 3, (words[*from + 2] & V8_OBJECT_MASK) << 3,
-                        (words[*from + 2] >> V8_OFFSET_SHIFT & 0xfff) << V8_OFFSET_BITS | (second >> V8_OFFSET_SHIFT & 0xfff), to);
-    *from += length;
+    if (!seen.bytecode || !v8_bytecode_resolve(a, recipe, &seen, to))
+        *to = seen.pc;
     return 1;
 }
