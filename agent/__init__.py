@@ -59,6 +59,7 @@ C_SOURCES = (
     "interpreters/code_table.c",
     "interpreters/hotspot_scopes.c",
     "interpreters/v8_heap.c",
+    "interpreters/v8_known.c",
     "interpreters/v8_places.c",
     "interpreters/code_words.c",
     "wire/stack_table.c",

@@ -179,6 +179,13 @@ enum v8_recipe {
     V8_DEOPT_SHARED = 21,                 /* in the former: the function that was compiled … */
     V8_WRAPPER_SHARED = 22,               /* … or what holds it: where; ABSENT if it is not held by anything */
     V8_KIND_BASELINE = 23,                /* kinds of code of a higher number are optimised */
+    V8_SHARED_SCRIPT = 24,                /* in a SharedFunctionInfo: its script, or what is known of it for debuggers */
+    V8_SHARED_NUMBER = 25,                /* u32, which one it is in its script */
+    V8_SCRIPT_SOURCE = 26,
+    V8_SCRIPT_NAME = 27,
+    V8_SCRIPT_NUMBER = 28,                /* a small integer, another one for each script */
+    V8_DEOPT_NUMBER = 29,                 /* in what optimised code says: a small integer, another one for each compilation */
+    V8_BYTECODE_TABLE = 30,               /* in bytecode: its table of positions */
 };
 
 #endif

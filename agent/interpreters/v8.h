@@ -4,7 +4,8 @@
  *   v8_leaf.c    both      where code has its return address while it makes or leaves its frame
  *   v8_frame.c   both      one step up the stack; what a frame says of its function
  *   v8_heap.c    sampler   objects: kinds, functions, code
- *   v8_places.c  sampler   words of a stack → functions and their records for the host
+ *   v8_known.c   sampler   code and bytecode with their functions: whether they still are what they were; records for the host
+ *   v8_places.c  sampler   words of a stack → words for the host
  *
  * "Both" runs in the handler for a running thread, and in the sampler thread for a sleeping one.
  *
@@ -38,18 +39,30 @@
 #define V8_TAG 1ULL                       /* in the lowest two bits of a pointer to an object */
 #define V8_TAG_MASK 3ULL
 
-/* What a pc, or bytecode, stands for. */
+/* What a pc is in. */
 struct v8_place {
-    u64 key;                              /* pc, or bytecode with the highest bit set; 0: free */
-    u64 object;                           /* runtime_addr of the Code or the bytecode; 0: it is none of JavaScript's */
-    u64 start;                            /* of the instructions, or of the first bytecode */
-    u64 mark;                             /* what the object was known by */
+    u64 pc;                               /* 0: free */
+    u64 object;                           /* runtime_addr of the Code; 0: it is none of JavaScript's */
+    u64 round;                            /* when that was found out */
+};
+
+/* A Code or bytecode of a function. */
+struct v8_known {
+    u64 object;                           /* runtime_addr; 0: free */
+    u64 start;                            /* of its instructions */
+    u64 bytes;
+    u64 shared;                           /* runtime_addr of its function, */
+    u64 script;                           /* … of that one's script */
+    u64 name;                             /* … of the script's name; */
+    u64 deopt;                            /* … of what optimised code says of its functions; 0: none */
+    u64 seen;                             /* what all of these held, mixed */
     u64 round;                            /* when that was last compared */
     u32 code_id;
-    u32 reserved;
+    u32 kind;                             /* enum v8_code */
 };
 
 #define V8_PLACE_SLOTS 16384
+#define V8_KNOWN_SLOTS 8192
 #define V8_MAPS_KNOWN 8                   /* maps of what holds code: some for each isolate at most */
 
 /* A Code as the sampler thread has read it. */
@@ -57,7 +70,6 @@ struct v8_machine_code {
     u64 object;                           /* runtime_addr */
     u64 start;                            /* of its instructions */
     u64 bytes;
-    u64 mark;
     u32 kind;
     u8 words[V8_OBJECT_BYTES];
 };

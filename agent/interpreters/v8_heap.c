@@ -104,8 +104,6 @@ static u32 v8_code_read(const struct agent *a, const u64 *recipe, u64 object, st
                                                   : v8_object_word(code->words, recipe[V8_CODE_START]);
     code->bytes = bytes;
     code->kind = flags & CODE_KIND_MASK;
-    code->mark = code_mix_sigsafe(code_mix_sigsafe(code->start, v8_object_word(code->words, recipe[V8_CODE_DEOPT])),
-                                  v8_object_word(code->words, recipe[V8_CODE_TABLE]) ^ (u64)flags << 32 ^ bytes);
     return bytes && bytes <= CODE_BYTES_MAX;
 }
 

@@ -221,6 +221,13 @@ V8_RECIPE_NAMES = (
     "deopt_shared",
     "wrapper_shared",
     "kind_baseline",
+    "shared_script",
+    "shared_number",
+    "script_source",
+    "script_name",
+    "script_number",
+    "deopt_number",
+    "bytecode_table",
 )
 # Those of enum hotspot_recipe; the heaps have a name each.
 HOTSPOT_RECIPE_NAMES = (

@@ -45,6 +45,7 @@ class Layout:
     shared_data: int
     shared_name: int
     shared_script: int
+    shared_number: int  # i32, which one it is in its script
     script_name: int
     script_source: int
     script_ends: int
@@ -62,6 +63,7 @@ class Layout:
     deopt_literals: int  # index
     deopt_positions: int  # index
     deopt_shared: int  # index
+    deopt_number: int  # index
     wrapper_shared: int | None
     has_position_flags: bool  # positions: flags in the lowest two bits of a code offset
 
@@ -177,6 +179,7 @@ def _exported(symbols: _Symbols) -> dict[str, int | frozenset[int] | None]:
             f"{shared}script_or_debug_info__HeapObject",
             f"{shared}script_or_debug_info__Object",
         ),
+        "shared_number": first(f"{shared}flags__int") + 4,
         "script_name": name,
         "script_source": first(f"{script}source__Object", default=name - 8),
         "script_ends": first(f"{script}line_ends__Object"),
@@ -212,6 +215,7 @@ def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, i
         "deopt_literals": first("DeoptimizationDataLiteralArrayIndex", default=2),
         "deopt_positions": first("DeoptimizationDataInliningPositionsIndex", default=7),
         "deopt_shared": shared_index,
+        "deopt_number": first("DeoptimizationDataOptimizationIdIndex", default=5),
         "wrapper_shared": first(
             "class_SharedFunctionInfoWrapper__shared_info__Tagged_SharedFunctionInfo_", default=8
         )

@@ -104,6 +104,13 @@ def make_recipe(place: Location, recipe_id: int) -> Recipe | str:
         "code_table": layout.code_table,
         "deopt_shared": _ARRAY_HEADER_BYTES + 8 * layout.deopt_shared,
         "kind_baseline": layout.baseline_kind,
+        "shared_script": layout.shared_script,
+        "shared_number": layout.shared_number,
+        "script_source": layout.script_source,
+        "script_name": layout.script_name,
+        "script_number": layout.script_ends + 8,
+        "deopt_number": _ARRAY_HEADER_BYTES + 8 * layout.deopt_number,
+        "bytecode_table": layout.bytecode_positions,
     }
     if layout.code_start is not None:
         numbers["code_start"] = layout.code_start
