@@ -259,7 +259,9 @@ class Status:
     verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
-    languages: list[str] = field(default_factory=list)  # of interpreted functions: "Python", "Java"
+    languages: list[str] = field(
+        default_factory=list
+    )  # of interpreted functions: "Python", "Java" …
     has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict

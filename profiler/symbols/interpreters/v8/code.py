@@ -1,4 +1,4 @@
-"""Say what a place in V8's bytecode or machine code stands for: functions and lines, innermost last.
+"""Say what a place in V8's bytecode or machine code stands for: functions and lines.
 
 Everything is read when a piece of code is first met; afterwards places are looked up without the
 process. What is inlined where, the compiler has noted: a place of the source with the number of an
@@ -111,9 +111,7 @@ def _place(function: SharedFunction, position: Position) -> Place:
     return Place(function, function.script.place(position.offset)[0])
 
 
-def read_code(
-    heap: Heap, functions: Functions, code: Code, lengths: bytes
-) -> CodePlaces | None:
+def read_code(heap: Heap, functions: Functions, code: Code, lengths: bytes) -> CodePlaces | None:
     """Read what a record of the agent refers to; None if it is no function of a script, or gone.
 
     Args:
@@ -127,7 +125,7 @@ def read_code(
     """
     kind, addr = code.detail[0] >> V8_KIND_SHIFT, code.detail[0] & _ADDRESS_MASK
     shared = code.detail[1] + TAG
-    if len(code.parts) < 2 or not code.detail[1]:  # noqa: PLR2004
+    if len(code.parts) < 2 or not code.detail[1]:
         return None
     function = functions.read(shared)
     if function is None:

@@ -96,7 +96,11 @@ def _sources_by_exit(heap: Heap, end: int, exits: frozenset[int]) -> Mapping[int
         found = _entries(raw, count, least + extra, pc_bytes, index_bytes)
         offsets = [source for source, _ in found]
         ends = [exit_ for _, exit_ in found if exit_ >= 0]
-        if offsets == sorted(set(offsets)) and len(set(ends)) == len(ends) and exits.issuperset(ends):
+        if (
+            offsets == sorted(set(offsets))
+            and len(set(ends)) == len(ends)
+            and exits.issuperset(ends)
+        ):
             return {exit_: source for source, exit_ in found}
     return {}
 

@@ -27,7 +27,6 @@ _START, _END = 16, 20  # i32 of a function that is not compiled
 _MAX_SCRIPTS = 1 << 14
 
 
-
 @dataclass(frozen=True)
 class SharedFunction:
     """One function of a program."""

@@ -190,7 +190,11 @@ class Heap:
             tagged = self.field(tagged, _STRING_FIRST)
             kind = self._string_kind(tagged) if is_object(tagged) else -1
             self._pieces += 1
-            if self._pieces > _MAX_PIECES or total > 2 * most or not 0 <= kind < self._end_of_strings:
+            if (
+                self._pieces > _MAX_PIECES
+                or total > 2 * most
+                or not 0 <= kind < self._end_of_strings
+            ):
                 return None
             if kind & _FORM_MASK != _CONS:
                 break

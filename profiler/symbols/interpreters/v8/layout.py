@@ -70,7 +70,7 @@ class Layout:
     @property
     def has_fixed_scope_positions(self) -> bool:
         """True if a ScopeInfo has its function's place in the source before its variables."""
-        return self.scope_first >= 5  # noqa: PLR2004
+        return self.scope_first >= 5
 
 
 class UnknownBuildError(Exception):
@@ -93,7 +93,7 @@ def read_layout(memory: ProcessMemory, elf: LoadedElf) -> Layout:
     if not OLDEST <= version[:2] <= NEWEST:
         raise UnknownBuildError("a version that is not known")
     symbols = _Symbols(memory, elf)
-    if symbols.first("TaggedSize", default=8) != 8:  # noqa: PLR2004
+    if symbols.first("TaggedSize", default=8) != 8:
         raise UnknownBuildError("its pointers are compressed")
     try:
         return Layout(version=version, **_exported(symbols), **_by_version(version, symbols))
@@ -192,8 +192,8 @@ def _exported(symbols: _Symbols) -> dict[str, int | frozenset[int] | None]:
 def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, int | bool | None]:
     first = symbols.first
     major = version[0]
-    is_apart = major >= 11  # noqa: PLR2004 (a Code points to its instructions)
-    is_trusted = major >= 12  # noqa: PLR2004 (… and lies in a space of its own)
+    is_apart = major >= 11
+    is_trusted = major >= 12
     header = ("class_InstructionStream__instruction_start__uintptr_t",) if is_apart else ()
     wrapped = "DeoptimizationDataWrappedSharedFunctionInfoIndex"
     shared_index = first("DeoptimizationDataSharedFunctionInfoIndex", wrapped, default=6)
@@ -205,9 +205,7 @@ def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, i
         if is_apart
         else None,
         "code_instructions": first(*header, "class_Code__instruction_start__uintptr_t"),
-        "code_bytes": first(
-            "class_Code__instruction_size__int", default=56 if is_apart else 40
-        ),
+        "code_bytes": first("class_Code__instruction_size__int", default=56 if is_apart else 40),
         "code_flags": first("class_Code__flags__uint32_t", default=48),
         "code_deopt": 8 if is_trusted else 16,
         "code_table": 16 if is_trusted else 24,
@@ -221,7 +219,7 @@ def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, i
         )
         if is_wrapped
         else None,
-        "has_position_flags": major >= 14,  # noqa: PLR2004
+        "has_position_flags": major >= 14,
     }
 
 

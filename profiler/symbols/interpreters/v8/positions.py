@@ -4,7 +4,8 @@ A table is a row of entries of two numbers: how much further the code is, and th
 are seven bits a byte, the last byte without the highest bit. Differences with a sign have it in the
 lowest bit. Bounded by the table's own size.
 
-Source: src/codegen/source-position-table.{h,cc}, source-position.h; baseline/bytecode-offset-iterator.h.
+Source: src/codegen/source-position-table.{h,cc}, source-position.h;
+src/baseline/bytecode-offset-iterator.h.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class PositionTable:
 def numbers_of(raw: bytes) -> npt.NDArray[np.int64]:
     """Return the numbers of a table, without signs; a number without an end is left out."""
     data = np.frombuffer(raw, np.uint8)
-    ends = np.flatnonzero(data < 128)  # noqa: PLR2004
+    ends = np.flatnonzero(data < 128)
     if not len(ends):
         return np.zeros(0, np.int64)
     data = data[: ends[-1] + 1]
@@ -74,7 +75,9 @@ def numbers_of(raw: bytes) -> npt.NDArray[np.int64]:
     if int((ends - starts).max()) >= _MAX_NUMBER_BYTES:
         return np.zeros(0, np.int64)  # no such table
     place = np.arange(len(data)) - np.repeat(starts, ends - starts + 1)
-    found: npt.NDArray[np.int64] = np.add.reduceat((data & 127).astype(np.int64) << 7 * place, starts)
+    found: npt.NDArray[np.int64] = np.add.reduceat(
+        (data & 127).astype(np.int64) << 7 * place, starts
+    )
     return found
 
 

@@ -31,7 +31,9 @@ class Location(NamedTuple):
     layout: Layout | str  # or why it is not known
     builtins: tuple[int, int]  # file_addr of its own functions
     interpreter: tuple[int, int]  # file_addr of the one that runs bytecode; all if not known
-    bytecode_lengths: bytes  # for each width of operands, one byte for each bytecode; b"" if unknown
+    bytecode_lengths: (
+        bytes  # for each width of operands, one byte for each bytecode; b"" if unknown
+    )
 
 
 def locate(memory: ProcessMemory, elf: LoadedElf, opened: ElfFile | None) -> Location:
@@ -131,9 +133,7 @@ def _symbols_of(opened: ElfFile | None) -> list[FileSymbol]:
         return []
 
 
-def _builtins(
-    memory: ProcessMemory, elf: LoadedElf, found: list[FileSymbol]
-) -> tuple[int, int]:
+def _builtins(memory: ProcessMemory, elf: LoadedElf, found: list[FileSymbol]) -> tuple[int, int]:
     """Return the range of V8's own functions; that of all code of the file if it is not known."""
     addresses = {each.name: each.file_addr for each in found}
     start = next((addresses[name] for name in _BLOB if name in addresses), 0)
