@@ -307,7 +307,6 @@ struct agent {
     volatile u32 v8_number;               /* index of V8's recipe, and 1; 0: none yet */
     u32 v8_place_count;
     u32 v8_known_count;
-    u32 v8_reserved;
     struct v8_place *v8_places;           /* V8_PLACE_SLOTS: v8_places.c */
     struct v8_known *v8_known;            /* V8_KNOWN_SLOTS: v8_known.c */
     u64 v8_maps[V8_MAPS_KNOWN];           /* v8_heap.c: words by which what holds code begins */

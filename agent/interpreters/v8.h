@@ -71,7 +71,7 @@ struct v8_machine_code {
     u64 start;                            /* of its instructions */
     u64 bytes;
     u32 kind;
-    u8 words[V8_OBJECT_BYTES];
+    u64 words[V8_OBJECT_BYTES / 8];
 };
 
 #endif

@@ -84,9 +84,15 @@ static u32 v8_runs_by(const struct agent *a, const u64 *recipe, u64 shared, u64 
     return 0;
 }
 
-static u64 v8_object_word(const u8 *words, u64 offset)
+/* Return a word of an object of which the first `bytes` are there; 0 if it lies behind them. */
+static u64 v8_part(const u64 *words, u64 bytes, u64 offset)
 {
-    return offset + 8 <= V8_OBJECT_BYTES ? *(const u64 *)(words + offset) : 0;
+    return offset + 8 <= bytes && offset + 8 > offset ? words[offset / 8] : 0;
+}
+
+static u32 v8_part_u32(const u64 *words, u64 bytes, u64 offset)
+{
+    return (u32)(v8_part(words, bytes, offset & ~7ULL) >> (offset & 4) * 8);
 }
 
 /* Read a Code. Returns 0 if it is none. `start` is that of its instructions, where they lie in it; else it is read. */
@@ -94,14 +100,14 @@ static u32 v8_code_read(const struct agent *a, const u64 *recipe, u64 object, st
 {
     u64 tagged = object + V8_TAG;
     u32 flags, bytes;
-    if (read_memory(a, object, code->words, V8_OBJECT_BYTES) != V8_OBJECT_BYTES || v8_kind(a, recipe, &tagged) != recipe[V8_CODE_TYPE] ||
-        recipe[V8_CODE_FLAGS] + 4 > V8_OBJECT_BYTES || recipe[V8_CODE_BYTES] + 4 > V8_OBJECT_BYTES)
+    if (read_memory(a, object, code->words, V8_OBJECT_BYTES) != V8_OBJECT_BYTES ||
+        v8_kind(a, recipe, &tagged) != recipe[V8_CODE_TYPE])
         return 0;
-    flags = *(const u32 *)(code->words + recipe[V8_CODE_FLAGS]);
-    bytes = *(const u32 *)(code->words + recipe[V8_CODE_BYTES]);
+    flags = v8_part_u32(code->words, V8_OBJECT_BYTES, recipe[V8_CODE_FLAGS]);
+    bytes = v8_part_u32(code->words, V8_OBJECT_BYTES, recipe[V8_CODE_BYTES]);
     code->object = object;
     code->start = recipe[V8_CODE_START] == ABSENT ? object + recipe[V8_CODE_INSTRUCTIONS]
-                                                  : v8_object_word(code->words, recipe[V8_CODE_START]);
+                                                  : v8_part(code->words, V8_OBJECT_BYTES, recipe[V8_CODE_START]);
     code->bytes = bytes;
     code->kind = flags & CODE_KIND_MASK;
     return bytes && bytes <= CODE_BYTES_MAX;
@@ -166,7 +172,7 @@ static u32 v8_code_find(struct agent *a, const u64 *recipe, u64 pc, struct v8_ma
 /* Return the function that optimised code was made of, tagged; 0 if it is not known. */
 static u64 v8_shared_of_code(const struct agent *a, const u64 *recipe, const struct v8_machine_code *code)
 {
-    u64 deopt = v8_object_word(code->words, recipe[V8_CODE_DEOPT]), shared;
+    u64 deopt = v8_part(code->words, V8_OBJECT_BYTES, recipe[V8_CODE_DEOPT]), shared;
     if (!is_object(deopt) || !v8_word(a, deopt - V8_TAG + recipe[V8_DEOPT_SHARED], &shared) || !is_object(shared))
         return 0;
     if (recipe[V8_WRAPPER_SHARED] != ABSENT && !v8_word(a, shared - V8_TAG + recipe[V8_WRAPPER_SHARED], &shared))

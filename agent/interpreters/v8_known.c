@@ -97,19 +97,12 @@ static u32 v8_watched_read(const struct agent *a, const u64 *recipe, const struc
            (i64)reads.bytes;
 }
 
-/* Return a word of an object of which the first `bytes` are there. */
-static u64 v8_part(const u64 *words, u64 bytes, u64 offset)
-{
-    return offset + 8 <= bytes ? words[offset / 8] : 0;
-}
-
 /* Return a mix of all that stays as long as a piece of code does. Sets `identity` to a mix of what of it is no address. */
 static u64 v8_mix(const u64 *recipe, const struct v8_known *known, const struct v8_watched *w, u64 *identity)
 {
-    u64 seen = known->kind, shared_number = v8_part(w->shared, sizeof w->shared, recipe[V8_SHARED_NUMBER] & ~7ULL);
+    u64 seen = known->kind, shared_number = v8_part_u32(w->shared, sizeof w->shared, recipe[V8_SHARED_NUMBER]);
     u64 script_number = v8_part(w->script, sizeof w->script, recipe[V8_SCRIPT_NUMBER]);
     u32 i;
-    shared_number = (u32)(shared_number >> (recipe[V8_SHARED_NUMBER] & 4) * 8);
     *identity = code_mix_sigsafe(code_mix_sigsafe(known->kind, shared_number), script_number);
     *identity = code_mix_sigsafe(*identity, w->name >> 32);
     if (known->kind == V8_CODE_IS_BYTECODE) {
@@ -118,8 +111,8 @@ static u64 v8_mix(const u64 *recipe, const struct v8_known *known, const struct 
         /* Its table of positions may come later, and then its lines can be told. */
         *identity = code_mix_sigsafe(*identity, w->object[1] ^ v8_part(w->object, sizeof w->object, recipe[V8_BYTECODE_TABLE]));
     } else {
-        u32 flags = ((const u32 *)w->object)[recipe[V8_CODE_FLAGS] / 4 % (V8_OBJECT_BYTES / 4)] & CODE_KIND_MASK;
-        u32 bytes = ((const u32 *)w->object)[recipe[V8_CODE_BYTES] / 4 % (V8_OBJECT_BYTES / 4)];
+        u32 flags = v8_part_u32(w->object, sizeof w->object, recipe[V8_CODE_FLAGS]) & CODE_KIND_MASK;
+        u32 bytes = v8_part_u32(w->object, sizeof w->object, recipe[V8_CODE_BYTES]);
         seen = code_mix_sigsafe(code_mix_sigsafe(seen, w->object[0]), (u64)flags << 32 | bytes);
         seen = code_mix_sigsafe(seen, v8_part(w->object, sizeof w->object, recipe[V8_CODE_DEOPT]));
         seen = code_mix_sigsafe(seen, v8_part(w->object, sizeof w->object, recipe[V8_CODE_TABLE]));
@@ -163,7 +156,8 @@ static u32 v8_still_is(struct agent *a, const u64 *recipe, struct v8_known *know
 
 /* Keep an object in its slot, with a record if it is new: object, start, bytes and kind are set in `found`, `shared` is the
  * function, tagged. Returns 0 if it cannot be read, or there is no room. */
-static u32 v8_known_set(struct agent *a, const u64 *recipe, struct v8_known *slot, struct v8_known *found, u64 shared, u64 deopt)
+static u32 v8_known_set(struct agent *a, const u64 *recipe, struct v8_known *slot, struct v8_known *found, u64 shared,
+                        u64 deopt)
 {
     struct v8_watched w;
     u64 script, name, identity;

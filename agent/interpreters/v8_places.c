@@ -17,7 +17,8 @@ struct v8_seen {
 
 static u64 v8_frame_word(u64 position, u32 id)
 {
-    return (u64)FRAME_KIND_MANAGED << WORD_SHIFT | (position < NO_POSITION ? position : NO_POSITION) << FRAME_POSITION_SHIFT | id;
+    position = position < NO_POSITION ? position : NO_POSITION;
+    return (u64)FRAME_KIND_MANAGED << WORD_SHIFT | position << FRAME_POSITION_SHIFT | id;
 }
 
 /* Return the place with this pc, or a free one for it. */
@@ -67,7 +68,7 @@ static u32 v8_machine_find(struct agent *a, const u64 *recipe, const struct v8_s
     found.start = code.start;
     found.bytes = code.bytes;
     found.kind = is_baseline ? V8_CODE_IS_BASELINE : V8_CODE_IS_OPTIMISED;
-    deopt = is_baseline ? 0 : v8_object_word(code.words, recipe[V8_CODE_DEOPT]);
+    deopt = is_baseline ? 0 : v8_part(code.words, V8_OBJECT_BYTES, recipe[V8_CODE_DEOPT]);
     *known = v8_known_of(a, code.object);
     return v8_known_set(a, recipe, *known, &found, shared, deopt) ? V8_MACHINE_KNOWN : V8_MACHINE_UNKNOWN;
 }

@@ -107,7 +107,8 @@ class ManagedNames:
                 names = self._java if runtime == HOTSPOT else self._names
                 named += self._waiting_for(code.code_id, names.code(code))
             self._set(named)
-        self._v8.ask(asked)
+        if asked:
+            self._v8.ask(asked)
 
     def submit(self, addresses: Iterable[tuple[int, int]]) -> None:
         """Name addresses.
@@ -149,13 +150,17 @@ class ManagedNames:
             found = []
             # The first one stands for all that has the number of interpreted frames.
             for index, each in enumerate((*self._interpreters.values(), *self._silent)):
-                names = {HOTSPOT: self._java, V8: self._v8}.get(each.runtime, self._names)
-                missing = names.note if each.recipe else ""
+                missing = self._missing(each.runtime) if each.recipe else ""
                 note = "; ".join(filter(None, (each.note, missing)))
                 source = "none" if each.recipe is None else _SOURCES.get(each.runtime, "python")
                 has_lines = each.recipe is not None
                 found.append(SymbolSource(MANAGED - index, each.version, source, note, has_lines))
             return found
+
+    def _missing(self, runtime: str) -> str:
+        if runtime == V8:
+            return self._v8.note
+        return self._java.note if runtime == HOTSPOT else self._names.note
 
     def close(self) -> None:
         """End the thread. Names that are missing then will not be found."""

@@ -9,6 +9,7 @@ Source: tools/gen-postmortem-metadata.py; src/objects/*.tq; 9.4 to 13.6 were rea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ..loaded_symbols import LoadedElf
@@ -141,7 +142,7 @@ class _Symbols:
         return frozenset(number for number in found if number >= 0)
 
 
-def _exported(symbols: _Symbols) -> dict[str, int | frozenset[int] | None]:
+def _exported(symbols: _Symbols) -> dict[str, Any]:
     first = symbols.first
     shared, script = "class_SharedFunctionInfo__", "class_Script__"
     name = first(f"{script}name__Object")
@@ -189,7 +190,7 @@ def _exported(symbols: _Symbols) -> dict[str, int | frozenset[int] | None]:
     }
 
 
-def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, int | bool | None]:
+def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, Any]:
     first = symbols.first
     major = version[0]
     is_apart = major >= 11

@@ -96,7 +96,7 @@ class BytecodeOffsets:
 
     def __init__(self, raw: bytes, bytecode: bytes, lengths: bytes) -> None:
         self._ends = np.cumsum(numbers_of(raw))
-        starts = []
+        starts: list[int] = []
         count = len(lengths) // 3
         at = 0
         while at < len(bytecode) and len(starts) < len(self._ends):

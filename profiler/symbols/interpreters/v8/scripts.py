@@ -99,7 +99,8 @@ def _listed_ends(heap: Heap, tagged: int) -> Ends:
     ends = (words >> np.uint64(32)).astype(np.int64)
     if ends[-1] >> 31 or (np.diff(ends) < 0).any():
         return _NO_ENDS
-    return ends.astype(np.int32)
+    listed: Ends = ends.astype(np.int32)
+    return listed
 
 
 __all__ = ["Script", "ends_of", "file_of", "read_script", "small_integer"]
