@@ -69,12 +69,12 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     program = programs.build("live", folder)
     with programs.Program([program, str(options.threads)]) as target:
         command = [sys.executable, str(HOST), str(target.pid), str(options.rate)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, **pipes) as host:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as host:
             try:
                 return _measured(options, target, host)
             finally:
-                host.stdin.close()
+                host.communicate()
 
 
 def _measured(
@@ -211,8 +211,11 @@ def tables(data: Data) -> list[Table]:
     )
     marks = [series[0], series[len(series) // 2], series[-1]]
     memory = [
-        [f"{mark['at_s'] / 60:.1f}", *(f"{mark['mb'].get(n, 0):.0f}" for n in ("flametap", "tab"))]
-        + [f"{mark['heap_mb']:.1f}"]
+        [
+            f"{mark['at_s'] / 60:.1f}",
+            *(f"{mark['mb'].get(name, 0):.0f}" for name in ("flametap", "tab")),
+            f"{mark['heap_mb']:.1f}",
+        ]
         for mark in marks
     ]
     pixel = [

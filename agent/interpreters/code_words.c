@@ -3,12 +3,14 @@
  * stands for. Sampler thread only.
  */
 
-/* Replace the code objects in a stack by their numbers. Sets `*count`, the number of words. Returns the words: in place, or
- * in a buffer that the next call uses again. */
-static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count)
+/* Replace the code objects in a stack by their numbers. Sets `*count`, the number of words, and `*is_nearest`: the leaf is
+ * Java's, and stands for what was noted for the next place in the code. Returns the words: in place, or in a buffer that the
+ * next call uses again. */
+static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count, u32 *is_nearest)
 {
     u64 *to = a->resolved_words ? a->resolved_words : words;
     u32 from = 0, used = 0;
+    *is_nearest = 0;
     while (from < *count && used < MAX_FRAMES) {
         u64 code, detail, content = 0, kind = words[from] >> WORD_SHIFT;
         u32 id, recipe, fingerprint, length = JAVA_WORDS;
@@ -28,7 +30,9 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count)
             content = words[from + 2] & CONTENT_MASK;
         from += length;
         if (kind == WORD_COMPILED) {
-            used += place_resolve(a, words[from - length], detail, to + used, MAX_FRAMES - used);
+            u32 placed = place_resolve(a, words[from - length], detail, to + used, MAX_FRAMES - used);
+            *is_nearest |= placed && !used && (to[0] >> FRAME_POSITION_SHIFT & JAVA_NEAREST) != 0;
+            used += placed;
             continue;
         }
         id = code_id_sigsafe(a, code, fingerprint);
@@ -44,11 +48,4 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count)
     }
     *count = used;
     return to;
-}
-
-/* Return whether this is a frame of Java that stands for what was noted for the next place in the code. */
-static u32 is_nearest(u64 word)
-{
-    return word >> WORD_SHIFT == FRAME_KIND_MANAGED && (word >> FRAME_POSITION_SHIFT & NO_POSITION) != NO_POSITION &&
-           (word >> FRAME_POSITION_SHIFT & JAVA_NEAREST) != 0;
 }

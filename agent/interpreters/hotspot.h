@@ -5,7 +5,10 @@
  *   hotspot_method.c  both      what tells one method from another
  *   hotspot_code.c    both      where compiled code has its return address, by its instructions
  *   hotspot_cache.c   both      steps over frames that were met before
- *   hotspot_frame.c   both      one step up the stack
+ *   hotspot_leave.c   both      how a frame is left
+ *   hotspot_stub.c    both      … by stubs and adapters
+ *   hotspot_interpreted.c both  … by the interpreter
+ *   hotspot_frame.c   both      … by compiled code; one step up the stack
  *   hotspot_scopes.c  sampler   pc → methods, those that were inlined among them
  *   hotspot_names.c   sampler   methods and stubs → records for the host
  *   hotspot_keep.c    sampler   where the code heaps are
@@ -40,6 +43,7 @@ enum blob_kind {
 struct code_blob {
     u64 start;                            /* runtime_addr */
     u64 end;
+    u64 limit;                            /* up to where its heap can be read */
     u64 code;
     u32 kind;                             /* enum blob_kind */
     u32 compile_id;                       /* 0 if it is not compiled */

@@ -102,8 +102,8 @@ static u32 blob_kind_sigsafe(const u64 *recipe, u64 name)
 /* Read the blob that contains `pc`, which is in this heap. Returns 0 if there is none. Context: signal. */
 static u32 blob_read_sigsafe(const u64 *recipe, const struct code_heap *heap, u64 pc, struct code_blob *blob)
 {
-    u64 block = block_find_sigsafe(heap, pc), end = code_heap_end_sigsafe(heap, pc), bytes;
-    if (!block || block + recipe[HOTSPOT_BLOCK_BYTES] + BLOB_HEADER_BYTES > end ||
+    u64 block = block_find_sigsafe(heap, pc), header_end = block + recipe[HOTSPOT_BLOCK_BYTES] + BLOB_HEADER_BYTES, bytes;
+    if (!block || header_end > code_heap_end_sigsafe(heap, header_end - 1) ||
         !*(const volatile u8 *)(block + recipe[HOTSPOT_BLOCK_USED]))
         return 0;
     blob->start = block + recipe[HOTSPOT_BLOCK_BYTES];
@@ -113,7 +113,9 @@ static u32 blob_read_sigsafe(const u64 *recipe, const struct code_heap *heap, u6
         blob->code = blob->start + (field_u32_sigsafe(blob->start + recipe[HOTSPOT_BLOB_CODE_OFFSET]) & 0xffff);
     else
         blob->code = field_u64_sigsafe(blob->start + recipe[HOTSPOT_BLOB_CODE]);
-    if (bytes > BLOB_BYTES_MAX || blob->end > end || blob->code < blob->start || pc < blob->code || pc >= blob->end)
+    /* What begins in memory that was seen may end in memory that came since. */
+    blob->limit = code_heap_end_sigsafe(heap, blob->end - 1);
+    if (bytes > BLOB_BYTES_MAX || blob->end > blob->limit || blob->code < blob->start || pc < blob->code || pc >= blob->end)
         return 0;
     blob->kind = blob_kind_sigsafe(recipe, field_u64_sigsafe(blob->start + recipe[HOTSPOT_BLOB_NAME]));
     blob->frame_words = (i32)field_u32_sigsafe(blob->start + recipe[HOTSPOT_BLOB_FRAME_WORDS]);

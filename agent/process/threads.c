@@ -5,7 +5,8 @@
  * target's table and its RLIMIT_NOFILE are not used up. Without such a table, files are opened for each read.
  */
 
-#define LIST_CHECK_NS 10000000ULL         /* a new thread is noticed within this time */
+#define LIST_CHECK_NS 2000000ULL          /* a new thread is noticed within this time: pools make some that live 10 ms */
+#define LIST_CHECK_PER_THREAD_NS 10000ULL /* plus this much for each slot: a listing takes about 0.5 us a thread */
 #define LIST_REREAD_NS 250000000ULL       /* or within this time if another one ended at the same moment */
 #define CHECK_PER_THREAD_NS 1000000ULL    /* plus this much for each slot, to bound the cost of reading all slots */
 #define NAMES_REREAD_NS 1000000000ULL
@@ -289,7 +290,7 @@ static u64 threads_count(const struct agent *a)
 static void threads_keep(struct agent *a, u64 now_ns)
 {
     u32 i;
-    if (now_ns - a->list_checked_ns >= LIST_CHECK_NS) {
+    if (now_ns - a->list_checked_ns >= LIST_CHECK_NS + a->slot_count * LIST_CHECK_PER_THREAD_NS) {
         u64 count = threads_count(a);
         a->list_checked_ns = now_ns;
         if (!count || count != a->list_links || now_ns - a->list_read_ns >= LIST_REREAD_NS + a->slot_count * CHECK_PER_THREAD_NS)

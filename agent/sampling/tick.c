@@ -151,9 +151,10 @@ static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
         slot->given_up = 1;
         slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: the handler drops a late answer */
         thread_announce(a, slot, 0);
-    } else if (!(signals.pending >> (a->signo - 1) & 1)) {
+    } else if (!(signals.pending >> (a->signo - 1) & 1) && slot->late_ticks > LATE_TICKS_BEFORE_CHECK) {
         /* Not pending, and not handled by us. Either the limit of queued signals (RLIMIT_SIGPENDING) was reached and
-         * the kernel sent the signal without its siginfo, or the target had its own handler installed for a moment. */
+         * the kernel sent the signal without its siginfo, or the target had its own handler installed for a moment. At
+         * the first look it may have been taken just before, by a thread that has lost its CPU since. */
         slot->given_up = 1;
         slot->signal_state = SIGNAL_IDLE;
         count_up(a, COUNTER_SIGNALS_FAILED, 1);

@@ -67,9 +67,9 @@ static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct
 static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct verdicts *verdicts, u32 *injected)
 {
     u64 hash;
-    u32 i, at, managed;
-    words = codes_resolve(a, words, &count);
-    managed = verdicts->managed == MANAGED_EXACT && count && a->heaps && is_nearest(words[0]) ? MANAGED_NEAREST : verdicts->managed;
+    u32 i, at, managed, is_nearest;
+    words = codes_resolve(a, words, &count, &is_nearest);
+    managed = verdicts->managed == MANAGED_EXACT && is_nearest ? MANAGED_NEAREST : verdicts->managed;
     hash = hash_mix(a->map_number, ((u64)verdicts->marks << 16 | managed << 8 | verdicts->native) << 32 | count);
     for (i = 0; i < count; i++)
         hash = hash_mix(hash, words[i]);

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..linux.syscalls import syscall_number
 from ..model import Clock
 from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
@@ -160,6 +161,7 @@ class SeenCpu:
 
     with_stack_ns: int
     system_ns: int  # the part of with_stack_ns in system calls
+    unblocking_ns: int  # the part of system_ns in rt_sigprocmask
     without_stack_ns: int
     samples: int
 
@@ -172,6 +174,7 @@ class SeenCpu:
         return SeenCpu(
             self.with_stack_ns + other.with_stack_ns,
             self.system_ns + other.system_ns,
+            self.unblocking_ns + other.unblocking_ns,
             self.without_stack_ns + other.without_stack_ns,
             self.samples + other.samples,
         )
@@ -190,9 +193,11 @@ def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
 
     has_none = np.isin(leaves.node, (UNATTRIBUTED, TABLE_FULL))
     is_system = ~has_none & (leaves.sysno >= 0)
+    unblocks = ~has_none & (leaves.sysno == syscall_number("rt_sigprocmask"))
     columns = (
         sums(leaves.thread_id[~has_none], leaves.weight[~has_none]),
         sums(leaves.thread_id[is_system], leaves.weight[is_system]),
+        sums(leaves.thread_id[unblocks], leaves.weight[unblocks]),
         sums(leaves.thread_id[has_none], leaves.weight[has_none]),
         sums(taken.thread_id, taken.weight),
     )

@@ -40,6 +40,9 @@ class Comparison:
     page_faults: int
     seen_ns: int  # with a stack
     seen_system_ns: int  # with a stack that ends in a system call
+    # The part in rt_sigprocmask: a signal that was blocked arrives there, and its sample stands for
+    # the CPU time since the one before.
+    seen_unblocking_ns: int
     without_stack_ns: int
     samples: int
     # Total time of threads that ran to the end; 0 if the kernel does not provide it.
@@ -83,6 +86,13 @@ class Comparison:
         faults = self.page_faults * FAULT_NS / kernel_ns
         if least - allowed <= self.kernel_share <= most + allowed + faults:
             return ""
+        blocked = self.seen_unblocking_ns / (self.seen_ns + self.without_stack_ns)
+        if self.kernel_share < least and least - blocked - allowed <= self.kernel_share:
+            return (
+                f"{least - self.kernel_share:.0%} of the CPU time passed while the program blocked "
+                "the sampling signal: it is shown as [rt_sigprocmask], below the function that "
+                "unblocks signals; what ran meanwhile is unknown"
+            )
         return (
             f"flametap saw {self.seen_share:.0%} of the CPU time in system calls, the kernel "
             f"{self.kernel_share:.0%}: shares of functions may be wrong by as much; record again "

@@ -104,7 +104,7 @@ class KernelWatch:
         final = dict(self._final)
         last = {**self._last, **final}  # a look may have run after the end: the end takes priority
         n = user_ns = system_ns = faults = kernel_total_ns = seen_total_ns = 0
-        seen = SeenCpu(0, 0, 0, 0)
+        seen = SeenCpu(0, 0, 0, 0, 0)
         for thread in threads:
             now, tid = last.get(thread.tid), thread.tid
             if now is None or used[tid] > 1 or thread.thread_id not in seen_of:
@@ -130,6 +130,7 @@ class KernelWatch:
             page_faults=faults,
             seen_ns=seen.with_stack_ns,
             seen_system_ns=seen.system_ns,
+            seen_unblocking_ns=seen.unblocking_ns,
             without_stack_ns=seen.without_stack_ns,
             samples=seen.samples,
             kernel_total_ns=kernel_total_ns,

@@ -47,9 +47,12 @@ def _time(
         kind: HeatQuery(kind, start_ns, end_ns, MAX_COLUMNS, thread_ids)
         for kind in ("cpu", "waits")
     }
+    # Any: to an editor, the web package's types are those of another package.
+    found: Any = views.lanes(lanes)
+    maps: dict[str, Any] = {kind: views.heat(query) for kind, query in heats.items()}
     return {
         "start_ns": start_ns,
         "end_ns": end_ns,
-        "lanes": encode_lanes(views.lanes(lanes), REVISION),
-        "heat": {kind: encode_heat(views.heat(query), REVISION) for kind, query in heats.items()},
+        "lanes": encode_lanes(found, REVISION),
+        "heat": {kind: encode_heat(heat, REVISION) for kind, heat in maps.items()},
     }

@@ -124,15 +124,17 @@ int main(int argc, char **argv)
     w->agent = a;
     w->in_handler = 1;
     managed_forget_pages_sigsafe(w);
-    if (!walk_add_code_sigsafe(w, a->recipes[0], 0, addr(&code), 0) || w->word_count != CODE_WORDS)
+    if (!walk_add_code_sigsafe(w, a->recipes[0], 0, addr(&code), JAVA_NEAREST) || w->word_count != CODE_WORDS)
         return 3;
     bytes_copy(words, w->words, sizeof words);
     memory_reuse(argv[1]);
     if (argc > 2)
         memset(w->notes, 0, sizeof w->notes);
     a->noted_by = w;
-    u32 count = CODE_WORDS;
-    codes_resolve(a, words, &count);
+    u32 count = CODE_WORDS, is_nearest = 1;
+    codes_resolve(a, words, &count, &is_nearest);
+    if (is_nearest)                       /* a large position of Python's is none of Java's marks */
+        return 5;
     if (count != 1 || a->codes_out.records != 1)
         return 4;
     const struct code_record *record = (const struct code_record *)a->codes_out.data;

@@ -289,6 +289,193 @@ static void case_frames_that_are_being_made_or_left(void)
     leaf_at(inner + 118, 15, "at the return");
 }
 
+static void case_the_way_out_of_a_poll_and_an_exception(void)
+{
+    static const u8 poll[] = {0x4c, 0x8d, 0x15, 1, 2, 3, 4, 0x4d, 0x89, 0x97, 0, 4, 0, 0, 0xe9, 1, 2, 3, 4};
+    static const u8 exception[] = {0x48, 0x83, 0xc4, 0x20, 0x5d, 0xe9, 1, 2, 3, 4};
+    static const u8 working[] = {0x83, 0xf8, 0x5d, 0x49, 0x8b, 0x87, 0, 1, 0, 0}; /* cmp $']',%eax; mov n(%r15),%rax */
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    memcpy((void *)(inner + 100), poll, sizeof poll);
+    memcpy((void *)(inner + 200), exception, sizeof exception);
+    memcpy((void *)(inner + 300), working, sizeof working);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(inner + 100, 15, "the poll is taken");
+    leaf_at(inner + 107, 15, "the pc is kept");
+    leaf_at(inner + 114, 15, "before the jump");
+    leaf_at(inner + 205, 15, "to where exceptions are handled");
+    leaf_at(inner + 303, 10, "the same byte as a number");
+}
+
+static void case_native_methods(void)
+{
+    static const u8 left[] = {0xc9, 0x49, 0x81, 0x7f, 8, 0, 0, 0, 0, 0x0f, 0x85, 1, 0, 0, 0, 0xc3};
+    static const u8 left_11[] = {0xc9, 0x49, 0x8b, 0x4f, 0x38, 0xc7, 0x81, 0, 1, 0, 0, 0, 0, 0, 0, 0x49, 0x83, 0x7f, 8, 0,
+                                 0x0f, 0x85, 1, 0, 0, 0, 0xc3};
+    world_new(64);
+    u64 inner = blob_new("native nmethod", 1024, 6, 76);
+    outer_at(16, 4);
+    memcpy((void *)(inner + 100), left, sizeof left);
+    memcpy((void *)(inner + 200), left_11, sizeof left_11);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(inner + 100, 10, "before the frame is left");
+    leaf_at(inner + 101, 15, "is an exception pending?");
+    leaf_at(inner + 109, 15, "at its jump");
+    leaf_at(inner + 115, 15, "at the return");
+    leaf_at(inner + 201, 15, "handles are freed");
+    leaf_at(inner + 205, 15, "in two steps");
+    leaf_at(inner + 215, 15, "is an exception pending?");
+    leaf_at(inner + 220, 15, "at its jump");
+    take(inner + 60, 8, (u64)(stack + 14), no_registers);
+    walked(5, "two words were pushed below the frame");
+    is_compiled(2, outer + 60, 77, "rbp points to it");
+    put_u32(inner - CODE_AT + BLOB_WORDS, 0);
+    put_u32(inner - CODE_AT + BLOB_COMPLETE, 800);
+    leaf_at(inner + 60, 15, "calls of method handles have no frame");
+}
+
+static void case_stubs_that_c_calls(void)
+{
+    world_new(64);
+    u64 reader = blob_new("new_instance", 512, 0, 0);
+    stack[20] = ROOT + 5;
+    *kept_slot_sigsafe(&agent, ROOT + 5, ASKED_CALL) = kept_key_sigsafe(&agent, ROOT + 5, ASKED_CALL) | 1;
+    take(reader + 40, 20, 0x777, no_registers);
+    walked(3, "a stub without a frame, and the C function that called it");
+}
+
+/* An adapter between compiled code and the interpreter finds that the call can go to compiled code from now on: it saves all
+ * registers and calls C. */
+static void case_adapters_that_save_registers(void)
+{
+    static const u8 restore[] = {0xc5, 0xf8, 0x77, 0x48, 0x0f, 0xae, 0x0c, 0x24, 0x48, 0x81, 0xc4, 0x80, 0, 0, 0, 0x4c, 0x8b, 0x3c, 0x24};
+    u64 registers[23] = {0};
+    world_new(128);
+    u64 adapter = blob_new("vtable chunks", 1024, 0, 0);
+    memcpy((void *)(adapter + 200), restore, sizeof restore);
+    outer_at(60, 4);
+    stack[59] = outer + 60;
+    stack[20 + 16 + 2] = (u64)(stack + 59); /* r13, above what add $0x80 skips */
+    stack[19] = adapter + 200;
+    u64 callee = blob_new("nmethod", 1024, 3, 76);
+    take(callee + 100, 17, 0, no_registers);
+    walked(7, "its caller is where r13 was");
+    is_compiled(2, adapter + 200, 0, "the adapter");
+    is_compiled(4, outer + 60, 77, "its caller");
+    registers[5] = (u64)(stack + 59);     /* r13 */
+    take(adapter + 150, 30, 0, registers);
+    walked(5, "the innermost one, while it saves them");
+    registers[5] = (u64)(stack + 60);
+    registers[GREG_RAX] = outer + 60;
+    take(adapter + 300, 40, 0, registers);
+    walked(5, "the return address is in rax, the caller's sp in r13");
+    stack[40] = outer + 60;
+    take(adapter + 304, 40, 0, registers);
+    walked(5, "it is on the stack again, below the arguments");
+    is_compiled(2, outer + 60, 77, "its caller");
+}
+
+static void case_stubs_that_push(void)
+{
+    static const u8 framed[] = {0x55, 0x48, 0x8b, 0xec, 0x50, 0x51}; /* push %rbp; mov %rsp,%rbp; push %rax; push %rcx */
+    static const u8 aligned[] = {0x48, 0x83, 0xec, 8, 0xe8, 1, 2, 3, 4, 0x48, 0x83, 0xc4, 8};
+    world_new(64);
+    outer_at(16, 4);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    u64 in_rbp = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)in_rbp, framed, sizeof framed);
+    take(in_rbp + 60, 12, (u64)(stack + 14), no_registers);
+    walked(5, "a frame in rbp that is made at the blob's first byte");
+    u64 pushes = blob_new("new_instance", 512, -1, 0);
+    *(u8 *)(pushes + 512 - CODE_AT - 1) = 0xc3;
+    *(u8 *)(outer + 55) = 0xe8;           /* call to it */
+    put_u32(outer + 56, (u32)(pushes - (outer + 60)));
+    leaf_at(pushes + 60, 11, "registers are pushed below the address to which it returns");
+    leaf_at(pushes + 104, 15, "at the return");
+    leaf_at(pushes + 512 - CODE_AT - 1, 15, "where the last byte of the blob is its return");
+    u64 calls = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)(calls + 100), aligned, sizeof aligned);
+    leaf_at(calls + 104, 14, "before an aligned call");
+    leaf_at(calls + 109, 14, "after it");
+    u64 inner = blob_new("nmethod", 1024, 3, 76);
+    stack[13] = calls + 109;
+    take(inner + 100, 11, 0, no_registers);
+    walked(7, "called by it");
+    is_compiled(4, outer + 60, 77, "its caller");
+}
+
+static void case_callers_that_push_arguments(void)
+{
+    static const u8 call[] = {0x50, 0x41, 0x50, 0x52, 0xe8}; /* push %rax; push %r8; push %rdx; call */
+    static const u8 pops[] = {0x5a, 0x41, 0x58, 0x58, 0x85, 0xc0};
+    world_new(64);
+    outer_at(23, 4);
+    stack[22] = outer + 60;
+    stack[21] = 0x777;
+    u64 inner = blob_new("nmethod", 1024, 6, 76), stub = blob_new("new_instance", 512, -1, 0);
+    memcpy((void *)(inner + 300 - sizeof call - 4), call, sizeof call);
+    put_u32(inner + 296, (u32)(stub - (inner + 300)));
+    memcpy((void *)(inner + 300), pops, sizeof pops);
+    stack[13] = inner + 300;
+    stack[19] = outer + 60;               /* where the frame would end without them */
+    for (u32 round = 0; round < 2; round++) {
+        take(stub + 60, 11, 0x777, no_registers);
+        walked(7, "the arguments are below the frame of the caller");
+        is_compiled(2, inner + 300, 76, "which has them");
+        is_compiled(4, outer + 60, 77, "its caller");
+        require(u.sp == (u64)(stack + 27), "at the end of its frame");
+    }
+}
+
+/* Barriers of the garbage collector: one of the code, out of line, and one at the entry of methods. */
+static void case_barriers(void)
+{
+    static const u8 loads[] = {0xff, 0xd0, 0x48, 0x8b, 0x7c, 0x24, 8, 0x48, 0x83, 0xc4, 0x20, 0xe9, 1, 2, 3, 4};
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76);
+    outer_at(20, 4);
+    memcpy((void *)(inner + 300), loads, sizeof loads);
+    stack[19] = outer + 60;
+    leaf_at(inner + 302, 10, "four words below the frame");
+    leaf_at(inner + 311, 14, "they are gone");
+    static const u8 entry[] = {0x6a, 0xff, 0x55, 0x48, 0x8b, 0xec, 0x57};
+    u64 stubs = blob_new("StubRoutines (1)", 1024, 0, 0);
+    memcpy((void *)(stubs + 200), entry, sizeof entry);
+    stack[18] = ~0ULL;
+    stack[17] = 0x777;
+    leaf_at(stubs + 200, 19, "before the cookie");
+    leaf_at(stubs + 202, 18, "above the return address is a cookie");
+    leaf_at(stubs + 203, 17, "rbp is pushed");
+    take(stubs + 260, 12, (u64)(stack + 17), no_registers);
+    walked(5, "its frame is there");
+    is_compiled(2, outer + 60, 77, "its caller");
+}
+
+static void case_frames_of_stubs(void)
+{
+    static const u8 made[] = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0x2c, 0x24};
+    world_new(64);
+    u64 stub = blob_new("new_instance", 512, 2, 0);
+    outer_at(16, 4);
+    memcpy((void *)stub, made, sizeof made);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    leaf_at(stub, 15, "at its entry");
+    leaf_at(stub + 4, 14, "rbp is not saved yet");
+    leaf_at(stub + 8, 14, "its frame is there");
+    stack[12] = stub + 100;               /* C was called with an aligned stack: a word is between */
+    stack[14] = (u64)(stack + 30);
+    u64 inner = blob_new("nmethod", 1024, 2, 76);
+    stack[11] = (u64)(stack + 14);
+    take(inner + 100, 11, 0, no_registers);
+    walked(7, "rbp points to the frame");
+    is_compiled(4, outer + 60, 77, "its caller");
+}
+
 static void case_frames_made_without_a_push(void)
 {
     static const u8 made[] = {0x48, 0x81, 0xec, 0x28, 0, 0, 0, 0x48, 0x89, 0x6c, 0x24, 0x20};
@@ -434,6 +621,9 @@ static void case_heaps_that_grow(void)
         last = blob_new("nmethod", 4000, 6, 5);
     agent.heaps->heaps[0].bytes = heap_used / 2;
     require(blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob) == 1, "it has grown since");
+    agent.heaps->heaps[0].bytes = last + 200 - (u64)heap;
+    require(blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob) == 1, "only the end of the code is new");
+    agent.heaps->heaps[0].bytes = heap_used / 2;
     map_high = (u64)map + (heap_used >> SHIFT) / 2;
     require(!blob_find_sigsafe(recipe, agent.heaps, last + 100, &blob), "its map has not yet");
     map_high = heap_high = ~0ULL;
@@ -477,6 +667,14 @@ static const struct test tests[] = {
     CASE(compiled_frames_have_their_size),
     CASE(code_made_anew_is_not_taken_for_the_old),
     CASE(frames_that_are_being_made_or_left),
+    CASE(the_way_out_of_a_poll_and_an_exception),
+    CASE(native_methods),
+    CASE(stubs_that_c_calls),
+    CASE(adapters_that_save_registers),
+    CASE(stubs_that_push),
+    CASE(callers_that_push_arguments),
+    CASE(barriers),
+    CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
     CASE(deoptimised_frames_have_their_own_pc),
     CASE(interpreted_frames_name_their_method),

@@ -9,14 +9,14 @@ import pytest
 
 from flametap.model import ManagedVerdict, Verdict
 from python_steps import LOOP_WITHOUT_FRAMES, NATIVE, Step, is_path, possible_calls, take_steps
-from python_targets import VERSIONS, python_of
+from python_targets import ALL, python_of
 
 # Of Debian's 3.11, whose chain is torn at some instructions in a way that cannot be repaired: the
 # walk notices, and says so.
 MOST_TORN = 0.0005
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=ALL)
 def steps(
     request: pytest.FixtureRequest,
     require_capability: Callable[[str], str],

@@ -154,3 +154,10 @@ def test_time_waiting_for_a_cpu_with_the_interpreters_lock(cases: dict[str, list
     assert idle_ms == 0
     # By the last stack alone, where nothing else is known.
     assert cases["queued_after_release"] == cases["queued_with_unknown_lock"] == [0]
+
+
+def test_a_thread_that_starts_is_noticed_soon_and_among_many_at_bounded_cost(
+    cases: dict[str, list[int]],
+) -> None:
+    assert cases["thread_noticed_among_few"] == [1, 3]  # of threads that live 10 ms, most are seen
+    assert cases["thread_noticed_among_many"] == [1, 12]

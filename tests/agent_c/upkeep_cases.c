@@ -3,9 +3,11 @@
  * has run and waited for a CPU, on one that it shares; which recipes are in use. Built behind the agent's sources. Prints
  * one line per case: its name and the numbers that the test asks for.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -218,6 +220,44 @@ static void print_queued_with_lock(void)
     printf("queued_with_unknown_lock %llu\n", queued_without_lock(&agent, &busy, 14000000));
 }
 
+static void *until_read_sleep(void *pipe_ends)
+{
+    char end;
+    (void)!read(((int *)pipe_ends)[0], &end, 1);
+    return NULL;
+}
+
+/* A process of `listed` slots lists its threads; then one starts. Prints after how many ms, looking each ms, it is listed;
+ * 100 if it never is. */
+static void print_thread_noticed(const char *name, u32 listed)
+{
+    static struct thread_slot slots[MANY];
+    static u8 text[2 * TEXT_BYTES] __attribute__((aligned(8)));
+    u64 now_ns = 10000000000ULL, ms;
+    pthread_t thread;
+    int ends[2];
+    u32 before, i;
+    agent_reset(1000, 0);
+    bytes_zero(slots, sizeof slots);
+    agent.slots = slots;
+    agent.text = text;
+    agent.signo = SIGNO_URG;
+    threads_keep(&agent, now_ns);
+    before = agent.slot_count;
+    for (i = agent.slot_count; i < listed; i++)
+        slots[i].signal_state = SIGNAL_SENT;  /* not free */
+    agent.slot_count = i;
+    if (pipe(ends) || pthread_create(&thread, NULL, until_read_sleep, ends))
+        exit(2);
+    for (ms = 1; ms < 100 && agent.list_number < 2; ms++)
+        threads_keep(&agent, now_ns + ms * 1000000);
+    printf("%s %u %llu\n", name, before, ms - 1);
+    (void)!write(ends[1], "", 1);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -253,5 +293,7 @@ int main(void)
     print_drained_together();
     print_recipes();
     print_queued_with_lock();
+    print_thread_noticed("thread_noticed_among_few", 1);
+    print_thread_noticed("thread_noticed_among_many", 1000);
     return 0;
 }

@@ -13,10 +13,12 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
+from flametap.analysis import code_view
 from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.capture.views import Views
 from flametap.export import ExportRequest, write_file
 from flametap.model import Clock, Frame, Function, Status
+from flametap.symbols.locate.source_text import SourceText
 from flametap.web.app import create_app
 from flametap.web.source import ProfileSource
 from page_probe import at, click_box, painted_share, zoom_names
@@ -232,9 +234,7 @@ def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
 def test_report_without_views_has_no_timeline(
     open_report: Callable[..., Page], source: PythonSource
 ) -> None:
-    page = open_report(
-        request=ExportRequest(source.profile, source.table, status=source.status())
-    )
+    page = open_report(request=ExportRequest(source.profile, source.table, status=source.status()))
     expect(page.locator("#timeline")).to_be_hidden()
     click_box(page, "product_list")
     page.keyboard.press("s")
@@ -295,8 +295,13 @@ def test_timeline_of_a_range_begins_with_it(
 
 @pytest.mark.parametrize("clock", ["cpu", "wall"])
 def test_code_is_that_of_the_page(
-    open_report: Callable[..., Page], client: FlaskClient, clock: str
+    open_report: Callable[..., Page],
+    client: FlaskClient,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: str,
 ) -> None:
+    text = SourceText([f"  line {at} <b>" for at in range(1, 200)])
+    monkeypatch.setattr(code_view, "read_source", lambda *_: text)
     page = open_report(hash_=f"#clock={clock}")
     click_box(page, "product_list")
     page.wait_for_function("() => flametap.code && flametap.views.current.zoom.path.length > 3")
@@ -306,7 +311,8 @@ def test_code_is_that_of_the_page(
     query = {"function": names.index("product_list"), "clock": clock}
     exact = client.get("/api/lines", query_string=query).get_json()
     shown = page.evaluate(
-        "flametap.code.rows.map(({place, text, selfNs, totalNs}) => [place, text, selfNs, totalNs])"
+        "flametap.code.rows.filter(({ place }) => place)"  # the others are gaps
+        ".map(({ place, text, selfNs, totalNs }) => [place, text, selfNs, totalNs])"
     )
     lines = exact["lines"]
     columns = (lines["line"], lines["text"], lines["self_ns"], lines["total_ns"])

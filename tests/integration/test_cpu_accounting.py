@@ -16,6 +16,8 @@ from running import Start, Target, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
+Adopt = Callable[[Target], Target]
+
 # A thread that hardly runs is a matter of single kernel ticks (4 ms at 250 Hz), at both ends.
 TICKS_NS = 8_000_000
 
@@ -144,3 +146,21 @@ def test_threads_too_short_lived_to_be_met_are_not_lost(
     # The process's clock counts our own threads, too.
     counted_ns = capture.profile.total_ns(Clock.CPU) + capture.status().counters["sampler_cpu_ns"]
     assert 0.9 * least_ns <= counted_ns <= 1.1 * most_ns, (least_ns, most_ns, doubts(capture))
+
+
+BLOCKS = """
+import signal
+print("ready", flush=True)
+while True:
+    for how in signal.SIG_BLOCK, signal.SIG_UNBLOCK:
+        signal.pthread_sigmask(how, (signal.SIGURG, signal.SIGWINCH))
+        for _ in range(200_000):
+            pass
+"""
+
+
+def test_time_with_our_signal_blocked_is_named(adopt: Adopt, seconds: float) -> None:
+    """For some milliseconds at a time, in which no sample can be taken."""
+    target = adopt(Target([sys.executable, "-c", BLOCKS]))
+    capture = record(target.pid, seconds, cpu_s=2.0)
+    assert any("blocked the sampling signal" in note for note in capture.status().notes)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flametap.model import Clock
-from python_targets import VERSIONS
+from python_targets import ALL, python_of
 from recording import record
 from running import Target
 
@@ -37,7 +37,7 @@ while True:
 
 
 @pytest.mark.needs("attach")
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ALL)
 def test_functions_that_live_for_microseconds_have_their_names(
     version: str,
     adopt: Callable[[Target], Target],
@@ -46,8 +46,7 @@ def test_functions_that_live_for_microseconds_have_their_names(
 ) -> None:
     script = tmp_path / "churn.py"
     script.write_text(SCRIPT)
-    python = require_capability("python" if version == "debian" else f"python{version}")
-    target = adopt(Target([python, script]))
+    target = adopt(Target([python_of(version, require_capability), script]))
     capture = record(target.pid, 0.3, rate_hz=100.0, cpu_s=1.0)
     try:
         trie = capture.profile.trie()

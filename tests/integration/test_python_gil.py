@@ -25,7 +25,7 @@ from stacks import of_tree
 pytestmark = pytest.mark.needs("attach")
 
 SCRIPT = Path(__file__).parents[1] / "targets" / "python_gil.py"
-VERSIONS = ("3.9", "3.12", "3.13")
+VERSIONS = ("3.9", "3.12", "3.13", "3.14", "3.15")
 GC = "[garbage collection]"
 SPINNERS = {"parse", "render", "index"}
 CPU_S = 2.0

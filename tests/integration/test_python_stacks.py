@@ -16,7 +16,7 @@ from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
 from python_targets import (
-    VERSIONS,
+    ALL,
     PythonState,
     PythonTarget,
     python_of,
@@ -63,6 +63,7 @@ def python_stack(capture: Capture, thread_id: int) -> list[tuple[str, str, int]]
     return frames[::-1]
 
 
+@pytest.mark.parametrize("waiting_python", ALL, indirect=True)
 def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
     waiting_python: PythonTarget,
 ) -> None:
@@ -115,7 +116,7 @@ def test_dump_has_names_variables_and_tasks(python_state: PythonState) -> None:
     assert {task["name"] for task in loop["tasks"]} == python_state.tasks.keys()
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=ALL)
 def split(
     request: pytest.FixtureRequest, require_capability: Callable[[str], str]
 ) -> Iterator[Target]:
@@ -126,12 +127,15 @@ def split(
     target.close()
 
 
+@pytest.mark.parametrize("waiting_python", ALL, indirect=True)
 def test_doctor_names_the_interpreter(waiting_python: PythonTarget) -> None:
     result = cli.run("doctor", waiting_python.pid, "--json")
     (found,) = json.loads(result.stdout)["interpreters"]
     assert found["runtime"] == "CPython"
     if waiting_python.name != "debian":
-        assert found["version"].startswith(f"CPython {waiting_python.name}.")
+        version = waiting_python.name.rstrip("t")
+        assert found["version"].startswith(f"CPython {version}.")
+        assert ("free-threaded" in found["version"]) == waiting_python.name.endswith("t")
     assert found["functions_shown"] is True
     assert Path(found["module"]).name.startswith(("python", "libpython"))
 
@@ -158,7 +162,7 @@ def test_shares_are_those_that_the_program_measures(split: Target) -> None:
     assert_whole(capture)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ALL)
 def test_of_a_deep_recursion_the_innermost_functions_are_shown(
     version: str, require_capability: Callable[[str], str]
 ) -> None:
@@ -177,7 +181,7 @@ def test_of_a_deep_recursion_the_innermost_functions_are_shown(
     assert verdicts[ManagedVerdict.DEPTH.name] >= 0.9 * sum(verdicts.values()), verdicts
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ALL)
 def test_functions_are_shown_while_the_interpreter_ends(
     version: str, require_capability: Callable[[str], str]
 ) -> None:

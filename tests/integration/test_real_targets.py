@@ -173,7 +173,7 @@ def test_java(adopt: Adopt, builder: Builder, seconds: float) -> None:
     classes = builder.java_class("Busy")
     target = adopt(Target(["java", "-Xshare:auto", "-cp", classes, "Busy"]))
     expected = Expectation(
-        names=("start_thread", "JavaThread::thread_main_inner"),
+        names=("start_thread", "java.lang.Thread.run", "Busy.fib"),
         modules=("libjvm.so",),
         has_jit=True,
         own_threads=r"(GC Thread|G1|C1 Comp|C2 Comp|VM ).*",

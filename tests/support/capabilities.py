@@ -294,6 +294,7 @@ CAPABILITIES: dict[str, Capability] = {
     "valgrind": Capability(command("valgrind"), ("valgrind",), required=False),
     "setpriv": Capability(command("setpriv"), ("util-linux",)),
     **{f"python3.{n}": Capability(python(f"3.{n}"), required=False) for n in range(8, 16)},
+    **{f"python3.{n}t": Capability(python(f"3.{n}t"), required=False) for n in (13, 14)},
 }
 
 

@@ -15,10 +15,13 @@ from running import Target
 SCRIPT = Path(__file__).parents[1] / "targets" / "python_stacks.py"
 STATE = SCRIPT.with_name("python_state.py")
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "debian")
+# Built without a global lock; of these, variables and tasks are not read.
+FREE_THREADED = ("3.13t", "3.14t")
+ALL = (*VERSIONS, *FREE_THREADED)
 
 
 def python_of(version: str, require_capability: Callable[[str], str]) -> str:
-    """The program of one of ``VERSIONS``; the test is skipped where there is none."""
+    """The program of one of ``ALL``; the test is skipped where there is none."""
     return require_capability("python" if version == "debian" else f"python{version}")
 
 
@@ -26,7 +29,7 @@ def python_of(version: str, require_capability: Callable[[str], str]) -> str:
 class PythonTarget:
     """A running Python."""
 
-    name: str  # of VERSIONS
+    name: str  # of ALL
     program: str
     target: Target
     # pthread_self → frames, leaf first: name, qualified name or None, file, line, first line

@@ -201,7 +201,9 @@ def _size_of(form: int, version: int, offset_size: int) -> int:
 def _after(data: bytes, offset: int, size: int) -> int:
     """Return the end of a block or text at ``offset``."""
     if size == _STRING:
-        end = data.index(b"\0", offset)
+        end = data.find(b"\0", offset)
+        if end < 0:
+            raise DwarfError("text without an end")
         return end + 1
     if size == _BLOCK:
         length, offset = uleb(data, offset)

@@ -18,11 +18,10 @@ import multi_demangle
 
 from . import cython_names
 from .cxx_names import repair
+from .guarded_names import needs_guard, read_guarded_names
 from .limits import MAX_NAME_CHARACTERS as _LIMIT
-from .swift_names import read_swift_names
 
 _MANGLED = re.compile(r"_Z|__Z|_R[A-Za-z0-9]|_D\d|_?\$[sS]|_?\$e")
-_SWIFT = re.compile(r"_?\$[sSe]")
 # GCC: cold, part, constprop, isra, lto_priv, localalias; LLVM: llvm, __uniq, cfi, and its
 # hot/cold splitting.
 _CLONE = frozenset(
@@ -107,16 +106,14 @@ def demangle_many(symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
         bare for bare, _ in names.values() if len(bare) <= _MAX_MANGLED and _MANGLED.match(bare)
     }
     if mangled:
-        swift = [bare for bare in mangled if _SWIFT.match(bare)]
-        wanted = list(mangled.difference(swift))
+        guarded = [bare for bare in mangled if needs_guard(bare)]
+        wanted = list(mangled.difference(guarded))
         readable: dict[str, tuple[str, str]] = {}
-        for bare, (short, full) in zip(
-            swift, read_swift_names(swift) if swift else (), strict=True
-        ):
-            readable[bare] = _readable(bare, _clip(short), _clip(full))
+        for bare, (short, full) in zip(guarded, read_guarded_names(guarded), strict=True):
+            readable[bare] = _readable(bare, _clip(short) or bare, _clip(full) or bare)
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted[start : start + _AT_ONCE]
-            readable.update(zip(some, map(_readable, some, *_read_names(some)), strict=True))
+            readable.update(zip(some, map(_repaired, some, *_read_names(some)), strict=True))
         for symbol, (bare, _) in names.items():
             if bare in readable:
                 names[symbol] = readable[bare]
@@ -148,10 +145,14 @@ def _clip(name: str) -> str:
     return name[: _LIMIT + 1]
 
 
-def _readable(symbol: str, short: str, full: str) -> tuple[str, str]:
+def _repaired(symbol: str, short: str, full: str) -> tuple[str, str]:
     short, full = short or symbol, full or symbol
     if symbol.startswith("_Z"):
         short, full = repair(symbol, short, full)
+    return _readable(symbol, short, full)
+
+
+def _readable(symbol: str, short: str, full: str) -> tuple[str, str]:
     if short == symbol:
         return symbol, ""
     short = _tidy(short)

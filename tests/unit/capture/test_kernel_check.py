@@ -17,6 +17,7 @@ SAME = Comparison(
     page_faults=1000,
     seen_ns=10 * SECOND,
     seen_system_ns=4 * SECOND,
+    seen_unblocking_ns=0,
     without_stack_ns=0,
     samples=1000,
     kernel_total_ns=10 * SECOND,
@@ -34,6 +35,16 @@ def test_same_figures_are_no_difference() -> None:
 def test_other_split_is_a_note_with_both_shares(system_s: float) -> None:
     (note,) = replace(SAME, seen_system_ns=int(system_s * SECOND)).notes()
     assert f"saw {system_s / 10:.0%} of the CPU time in system calls, the kernel 40%" in note
+
+
+def test_time_with_signals_blocked_is_named_where_it_explains_the_difference() -> None:
+    more = replace(SAME, seen_system_ns=6 * SECOND, seen_unblocking_ns=2 * SECOND)
+    (note,) = more.notes()
+    assert "20% of the CPU time passed while the program blocked the sampling signal" in note
+    (note,) = replace(more, seen_unblocking_ns=SECOND // 10).notes()
+    assert "flametap saw 60%" in note
+    (note,) = replace(more, seen_system_ns=2 * SECOND).notes()
+    assert "flametap saw 20%" in note
 
 
 def test_chance_explains_more_with_fewer_samples() -> None:
@@ -90,4 +101,4 @@ def test_sum_may_differ_by_what_one_side_ran_on_for() -> None:
 
 
 def test_nothing_recorded_is_no_difference() -> None:
-    assert Comparison(*[0] * 12).notes() == []
+    assert Comparison(*[0] * 13).notes() == []

@@ -16,14 +16,13 @@ from ....model import Frame, FrameKind, Function
 from ....wire.abi import CODE_PARTS, JAVA_NEAREST, JAVA_NO_INDEX
 from ....wire.events import Code, CodePart
 from ...names.limits import LEFT_OUT, Budget
+from ..known_codes import KnownCodes
 from .line_table import JavaLines
 from .signature import parameters_of
 
 GONE = "[java method gone]"
 STUBS = "[jvm]"
 _CLASS, _METHOD, _FILE, _LINES = range(CODE_PARTS)
-_MAX_CODES = 1 << 18  # different ones
-_CODE_BYTES = 512  # of one in our memory, without its texts and lines
 # Hidden classes have the address of the class behind their names, since 15 after "+", then "/"; the
 # generated ones are numbered as well.
 _HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
@@ -77,10 +76,7 @@ class JavaNames:
 
     def __init__(self, number_base_of: Callable[[int], int], names: Budget, tables: Budget) -> None:
         self._number_base_of = number_base_of
-        self._names = names
-        self._tables = tables
-        self._codes: dict[tuple[object, ...], JavaCode] = {}
-        self._gone = self._left_out = self._lineless = 0
+        self._known = KnownCodes("methods", _NO_CODE, _LEFT_OUT, names, tables)
         self._has_nearest = False
 
     def see(self, position: int) -> None:
@@ -89,37 +85,17 @@ class JavaNames:
 
     def code(self, code: Code) -> JavaCode:
         """Return what a record is; the same for equal ones."""
-        if code.is_gone or len(code.parts) < CODE_PARTS:
-            self._gone += 1
-            return _NO_CODE
         base = self._number_base_of(code.recipe_id)
-        key = (base, code.parts, code.detail[0])
-        known = self._codes.get(key)
-        if known is None:
-            known = self._make(code, base)
-            if known is not _LEFT_OUT:
-                self._codes[key] = known
-        return known
+        return self._known.get(
+            code, lambda: (base, code.parts, code.detail[0]), lambda: self._make(code, base)
+        )
 
     @property
     def note(self) -> str:
         """What is missing, one line for the user; "" if nothing is."""
-        notes = []
-        if self._gone:
-            notes.append(f"{self._gone:,} methods had gone before their names could be read")
-        if self._left_out:
-            notes.append(f"{self._left_out:,} methods have no name: names take too much memory")
-        if self._lineless:
-            notes.append(f"{self._lineless:,} methods have no lines: they take too much memory")
-        if self._has_nearest:
-            notes.append(_NEAREST)
-        return "; ".join(notes)
+        return "; ".join(self._known.notes + [_NEAREST] * self._has_nearest)
 
     def _make(self, code: Code, base: int) -> JavaCode:
-        size = sum(len(part.raw) for part in code.parts[:_LINES]) + _CODE_BYTES
-        if len(self._codes) >= _MAX_CODES or not self._names.take(size):
-            self._left_out += 1
-            return _LEFT_OUT
         name_bytes = code.detail[0]
         if not name_bytes:
             name = _text(code.parts[_METHOD]).replace("[", "(").replace("]", ")")
@@ -133,10 +109,7 @@ class JavaNames:
             full_name += "…"
         function = Function(name, package, _text(code.parts[_FILE]), FrameKind.JAVA, full_name)
         lines = JavaLines(code.parts[_LINES].raw, base)
-        if not self._tables.take(lines.size):
-            self._lineless += 1
-            return JavaCode(function)
-        return JavaCode(function, lines)
+        return JavaCode(function, lines if self._known.has_room_for_lines(lines.size) else None)
 
 
 def class_text(internal: str) -> str:

@@ -16,6 +16,7 @@ from ....model import Frame, FrameKind, Function
 from ....wire.abi import CODE_PARTS
 from ....wire.events import Code
 from ...names.limits import LEFT_OUT, Budget
+from ..known_codes import KnownCodes
 from .line_table import LineTable
 from .paths import short_path
 from .text import file_text, name_text
@@ -24,8 +25,6 @@ GONE = "[python code gone]"
 _NAME, _QUALIFIED_NAME, _FILE, _LINE_TABLE = range(CODE_PARTS)
 _QUALIFIED_SINCE = (3, 11)
 _MAX_LINE = 1 << 31
-_MAX_CODES = 1 << 18  # different ones; a large service has 10^5
-_CODE_BYTES = 512  # of one in our memory, without its texts and lines
 
 
 class PythonCode:
@@ -85,28 +84,20 @@ class PythonNames:
         self, version_of: Callable[[int], tuple[int, int]], names: Budget, tables: Budget
     ) -> None:
         self._version_of = version_of
-        self._names = names
-        self._tables = tables
-        self._codes: dict[tuple[object, ...], PythonCode] = {}
+        self._known = KnownCodes("functions", _NO_CODE, _LEFT_OUT, names, tables)
         self._functions: dict[tuple[str, str, int], Function] = {}
         self._taken: dict[tuple[str, str], int] = {}  # file and name → the first such first line
-        self._gone = self._left_out = self._lineless = 0
 
     def code(self, code: Code) -> PythonCode:
         """Return what a code object is; the same for equal ones."""
-        if code.is_gone or len(code.parts) < CODE_PARTS:
-            self._gone += 1
-            return _NO_CODE
         version = self._version_of(code.recipe_id)
         # Signed 32 bits in the interpreter; in a damaged record any number.
         first_line = code.detail[0] if 0 <= code.detail[0] < _MAX_LINE else 0
-        key = (version, code.parts, first_line)
-        known = self._codes.get(key)
-        if known is None:
-            known = self._make(code, version, first_line)
-            if known is not _LEFT_OUT:
-                self._codes[key] = known
-        return known
+        return self._known.get(
+            code,
+            lambda: (version, code.parts, first_line),
+            lambda: self._make(code, version, first_line),
+        )
 
     def function(self, file: str, name: str, first_line: int, mark: str = "") -> Function:
         """Return a function; the same for equal arguments.
@@ -132,28 +123,16 @@ class PythonNames:
     @property
     def note(self) -> str:
         """What is missing, one line for the user; "" if nothing is."""
-        notes = []
-        if self._gone:
-            notes.append(f"{self._gone:,} functions had gone before their names could be read")
-        if self._left_out:
-            notes.append(f"{self._left_out:,} functions have no name: names take too much memory")
-        if self._lineless:
-            notes.append(f"{self._lineless:,} functions have no lines: they take too much memory")
-        return "; ".join(notes)
+        return "; ".join(self._known.notes)
 
     def _make(self, code: Code, version: tuple[int, int], first_line: int) -> PythonCode:
         bare, file = name_text(code.parts[_NAME]), file_text(code.parts[_FILE])
         name = name_text(code.parts[_QUALIFIED_NAME]) or bare or "[nameless]"
-        size = sum(len(part.raw) for part in code.parts[:_LINE_TABLE]) + _CODE_BYTES
-        if len(self._codes) >= _MAX_CODES or not self._names.take(size):
-            self._left_out += 1
-            return _LEFT_OUT
         table = code.parts[_LINE_TABLE]
         lines = None
         if version > (0, 0):
             lines = LineTable(version, table.raw, first_line, table.is_cut)
-            if not self._tables.take(lines.size + len(table.raw)):
-                self._lineless += 1
+            if not self._known.has_room_for_lines(lines.size + len(table.raw)):
                 lines = None
         is_bare = (0, 0) < version < _QUALIFIED_SINCE and name != "<module>"
         source = file if is_bare and file.startswith("/") else ""

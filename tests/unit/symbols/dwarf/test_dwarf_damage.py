@@ -15,7 +15,7 @@ from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.reader import open_symcache
 from flametap.symbols.debuginfo.stacked_symcache import Layers, pack, unpack
 from flametap.symbols.dwarf import constants as dw
-from flametap.symbols.dwarf.attributes import DwarfError
+from flametap.symbols.dwarf.attributes import DwarfError, parse_abbreviations, skip_entry
 from flametap.symbols.dwarf.functions import Names
 from flametap.symbols.dwarf.merge import Merged, merge
 from flametap.symbols.dwarf.sections import load
@@ -61,6 +61,14 @@ def test_a_name_that_refers_to_itself_ends() -> None:
     _, values, _ = unit.entry(11)
     assert unit.reference(values[dw.AT_ABSTRACT_ORIGIN]) == (file, 16)
     assert Names().of(unit, values) == b""
+
+
+def test_text_without_an_end_is_an_error_of_ours() -> None:
+    abbrev = bytes((1, dw.TAG_SUBPROGRAM, 0, dw.AT_NAME, dw.FORM_STRING, 0, 0, 0))
+    kinds, _ = parse_abbreviations(abbrev, 0, 4, 4)
+    assert skip_entry(b"ab\0", 0, kinds[1].steps, 4, 4) == 3
+    with pytest.raises(DwarfError):
+        skip_entry(b"abc", 0, kinds[1].steps, 4, 4)
 
 
 def test_tables_that_overlap_are_not_parsed_for_ever() -> None:

@@ -37,7 +37,9 @@ def test_python_is_found_with_a_recipe(waiting_python: PythonTarget) -> None:
     assert len(words) == RECIPE_WORDS
     assert all(0 <= word < 1 << 64 for word in words)
     has_eval = found.recipe["eval_end"] - found.recipe["eval_start"]
-    assert 10_000 < has_eval < 100_000
+    assert has_eval < 100_000
+    # In Debian's builds of 3.14 and newer, the symbol stands for the loop's entry alone.
+    assert has_eval > (500 if found.minor_version >= (3, 14) else 10_000)
     assert ("gil_addr" in found.recipe) != ("interpreter_gil" in found.recipe)
 
 
@@ -135,8 +137,18 @@ def test_stripped_of_exports_it_is_found_by_its_symbol_table(
         return None if name in find.NAMES else real(elf, name)
 
     monkeypatch.setattr(LoadedElf, "symbol", symbol)
-    is_stripped = waiting_python.name == "debian"
-    assert find_interpreters(waiting_python.pid) == ([] if is_stripped else [before])
+    found = find_interpreters(waiting_python.pid)
+    if (
+        waiting_python.name == "debian"
+    ):  # stripped, and from before 3.13: it does not describe itself
+        assert found == []
+        return
+    (after,) = found
+    assert before.recipe is not None
+    assert after.recipe is not None
+    lost = before.recipe.numbers.items() - after.recipe.numbers.items()
+    assert {name for name, _ in lost} <= {"eval_start", "eval_end"}
+    assert not lost or before.minor_version >= (3, 13)
 
 
 def test_process_that_has_gone_has_none() -> None:

@@ -139,6 +139,15 @@ def test_pieces_and_clones_are_their_function(symbol: str, function: str) -> Non
 DEADLY = ("$s4mai~3fmoyxD", "$s4mahn3fonyxD")
 
 
+def test_name_that_takes_all_memory_stays_as_it_is() -> None:
+    # Its innermost template argument is none: the library tries all ways to read those around it.
+    deadly = "_ZNKSt3map" + 24 * "IKSt3map" + "iE"
+    deep = "_ZN1aC2E" + 12 * "1bI" + "i" + 12 * "E"
+    names = demangle_many([deadly, deep])
+    assert names[deadly] == (deadly, "")
+    assert names[deep][1] == f"a::a({12 * 'b<'}int>{11 * ' >'})"
+
+
 def test_name_that_ends_the_librarys_process_stays_as_it_is() -> None:
     symbol = "$s4Demo7CounterV5totalyS2iF"
     names = demangle_many([DEADLY[0], symbol, DEADLY[1]])

@@ -54,6 +54,14 @@ FROM_HEADERS_13 = {
     "bytes_length": 16,
     "bytes_data": 32,
 }
+FROM_HEADERS_14 = {
+    **FROM_HEADERS_13,
+    "runtime_head": 808,
+    "runtime_finalizing": 784,
+    "interpreter_next": 7272,
+    "frame_owner": 74,
+    "code_bytes": 208,
+}
 FROM_HEADERS_15 = {
     **FROM_HEADERS_13,
     "runtime_head": 936,
@@ -67,6 +75,7 @@ FROM_HEADERS_15 = {
     "frame_owner": 74,
     "code_bytes": 208,
 }
+FROM_HEADERS = {(3, 13): FROM_HEADERS_13, (3, 14): FROM_HEADERS_14, (3, 15): FROM_HEADERS_15}
 
 
 def layout_15(order: list[str]) -> list[int]:
@@ -119,11 +128,7 @@ def test_running_process_says_what_its_headers_say(waiting_python: PythonTarget)
     version = Version(*found.minor_version)
     with ProcessMemory(f"/proc/{waiting_python.pid}") as memory:
         read = read_debug_offsets(memory, found.recipe["runtime_addr"], version)
-    if version >= (3, 13):
-        assert read is not None
-        assert numbers_of(read) == FROM_HEADERS_13
-    else:
-        assert read is None
+    assert (read and numbers_of(read)) == FROM_HEADERS.get(found.minor_version)
 
 
 def test_3_14_is_read_by_name() -> None:

@@ -9,7 +9,7 @@ import pytest
 from flametap.linux import tasks
 from flametap.symbols.interpreters.python import task_look
 from flametap.symbols.interpreters.python import tasks as task_reader
-from flametap.symbols.interpreters.python.asyncio_debug import AsyncioDebug
+from flametap.symbols.interpreters.python.asyncio_debug import AsyncioDebug, find_asyncio_debug
 from flametap.symbols.interpreters.python.bounded_memory import BoundedMemory
 from flametap.symbols.interpreters.python.frames import FrameAt
 from flametap.symbols.interpreters.python.object_layout import layout_of
@@ -31,7 +31,9 @@ def looker(python_state: PythonState) -> Iterator[LoopLooker]:
         assert readers is not None
         assert readers.objects is not None
         tids = tasks.own_tids(python_state.pid)
-        yield LoopLooker(python_state.pid, tids, readers.frames, readers.objects, None)
+        debug = find_asyncio_debug(python_state.pid, memory, found.module)
+        assert (debug is not None) == (found.minor_version >= (3, 14))
+        yield LoopLooker(python_state.pid, tids, readers.frames, readers.objects, debug)
 
 
 def assert_agrees(state: PythonState, task: TaskLook) -> None:
@@ -53,7 +55,7 @@ def test_tasks_are_those_that_the_program_has(
     (tid,) = (tid for tid, name in python_state.names.items() if name == "loop")
     assert (loop.tid, loop.kind) == (tid, "_UnixSelectorEventLoop")
     assert (loop.changed, loop.is_cut) == (0, False)
-    assert [task.name for task in loop.tasks] == sorted(python_state.tasks)
+    assert sorted(task.name for task in loop.tasks) == sorted(python_state.tasks)
     for task in loop.tasks:
         assert_agrees(python_state, task)
 
@@ -95,7 +97,7 @@ def test_task_that_changes_meanwhile_is_left_out(
     (loop,) = looker.loops()
     changing = [n for n, t in python_state.tasks.items() if t["frames"][-1][0] == "leaf"]
     assert loop.changed == len(changing) > 0
-    assert [t.name for t in loop.tasks] == sorted(python_state.tasks.keys() - set(changing))
+    assert {t.name for t in loop.tasks} == python_state.tasks.keys() - set(changing)
 
 
 def test_number_of_tasks_has_a_limit(looker: LoopLooker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""Read Swift names in a process without rights: the library ends its process for some of them.
+"""Read names in a process without rights that the library may end.
 
-``swift_names`` starts the process with one end of a socket pair. Each packet is one mangled name;
+``guarded_names`` starts the process with one end of a socket pair. Each packet is one mangled name;
 the answer is a JSON list of its short and its full name. It ends when the socket is closed.
 """
 
@@ -13,10 +13,11 @@ import socket
 import multi_demangle
 
 from ...linux import sandbox
+from .cxx_names import repair
 from .limits import MAX_NAME_CHARACTERS
 
 MAX_PACKET_BYTES = 1 << 16
-_MEMORY_BYTES = 1 << 30
+_MEMORY_BYTES = 1 << 29
 _CPU_S = 60
 _SHORT = multi_demangle.DemangleOptions.name_only()
 _FULL = multi_demangle.DemangleOptions.complete()
@@ -32,6 +33,9 @@ def main(descriptor: int) -> None:
     # The filter lets us receive and send messages, and compute.
     while packet := connection.recvmsg(MAX_PACKET_BYTES)[0]:
         symbol = packet.decode()
-        names = [multi_demangle.demangle_symbol(symbol, each) or "" for each in (_SHORT, _FULL)]
+        short, full = (
+            multi_demangle.demangle_symbol(symbol, each) or symbol for each in (_SHORT, _FULL)
+        )
+        names = repair(symbol, short, full) if symbol.startswith("_Z") else (short, full)
         answer = json.dumps([name[: MAX_NAME_CHARACTERS + 1] for name in names])
         connection.sendmsg([answer.encode()])
