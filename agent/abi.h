@@ -220,8 +220,9 @@ struct thread_record {
  *            a stub of the virtual machine: part 1 its name
  *            detail 0 bytes of the name in part 1, 0 for a stub; detail 1 bytes of the bytecode
  *   V8       bytecode, or machine code, as it lay in memory: the host reads what it refers to. Part 0 its first words,
- *            1 those of the function (SharedFunctionInfo), which are missing for optimised code
- *            detail 0 runtime_addr of the object, in bits 63..56 enum v8_code; detail 1 runtime_addr of the function, or 0
+ *            1 those of the function (SharedFunctionInfo), 2 the numbers of its script and its compilation, u64 each, as small
+ *            integers. May come again with the same number and another place, as the garbage collector moves objects
+ *            detail 0 runtime_addr of the object, in bits 63..56 enum v8_code; detail 1 runtime_addr of the function
  */
 #define CODE_PARTS 4
 #define CODE_GONE 1                       /* flags: its memory was used again before it could be read: no parts */

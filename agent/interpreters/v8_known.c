@@ -7,6 +7,7 @@
  * in which it is met. A new one gets another number for the host, and the names that the former one has stay.
  */
 
+#define V8_RECORD_BYTES (2 * V8_OBJECT_BYTES + 16)
 #define V8_WATCHED 7                      /* objects that one is known by */
 #define V8_SCRIPT_WORDS 10
 #define V8_STRING_LENGTH 8                /* in a string: its hash and length, u32 each */
@@ -32,40 +33,6 @@ struct v8_reads {
 static u64 v8_round(const struct agent *a)
 {
     return a->ring->counters[COUNTER_TICKS] + 1;
-}
-
-/* Send a record. `object` is 0 for one that stands for all functions that have no name. Returns its number; 0 if there is no
- * room. */
-static u32 v8_record_send(struct agent *a, const u64 *recipe, const struct v8_known *known)
-{
-    struct code_record *record = record_new(a, &a->codes_out, (u32)sizeof *record + 2 * V8_OBJECT_BYTES);
-    u8 *to = (u8 *)(record + 1);
-    u32 used = 0;
-    if (!record)
-        return 0;
-    record->code_id = ++a->next_code_id;
-    record->recipe_id = (u16)recipe[RECIPE_ID];
-    record->flags = known ? 0 : CODE_GONE;
-    record_part_clear(record);
-    if (known) {
-        record->detail[0] = (u64)known->kind << V8_KIND_SHIFT | known->object;
-        record->detail[1] = known->shared;
-        if (read_memory(a, known->object, to, V8_OBJECT_BYTES) == V8_OBJECT_BYTES)
-            used = record->part_bytes[0] = V8_OBJECT_BYTES;
-        if (used && read_memory(a, known->shared, to + used, V8_OBJECT_BYTES) == V8_OBJECT_BYTES)
-            used += record->part_bytes[1] = V8_OBJECT_BYTES;
-    }
-    count_up(a, known ? COUNTER_CODES : COUNTER_CODES_LOST, 1);
-    a->codes_out.used -= 2 * V8_OBJECT_BYTES - used;
-    return record->code_id;
-}
-
-/* Return the number of the record for functions that have no name. */
-static u32 v8_unknown(struct agent *a, const u64 *recipe)
-{
-    if (!a->v8_unknown_id)
-        a->v8_unknown_id = v8_record_send(a, recipe, (const struct v8_known *)0);
-    return a->v8_unknown_id;
 }
 
 static void v8_read_add(struct v8_reads *reads, u64 runtime_addr, void *to, u64 bytes)
@@ -126,6 +93,43 @@ static u64 v8_mix(const u64 *recipe, const struct v8_known *known, const struct 
     return code_mix_sigsafe(seen, *identity);
 }
 
+/* Send a record; `known` is 0 for one that stands for all functions that have no name. `code_id` is its number, 0 for a new
+ * one. Returns the number; 0 if there is no room. */
+static u32 v8_record_send(struct agent *a, const u64 *recipe, const struct v8_known *known, const struct v8_watched *w,
+                          u32 code_id)
+{
+    struct code_record *record = record_new(a, &a->codes_out, (u32)sizeof *record + V8_RECORD_BYTES);
+    u64 *to = (u64 *)(record + 1);
+    if (!record)
+        return code_id;
+    record->code_id = code_id ? code_id : ++a->next_code_id;
+    record->recipe_id = (u16)recipe[RECIPE_ID];
+    record->flags = known ? 0 : CODE_GONE;
+    record_part_clear(record);
+    if (known) {
+        record->detail[0] = (u64)known->kind << V8_KIND_SHIFT | known->object;
+        record->detail[1] = known->shared;
+        record->part_bytes[0] = record->part_bytes[1] = V8_OBJECT_BYTES;
+        record->part_bytes[2] = 16;
+        bytes_copy(to, w->object, V8_OBJECT_BYTES);
+        bytes_copy(to + V8_OBJECT_BYTES / 8, w->shared, V8_OBJECT_BYTES);
+        to[V8_OBJECT_BYTES / 4] = v8_part(w->script, sizeof w->script, recipe[V8_SCRIPT_NUMBER]);
+        to[V8_OBJECT_BYTES / 4 + 1] = w->deopt;
+    } else {
+        a->codes_out.used -= V8_RECORD_BYTES;
+    }
+    count_up(a, known ? COUNTER_CODES : COUNTER_CODES_LOST, code_id ? 0 : 1);
+    return record->code_id;
+}
+
+/* Return the number of the record for functions that have no name. */
+static u32 v8_unknown(struct agent *a, const u64 *recipe)
+{
+    if (!a->v8_unknown_id)
+        a->v8_unknown_id = v8_record_send(a, recipe, (const struct v8_known *)0, (const struct v8_watched *)0, 0);
+    return a->v8_unknown_id;
+}
+
 /* Return the slot of an object, or a free one for it. */
 static struct v8_known *v8_known_of(struct agent *a, u64 object)
 {
@@ -161,7 +165,7 @@ static u32 v8_known_set(struct agent *a, const u64 *recipe, struct v8_known *slo
 {
     struct v8_watched w;
     u64 script, name, identity;
-    u32 fingerprint;
+    u32 fingerprint, code_id;
     if (!v8_word(a, shared - V8_TAG + recipe[V8_SHARED_SCRIPT], &script) || !is_object(script) ||
         !v8_word(a, script - V8_TAG + recipe[V8_SCRIPT_NAME], &name))
         return 0;
@@ -174,12 +178,11 @@ static u32 v8_known_set(struct agent *a, const u64 *recipe, struct v8_known *slo
     found->seen = v8_mix(recipe, found, &w, &identity);
     fingerprint = (u32)(identity ^ identity >> 32);
     fingerprint = fingerprint ? fingerprint : 1;
-    found->code_id = code_id_sigsafe(a, found->object, fingerprint);
-    if (!found->code_id) {
-        found->code_id = v8_record_send(a, recipe, found);
-        if (found->code_id)
-            code_keep(a, found->object, fingerprint, found->code_id);
-    }
+    /* A known one is sent again: it may have moved before the host could read it. */
+    code_id = code_id_sigsafe(a, found->object, fingerprint);
+    found->code_id = v8_record_send(a, recipe, found, &w, code_id);
+    if (!code_id && found->code_id)
+        code_keep(a, found->object, fingerprint, found->code_id);
     found->round = v8_round(a);
     a->v8_known_count += !slot->object;
     *slot = *found;

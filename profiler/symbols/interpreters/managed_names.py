@@ -30,6 +30,7 @@ _CODE_MASK = 0xFFFFFFFF
 _POSITION_SHIFT = 32
 # Code ids that are kept. Each costs a pointer; their contents are bounded by the budgets.
 _MAX_CODE_IDS = 1 << 24
+_MAX_NAMELESS = 1 << 16
 _CLASS_FOUND = "class found in the source file"
 _FUNCTION_FOUND = "function around it found in the source file"
 
@@ -76,6 +77,9 @@ class ManagedNames:
             inlines=inlines,
         )
         self._asked: set[int] = set()  # codes whose names are being read
+        # By code: addresses of functions that could not be read yet.
+        self._nameless: dict[int, list[tuple[int, int]]] = {}
+        self._nameless_count = 0
         self._codes: dict[int, PythonCode | JavaCode | V8Code] = {}
         self._orphans: dict[int, list[tuple[int, int]]] = {}
         self._orphan_count = 0
@@ -96,9 +100,11 @@ class ManagedNames:
             named: list[_Named] = []
             asked: list[Code] = []
             for code in codes:
-                if code.code_id in self._codes or len(self._codes) >= _MAX_CODE_IDS:
-                    continue
                 runtime = self._runtime_of(code.recipe_id)
+                known = self._codes.get(code.code_id)
+                is_nameless = isinstance(known, V8Code) and known.is_nameless
+                if (known and not is_nameless) or len(self._codes) >= _MAX_CODE_IDS:
+                    continue
                 if runtime == V8:
                     if code.code_id not in self._asked:
                         self._asked.add(code.code_id)
@@ -200,12 +206,20 @@ class ManagedNames:
         for each in named:
             if isinstance(each[1], JavaCode):
                 self._java.see(each[2])
+            elif isinstance(each[1], V8Code) and each[1].is_nameless:
+                self._keep_nameless(*each)
             source = each[1].source
             if source and not self._closing:
                 if source not in self._bare:
                     self._finder.ask(source)
                 self._bare.setdefault(source, []).append(each)
                 self._bare_count += 1
+
+    def _keep_nameless(self, address_id: int, code: V8Code, position: int) -> None:
+        """Keep an address for the time when its function can be read. The lock is held."""
+        if code.code_id and self._nameless_count < _MAX_NAMELESS:
+            self._nameless.setdefault(code.code_id, []).append((address_id, position))
+            self._nameless_count += 1
 
     # -- the thread that reads V8's names --------------------------------------------------------
 
@@ -214,8 +228,13 @@ class ManagedNames:
         with self._changed:
             named: list[_Named] = []
             for code_id, made in found:
-                named += self._waiting_for(code_id, made)
                 self._asked.discard(code_id)
+                if code_id in self._codes and made.is_nameless:
+                    continue
+                named += self._waiting_for(code_id, made)
+                nameless = () if made.is_nameless else self._nameless.pop(code_id, ())
+                self._nameless_count -= len(nameless)
+                named += ((address_id, made, position) for address_id, position in nameless)
             self._set(named)
             self._changed.notify_all()
 

@@ -18,6 +18,7 @@ from ....wire.abi import (
     V8_CODE_IS_BYTECODE,
     V8_CODE_IS_OPTIMISED,
     V8_KIND_SHIFT,
+    V8_OBJECT_BYTES,
 )
 from ....wire.events import Code
 from .exits import DeoptExits, read_exits
@@ -32,7 +33,8 @@ _MAX_LITERALS = 1 << 16
 _CALL = struct.Struct("<Qi4x")  # InliningPosition: place in the caller, index of the function
 _MAX_CALLS = 1 << 14
 _WEAK = 2  # this bit is set in weak pointers
-_LEAST_WORDS = 40  # of an object, in bytes, that tell it from others
+_NUMBERS = struct.Struct("<2Q")  # of the script, and of the compilation
+_I32 = struct.Struct("<i")
 
 
 @dataclass(frozen=True)
@@ -143,23 +145,35 @@ def read_code(heap: Heap, functions: Functions, code: Code, lengths: bytes) -> C
 
 
 def _is_unchanged(heap: Heap, code: Code, addr: int) -> bool:
-    """Return whether object and function are what they were when the agent read them."""
+    """Return whether object and function are those that the agent read.
+
+    By the numbers that the engine gives to scripts, their functions, and compilations.
+    """
     layout = heap.layout
-    object_words, shared_words = code.parts[0].raw, code.parts[1].raw
-    now = heap.memory.read(addr, len(object_words))
-    shared_now = heap.memory.read(code.detail[1], len(shared_words))
+    object_words, shared_words, numbers = (part.raw for part in code.parts[:3])
+    if len(numbers) != _NUMBERS.size or min(len(object_words), len(shared_words)) < V8_OBJECT_BYTES:
+        return False
+    kind, tagged, shared = code.detail[0] >> V8_KIND_SHIFT, addr + TAG, code.detail[1] + TAG
+    script_number, deopt_number = _NUMBERS.unpack(numbers)
+    (number,) = _I32.unpack_from(shared_words, layout.shared_number)
+    if heap.integer(shared, layout.shared_number) != number:
+        return False
+    script = heap.field(shared, layout.shared_script)
+    if not is_object(script) or heap.field(script, layout.script_ends + 8) != script_number:
+        return False
+    if kind == V8_CODE_IS_OPTIMISED:
+        deopt = heap.field(tagged, layout.code_deopt)
+        at = ARRAY_DATA + 8 * layout.deopt_number
+        return is_object(deopt) and heap.field(deopt, at) == deopt_number
+    if kind == V8_CODE_IS_BASELINE:
+        return _runs_by(heap, shared, tagged)
+    return tagged in (heap.field(shared, layout.shared_data), _bytecode_of(heap, 0, shared))
 
-    def agree(one: bytes, other: bytes, *offsets: int) -> bool:
-        return all(one[at : at + 8] == other[at : at + 8] for at in offsets)
 
-    is_bytecode = code.detail[0] >> V8_KIND_SHIFT == V8_CODE_IS_BYTECODE
-    marks = (8, 16, 24, 32) if is_bytecode else (layout.code_deopt, layout.code_table)
-    return (
-        len(object_words) >= _LEAST_WORDS
-        and len(shared_words) >= layout.shared_script + 8
-        and agree(object_words, now, *marks)
-        and agree(shared_words, shared_now, layout.shared_name, layout.shared_script)
-    )
+def _runs_by(heap: Heap, shared: int, tagged: int) -> bool:
+    """Return whether a function runs by this baseline code."""
+    data = heap.field(shared, heap.layout.shared_data)
+    return tagged == data or (is_object(data) and tagged in (heap.field(data, 8), heap.field(data, 16)))
 
 
 def _table(heap: Heap, tagged: int) -> PositionTable | None:

@@ -34,16 +34,22 @@ _CLOSE_TIMEOUT_S = 0.5
 class V8Code:
     """One piece of code of a function."""
 
-    __slots__ = ("_frames", "_functions", "_inlines", "_places", "source")
+    __slots__ = ("_frames", "_functions", "_inlines", "_places", "code_id", "source")
 
     def __init__(
-        self, places: CodePlaces | None, functions: FunctionNames, *, inlines: bool
+        self, code_id: int, places: CodePlaces | None, functions: FunctionNames, *, inlines: bool
     ) -> None:
         self.source = ""  # nothing more is to be found in a file
+        self.code_id = code_id  # 0: it stands for all functions that have no name
         self._places = places
         self._functions = functions
         self._inlines = inlines
         self._frames: dict[int, tuple[Frame, ...]] = {}
+
+    @property
+    def is_nameless(self) -> bool:
+        """True if its function could not be read."""
+        return self._places is None
 
     def frames_at(self, position: int) -> tuple[Frame, ...]:
         """Return the frames at a position, outermost first; the same object each time."""
@@ -138,7 +144,8 @@ class V8Names:
         self._closing = False
         self._memory: ProcessMemory | None = None
         self._readers: dict[int, tuple[Heap, Functions, bytes]] = {}
-        self._gone = self._lineless = 0
+        self._gone: set[int] = set()  # code ids
+        self._lineless = 0
 
     def ask(self, codes: Iterable[Code]) -> None:
         """Request the names of pieces of code; each gets an answer, but for those at the end."""
@@ -156,7 +163,7 @@ class V8Names:
         """What is missing, one line for the user; "" if nothing is."""
         notes = []
         if self._gone:
-            notes.append(f"{self._gone:,} pieces of code had changed before they could be read")
+            notes.append(f"{len(self._gone):,} pieces of code had changed before they could be read")
         if self._functions.left_out:
             notes.append("some functions have no name: names take too much memory")
         if self._lineless:
@@ -196,12 +203,15 @@ class V8Names:
                 if reader is not None:
                     heap, functions, lengths = reader
                     places = read_code(heap, functions, code, lengths)
-            self._gone += places is None
+            if places is None:
+                self._gone.add(code.code_id)
         if places is not None:
+            self._gone.discard(code.code_id)
             self._lineless += not places.has_lines
             if not self._tables.take(places.size):
                 places = CodePlaces(places.function, None)
-        return V8Code(places, self._functions, inlines=self._inlines)
+        code_id = 0 if code.is_gone else code.code_id
+        return V8Code(code_id, places, self._functions, inlines=self._inlines)
 
     def _reader(self, recipe_id: int) -> tuple[Heap, Functions, bytes] | None:
         reader = self._readers.get(recipe_id)
