@@ -207,7 +207,7 @@ class ManagedNames:
             if isinstance(each[1], JavaCode):
                 self._java.see(each[2])
             elif isinstance(each[1], V8Code) and each[1].is_nameless:
-                self._keep_nameless(*each)
+                self._keep_nameless(each[0], each[1], each[2])
             source = each[1].source
             if source and not self._closing:
                 if source not in self._bare:

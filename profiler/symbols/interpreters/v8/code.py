@@ -173,7 +173,9 @@ def _is_unchanged(heap: Heap, code: Code, addr: int) -> bool:
 def _runs_by(heap: Heap, shared: int, tagged: int) -> bool:
     """Return whether a function runs by this baseline code."""
     data = heap.field(shared, heap.layout.shared_data)
-    return tagged == data or (is_object(data) and tagged in (heap.field(data, 8), heap.field(data, 16)))
+    return tagged == data or (
+        is_object(data) and tagged in (heap.field(data, 8), heap.field(data, 16))
+    )
 
 
 def _table(heap: Heap, tagged: int) -> PositionTable | None:

@@ -163,7 +163,9 @@ class V8Names:
         """What is missing, one line for the user; "" if nothing is."""
         notes = []
         if self._gone:
-            notes.append(f"{len(self._gone):,} pieces of code had changed before they could be read")
+            notes.append(
+                f"{len(self._gone):,} pieces of code had changed before they could be read"
+            )
         if self._functions.left_out:
             notes.append("some functions have no name: names take too much memory")
         if self._lineless:
