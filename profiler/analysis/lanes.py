@@ -6,7 +6,7 @@ missing to a full bin was not recorded: the thread had not begun, had ended, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
