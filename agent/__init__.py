@@ -77,6 +77,7 @@ C_SOURCES = (
     "interpreters/python_states.c",
     "interpreters/hotspot_keep.c",
     "interpreters/recipes.c",
+    "sampling/admission.c",
     "process/host_files.c",
     "process/thread_stack.c",
     "process/alternate_stack.c",
