@@ -30,7 +30,7 @@ static void blocked_note(struct agent *a, struct thread_slot *slot)
 /* Return whether to ask the host to let our signal in, which the thread blocks. */
 static u32 admission_is_due(const struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
-    if (a->old_action.handler > SIGNAL_IGNORE || slot->owner == OWNER_INJECTED || slot->admissions >= ADMISSIONS_MAX)
+    if (a->old_action.handler > SIGNAL_IGNORE || slot->owner != OWNER_TARGET || slot->admissions >= ADMISSIONS_MAX)
         return 0;
     if (!slot->admission_from_ns) {
         slot->admission_from_ns = now_ns + ADMISSION_AGE_NS;
@@ -83,7 +83,7 @@ static void admission_return_sigsafe(const struct agent *a, struct thread_slot *
     slot->is_admitted = 0;
     store_release_u32(&slot->is_returned, 1);
     if (code == SIGINFO_CODE_TKILL)
-        sys_call6(NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0, 0);
-    else if (sys_call3(NR_RT_SIGQUEUEINFO, a->pid, (u64)signo, (u64)info) < 0)
-        sys_call3(NR_KILL, a->pid, (u64)signo, 0);
+        permitted_call_sigsafe(a, NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0);
+    else if (permitted_call_sigsafe(a, NR_RT_SIGQUEUEINFO, a->pid, (u64)signo, (u64)info, 0, 0) < 0)
+        permitted_call_sigsafe(a, NR_KILL, a->pid, (u64)signo, 0, 0, 0);
 }

@@ -10,9 +10,11 @@ which a stop ends no wait of the thread's. ptrace(2), PTRACE_SETSIGMASK.
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 import threading
 import time
+from collections.abc import Callable
 
 from ..linux import eintr_restart, ptrace
 from ..linux.arch_x86_64 import ORIG_RAX, REGISTERS_BYTES
@@ -24,7 +26,7 @@ from .fork_hold import ForkHold
 ADMIT_LIMIT_S = 0.02
 ADMIT_INTERVAL_S = 0.0002
 # How long putting the masks back may take for all threads, and between two looks at one.
-PUT_BACK_LIMIT_S = 1.0
+PUT_BACK_LIMIT_S = 3.0
 PUT_BACK_INTERVAL_S = 0.001
 THREADS_MAX = 4096
 # While a thread is in one of these, another mask than its own is in force.
@@ -41,10 +43,12 @@ class Admission:
 
     Args:
         hold: has a thread of the process stopped for a moment.
+        is_replaced: whether the process is another program by now, whose masks are not touched.
     """
 
-    def __init__(self, hold: ForkHold) -> None:
+    def __init__(self, hold: ForkHold, is_replaced: Callable[[], bool]) -> None:
         self._hold = hold
+        self._is_replaced = is_replaced
         self._pid = hold.pid
         self._masks: dict[int, int] = {}  # of threads as they were: bit n - 1 is signal n
         self._bit = 0
@@ -63,7 +67,8 @@ class Admission:
         """
         bit = 1 << (signo - 1)
         with self._changing:
-            if self._is_over or self._bit not in (0, bit) or len(self._masks) >= THREADS_MAX:
+            is_refused = self._is_over or self._bit not in (0, bit) or self._is_replaced()
+            if is_refused or len(self._masks) >= THREADS_MAX:
                 return False
             self._bit = bit
             end_s = time.monotonic() + ADMIT_LIMIT_S
@@ -73,7 +78,7 @@ class Admission:
                     return False
                 if state == b"R":
                     changed: list[int] = []
-                    self._hold.look(tid, lambda: self._open(tid, changed))
+                    self._hold.look(tid, functools.partial(self._open, tid, changed))
                     if changed:
                         self._masks[tid] = changed[0]
                         return True
@@ -89,6 +94,8 @@ class Admission:
         """
         with self._changing:
             self._is_over = True
+            if self._is_replaced():
+                self._masks.clear()
             marks: dict[int, tuple[int, int] | None] = {}
             end_s = time.monotonic() + PUT_BACK_LIMIT_S
             while self._masks and time.monotonic() < end_s:
@@ -105,7 +112,7 @@ class Admission:
     def _put_back(self, tid: int) -> None:
         is_done: list[bool] = []
         if self._status(tid)[0]:
-            self._hold.look(tid, lambda: self._close(tid, is_done))
+            self._hold.look(tid, functools.partial(self._close, tid, is_done))
         if is_done or not self._status(tid)[0]:  # or it has ended
             del self._masks[tid]
 

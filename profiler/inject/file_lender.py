@@ -50,7 +50,9 @@ def start(pid: int, fd: int, admission: Admission) -> bool:
     except OSError:  # the target has put another file there
         os.close(own_fd)
         return False
-    threading.Thread(target=_serve, args=(pid, link, admission), daemon=True, name="file-lender").start()
+    threading.Thread(
+        target=_serve, args=(pid, link, admission), daemon=True, name="file-lender"
+    ).start()
     return True
 
 
@@ -75,14 +77,13 @@ def _serve(pid: int, link: socket.socket, admission: Admission) -> None:
             tid = numbers.get(own_tid, own_tid)
             if signo:
                 table = Table(table_addr, cookie, signo)
-                is_done = signo in SIGNALS and (
-                    clocks.want(tid, table, mean_ns, kind)
-                    if kind
-                    else admission.admit(tid, signo)
-                )
-                _answer(
-                    link, request if is_done else REQUEST.pack(own_tid, signo, 0, 0, 0, kind), -1
-                )
+                if signo not in SIGNALS:
+                    is_done = False
+                elif kind:
+                    is_done = clocks.want(tid, table, mean_ns, kind)
+                else:
+                    is_done = admission.admit(tid, signo)
+                _answer(link, request if is_done else REQUEST.pack(own_tid, signo, 0, 0, 0, 0), -1)
             else:
                 _answer(link, request, _open(pid, tid))
 

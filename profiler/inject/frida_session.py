@@ -33,7 +33,6 @@ from . import (
     ring_file,
     stack_probe,
 )
-from .admission import Admission
 from .agent_answers import Prepared, number
 from .attach import Attach
 from .frida_errors import END_REASONS, could_not_prepare, explain, repeats
@@ -99,7 +98,6 @@ class Session:
         self.pid = pid
         self.attached = Attach(pid)
         self._hold = self.attached.hold
-        self._admission = Admission(self._hold)
         self.end_reason = ""
         self.ended = threading.Event()
         self._ring_descriptor = -1
@@ -273,7 +271,7 @@ class Session:
         if script is None:
             self._leave_standing()
         self.stop()  # if nobody has: a thread that is held answers no signal
-        self._admission.put_back()
+        self.attached.admission.put_back()
         self._script = self._session = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
@@ -338,7 +336,7 @@ class Session:
             raise could_not_prepare(prepared.error, self.pid)
         self._scratch_addr = prepared.scratch_addr
         if prepared.host_end_fd >= 0:
-            file_lender.start(self.pid, prepared.host_end_fd, self._admission)
+            file_lender.start(self.pid, prepared.host_end_fd, self.attached.admission)
         self._ring_descriptor = ring_file.take(self.pid, prepared.ring_fd)
         return self._ring_descriptor
 
