@@ -84,11 +84,13 @@ static u32 clock_ask(const struct agent *a, struct thread_slot *slot, u32 kind)
     return 1;
 }
 
-/* Ask the host to let our signal into a thread. */
-static void admission_ask(const struct agent *a, const struct thread_slot *slot)
+/* Ask the host to let our signal into a thread. From now on it may have done so. */
+static void admission_ask(const struct agent *a, struct thread_slot *slot)
 {
     struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, a->clock_cookie, 0, CLOCK_NONE};
-    host_ask(a, &request);
+    store_release_u32(&slot->is_admitted, 1);
+    if (!host_ask(a, &request))
+        store_release_u32(&slot->is_admitted, 0);
 }
 
 /* Return whether an answer may still arrive. */
@@ -129,10 +131,10 @@ static void hostfiles_take(struct agent *a)
         slot = thread_find(a, request.tid, &hint);
         if (!slot || request.signo || !hostfile_take(a, slot, control.fd))
             close_fd(control.fd);
-        if (slot && request.signo && request.table_addr && request.clock)
+        if (slot && request.signo && request.clock && request.table_addr)
             clock_begin(a, slot, (u32)request.clock);
-        else if (slot && request.signo && request.table_addr)
-            admission_take(a, slot);
+        else if (slot && request.signo && !request.clock)
+            admission_take(a, slot, request.table_addr != 0);
     }
 }
 

@@ -45,11 +45,14 @@ static u32 admission_is_due(const struct agent *a, struct thread_slot *slot, u64
     return 1;
 }
 
-/* Take the host's answer: it has changed the thread's mask. */
-static void admission_take(struct agent *a, struct thread_slot *slot)
+/* Take the host's answer: whether it has changed the thread's mask. */
+static void admission_take(struct agent *a, struct thread_slot *slot, u32 is_changed)
 {
+    if (!is_changed) {
+        store_release_u32(&slot->is_admitted, 0);
+        return;
+    }
     slot->admissions++;
-    store_release_u32(&slot->is_admitted, 1);
     if (slot->signals_blocked != BLOCKED_FOR_GOOD)
         slot->signals_blocked = thread_blocks_signal(a, slot->tid);
     slot->late_ticks = 0;

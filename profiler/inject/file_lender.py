@@ -83,7 +83,9 @@ def _serve(pid: int, link: socket.socket, admission: Admission) -> None:
                     is_done = clocks.want(tid, table, mean_ns, kind)
                 else:
                     is_done = admission.admit(tid, signo)
-                _answer(link, request if is_done else REQUEST.pack(own_tid, signo, 0, 0, 0, 0), -1)
+                _answer(
+                    link, request if is_done else REQUEST.pack(own_tid, signo, 0, 0, 0, kind), -1
+                )
             else:
                 _answer(link, request, _open(pid, tid))
 

@@ -278,9 +278,12 @@ def test_lender_changes_masks_for_our_signals_only(
     lender: socket.socket, monkeypatch: pytest.MonkeyPatch, signo: int
 ) -> None:
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(
-        Admission, "admit", lambda _, tid, signo: asked.append((tid, signo)) is None
-    )
+
+    def admit(_: Admission, tid: int, signo: int) -> bool:
+        asked.append((tid, signo))
+        return True
+
+    monkeypatch.setattr(Admission, "admit", admit)
     is_ours = signo == signal.SIGURG
     assert _ask(lender, 4711, signo, kind=0) == (is_ours, 0)
     assert asked == ([(4711, signo)] if is_ours else [])
