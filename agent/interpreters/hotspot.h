@@ -43,6 +43,7 @@ enum blob_kind {
 struct code_blob {
     u64 start;                            /* runtime_addr */
     u64 end;
+    u64 limit;                            /* up to where its heap can be read */
     u64 code;
     u32 kind;                             /* enum blob_kind */
     u32 compile_id;                       /* 0 if it is not compiled */

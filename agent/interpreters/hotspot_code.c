@@ -147,7 +147,7 @@ static u32 leaf_state_sigsafe(const u64 *recipe, const struct code_blob *blob, u
     u32 is_complete = blob->frame_complete >= 0 && pc >= blob->code + (u64)blob->frame_complete;
     if (blob->frame_words < 1)
         return FRAME_IS_RETURN;           /* calls of method handles */
-    if (pc + 16 > blob->end)
+    if (pc + 16 > blob->limit)
         return FRAME_IS_WHOLE;
     if (is_complete)
         return exit_state_sigsafe(pc, blob->kind == BLOB_NATIVE ? LEAVE : POP_RBP);

@@ -19,7 +19,7 @@ static u32 pushed_arguments_sigsafe(const struct code_blob *blob, u64 pc)
     u32 count = 0;
     if (pc < blob->code + 8 || (code[-6] & 0xf8) != 0x50 || code[-5] != 0xe8) /* push; call */
         return 0;
-    while (count < PUSHED_WORDS_MAX && (u64)code + 16 < blob->end) {
+    while (count < PUSHED_WORDS_MAX && (u64)code + 16 < blob->limit) {
         code += *code == 0x41;            /* r8 to r15 */
         if ((*code & 0xf8) != 0x58)
             break;
@@ -93,7 +93,8 @@ static u32 java_step_sigsafe(struct unwinder *u)
     step.is_deoptimised = 0;
     step.has_called_c = u->frame_count && u->frames[u->frame_count - 1] >> WORD_SHIFT != WORD_COMPILED &&
                        u->frames[u->frame_count - 1] >> WORD_SHIFT != WORD_CODE;
-    step.has_called_stub = u->frame_count && u->frames[u->frame_count - 1] >> WORD_SHIFT == WORD_COMPILED && !(u32)u->frames[u->frame_count - 1];
+    step.has_called_stub = u->frame_count && u->frames[u->frame_count - 1] >> WORD_SHIFT == WORD_COMPILED &&
+                           !(u32)u->frames[u->frame_count - 1];
     pc = step.is_leaf ? u->pc : u->pc + 1;
     if (!blob_find_sigsafe(step.recipe, step.heaps, u->pc, &step.blob)) {
         u->java_verdict = MANAGED_TORN;

@@ -114,7 +114,8 @@ static u32 blob_read_sigsafe(const u64 *recipe, const struct code_heap *heap, u6
     else
         blob->code = field_u64_sigsafe(blob->start + recipe[HOTSPOT_BLOB_CODE]);
     /* What begins in memory that was seen may end in memory that came since. */
-    if (bytes > BLOB_BYTES_MAX || blob->end > code_heap_end_sigsafe(heap, blob->end - 1) || blob->code < blob->start || pc < blob->code || pc >= blob->end)
+    blob->limit = code_heap_end_sigsafe(heap, blob->end - 1);
+    if (bytes > BLOB_BYTES_MAX || blob->end > blob->limit || blob->code < blob->start || pc < blob->code || pc >= blob->end)
         return 0;
     blob->kind = blob_kind_sigsafe(recipe, field_u64_sigsafe(blob->start + recipe[HOTSPOT_BLOB_NAME]));
     blob->frame_words = (i32)field_u32_sigsafe(blob->start + recipe[HOTSPOT_BLOB_FRAME_WORDS]);

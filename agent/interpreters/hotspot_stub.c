@@ -13,7 +13,7 @@ static u32 stub_state_sigsafe(const struct code_blob *blob, u64 pc)
 {
     const u8 *code = (const u8 *)pc;
     u64 at, floor = pc - blob->code > ENTRY_SEARCH_BYTES ? pc - ENTRY_SEARCH_BYTES : blob->code;
-    if (pc + 16 > blob->end)
+    if (pc + 16 > blob->limit)
         return FRAME_IS_RETURN;
     if (code[0] == 0xc3)
         return FRAME_IS_RETURN;
@@ -33,7 +33,7 @@ static u32 stub_state_sigsafe(const struct code_blob *blob, u64 pc)
 static u32 callee_state_sigsafe(const struct code_blob *blob, u64 pc)
 {
     u32 state = stub_state_sigsafe(blob, pc);
-    if (state != FRAME_IS_RETURN || pc + 16 > blob->end)
+    if (state != FRAME_IS_RETURN || pc + 16 > blob->limit)
         return state;
     state = exit_state_sigsafe(pc, POP_RBP);
     return state == FRAME_IS_WHOLE ? entry_state_sigsafe(blob->code, pc) : state;
@@ -80,7 +80,7 @@ static u64 bare_return_sigsafe(struct java_step *step, u64 pc)
 /* Step from what has no frame. Context: signal. */
 static u32 bare_leave_sigsafe(struct java_step *step, u64 pc)
 {
-    u64 ra, slot = pc + 16 <= step->blob.end ? bare_return_sigsafe(step, pc) : 0;
+    u64 ra, slot = pc + 16 <= step->blob.limit ? bare_return_sigsafe(step, pc) : 0;
     return slot && stack_word_sigsafe(step->u, slot, &ra) && java_return_sigsafe(step, slot + 8, ra);
 }
 

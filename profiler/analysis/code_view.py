@@ -125,13 +125,35 @@ class CodeView:
             function_id: the table's id of it.
             selection: what is counted.
         """
+        return self.sources([function_id], selection)[0]
+
+    def sources(self, function_ids: Sequence[int], selection: Selection) -> list[AnnotatedSource]:
+        """Return the same for several functions; each file is read once.
+
+        Args:
+            function_ids: the table's ids of them.
+            selection: what is counted.
+        """
         weights = node_weights(self._profile, self._table, selection)
+        texts: dict[tuple[str, str], SourceText] = {}
+        return [self._source(each, weights, texts) for each in function_ids]
+
+    def _source(
+        self, function_id: int, weights: NodeWeights, texts: dict[tuple[str, str], SourceText]
+    ) -> AnnotatedSource:
         function_id = self._now(function_id, weights)
         function = self._table.functions[function_id]
         found = line_weights(weights, [function_id])
         notes = [] if len(found.line) else [NOT_THERE]
         files = [function.file, *self._table.line_files[1:]]
-        rows, about = source_lines(found, files, lambda file: self._text(function, file))
+
+        def text_of(file: str) -> SourceText:
+            key = function.module, file
+            if key not in texts or not file:
+                texts[key] = self._text(function, file)
+            return texts[key]
+
+        rows, about = source_lines(found, files, text_of)
         return AnnotatedSource(
             function.file,
             found.function_self_ns,

@@ -89,6 +89,10 @@ class Views:
         """See ``ProfileSource.lines``."""
         return self._code.lines(function_id, selection)
 
+    def sources(self, ids: Sequence[int], selection: Selection) -> list[AnnotatedSource]:
+        """See ``export.RecordingViews.sources``."""
+        return self._code.sources(ids, selection)
+
     def instructions(
         self,
         function_id: int,

@@ -196,6 +196,7 @@ def page_exports(capture: Capture) -> Callable[[Selection], ExportRequest]:
             notes=[*lines, *status.notes],
             cost=Certificate.of(status).as_json(),
             status=status,
+            views=capture,
         )
 
     return request_of
@@ -258,6 +259,7 @@ def _write(
         notes=notes,
         cost=Certificate.of(status).as_json(),
         status=status,
+        views=capture,
     )
 
     def write(path: str) -> None:

@@ -9,12 +9,13 @@ from typing import BinaryIO
 
 from ..errors import OutputError, UsageError
 from . import destination, folded, html, speedscope, svg
-from .request import ExportRequest, Shaping, StackShaper
+from .request import ExportRequest, RecordingViews, Shaping, StackShaper
 
 __all__ = [
     "FORMATS",
     "ExportRequest",
     "Format",
+    "RecordingViews",
     "Shaping",
     "StackShaper",
     "format_for",

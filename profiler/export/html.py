@@ -1,8 +1,9 @@
 """Write an HTML report: the page with all three clocks' trees in one file, which needs no server.
 
 The range, threads and frames are those of the request; weights are time. Threads are merged, unless
-the request has a root frame for each. Source lines and machine code are not in it: they would have
-to be read for every function.
+the request has a root frame for each. The timeline, its heat maps and the source lines of the
+heaviest functions are in it, if the request has them. Machine code is not: it would have to be read
+for every function.
 
 Source: RFC 1951 (deflate), RFC 4648 (base64); ``web/static/report/`` reads the file.
 """
@@ -23,6 +24,8 @@ from flametap.web.bundle import page
 from .. import __version__
 from ..analysis.packed_tree import PackedTrees, deflate, pack
 from ..model import Clock, Status
+from .report_code import code
+from .report_time import times
 from .request import ExportRequest
 
 FORMAT = 2  # of the data, for report/connection.js
@@ -32,8 +35,15 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile as an HTML report."""
     request = dataclasses.replace(request, unit="time", by_line=False)
     clocks = list(Clock)
-    packed = pack([request.tree(clock) for clock in clocks])
+    trees = {clock: request.tree(clock) for clock in clocks}
+    packed = pack(list(trees.values()))
     status = _status(request)
+    more: dict[str, Any] = {}
+    if request.views is not None:
+        more = {
+            "times": times(request, request.views),
+            "code": code(request, request.views, trees, packed.functions),
+        }
     data = {
         "format": FORMAT,
         "clock": request.selection.clock.value,
@@ -42,6 +52,8 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
             clock.value: _base64(tree) for clock, tree in zip(clocks, packed.trees, strict=True)
         },
         "status": status,
+        "range": _range(request),
+        **{name: _base64(deflate(orjson.dumps(part))) for name, part in more.items()},
     }
     # In ASCII: it may hold lone surrogates, from bytes that could not be decoded.
     file.write(page(json.dumps(data), {"status": status}).encode())
@@ -77,9 +89,18 @@ def _status(request: ExportRequest) -> dict[str, Any]:
         duration_ns=status.duration_ns or request.profile.duration_ns,
         samples=status.samples or request.profile.samples,
         report=f"Saved by flametap {__version__} on {time.strftime('%Y-%m-%d %H:%M')}: "
-        f"{_what(request)}. Source lines and assembly are in the live page only.",
+        f"{_what(request)}. Assembly is in the live page only.",
     )
     return fields
+
+
+def _range(request: ExportRequest) -> str:
+    """Return the range as the page writes it, in milliseconds; "" for the whole recording."""
+    t0_ns, t1_ns = request.between_ns
+    if t0_ns is None or t1_ns is None:
+        return ""
+    start_ns = request.profile.start_ns
+    return f"{max(0, t0_ns - start_ns) // 1_000_000}-{(t1_ns - start_ns) // 1_000_000}"
 
 
 def _what(request: ExportRequest) -> str:

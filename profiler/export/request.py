@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..analysis.annotation import AnnotatedSource
 from ..analysis.calltree import CallTree, build
+from ..analysis.heat import Heat, HeatQuery
+from ..analysis.lanes import LaneQuery, Lanes
 from ..analysis.selection import EVERYTHING, Selection
 from ..model import Clock, Status
 from ..profile.store import Profile
@@ -35,6 +38,22 @@ class Shaping(Protocol):
         ...
 
 
+class RecordingViews(Protocol):
+    """What a report has beside trees (``capture.views``)."""
+
+    def lanes(self, query: LaneQuery, /) -> Lanes:
+        """Return what threads did over time, in bins."""
+        ...
+
+    def heat(self, query: HeatQuery, /) -> Heat:
+        """Return a heat map."""
+        ...
+
+    def sources(self, ids: Sequence[int], selection: Selection, /) -> list[AnnotatedSource]:
+        """Return the lines of functions with their weights, by their ids."""
+        ...
+
+
 @dataclass(frozen=True)
 class ExportRequest:
     """A profile and how to export it.
@@ -52,6 +71,7 @@ class ExportRequest:
         cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
         status: the state of the recording, in formats that show it.
         shaping: how the stacks are shown; None for all as they are.
+        views: has the timeline and the code, for reports; None for reports without.
     """
 
     profile: Profile
@@ -66,6 +86,7 @@ class ExportRequest:
     cost: Mapping[str, int | float | str] = field(default_factory=dict)
     status: Status | None = None
     shaping: Shaping | None = None
+    views: RecordingViews | None = None
 
     @property
     def counts_samples(self) -> bool:

@@ -391,10 +391,12 @@ static void case_stubs_that_push(void)
     take(in_rbp + 60, 12, (u64)(stack + 14), no_registers);
     walked(5, "a frame in rbp that is made at the blob's first byte");
     u64 pushes = blob_new("new_instance", 512, -1, 0);
+    *(u8 *)(pushes + 512 - CODE_AT - 1) = 0xc3;
     *(u8 *)(outer + 55) = 0xe8;           /* call to it */
     put_u32(outer + 56, (u32)(pushes - (outer + 60)));
     leaf_at(pushes + 60, 11, "registers are pushed below the address to which it returns");
     leaf_at(pushes + 104, 15, "at the return");
+    leaf_at(pushes + 512 - CODE_AT - 1, 15, "where the last byte of the blob is its return");
     u64 calls = blob_new("new_instance", 512, -1, 0);
     memcpy((void *)(calls + 100), aligned, sizeof aligned);
     leaf_at(calls + 104, 14, "before an aligned call");

@@ -12,11 +12,11 @@ from flametap.web.server import Server, serve
 
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 400, "height": 800}
-# The first view may come before the first status, without which some keys do nothing yet, and
-# before the lanes, which move the graph down.
+# The first view may come before the first status and before the line for events is up, without
+# which some keys do nothing yet, and before the lanes, which move the graph down.
 READY = (
     "() => globalThis.flametap?.views.current?.total_ns > 0"
-    " && flametap.feed.status && flametap.timeline.lanes"
+    " && flametap.feed.status && flametap.feed.line !== 'connecting' && flametap.timeline.lanes"
 )
 # For what takes milliseconds on a quiet machine: a test waits that long only if it then fails.
 TIMEOUT_MS = 90_000

@@ -26,6 +26,7 @@ def check(page: Page, source: FakeSource) -> None:
     assert cookie["path"] == address
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert page.evaluate("document.cookie") == ""
+    expect(page.locator("#pause")).to_be_visible()  # the line for events is up
     page.keyboard.press("p")  # a POST
     expect(page.locator("#state-text")).to_have_text("Paused")
     assert source.state == "paused"

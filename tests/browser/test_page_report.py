@@ -13,10 +13,12 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
+from flametap.analysis import code_view
 from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.capture.views import Views
 from flametap.export import ExportRequest, write_file
 from flametap.model import Clock, Frame, Function, Status
+from flametap.symbols.locate.source_text import SourceText
 from flametap.web.app import create_app
 from flametap.web.source import ProfileSource
 from page_probe import at, click_box, painted_share, zoom_names
@@ -59,7 +61,7 @@ def open_report(
         selection: Selection = EVERYTHING, hash_: str = "", request: ExportRequest | None = None
     ) -> Page:
         request = request or ExportRequest(
-            source.profile, source.table, selection, status=source.status()
+            source.profile, source.table, selection, status=source.status(), views=source
         )
         write_file(str(path), "html", request)
         context = browser.new_context(viewport={"width": 1440, "height": 900})
@@ -220,13 +222,103 @@ def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
     page = open_report()
     click_box(page, "Worker.handle")
     page.wait_for_function("() => flametap.views.current.zoom.path.length > 2")
-    page.keyboard.press("s")
-    expect(page.locator("#code-notes")).to_contain_text("in the live page only")
+    page.evaluate("flametap.change({ threads: [1] })")
+    expect(page.locator("#toast")).to_contain_text("only what was saved")
     expect(page.locator("#pause")).to_be_hidden()
     expect(page.locator("#language")).to_be_hidden()
     page.keyboard.press("e")
     expect(page.locator("#save-png")).to_be_visible()
     expect(page.locator("#save-exports-part")).to_be_hidden()
+
+
+def test_report_without_views_has_no_timeline(
+    open_report: Callable[..., Page], source: PythonSource
+) -> None:
+    page = open_report(request=ExportRequest(source.profile, source.table, status=source.status()))
+    expect(page.locator("#timeline")).to_be_hidden()
+    click_box(page, "product_list")
+    page.keyboard.press("s")
+    expect(page.locator("#code-notes")).to_contain_text("in the live page only")
+
+
+LANES = (
+    "(planes) => flametap.timeline.lanes.lanes.map((lane) => [lane.thread_id, lane.tid, lane.name,"
+    " ...planes.map((name) => [...(lane.shares[name] ?? [])])])"
+)
+
+
+def test_timeline_is_that_of_the_page(
+    open_report: Callable[..., Page], client: FlaskClient
+) -> None:
+    page = open_report()
+    page.wait_for_function("() => flametap.timeline.lanes")
+    bins = page.evaluate("flametap.timeline.lanes.bins")
+    exact = client.get("/api/lanes", query_string={"level": bins["level"]}).get_json()
+    assert bins["count"] == exact["bins"]["count"] > 200
+    shown = page.evaluate(LANES, ["cpu", "queued"])
+    assert [lane[:3] for lane in shown] == [
+        [lane["thread_id"], lane["tid"], lane["name"]] for lane in exact["lanes"]
+    ]
+    for (*_, cpu, _queued), lane in zip(shown, exact["lanes"], strict=True):
+        there = [ord(each) - ord("#") for each in lane["planes"]["cpu"]]
+        assert cpu == pytest.approx(there, abs=1)  # averages of rounded shares
+    # A drag looks closer; the button goes back.
+    plot = page.locator("#timeline-plot").bounding_box()
+    assert plot is not None
+    y = plot["y"] + plot["height"] - 8
+    page.mouse.move(plot["x"] + 0.25 * plot["width"], y)
+    page.mouse.down()
+    page.mouse.move(plot["x"] + 0.5 * plot["width"], y, steps=3)
+    page.mouse.up()
+    page.wait_for_function("(step) => flametap.timeline.lanes.bins.step < step", arg=bins["step"])
+    page.locator("#timeline-live").click()
+    page.wait_for_function("(step) => flametap.timeline.lanes.bins.step === step", arg=bins["step"])
+    page.locator("#heat-button").click()
+    page.wait_for_function("() => flametap.timeline.heat.heat")
+    page.locator('#heat-kind [data-value="waits"]').click()
+    page.wait_for_function("() => flametap.timeline.heat.heat?.rows === 60")
+
+
+def test_timeline_of_a_range_begins_with_it(
+    open_report: Callable[..., Page], client: FlaskClient
+) -> None:
+    page = open_report(Selection(span=Span(2 * 10**9, 5 * 10**9)))
+    page.wait_for_function("() => flametap.timeline.lanes")
+    assert page.evaluate("flametap.timeline.shown") == {"from": 2000, "to": 5000}
+    bins = page.evaluate("flametap.timeline.lanes.bins")
+    assert 1900 <= bins["start"] <= 2000
+    expect(page.locator("#timeline-text")).to_contain_text("0:02.00 – 0:05.00")
+    expect(page.locator("#timeline-range")).to_be_hidden()
+    page.locator("#timeline-live").click()
+    page.wait_for_function("() => flametap.timeline.lanes.bins.start <= 0")
+
+
+@pytest.mark.parametrize("clock", ["cpu", "wall"])
+def test_code_is_that_of_the_page(
+    open_report: Callable[..., Page],
+    client: FlaskClient,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: str,
+) -> None:
+    text = SourceText([f"  line {at} <b>" for at in range(1, 200)])
+    monkeypatch.setattr(code_view, "read_source", lambda *_: text)
+    page = open_report(hash_=f"#clock={clock}")
+    click_box(page, "product_list")
+    page.wait_for_function("() => flametap.code && flametap.views.current.zoom.path.length > 3")
+    page.keyboard.press("s")
+    page.wait_for_function("() => flametap.code.rows.length > 3")
+    names = [function.name for function in client_functions(client)]
+    query = {"function": names.index("product_list"), "clock": clock}
+    exact = client.get("/api/lines", query_string=query).get_json()
+    shown = page.evaluate(
+        "flametap.code.rows.filter(({ place }) => place)"  # the others are gaps
+        ".map(({ place, text, selfNs, totalNs }) => [place, text, selfNs, totalNs])"
+    )
+    lines = exact["lines"]
+    columns = (lines["line"], lines["text"], lines["self_ns"], lines["total_ns"])
+    assert shown == [[str(line), text or "", *ns] for line, text, *ns in zip(*columns, strict=True)]
+    assert any(text for _, text, *_ in shown)
+    assert sum(row[3] for row in shown) > 0
 
 
 def test_hostile_names_are_text(

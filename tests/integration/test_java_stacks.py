@@ -35,13 +35,6 @@ HEAVY_SHARE = (
     0.91,
 )  # of 0.75, by four standard errors of a sample each 4 ms of the least time
 LEAST_WORK_NS = 5e8
-# Shares are exact only where each method has code of its own: what is inlined is told apart by the
-# places that the compiler describes, and those are few.
-APART = (
-    "-XX:CompileCommand=quiet",
-    "-XX:CompileCommand=dontinline,Ratio.heavy",
-    "-XX:CompileCommand=dontinline,Ratio.light",
-)
 
 
 class Frame(NamedTuple):
@@ -183,9 +176,19 @@ def test_running_threads_are_walked_to_their_roots(
     assert target.finish() == ["done busy"]
 
 
+def apart(*methods: str) -> list[str]:
+    """Return options that give each method code of its own. What is inlined is told apart only by
+    the places that the compiler describes, and those are few."""
+    return [
+        "-XX:CompileCommand=quiet",
+        *(f"-XX:CompileCommand=dontinline,{method}" for method in methods),
+    ]
+
+
 def test_methods_have_their_shares_names_and_lines(adopt: Adopt, builder: Builder) -> None:
     classes = builder.java_class("Ratio")
-    target = adopt(Target(["java", *APART, "-cp", str(classes), "Ratio"]))
+    options = apart("Ratio.heavy", "Ratio.light")
+    target = adopt(Target(["java", *options, "-cp", str(classes), "Ratio"]))
     capture = record(target.pid, 1.0, cpu_s=CPU_S)
     seen = stacks(capture)
     in_work = seen.where(lambda stack: "Ratio.cycle" in stack)
@@ -198,4 +201,19 @@ def test_methods_have_their_shares_names_and_lines(adopt: Adopt, builder: Builde
         "Ratio.java",
         "Ratio.heavy(int)",
     )
+    assert target.finish() == ["done"]
+
+
+def test_arguments_pushed_for_a_stub_do_not_hide_the_caller(adopt: Adopt, builder: Builder) -> None:
+    classes = builder.java_class("Subtypes")
+    options = ("-XX:TieredStopAtLevel=1", *apart("Subtypes.ask"))
+    target = adopt(Target(["java", *options, "-cp", str(classes), "Subtypes"]))
+    capture = record(target.pid, 1.0, cpu_s=CPU_S / 4)
+    seen = stacks(capture)
+    in_stub = seen.where(lambda stack: stack[-1] == "[slow_subtype_check Runtime1 stub]")
+    assert in_stub.total > 0.1 * seen.total, seen.heaviest()
+    assert {stack[-4:-1] for stack in in_stub.weights} == {
+        ("Subtypes$$Lambda.run", "Subtypes.work", "Subtypes.ask")
+    }, in_stub.heaviest()
+    assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
     assert target.finish() == ["done"]

@@ -26,6 +26,10 @@ class Report:
         """The clock with which the report opens."""
         return str(self.data["clock"])
 
+    def part(self, name: str) -> Any:
+        """Return a part that not every report has: its ``times`` or ``code``."""
+        return json.loads(_inflate(self.data[name]))
+
     def stacks(self, clock: str) -> Counter[tuple[str, ...]]:
         """Stacks, root first, by name → their own weight."""
         numbers = _numbers(_inflate(self.data["trees"][clock]))

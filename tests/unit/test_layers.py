@@ -58,10 +58,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What people see.
     "web.bundle": (),
+    "web.encode_lanes": ("analysis", "model"),
     "export": (
-        *("flametap", "analysis", "errors", "model", "profile", "symbols.names", "web.bundle"),
+        *("flametap", "analysis", "errors", "model", "profile", "symbols.names"),
+        *("web.bundle", "web.encode_lanes"),
     ),
-    "web": ("analysis", "errors", "export", "model"),
+    "web": ("analysis", "errors", "export", "model", "web.encode_lanes"),
     "cli": (
         "analysis",
         "capture",
@@ -89,7 +91,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "werkzeug": ("web",),
     "jinja2": ("web",),
     "click": ("cli",),
-    "numpy": ("wire", "profile", "symbols", "analysis"),
+    "numpy": ("wire", "profile", "symbols", "analysis", "export.report_code"),
     "capstone": ("symbols.object",),
     "elftools": ("symbols",),
     "symbolic": ("symbols",),

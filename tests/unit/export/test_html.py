@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 
 import packed_report
+from flametap.analysis import code_view
 from flametap.analysis.packed_tree import leb128
 from flametap.analysis.selection import Selection, Span
+from flametap.capture.views import Views
 from flametap.export import html
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
 from flametap.profile.store import Profile
+from flametap.symbols.locate.source_text import SourceText
 from flametap.symbols.names.table import SymbolTable
 from profiles import MAIN_ADDR, NAMES, naive_stacks, random_profile, small_profile
+from python_source import PythonSource
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 & ]]> \"'\ud800 {{ 7*7 }}"
 
@@ -97,7 +101,9 @@ def test_names_of_the_target_cannot_break_out(monkeypatch: pytest.MonkeyPatch) -
     hostile = Function(HOSTILE, HOSTILE, HOSTILE, full_name=HOSTILE)
     monkeypatch.setitem(NAMES, MAIN_ADDR, [Frame(hostile, 10, HOSTILE)])
     status = Status(7, HOSTILE, "recording", reason=HOSTILE, notes=[HOSTILE])
-    request = ExportRequest(*small_profile(), title=HOSTILE, status=status)
+    profile, table = small_profile()
+    views = Views(profile, table)
+    request = ExportRequest(profile, table, title=HOSTILE, status=status, views=views)
     text = written(request)
     assert elements(text) == plain
     report = packed_report.read(text)
@@ -105,6 +111,35 @@ def test_names_of_the_target_cannot_break_out(monkeypatch: pytest.MonkeyPatch) -
     assert "alert(1)</script>" not in text
     (data,) = packed_report.DATA.findall(text)
     assert data.isascii()
+    code = report.part("code")
+    assert HOSTILE.replace("\ud800", "?") in code["files"]
+
+
+def test_report_has_the_code_of_the_heaviest_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = SourceText([f"line {line}" for line in range(1, 2_000)])
+    monkeypatch.setattr(code_view, "read_source", lambda *_: text)
+    source = PythonSource(400)
+    profile, table = source.profile, source.table
+    report = packed_report.read(written(ExportRequest(profile, table, views=source)))
+    code = report.part("code")
+    assert code["functions"]
+    view = code_view.CodeView(profile, table, None)
+    numbers = {function.name: at for at, function in enumerate(table.functions)}
+    for number, clocks in code["functions"].items():
+        function_id = numbers[report.names["functions"]["name"][int(number)]]
+        for clock, found in clocks.items():
+            exact = view.lines(function_id, Selection(Clock(clock)))
+            lines = found["lines"]
+            assert found["total_ns"] == exact.total_ns
+            assert lines["total_ns"] == [each.total_ns for each in exact.lines]
+            assert lines["line"] == [each.line for each in exact.lines]
+            for file, line in zip(lines["file"], lines["line"], strict=True):
+                assert code["texts"][str(file)].get(str(line)) == (f"line {line}" if line else None)
+
+
+def test_report_without_views_has_neither_timeline_nor_code() -> None:
+    report = packed_report.read(written(ExportRequest(*small_profile())))
+    assert {"times", "code"}.isdisjoint(report.data)
 
 
 def test_file_names_nothing_outside_of_itself() -> None:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -116,10 +117,20 @@ class Kernel:
     def end_call(self) -> int:
         return self.proxy.ptrace(PTRACE_SETREGS, PID, None, ctypes.addressof(self.shown))
 
+    def end(self) -> None:
+        """Wait until the tracer has ended: its last look must not reach another test."""
+        self.attach.end()
+        thread = self.attach.hold.tracer._thread
+        if thread is not None:
+            thread.join(60)
+            assert not thread.is_alive()
+
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    return Kernel(monkeypatch)
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
+    kernel = Kernel(monkeypatch)
+    yield kernel
+    kernel.end()
 
 
 def test_attach_that_nothing_disturbs(kernel: Kernel) -> None:
@@ -240,10 +251,8 @@ def test_end_of_an_attach_gives_back_what_frida_has(
     kernel.stop()
     tracer = kernel.attach.hold.tracer
     tracer.run(lambda: 0)
-    kernel.attach.end()
+    kernel.end()
     assert tracer._thread is not None
-    tracer._thread.join(10)
-    assert not tracer._thread.is_alive()
     assert kernel.did == ["save", "put_back"]
     assert let_go == [(PTRACE_DETACH, PID)]
     assert not kernel.attach.progress.state.held

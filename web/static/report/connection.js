@@ -1,6 +1,8 @@
 // Takes the place of server/connection.js in a saved report: the data is in the page, and it is final.
 
 import { Answers, NotInReport } from './answers.js';
+import { linesOf } from './code.js';
+import { Times } from './time.js';
 import { Tree } from './tree.js';
 
 const FORMAT = 2; // as in profiler/export/html.py
@@ -17,6 +19,12 @@ export class HttpError extends Error {
 
 const data = JSON.parse(document.getElementById('report-data').textContent);
 
+/** The range that the report is of, as the state has it; "" for the whole recording. */
+export const savedRange = data.range ?? '';
+
+/** Whether the report has a timeline. */
+export const hasTimeline = Boolean(data.times);
+
 // The report opens with the clock that was shown when it was saved.
 if (!location.hash && data.clock !== 'cpu') history.replaceState(null, '', `#clock=${data.clock}`);
 
@@ -27,6 +35,15 @@ async function inflate(text) {
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+const parts = new Map(); // part of the data → its promise
+
+/** Returns a part of the data; throws NotInReport if it is not in the file. */
+async function part(name) {
+  if (!data[name]) throw new NotInReport('This is in the live page only');
+  if (!parts.has(name)) parts.set(name, inflate(data[name]).then((bytes) => JSON.parse(new TextDecoder().decode(bytes))));
+  return await parts.get(name);
 }
 
 let unpacked = null;
@@ -41,13 +58,20 @@ async function answers(clock) {
 
 async function unpack() {
   if (data.format !== FORMAT) throw new Error('The report is of another version of flametap.');
-  const names = JSON.parse(new TextDecoder().decode(await inflate(data.names)));
+  const names = await part('names');
   return new Answers({}, names.functions, names.line_files);
 }
 
 const ANSWERS = {
   exports: () => ({ exports: [] }),
   status: () => ({ status: data.status, thread_count: 0 }),
+  lanes: async (query) => new Times(await part('times')).lanes(query),
+  heat: async (query) => new Times(await part('times')).heat(query),
+  lines: async (query) => {
+    const found = linesOf(await part('code'), query);
+    if (!found) throw new NotInReport('The report has the code of the heaviest functions whose source file is known');
+    return found;
+  },
   view: async (query) => (await answersFor(query)).view(query),
   tree: async (query, body) => (await answersFor(query)).tree(query, body),
 };

@@ -7,6 +7,10 @@ const WORKER_SILENCE_MS = 15_000; // then the worker is gone: it says "lost" aft
 /** False: a saved report has report/connection.js in the place of this module. */
 export const isReport = false;
 
+/** What a saved report says of its time. */
+export const savedRange = '';
+export const hasTimeline = true;
+
 export class HttpError extends Error {
   constructor(status, message) {
     super(message);

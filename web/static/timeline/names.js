@@ -2,6 +2,7 @@
 
 import { fitLabel } from '../model/layout.js';
 import { h, setText } from '../page/dom.js';
+import { isReport } from '../server/connection.js';
 
 const context = document.createElement('canvas').getContext('2d');
 
@@ -32,8 +33,8 @@ export class LaneNames {
       setText(item.firstChild, fit(row.label));
       item.title = row.title ?? '';
       if (row.kind === 'thread') {
-        item.title = `${row.label} (${row.lane.tid})${row.lane.exited ? ', ended' : ''}: show only this thread`;
-        item.setAttribute('aria-label', row.label);
+        item.title = `${row.label} (${row.lane.tid})${row.lane.exited ? ', ended' : ''}${isReport ? '' : ': show only this thread'}`;
+        if (item.tagName === 'BUTTON') item.setAttribute('aria-label', row.label);
         item.classList.toggle('has-exited', row.lane.exited === true);
       }
     }
@@ -55,7 +56,7 @@ export class LaneNames {
 
   make(row) {
     const text = h('span', {});
-    if (row.kind !== 'thread') return h('div', { class: `timeline-name is-${row.kind}` }, text);
+    if (row.kind !== 'thread' || isReport) return h('div', { class: `timeline-name is-${row.kind}` }, text);
     const name = h('button', { class: 'timeline-name', type: 'button', 'aria-pressed': 'false' }, text);
     name.addEventListener('click', () => this.onChoose(row.id));
     return name;

@@ -1,5 +1,6 @@
 // The line above the timeline: what is at the pointer, else which range is chosen, else what the colours mean.
 
+import { savedRange } from '../server/connection.js';
 import { h, setText } from '../page/dom.js';
 import { drawSwatch } from './paint.js';
 import {
@@ -45,7 +46,7 @@ function describeDrag(drag) {
 
 function describeRanges({ getState, whole }) {
   const { range, compare } = getState();
-  const chosen = parseRange(range, whole.to);
+  const chosen = parseRange(range || savedRange, whole.to);
   const other = parseRange(compare, whole.to);
   const said = chosen ? [formatRange(chosen)] : [];
   if (other) said.push(`compared with ${formatRange(other)}`);

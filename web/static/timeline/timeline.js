@@ -3,6 +3,7 @@
 
 import { rem } from '../page/appearance.js';
 import { byId, choice, setText } from '../page/dom.js';
+import { hasTimeline, isReport, savedRange } from '../server/connection.js';
 import { LaneFeed } from '../server/lanes.js';
 import { Gestures } from './gestures.js';
 import { HeatMap } from './heatmap.js';
@@ -68,6 +69,10 @@ export class Timeline {
       open: (heat) => this.on.change({ heat }),
       drawn: () => this.redrawMarks(),
     });
+    byId('timeline').hidden = !hasTimeline;
+    // A report has one range: the timeline begins with it, and a drag looks closer.
+    const saved = parseRange(savedRange, Infinity);
+    if (saved) this.shown = { from: saved.from, to: saved.to };
     this.showRange = choice(byId('timeline-range'), (range) => this.choose(range));
     this.listen();
   }
@@ -232,7 +237,8 @@ export class Timeline {
   endDrag(isChosen) {
     const { drag } = this;
     this.drag = null;
-    if (isChosen && drag) {
+    if (isChosen && drag && isReport) this.setShown({ from: drag.from, to: drag.to });
+    else if (isChosen && drag) {
       const range = toRange(drag.from, drag.to, this.whole.to);
       this.on.change(drag.kind === 'compare' ? { compare: range } : { range });
     }
@@ -258,7 +264,9 @@ export class Timeline {
   key(event) {
     const { range, compare } = this.getState();
     const middle = this.plot.clientWidth / 2;
-    if (['ArrowLeft', 'ArrowRight'].includes(event.key)) {
+    if (['ArrowLeft', 'ArrowRight'].includes(event.key) && isReport) {
+      this.pan((event.key === 'ArrowLeft' ? -1 : 1) * (this.plot.clientWidth / 20));
+    } else if (['ArrowLeft', 'ArrowRight'].includes(event.key)) {
       const chosen = parseRange(range, this.whole.to);
       const next = nudge(chosen, event.key, event.shiftKey, this.view, this.whole.to);
       this.on.change({ range: next });
@@ -341,7 +349,7 @@ export class Timeline {
       const parsed = parseRange(text, this.whole.to);
       if (parsed) found.push({ ...parsed, kind });
     };
-    if (this.drag?.kind !== 'drag') add(range, 'range');
+    if (this.drag?.kind !== 'drag') add(range || savedRange, 'range');
     if (this.drag?.kind !== 'compare') add(compare, 'compare');
     return this.drag ? [...found, this.drag] : found;
   }
