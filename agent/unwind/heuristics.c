@@ -220,6 +220,8 @@ static u32 is_returned_to_sigsafe(struct unwinder *u, u64 return_address)
     return number < RULE_NOT_READY && u->agent->rules->rules[number].cfa_kind == CFA_SIGNAL;
 }
 
+#define SUPPORT_UNCOUNTED ~0U             /* counting it reads the code of each call, 0.5 us */
+
 /*
  * Step up some frames by rules, from the frame of `u`, until `enough` supports the path; the first step leads to
  * `first`. Returns 0 if a word is not a return address after a call. Moves `u`. Context: signal.
@@ -248,7 +250,8 @@ static u32 leads_on_sigsafe(struct unwinder *u, u32 enough, struct caller *first
             return i > 0;
         if (ra <= 4096 || !is_returned_to_sigsafe(u, ra))
             return 0;
-        first->support += is_call_to_here_sigsafe(u, ra);
+        if (enough != SUPPORT_UNCOUNTED)
+            first->support += is_call_to_here_sigsafe(u, ra);
         u->bp_known = bp_by_rule_sigsafe(u, rule, cfa, &u->bp);
         u->sp = cfa;
         u->pc = call_site_sigsafe(ra);
