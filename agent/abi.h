@@ -28,11 +28,12 @@
  *   4  the memory of the ring is sealed, and its size is fixed
  *   5  frames of interpreters, their code, and recipes for finding them
  *   6  frames of Java: recipes of HotSpot, its methods and stubs among the codes
+ *   7  frames of JavaScript: recipes of V8, its functions among the codes
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 6
+#define ABI_VERSION 7
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -130,6 +131,7 @@ enum counter {
     COUNTER_CLOCKS_LENT = 48,             /* precise clocks that threads were given: perf_clocks.c */
     COUNTER_CODES = 49,                   /* functions of interpreted programs that were sent */
     COUNTER_CODES_LOST = 50,              /* … whose memory was used again before it could be read */
+    COUNTER_THREADS_ADMITTED = 51,        /* threads whose masks the host has changed to let our signal in: admission.c */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 
@@ -218,6 +220,9 @@ struct thread_record {
  *   HotSpot  a method: part 0 class, 1 name and signature, 2 source file: modified UTF-8; 3 compressed line table
  *            a stub of the virtual machine: part 1 its name
  *            detail 0 bytes of the name in part 1, 0 for a stub; detail 1 bytes of the bytecode
+ *   V8       bytecode, or machine code, as it lay in memory: the host reads what it refers to. Part 0 its first words,
+ *            1 those of the function (SharedFunctionInfo), which are missing for optimised code
+ *            detail 0 runtime_addr of the object, in bits 63..56 enum v8_code; detail 1 runtime_addr of the function, or 0
  */
 #define CODE_PARTS 4
 #define CODE_GONE 1                       /* flags: its memory was used again before it could be read: no parts */
@@ -239,6 +244,15 @@ struct code_record {
 #define JAVA_INLINED 0x100000             /* is inlined into the frame below it */
 #define JAVA_NEAREST 0x200000             /* by what the compiler noted for the next place in the code: there is nothing for
                                            * this one */
+
+/* What a record of V8 is. The position of its frames: offset in the bytecode, or in the machine code. */
+enum v8_code {
+    V8_CODE_IS_BYTECODE = 1,
+    V8_CODE_IS_BASELINE = 2,
+    V8_CODE_IS_OPTIMISED = 3,
+};
+#define V8_OBJECT_BYTES 64                /* of an object in a record */
+#define V8_KIND_SHIFT 56
 
 /* What the walk over the interpreter's frames achieved. Beside the verdict of the native stack. */
 enum managed_verdict {

@@ -304,6 +304,14 @@ struct agent {
     u32 place_count;
     u32 place_words_used;
     u64 *resolved_words;                  /* MAX_FRAMES: code_words.c */
+    volatile u32 v8_number;               /* index of V8's recipe, and 1; 0: none yet */
+    u32 v8_place_count;
+    u32 v8_known_count;
+    struct v8_place *v8_places;           /* V8_PLACE_SLOTS: v8_places.c */
+    struct v8_known *v8_known;            /* V8_KNOWN_SLOTS: v8_known.c */
+    u64 v8_maps[V8_MAPS_KNOWN];           /* v8_heap.c: words by which what holds code begins */
+    u32 v8_map_next;
+    u32 v8_unknown_id;                    /* code id of functions whose names could not be had; 0: none yet */
     struct loop_place {                   /* managed_merge.c, by recipe: interpreters may be of different builds */
         volatile u64 distance;            /* from a run's anchor to the CFA of its native frame; 0: not known yet */
         volatile u64 pc;                  /* a call site in the interpreter's loop */

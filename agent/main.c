@@ -26,6 +26,7 @@ static void agent_free(struct agent *a)
         table_free(a, a->modules[i].table);
     managed_free(a);
     heaps_free(a);
+    v8_free(a);
     for (i = 0; i < MAX_THREADS && a->slots; i++)
         pages_free(a->slots[i].frames, SLOT_PAGES_BYTES);
     while (a->retired) {

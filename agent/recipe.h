@@ -11,6 +11,7 @@
 #define ABSENT (~0ULL)
 #define RUNTIME_PYTHON 1
 #define RUNTIME_HOTSPOT 2
+#define RUNTIME_V8 3
 
 enum python_walk {
     PYTHON_FRAME_OBJECTS = 1,             /* 3.8, 3.9: thread state → frame objects; one runs in one call of the loop */
@@ -151,6 +152,40 @@ enum hotspot_recipe {
     HOTSPOT_THREAD_ANCHOR_FP = 66,
     HOTSPOT_HEAP_LIMIT = 67,              /* to where a code heap may grow */
     HOTSPOT_HEAP_MAP_HIGH = 68,           /* end of its map of segments */
+};
+
+/*
+ * V8's: from the symbols that it exports for debuggers (v8dbg_…, tools/gen-postmortem-metadata.py). Offsets are in bytes from
+ * the start of an object; those that point somewhere hold a tagged u64, if nothing else is said.
+ */
+enum v8_recipe {
+    V8_IMAGE_BIAS = 2,                    /* of the file that holds the engine: runtime_addr - file_addr */
+    V8_BUILTINS_START = 3,                /* file_addr: the engine's own functions in machine code … */
+    V8_BUILTINS_END = 4,
+    V8_INTERPRETER_START = 7,             /* file_addr: the one of them that runs bytecode; all of them if it is not known */
+    V8_INTERPRETER_END = 8,
+    V8_MAP_TYPE = 9,                      /* u16, the kind of the objects that have this map */
+    V8_SHARED_TYPE = 10,                  /* kinds: SharedFunctionInfo … */
+    V8_CODE_TYPE = 11,
+    V8_BYTECODE_TYPE = 12,
+    V8_FUNCTION_SHARED = 13,              /* in a JSFunction */
+    V8_SHARED_DATA = 14,                  /* in a SharedFunctionInfo: its bytecode or baseline code */
+    V8_CODE_START = 15,                   /* u64, address of the instructions; ABSENT if they lie in the Code itself */
+    V8_CODE_INSTRUCTIONS = 16,            /* offset of the instructions: in the Code, or in what holds them */
+    V8_CODE_BYTES = 17,                   /* u32 */
+    V8_CODE_FLAGS = 18,                   /* u32, the kind of code in the lowest four bits */
+    V8_CODE_DEOPT = 19,                   /* what optimised code says of its functions */
+    V8_CODE_TABLE = 20,                   /* its table of positions */
+    V8_DEOPT_SHARED = 21,                 /* in the former: the function that was compiled … */
+    V8_WRAPPER_SHARED = 22,               /* … or what holds it: where; ABSENT if it is not held by anything */
+    V8_KIND_BASELINE = 23,                /* kinds of code of a higher number are optimised */
+    V8_SHARED_SCRIPT = 24,                /* in a SharedFunctionInfo: its script, or what is known of it for debuggers */
+    V8_SHARED_NUMBER = 25,                /* u32, which one it is in its script */
+    V8_SCRIPT_SOURCE = 26,
+    V8_SCRIPT_NAME = 27,
+    V8_SCRIPT_NUMBER = 28,                /* a small integer, another one for each script */
+    V8_DEOPT_NUMBER = 29,                 /* in what optimised code says: a small integer, another one for each compilation */
+    V8_BYTECODE_TABLE = 30,               /* in bytecode: its table of positions */
 };
 
 #endif

@@ -160,12 +160,13 @@ class FrameKind(str, Enum):
     UNKNOWN = "unknown"  # module+offset only
     PYTHON = "python"  # a Python function
     JAVA = "java"  # a method of Java or another language of its virtual machine
+    JAVASCRIPT = "javascript"  # a JavaScript function
     SYSCALL = "syscall"  # the system call in which a thread waits or runs
     SYNTHETIC = "synthetic"  # added by flametap: [unattributed], [truncated] …
     FOLDED = "folded"  # stands for functions that a view shows as one: those of a module, say
 
 
-MANAGED_KINDS = (FrameKind.PYTHON, FrameKind.JAVA)
+MANAGED_KINDS = (FrameKind.PYTHON, FrameKind.JAVA, FrameKind.JAVASCRIPT)
 """Functions of interpreted programs."""
 
 
@@ -258,7 +259,9 @@ class Status:
     verdict_cpu_ns: dict[str, int] = field(default_factory=dict)  # Verdict name → CPU weight
     # ManagedVerdict name → CPU weight; stacks without interpreted frames are not included.
     managed_verdict_cpu_ns: dict[str, int] = field(default_factory=dict)
-    languages: list[str] = field(default_factory=list)  # of interpreted functions: "Python", "Java"
+    languages: list[str] = field(
+        default_factory=list
+    )  # of interpreted functions: "Python", "Java" …
     has_gil: bool = False  # … by threads that hold a GIL, or wait for it
     verdict_modules: dict[str, int] = field(
         default_factory=dict

@@ -1,6 +1,6 @@
 /*
- * Stacks as the handlers have left them → as they go to the host: code objects by their numbers, and what compiled Java code
- * stands for. Sampler thread only.
+ * Stacks as the handlers have left them → as they go to the host: code objects by their numbers, and what compiled code of
+ * Java and JavaScript stands for. Sampler thread only.
  */
 
 /* Replace the code objects in a stack by their numbers. Sets `*count`, the number of words, and `*is_nearest`: the leaf is
@@ -14,6 +14,10 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count, u32 *is_neare
     while (from < *count && used < MAX_FRAMES) {
         u64 code, detail, content = 0, kind = words[from] >> WORD_SHIFT;
         u32 id, recipe, fingerprint, length = JAVA_WORDS;
+        if (kind == WORD_V8_MACHINE || kind == WORD_V8_INTERPRETED) {
+            used += v8_frame_resolve(a, words, *count, &from, to + used);
+            continue;
+        }
         if (kind != WORD_CODE && kind != WORD_COMPILED) {
             to[used++] = words[from++];
             continue;

@@ -81,7 +81,7 @@ static u32 java_steps_by_cache_sigsafe(struct unwinder *u)
     u->sp = sp;
     u->bp = bp;
     u->bp_known = 1;
-    if (!u->java_verdict)
-        u->java_verdict = MANAGED_EXACT;
+    if (!u->managed_verdict)
+        u->managed_verdict = MANAGED_EXACT;
     return 1;
 }

@@ -97,7 +97,7 @@ static u32 java_step_sigsafe(struct unwinder *u)
                            !(u32)u->frames[u->frame_count - 1];
     pc = step.is_leaf ? u->pc : u->pc + 1;
     if (!blob_find_sigsafe(step.recipe, step.heaps, u->pc, &step.blob)) {
-        u->java_verdict = MANAGED_TORN;
+        u->managed_verdict = MANAGED_TORN;
         return JAVA_NONE;
     }
     if (step.blob.kind == BLOB_COMPILED || step.blob.kind == BLOB_NATIVE)
@@ -107,9 +107,9 @@ static u32 java_step_sigsafe(struct unwinder *u)
     else
         has_stepped = stub_step_sigsafe(&step, pc);
     if (!has_stepped)
-        u->java_verdict = MANAGED_TORN;
-    else if (!u->java_verdict)
-        u->java_verdict = MANAGED_EXACT;
+        u->managed_verdict = MANAGED_TORN;
+    else if (!u->managed_verdict)
+        u->managed_verdict = MANAGED_EXACT;
     for (i = first; has_stepped && u->cfas && i < u->frame_count; i++)
         u->cfas[i] = u->sp;
     return has_stepped ? JAVA_STEPPED : JAVA_LOST;

@@ -35,8 +35,9 @@
  *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python by
  *                        one with a mix of what its record has to say (bits 55..0), each with the mark
  */
-#define WORD_CODE 4                       /* WORD_COMPILED is one more: hotspot.h */
+#define WORD_CODE 4                       /* the next ones are in hotspot.h and v8.h */
 #define CODE_WORDS 3                      /* of Python */
+#define MANAGED_WORDS_MAX 3               /* of one frame */
 #define CONTENT_MASK ((1ULL << WORD_SHIFT) - 1)
 #define WORD_SHIFT FRAME_KIND_SHIFT
 #define WORD_RECIPE_SHIFT 48

@@ -287,7 +287,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     if (u->verdict == VERDICT_RETRY || !u->frame_count)
         return MANAGED_NONE;
     if (!count)
-        return u->java_verdict;
+        return u->managed_verdict;
     w->verdict = MANAGED_NONE;
     w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
     w->lock = 0;

@@ -12,6 +12,8 @@
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
 /* Kinds of precise clocks: perf_clocks.c. CLOCK_REFUSED is a value of clock_asked only. */
 enum clock_kind { CLOCK_NONE = 0, CLOCK_OWN = 1, CLOCK_OF_CPU = 2, CLOCK_REFUSED = 3 };
+#define BLOCKED_FOR_GOOD 2                /* signals_blocked: it takes signals by sigwait(3), and would take ours */
+
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 
 #define PHASES 8                          /* tick_phase.c */
@@ -64,6 +66,8 @@ struct thread_slot {
     u64 alternate_start;                  /* the thread's alternate signal stack */
     u64 alternate_bytes;                  /* 0: none */
     u32 came_bare;                        /* answer: the signal arrived without its siginfo value */
+    volatile u32 is_admitted;             /* admission.c: set by the sampler; the handler clears it … */
+    volatile u32 is_returned;             /* … and sets this, when a signal of the target's came */
     u32 eintr_repaired;                   /* by the handler: EINTR results since the slot belongs to this thread */
     u32 eintr_unrepairable;
     u64 ignored_pc;                       /* handler only: the wait restarted after a signal that the target ignores */
@@ -123,6 +127,9 @@ struct thread_slot {
     u32 seen_in;                          /* number of the last directory reading that contained it */
     u32 is_gone;                          /* it has ended since then */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
+    u64 admission_from_ns;                /* admission.c: when the host may be asked next; 0: not blocked before */
+    u64 admission_pause_ns;
+    u32 admissions;                       /* times that the host has let our signal in */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate_stack.c: alternate_start and alternate_bytes are known */
     u32 alternate_is_shared;              /* another thread uses the same memory */

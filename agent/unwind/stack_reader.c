@@ -59,7 +59,8 @@ struct unwinder {
     u32 scan_checks;
     u32 entry_reads;
     struct managed_walk *walk;            /* for reading what Java frames refer to; may be 0 */
-    u32 java_verdict;                     /* enum managed_verdict of its Java frames */
+    u32 managed_verdict;                  /* enum managed_verdict of its frames of Java and JavaScript */
+    u32 is_bare;                          /* v8_frame.c: the frame was found through a word on the stack */
     u32 chained;                          /* frame_count when rbp was read from a frame of JIT code; 0: never */
 };
 

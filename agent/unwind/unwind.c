@@ -167,8 +167,8 @@ static void unwind_on_sigsafe(struct unwinder *u)
 {
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
-    while (steps_by_packed_rules_sigsafe(u) && u->frame_count + JAVA_WORDS <= MAX_FRAMES) {
-        u32 rule, has_stepped, was_guessed = u->guessed, java;
+    while (steps_by_packed_rules_sigsafe(u) && u->frame_count + MANAGED_WORDS_MAX <= MAX_FRAMES) {
+        u32 rule, has_stepped, was_guessed = u->guessed, java, is_bare_code, v8;
         if (java_steps_by_cache_sigsafe(u))
             continue;
         java = java_step_sigsafe(u);
@@ -193,10 +193,16 @@ static void unwind_on_sigsafe(struct unwinder *u)
             unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->frame_count ? u->frames[u->frame_count - 1] : u->pc);
             return;
         }
+        is_bare_code = rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE;
+        v8 = is_bare_code ? v8_step_sigsafe(u, rule == RULE_JIT) : V8_NONE;
+        if (v8 == V8_ENDED)
+            break;
+        if (v8 == V8_STEPPED)
+            continue;
         if (u->cfas)
             u->cfas[u->frame_count] = 0;
         u->frames[u->frame_count++] = u->pc;
-        if (rule == RULE_JIT || u->agent->rules->rules[rule].cfa_kind == CFA_NONE)
+        if (is_bare_code)
             has_stepped = step_without_rule_sigsafe(u, rule == RULE_JIT);
         else
             has_stepped = step_by_rule_sigsafe(u, &u->agent->rules->rules[rule]);
@@ -241,7 +247,8 @@ static void unwind_sigsafe(struct unwinder *u)
     u->chained = 0;
     u->moves = 0;
     u->switches = 0;
-    u->java_verdict = MANAGED_NONE;
+    u->managed_verdict = MANAGED_NONE;
+    u->is_bare = 0;
     window_open_sigsafe(u, u->sp, 1);
     injected_call_leave_sigsafe(u);
     unwind_on_sigsafe(u);

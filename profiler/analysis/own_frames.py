@@ -11,6 +11,7 @@ TABLE_FULL_FUNCTION = Function("[stack table full]", "", kind=FrameKind.SYNTHETI
 TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
 NO_PYTHON_FUNCTION = Function("[no Python frames]", "", kind=FrameKind.SYNTHETIC)
 NO_JAVA_FUNCTION = Function("[no Java frames]", "", kind=FrameKind.SYNTHETIC)
+NO_JAVASCRIPT_FUNCTION = Function("[no JavaScript frames]", "", kind=FrameKind.SYNTHETIC)
 
 SYNTHETIC = {
     UNATTRIBUTED: UNATTRIBUTED_FUNCTION,

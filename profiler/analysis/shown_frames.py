@@ -22,10 +22,17 @@ from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
 from .collector_frames import with_collections
 from .frame_filter import FrameFilter, Language, are_native, traits
-from .own_frames import NO_JAVA_FUNCTION, NO_PYTHON_FUNCTION, SYNTHETIC
+from .own_frames import NO_JAVA_FUNCTION, NO_JAVASCRIPT_FUNCTION, NO_PYTHON_FUNCTION, SYNTHETIC
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
+
+# Of several languages, the first one.
+_OTHERS = {
+    FrameKind.PYTHON: NO_PYTHON_FUNCTION,
+    FrameKind.JAVA: NO_JAVA_FUNCTION,
+    FrameKind.JAVASCRIPT: NO_JAVASCRIPT_FUNCTION,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +95,9 @@ def shown_frames(
         n,
     )
     kinds = {function.kind for function in table.functions}
-    is_java = FrameKind.JAVA in kinds and FrameKind.PYTHON not in kinds
-    other = NO_JAVA_FUNCTION if is_java else NO_PYTHON_FUNCTION
+    other = next(
+        (function for kind, function in _OTHERS.items() if kind in kinds), NO_PYTHON_FUNCTION
+    )
     other_root = table.function_id(other) if is_python_only else -1
     return ShownFrames(pool, whole, True, ~_with_python(trie, is_managed), other_root)
 

@@ -91,9 +91,11 @@ _OPTIONS = (
     click.option(
         "--python-only",
         "--java-only",
+        "--js-only",
         "python_only",
         is_flag=True,
-        help="Show only functions of Python or Java; a native one's time belongs to its caller.",
+        help="Show only functions of Python, Java or JavaScript; a native one's time "
+        "belongs to its caller.",
     ),
     click.option(
         "--native-only",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..linux import procfs
 
-HOTSPOT = "HotSpot"  # FoundInterpreter.runtime
+HOTSPOT, V8 = "HotSpot", "V8"  # FoundInterpreter.runtime
 
 if TYPE_CHECKING:
     # The readers of symbols take 0.1 s to import, so they are imported only if they are used.
@@ -53,6 +53,8 @@ def shown(found: FoundInterpreter) -> str:
         more = found.note.removeprefix(found.version)
         if found.runtime == HOTSPOT:
             return f"{found.version}: Java methods are shown{more}"
+        if found.runtime == V8:
+            return f"{found.version}: JavaScript functions are shown{more}"
         return f"{found.version}: Python functions are shown" + more.replace(": ", "; ", 1)
     return found.note or f"{found.version}: it has not run anything yet"
 
@@ -74,8 +76,11 @@ def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
         has_map = os.path.exists(f"{proc}/{pid}/root/tmp/perf-{own_pid}.map")
     other = shown_of(names, pid, has_map)
     runtimes = {each.runtime for each in found}
-    is_said = (other.startswith("Python") and bool(lines)) or (
-        other.startswith("Java") and HOTSPOT in runtimes
+    shown_runtimes = {each.runtime for each in found if each.recipe is not None}
+    is_said = (
+        (other.startswith("Python") and bool(lines))
+        or (other.startswith("Java") and HOTSPOT in runtimes)
+        or (other.startswith("Node.js") and V8 in shown_runtimes)
     )
     return [*lines, other] if other and not is_said else lines
 

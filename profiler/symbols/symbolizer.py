@@ -82,7 +82,7 @@ class Symbolizer:
         budgets = Budgets()
         self._debug_info = DebugInfo(self._files, self._cache, budgets)
         self._jit = JitNames(table, pid, inlines=inlines)
-        self._managed = ManagedNames(table, self._files.roots, budgets)
+        self._managed = ManagedNames(table, self._files.roots, budgets, pid=pid, inlines=inlines)
         self._loader = Loader(self._files, self._debug_info, budgets, inlines=inlines)
         self._works: dict[int, ModuleWork] = {}
         self._orphans: dict[int, list[Address]] = {}  # of modules that were not added yet

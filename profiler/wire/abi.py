@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -51,6 +51,11 @@ JAVA_TIER_NATIVE = 5
 JAVA_TIER_STUB = 6
 JAVA_INLINED = 0x100000
 JAVA_NEAREST = 0x200000
+V8_CODE_IS_BYTECODE = 1
+V8_CODE_IS_BASELINE = 2
+V8_CODE_IS_OPTIMISED = 3
+V8_OBJECT_BYTES = 64
+V8_KIND_SHIFT = 56
 
 HANDLER_HISTOGRAM_BUCKETS = 64
 HANDLER_HISTOGRAM_NS = 250
@@ -108,6 +113,7 @@ COUNTER_NAMES = (
     "clocks_lent",
     "codes",
     "codes_lost",
+    "threads_admitted",
 )
 ENGINE_ROUNDS = 0
 ENGINE_CPU_TIMERS = 1
@@ -122,6 +128,7 @@ RECIPES_MAX = 8
 ABSENT = (1 << 64) - 1
 RUNTIME_PYTHON = 1
 RUNTIME_HOTSPOT = 2
+RUNTIME_V8 = 3
 PYTHON_FRAME_OBJECTS = 1
 PYTHON_CFRAME_OBJECTS = 2
 PYTHON_CFRAMES = 3
@@ -189,7 +196,41 @@ RECIPE_NAMES = (
     "gil_bytes",
     "interpreter_collecting",
 )
-# The same in the order of enum hotspot_recipe; the heaps have a name each.
+# The same in the order of enum v8_recipe.
+V8_RECIPE_NAMES = (
+    "runtime",
+    "id",
+    "image_bias",
+    "builtins_start",
+    "builtins_end",
+    "image_start",
+    "image_end",
+    "interpreter_start",
+    "interpreter_end",
+    "map_type",
+    "shared_type",
+    "code_type",
+    "bytecode_type",
+    "function_shared",
+    "shared_data",
+    "code_start",
+    "code_instructions",
+    "code_bytes",
+    "code_flags",
+    "code_deopt",
+    "code_table",
+    "deopt_shared",
+    "wrapper_shared",
+    "kind_baseline",
+    "shared_script",
+    "shared_number",
+    "script_source",
+    "script_name",
+    "script_number",
+    "deopt_number",
+    "bytecode_table",
+)
+# Those of enum hotspot_recipe; the heaps have a name each.
 HOTSPOT_RECIPE_NAMES = (
     "runtime",
     "id",

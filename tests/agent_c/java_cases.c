@@ -220,7 +220,7 @@ static void outer_at(u32 sp, u32 frame_words)
 
 static void walked(u32 frames, const char *promise)
 {
-    require(u.verdict == VERDICT_COMPLETE && u.frame_count == frames && u.java_verdict == MANAGED_EXACT, promise);
+    require(u.verdict == VERDICT_COMPLETE && u.frame_count == frames && u.managed_verdict == MANAGED_EXACT, promise);
 }
 
 static const u64 no_registers[23];

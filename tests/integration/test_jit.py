@@ -15,7 +15,7 @@ import pytest
 import cli
 import receipt
 from flametap.capture.live import Capture
-from flametap.model import Clock, Frame, SymbolSource
+from flametap.model import Clock, Frame, FrameKind, SymbolSource
 from nightly import nightly
 from recording import capturing, complete_share, stacks
 from running import Target, wait_until
@@ -97,7 +97,7 @@ def frames_named(capture: Capture, name: str) -> list[Frame]:
 
 @pytest.mark.needs("node")
 @pytest.mark.parametrize("flags", [[], *nightly(["--interpreted-frames-native-stack"])])
-def test_node_with_a_perf_map(
+def test_names_of_node_are_those_of_its_perf_map(
     adopt: Adopt, maps: list[Path], flags: list[str], tmp_path: Path
 ) -> None:
     options = ["--perf-basic-prof", *flags]
@@ -106,11 +106,13 @@ def test_node_with_a_perf_map(
     with unharmed(target.pid):
         capture = record_work(target.pid)
     check_ratio(capture)
-    assert jit_source(capture).source == "perf map"
-    for frame in frames_named(capture, "heavy"):
-        assert frame.function.file == str(SOURCES / "ratio.js")
-        assert frame.line == 7
-        assert frame.function.full_name.startswith("heavy (ratio.js:7:15) [")
+    written = maps[0].read_text("utf-8", "replace")
+    functions = {f for f in capture.table.functions if f.kind is FrameKind.JAVASCRIPT}
+    compiled = {f.name for f in functions} & {"heavy", "light", "cycle"}
+    assert compiled == {"heavy", "light", "cycle"}
+    for function in functions:
+        if function.name in compiled or (flags and not function.name.startswith("(")):
+            assert f"{function.full_name}\n" in written, function
     assert target.finish() == ["done"]
 
 
@@ -121,7 +123,6 @@ def test_node_with_a_jitdump(adopt: Adopt, tmp_path: Path) -> None:
     target = adopt(Target([*NODE, *options, SOURCES / "ratio.js"], cwd=tmp_path))
     capture = record_work(target.pid)
     check_ratio(capture)
-    assert (jit_source(capture).source, jit_source(capture).has_lines) == ("jitdump", True)
     lines = {frame.line for frame in frames_named(capture, "heavy")}
     assert lines <= {7, 8, 9, 10}
     assert 9 in lines
@@ -146,15 +147,21 @@ def test_node_in_namespaces_of_its_own(adopt: Adopt, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("node")
-def test_node_without_a_map_is_told_how_to_write_one(adopt: Adopt) -> None:
+def test_node_needs_no_map(adopt: Adopt) -> None:
+    """Its functions are read from its memory."""
     target = adopt(Target([*NODE, SOURCES / "ratio.js"]))
-    capture = record_work(target.pid)
-    source = jit_source(capture)
-    assert source.source == "none"
-    assert "--perf-basic-prof" in source.note
-    seen = stacks(capture)
-    assert seen.share("[jit]") > 0.6, seen.heaviest()
-    assert {name for name in seen.names() if "jit" in name} == {"[jit]"}
+    with unharmed(target.pid):
+        capture = record_work(target.pid)
+    check_ratio(capture)
+    (v8,) = [source for source in capture.status().symbols if source.source == "javascript"]
+    assert v8.module.startswith("V8 ")
+    assert v8.has_lines
+    frames = frames_named(capture, "heavy")
+    assert {frame.function.file for frame in frames} == {str(SOURCES / "ratio.js")}
+    assert {frame.function.kind for frame in frames} == {FrameKind.JAVASCRIPT}
+    lines = {frame.line for frame in frames}
+    assert lines <= {7, 8, 9, 10}
+    assert 9 in lines
     assert target.finish() == ["done"]
 
 
@@ -196,10 +203,10 @@ def test_live_page_is_sent_the_names(adopt: Adopt, maps: list[Path], tmp_path: P
             revision = answer("status")["status"]["revision"]
             functions = answer(f"view?clock=cpu&width=1200&revision={revision}")["functions"]
             kinds = dict(zip(functions["name"], functions["kind"], strict=True))
-            return kinds.get("heavy") == kinds.get("light") == kinds.get("cycle") == "native"
+            return kinds.get("heavy") == kinds.get("light") == kinds.get("cycle") == "javascript"
 
         wait_until(has_names, "names in the page's data", NAMES_S)
-        assert '"perf map"' in json.dumps(answer("status"))
+        assert '"V8 ' in json.dumps(answer("status"))
         run.interrupt()
         run.result(15).assert_saved()
     assert target.finish() == ["done"]

@@ -73,6 +73,16 @@ def java(version: int) -> Probe:
     return probe
 
 
+def node(version: int) -> Probe:
+    """A probe for another node: ``npm install --prefix ~/.nodes/VERSION node@VERSION``."""
+
+    def probe() -> str | None:
+        path = Path.home() / f".nodes/{version}/node_modules/node/bin/node"
+        return str(path) if path.exists() else None
+
+    return probe
+
+
 def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
     """A probe that builds a C program: a compiler may be there without the libraries."""
 
@@ -228,6 +238,7 @@ CAPABILITIES: dict[str, Capability] = {
     "wrk": Capability(command("wrk"), ("wrk",)),
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
     "jstack": Capability(command("jstack"), ("openjdk-17-jdk-headless",)),
+    **{f"node{version}": Capability(node(version), required=False) for version in (16, 18, 22, 24)},
     **{f"java{version}": Capability(java(version), required=False) for version in (11, 21, 25)},
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
     "age": Capability(command("age"), ("age",)),  # Go

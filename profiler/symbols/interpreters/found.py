@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from .recipe import Recipe
+from .v8.layout import Layout
 
-CPYTHON, HOTSPOT = "CPython", "HotSpot"
+CPYTHON, HOTSPOT, V8 = "CPython", "HotSpot", "V8"
 
 
 class Checked(Enum):
@@ -19,7 +20,7 @@ class Checked(Enum):
     WRONG = "wrong"  # it contradicts what is in memory
 
 
-_LANGUAGES = {CPYTHON: "Python", HOTSPOT: "Java"}
+_LANGUAGES = {CPYTHON: "Python", HOTSPOT: "Java", V8: "JavaScript"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class FoundInterpreter:
     """One interpreter in a process."""
 
     recipe_id: int  # 1 …; 0 if there is no recipe and never was one
-    runtime: str  # ``CPYTHON`` or ``HOTSPOT``
+    runtime: str  # ``CPYTHON``, ``HOTSPOT`` or ``V8``
     version: str  # "CPython 3.12.1"
     # Decides how its line tables are written; (0, 0) if unknown. Of HotSpot, (17, 0).
     minor_version: tuple[int, int]
@@ -36,6 +37,9 @@ class FoundInterpreter:
     note: str = ""  # one line for the user; "" if there is nothing to say
     is_free_threaded: bool = False  # built without a global lock
     has_started: bool = True  # False: it was loaded, and has not run anything yet
+    # Of V8: where its objects have what; see ``v8.positions.BytecodeOffsets``.
+    layout: Layout | None = field(default=None, repr=False)
+    bytecode_lengths: bytes = field(default=b"", repr=False)
 
 
 def languages_of(found: Iterable[FoundInterpreter]) -> list[str]:

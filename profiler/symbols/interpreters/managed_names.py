@@ -19,11 +19,12 @@ from ...wire.events import Code
 from ..locate.open_file import Root
 from ..names.limits import Budgets
 from ..names.table import SymbolTable
-from .found import HOTSPOT, FoundInterpreter
+from .found import HOTSPOT, V8, FoundInterpreter
 from .hotspot.names import JavaCode, JavaNames
 from .python.class_finder import ClassFinder
 from .python.derived_names import SourceNames
 from .python.names import PythonCode, PythonNames
+from .v8.names import V8Code, V8Names
 
 _CODE_MASK = 0xFFFFFFFF
 _POSITION_SHIFT = 32
@@ -33,7 +34,9 @@ _CLASS_FOUND = "class found in the source file"
 _FUNCTION_FOUND = "function around it found in the source file"
 
 # Address id, code, and position in it.
-_Named = tuple[int, "PythonCode | JavaCode", int]
+_Named = tuple[int, "PythonCode | JavaCode | V8Code", int]
+# Runtime → the source of its names, in the list of sources.
+_SOURCES = {HOTSPOT: "java", V8: "javascript"}
 
 
 class ManagedNames:
@@ -43,10 +46,18 @@ class ManagedNames:
         table: receives the names.
         roots: where the paths of the target are valid.
         budgets: what all modules may use together.
+        pid: the process, for what is read in its memory; None if it has ended or runs elsewhere.
+        inlines: whether inlined functions become frames.
     """
 
     def __init__(
-        self, table: SymbolTable, roots: Sequence[Root] = (), budgets: Budgets | None = None
+        self,
+        table: SymbolTable,
+        roots: Sequence[Root] = (),
+        budgets: Budgets | None = None,
+        *,
+        pid: int | None = None,
+        inlines: bool = True,
     ) -> None:
         budgets = budgets or Budgets()
         self._table = table
@@ -56,7 +67,16 @@ class ManagedNames:
         self._names = PythonNames(self._version_of, budgets.names, budgets.table_bytes)
         self._java = JavaNames(self._number_base_of, budgets.names, budgets.table_bytes)
         self._finder = ClassFinder(roots, self._found_classes)
-        self._codes: dict[int, PythonCode | JavaCode] = {}
+        self._v8 = V8Names(
+            pid,
+            lambda recipe_id: self._interpreters.get(recipe_id),
+            self._named_v8,
+            budgets.names,
+            budgets.table_bytes,
+            inlines=inlines,
+        )
+        self._asked: set[int] = set()  # codes whose names are being read
+        self._codes: dict[int, PythonCode | JavaCode | V8Code] = {}
         self._orphans: dict[int, list[tuple[int, int]]] = {}
         self._orphan_count = 0
         self._bare: dict[str, list[_Named]] = {}  # by source file
@@ -74,15 +94,21 @@ class ManagedNames:
         """Add code objects, and name the addresses that waited for them."""
         with self._changed:
             named: list[_Named] = []
+            asked: list[Code] = []
             for code in codes:
                 if code.code_id in self._codes or len(self._codes) >= _MAX_CODE_IDS:
                     continue
-                names = self._java if self._is_java(code.recipe_id) else self._names
-                self._codes[code.code_id] = made = names.code(code)
-                waiting = self._orphans.pop(code.code_id, ())
-                self._orphan_count -= len(waiting)
-                named += ((address_id, made, position) for address_id, position in waiting)
+                runtime = self._runtime_of(code.recipe_id)
+                if runtime == V8:
+                    if code.code_id not in self._asked:
+                        self._asked.add(code.code_id)
+                        asked.append(code)
+                    continue
+                names = self._java if runtime == HOTSPOT else self._names
+                named += self._waiting_for(code.code_id, names.code(code))
             self._set(named)
+        if asked:
+            self._v8.ask(asked)
 
     def submit(self, addresses: Iterable[tuple[int, int]]) -> None:
         """Name addresses.
@@ -110,7 +136,7 @@ class ManagedNames:
     @property
     def is_idle(self) -> bool:
         """True if all addresses whose code has come have their final names."""
-        return self._closing or not self._bare_count
+        return self._closing or not (self._bare_count or self._asked)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until that is so; False after a timeout."""
@@ -124,13 +150,17 @@ class ManagedNames:
             found = []
             # The first one stands for all that has the number of interpreted frames.
             for index, each in enumerate((*self._interpreters.values(), *self._silent)):
-                is_java = each.runtime == HOTSPOT
-                missing = (self._java if is_java else self._names).note if each.recipe else ""
+                missing = self._missing(each.runtime) if each.recipe else ""
                 note = "; ".join(filter(None, (each.note, missing)))
-                source = "none" if each.recipe is None else "java" if is_java else "python"
+                source = "none" if each.recipe is None else _SOURCES.get(each.runtime, "python")
                 has_lines = each.recipe is not None
                 found.append(SymbolSource(MANAGED - index, each.version, source, note, has_lines))
             return found
+
+    def _missing(self, runtime: str) -> str:
+        if runtime == V8:
+            return self._v8.note
+        return self._java.note if runtime == HOTSPOT else self._names.note
 
     def close(self) -> None:
         """End the thread. Names that are missing then will not be found."""
@@ -138,10 +168,18 @@ class ManagedNames:
             self._closing = True
             self._changed.notify_all()
         self._finder.close()
+        self._v8.close()
 
-    def _is_java(self, recipe_id: int) -> bool:
+    def _runtime_of(self, recipe_id: int) -> str:
         found = self._interpreters.get(recipe_id)
-        return found is not None and found.runtime == HOTSPOT
+        return "" if found is None else found.runtime
+
+    def _waiting_for(self, code_id: int, made: PythonCode | JavaCode | V8Code) -> list[_Named]:
+        """Keep a code, and return the addresses that waited for it. The lock is held."""
+        self._codes[code_id] = made
+        waiting = self._orphans.pop(code_id, ())
+        self._orphan_count -= len(waiting)
+        return [(address_id, made, position) for address_id, position in waiting]
 
     def _number_base_of(self, recipe_id: int) -> int:
         found = self._interpreters.get(recipe_id)
@@ -169,6 +207,18 @@ class ManagedNames:
                 self._bare.setdefault(source, []).append(each)
                 self._bare_count += 1
 
+    # -- the thread that reads V8's names --------------------------------------------------------
+
+    def _named_v8(self, found: list[tuple[int, V8Code]]) -> None:
+        """Name the addresses that waited for these codes."""
+        with self._changed:
+            named: list[_Named] = []
+            for code_id, made in found:
+                named += self._waiting_for(code_id, made)
+                self._asked.discard(code_id)
+            self._set(named)
+            self._changed.notify_all()
+
     # -- the class finder's thread --------------------------------------------------------------
 
     def _found_classes(self, path: str, names: SourceNames | None) -> None:
@@ -178,9 +228,7 @@ class ManagedNames:
             self._bare_count -= len(waiting)
             for code in {id(code): code for _, code, _ in waiting}.values():
                 code.source = ""
-                if isinstance(code, JavaCode):
-                    continue
-                if names is None:
+                if names is None or not isinstance(code, PythonCode):
                     continue
                 name, is_in_class = names.qualified(code.name, code.first_line)
                 if name != code.name:

@@ -1,6 +1,6 @@
 """Describe an interpreter to the agent: numbers by name, and as the words of ``enum recipe``.
 
-HotSpot's are those of ``enum hotspot_recipe``.
+HotSpot's are those of ``enum hotspot_recipe``, V8's those of ``enum v8_recipe``.
 """
 
 from __future__ import annotations
@@ -8,14 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...wire.abi import ABSENT, HOTSPOT_RECIPE_NAMES, RECIPE_NAMES, RECIPE_WORDS, RUNTIME_HOTSPOT
+from ...wire.abi import (
+    ABSENT,
+    HOTSPOT_RECIPE_NAMES,
+    RECIPE_NAMES,
+    RECIPE_WORDS,
+    RUNTIME_HOTSPOT,
+    RUNTIME_V8,
+    V8_RECIPE_NAMES,
+)
+
+_NAMES_OF = {RUNTIME_HOTSPOT: HOTSPOT_RECIPE_NAMES, RUNTIME_V8: V8_RECIPE_NAMES}
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One interpreter: addresses, and offsets in bytes, by the names of ``abi.RECIPE_NAMES``.
 
-    By those of ``abi.HOTSPOT_RECIPE_NAMES`` where ``runtime`` is ``RUNTIME_HOTSPOT``.
+    By those of ``abi.HOTSPOT_RECIPE_NAMES`` and ``V8_RECIPE_NAMES`` where ``runtime`` says so.
 
     What a version lacks is not among them. For a name that is no word of a recipe, the constructor
     raises ValueError.
@@ -30,8 +40,7 @@ class Recipe:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        is_hotspot = self.numbers.get("runtime") == RUNTIME_HOTSPOT
-        return HOTSPOT_RECIPE_NAMES if is_hotspot else RECIPE_NAMES
+        return _NAMES_OF.get(self.numbers.get("runtime", 0), RECIPE_NAMES)
 
     def __getitem__(self, name: str) -> int:
         """Return one number.

@@ -20,7 +20,7 @@ from ...wire.abi import RECIPES_MAX
 from ..locate.open_file import Root
 from ..locate.process_code import open_mapped
 from ..object.elf import ElfError, ElfFile
-from .found import CPYTHON, HOTSPOT, Checked, FoundInterpreter
+from .found import CPYTHON, HOTSPOT, V8, Checked, FoundInterpreter
 from .hotspot import check as hotspot_check
 from .hotspot import recipes as hotspot
 from .hotspot.tables import has_tables
@@ -29,6 +29,8 @@ from .mapped_files import MappedFile, mapped_files
 from .python import check, find
 from .python.recipes import make_recipe
 from .recipe import Recipe
+from .v8 import layout as v8_layout
+from .v8 import recipes as v8
 
 # Files that are looked at in one process. Chromium maps 150.
 MAX_FILES = 4096
@@ -40,10 +42,13 @@ _WEAK_LOCK = "who holds its global lock is not known"
 _UNTESTED = "builds without a global lock are not tested"
 
 
+Location = find.Location | hotspot.Location | v8.Location
+
+
 class _Place:
     """A file that holds an interpreter, and what is known about it."""
 
-    def __init__(self, file: MappedFile, location: find.Location | hotspot.Location) -> None:
+    def __init__(self, file: MappedFile, location: Location) -> None:
         self.file = file
         self.location = location
         self.recipe_id = 0
@@ -123,6 +128,8 @@ class Interpreters:
                 self._add(memory, file, elf)
             elif has_tables(elf):
                 self._add_hotspot(memory, file, elf)
+            elif v8_layout.has_symbols(elf):
+                self._add_v8(memory, file, elf)
             else:
                 hidden.append((file, elf))
         if not self._places:
@@ -180,9 +187,22 @@ class Interpreters:
         except MemoryReadError:
             self._seen.discard(file.key)  # it is being loaded
 
+    def _add_v8(self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf) -> None:
+        image = open_mapped(self._folder, self._root, file.code)
+        own = image.elf if image is not None and isinstance(image.elf, ElfFile) else None
+        try:
+            self._places.append(_Place(file, v8.locate(memory, elf, own)))
+        except MemoryReadError:
+            self._seen.discard(file.key)  # it is being loaded
+        finally:
+            if image is not None:
+                image.close()
+
     def _check(self, memory: ProcessMemory, place: _Place) -> None:
         if isinstance(place.location, hotspot.Location):
             self._check_hotspot(memory, place, place.location)
+        elif isinstance(place.location, v8.Location):
+            self._check_v8(place, place.location)
         else:
             self._check_python(memory, place, place.location)
 
@@ -209,6 +229,26 @@ class Interpreters:
         place.recipe_id = recipe_id
         self._last_id = max(self._last_id, recipe_id)
         place.found = _found_hotspot(place, location, made, "")
+
+    def _check_v8(self, place: _Place, location: v8.Location) -> None:
+        recipe_id = place.recipe_id or self._last_id + 1
+        made = _within_limit(v8.make_recipe(location, recipe_id), location)
+        recipe = made if isinstance(made, Recipe) else None
+        place.checked = Checked.WRONG if recipe is None else Checked.FITS
+        if recipe is not None:
+            place.recipe_id = recipe_id
+            self._last_id = max(self._last_id, recipe_id)
+        place.found = FoundInterpreter(
+            place.recipe_id,
+            V8,
+            location.version,
+            location.numbers[:2],
+            place.file.path,
+            recipe,
+            made if isinstance(made, str) else "",
+            layout=None if isinstance(location.layout, str) else location.layout,
+            bytecode_lengths=location.bytecode_lengths,
+        )
 
     def _check_python(self, memory: ProcessMemory, place: _Place, location: find.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
@@ -245,7 +285,7 @@ class Interpreters:
         place.found = replace(found, has_started=result.has_started)
 
 
-def _within_limit(made: Recipe | str, location: find.Location | hotspot.Location) -> Recipe | str:
+def _within_limit(made: Recipe | str, location: Location) -> Recipe | str:
     """Return the recipe, or why there is none: the agent has room for ``RECIPES_MAX``."""
     if isinstance(made, Recipe) and made["id"] > RECIPES_MAX:
         return f"{location.version}: only {RECIPES_MAX} interpreters are shown"

@@ -1,0 +1,215 @@
+"""Make functions and lines out of what the agent says of V8's code.
+
+The agent's record of a piece of code says where it and its function lie; their names are read in
+the process, in a thread of its own: a hostile process may make a read wait for ever. What has
+changed since the record was made has no name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from ....linux.process_memory import MemoryReadError, ProcessMemory
+from ....linux.procfs import PROC
+from ....model import Frame, FrameKind, Function
+from ....wire.abi import NO_POSITION
+from ....wire.events import Code
+from ...names.limits import Budget, cut
+from ..found import FoundInterpreter
+from .code import CodePlaces, read_code
+from .functions import Functions, SharedFunction
+from .heap import Heap
+from .paths import module_of, short_path
+
+UNKNOWN = "[unknown JavaScript function]"
+_MAX_CODES = 1 << 18
+_CODE_BYTES = 512  # of one in our memory, without its texts and tables
+_CLOSE_TIMEOUT_S = 0.5
+
+
+class V8Code:
+    """One piece of code of a function."""
+
+    __slots__ = ("_frames", "_functions", "_inlines", "_places", "source")
+
+    def __init__(
+        self, places: CodePlaces | None, functions: FunctionNames, *, inlines: bool
+    ) -> None:
+        self.source = ""  # nothing more is to be found in a file
+        self._places = places
+        self._functions = functions
+        self._inlines = inlines
+        self._frames: dict[int, tuple[Frame, ...]] = {}
+
+    def frames_at(self, position: int) -> tuple[Frame, ...]:
+        """Return the frames at a position, outermost first; the same object each time."""
+        frames = self._frames.get(position)
+        if frames is None:
+            frames = self._frames[position] = self._made(position)
+        return frames
+
+    def _made(self, position: int) -> tuple[Frame, ...]:
+        if self._places is None:
+            return _UNKNOWN_FRAMES
+        if position == NO_POSITION:
+            return (Frame(self._functions.function(self._places.function)),)
+        places = self._places.at(position)
+        if not self._inlines:
+            places = places[:1]
+        return tuple(Frame(self._functions.function(each.function), each.line) for each in places)
+
+
+_UNKNOWN_FRAMES = (Frame(Function(UNKNOWN, "", kind=FrameKind.SYNTHETIC)),)
+
+
+class FunctionNames:
+    """The functions of a program, equal ones once. Used under the lock of ``V8Names``."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._functions: dict[tuple[str, str, int, int], Function] = {}
+        self.left_out = 0
+
+    def function(self, shared: SharedFunction) -> Function:
+        """Return the function for one of the engine's."""
+        line, column = shared.place
+        key = (shared.name, shared.script.file, line, column)
+        function = self._functions.get(key)
+        if function is None:
+            function = _function(*key, is_whole=not shared.name and shared.start == 0)
+            size = len(function.name) + len(function.full_name) + len(function.file)
+            if len(self._functions) >= _MAX_CODES or not self._budget.take(size + _CODE_BYTES):
+                self.left_out += 1
+                return _LEFT_OUT
+            self._functions[key] = function
+        return function
+
+
+_LEFT_OUT = Function("[name left out]", "", kind=FrameKind.UNKNOWN)
+
+
+def _function(name: str, file: str, line: int, column: int, *, is_whole: bool) -> Function:
+    name = cut("".join(c if c.isprintable() else "?" for c in name))
+    short = short_path(file)
+    if is_whole:
+        name = f"(top level) {short}" if short else "(top level)"
+    elif not name:
+        name = f"(anonymous) {short}:{line}" if line else "(anonymous)"
+    full_name = f"{name} {file}:{line}:{column}" if line else f"{name} {file}".rstrip()
+    return Function(name, module_of(file), file, FrameKind.JAVASCRIPT, full_name)
+
+
+class V8Names:
+    """The names of a process's JavaScript functions; see the module docstring.
+
+    Args:
+        pid: the process; None if there is none whose memory could be read.
+        found: recipe id → the interpreter.
+        on_named: called in the thread with code ids and what they are.
+        names: the characters of names that may be kept.
+        tables: the bytes of tables that may be kept.
+        inlines: whether inlined functions become frames.
+    """
+
+    def __init__(
+        self,
+        pid: int | None,
+        found: Callable[[int], FoundInterpreter | None],
+        on_named: Callable[[list[tuple[int, V8Code]]], None],
+        names: Budget,
+        tables: Budget,
+        *,
+        inlines: bool = True,
+    ) -> None:
+        self._pid = pid
+        self._found = found
+        self._on_named = on_named
+        self._tables = tables
+        self._functions = FunctionNames(names)
+        self._inlines = inlines
+        self._changed = threading.Condition()
+        self._wanted: deque[Code] = deque()
+        self._working = 0
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._memory: ProcessMemory | None = None
+        self._readers: dict[int, tuple[Heap, Functions, bytes]] = {}
+        self._gone = self._lineless = 0
+
+    def ask(self, codes: Iterable[Code]) -> None:
+        """Request the names of pieces of code; each gets an answer, but for those at the end."""
+        with self._changed:
+            if self._closing:
+                return
+            self._wanted.extend(codes)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="flametap-v8", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    @property
+    def note(self) -> str:
+        """What is missing, one line for the user; "" if nothing is."""
+        notes = []
+        if self._gone:
+            notes.append(f"{self._gone:,} pieces of code had changed before they could be read")
+        if self._functions.left_out:
+            notes.append("some functions have no name: names take too much memory")
+        if self._lineless:
+            notes.append(
+                f"{self._lineless:,} compiled functions without lines: their compiler keeps none"
+            )
+        return "; ".join(notes)
+
+    def close(self) -> None:
+        """End the thread. Idempotent."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout=_CLOSE_TIMEOUT_S)
+
+    # -- the thread -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._wanted)
+                if self._closing:
+                    break
+                codes = list(self._wanted)
+                self._wanted.clear()
+            self._on_named([(code.code_id, self._named(code)) for code in codes])
+        if self._memory is not None:
+            self._memory.close()
+
+    def _named(self, code: Code) -> V8Code:
+        places = None
+        if not code.is_gone:
+            with contextlib.suppress(MemoryReadError, OSError):
+                reader = self._reader(code.recipe_id)
+                if reader is not None:
+                    heap, functions, lengths = reader
+                    places = read_code(heap, functions, code, lengths)
+            self._gone += places is None
+        if places is not None:
+            self._lineless += not places.has_lines
+            if not self._tables.take(places.size):
+                places = CodePlaces(places.function, None)
+        return V8Code(places, self._functions, inlines=self._inlines)
+
+    def _reader(self, recipe_id: int) -> tuple[Heap, Functions, bytes] | None:
+        reader = self._readers.get(recipe_id)
+        found = self._found(recipe_id)
+        if reader is None and found is not None and found.layout is not None and self._pid:
+            if self._memory is None:
+                self._memory = ProcessMemory(os.path.join(PROC, str(self._pid)))
+            heap = Heap(self._memory, found.layout)
+            reader = (heap, Functions(heap, self._tables), found.bytecode_lengths)
+            self._readers[recipe_id] = reader
+        return reader

@@ -1,0 +1,129 @@
+"""Stacks of JavaScript programs: as the engine itself sees them (Error.stack), without its help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import receipt
+from flametap.analysis.calltree import build
+from flametap.capture.live import Capture
+from flametap.model import Clock, FrameKind, ManagedVerdict
+from nightly import nightly
+from recording import capturing
+from running import Target, wait_until
+
+pytestmark = [pytest.mark.needs("attach"), pytest.mark.needs("node")]
+
+Adopt = Callable[[Target], Target]
+Require = Callable[[str], str]
+
+TARGETS = Path(__file__).parents[1] / "targets"
+WORKERS, DEPTH, WARM_UP = 6, 30, 6000
+
+
+class Frame(NamedTuple):
+    """A function, "" if it has no name of its own, and its place: "file.js:12"."""
+
+    name: str
+    place: str
+
+
+def of_error(text: str) -> tuple[Frame, ...]:
+    """The frames of an Error's stack, leaf first, but for those of builtins, which have no place.
+
+    Names without what the engine puts before them from the receiver.
+    """
+    frames = []
+    for line in text.splitlines():
+        found = re.match(r"\s+at (?:(.*) \()?(.*?):(\d+):\d+\)?$", line)
+        if found:
+            name = re.sub(r" \[as .*\]|<anonymous>", "", found[1] or "")
+            name = re.sub(r"^.*[. ]", "", re.sub(r"\[(\w+)\]$", r"\1", name))
+            file = found[2].removeprefix("file://")
+            frames.append(Frame(name, f"{file}:{found[3]}"))
+    return tuple(frames)
+
+
+def of_capture(capture: Capture, thread_id: int) -> tuple[Frame, ...]:
+    """The one stack of a thread that sleeps, leaf first: its JavaScript frames."""
+    tree = build(capture.profile, capture.table, Clock.WALL, frozenset({thread_id}))
+    frames: list[Frame] = []
+    for node in range(1, len(tree.parent)):
+        function = tree.functions[tree.function[node]]
+        assert tree.parent[node] == node - 1, "the thread has more than one stack"
+        assert function.name != "[unknown JavaScript function]"
+        if function.kind is FrameKind.JAVASCRIPT:
+            name = re.sub(r"^\((?:anonymous|top level)\).*", "", function.name)
+            name = re.sub(r"^.*[. ]", "", name)
+            frames.append(Frame(name, f"{function.file}:{int(tree.line[node])}"))
+    return tuple(frames[::-1])
+
+
+def differences(ours: tuple[Frame, ...], theirs: tuple[Frame, ...]) -> list[tuple[Frame, Frame]]:
+    """Pairs of frames that are not the same.
+
+    Where one has no name, the place is enough: the engine makes some names from the receiver.
+    """
+    return [
+        (our, their)
+        for our, their in zip(ours, theirs, strict=False)
+        if our.place != their.place or (our.name and their.name and our.name != their.name)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        ("node", ()),
+        *nightly(
+            ("node", ("--no-opt", "--no-sparkplug")),
+            ("node", ("--always-sparkplug", "--no-opt")),
+            ("node", ("--always-turbofan",)),
+            ("node", ("--interpreted-frames-native-stack",)),
+            ("node16", ()),
+            ("node18", ()),
+            ("node22", ()),
+            ("node22", ("--maglev",)),
+            ("node24", ()),
+        ),
+    ],
+)
+def test_sleeping_threads_have_the_frames_that_the_engine_sees(
+    adopt: Adopt,
+    tmp_path: Path,
+    require_capability: Require,
+    version: str,
+    options: tuple[str, ...],
+) -> None:
+    node = require_capability(version)
+    said = tmp_path / "stacks"
+    arguments = [str(TARGETS / "stacks.js"), str(WORKERS), str(DEPTH), str(WARM_UP), str(said)]
+    target = adopt(Target([node, *options, *arguments]))
+    blocks = said.read_text().split("#")[1:]
+    theirs = {of_error(block) for block in blocks}
+    assert len(theirs) == WORKERS
+    before = receipt.take_at_rest(target.pid)
+    with capturing(target.pid, rate_hz=100) as capture:
+        wait_until(
+            lambda: sum(each.wall_ns > 0 for each in capture.threads()) > WORKERS,
+            "a stack of each worker",
+        )
+        capture.stop()
+        capture.finish_symbols(60)
+        ours = [of_capture(capture, each.thread_id) for each in capture.threads()]
+        verdicts = capture.status().managed_verdict_cpu_ns
+    deep = [stack for stack in ours if len(stack) > DEPTH]
+    assert len(deep) == WORKERS
+    for their in theirs:
+        our = min(deep, key=lambda stack: len(differences(stack[1:], their[1:])))
+        assert differences(our[1:], their[1:]) == []
+        assert len(our) == len(their)
+        assert our[0].name == their[0].name == "park"
+    assert verdicts.get(ManagedVerdict.TORN.name, 0) == 0
+    assert receipt.harm_after_settling(target.pid, before, has_jit=True) == []
+    assert target.finish() == ["done"]
