@@ -22,10 +22,10 @@ def brief():
 
 
 def main():
-    ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    reader = threading.Thread(target=sys.stdin.read, daemon=True)
+    reader.start()
     print("ready", flush=True)
-    while not ended.is_set():
+    while reader.is_alive():
         thread = threading.Thread(target=brief)
         thread.start()
         thread.join()
