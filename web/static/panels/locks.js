@@ -92,14 +92,27 @@ export class Locks {
   }
 }
 
+/** Returns the holders by function, the longest first: the threads of a pool do the same. */
+function byFunction(holders) {
+  const found = new Map();
+  for (const { thread, tid, function: name, place, ns } of holders) {
+    const key = `${name} ${place}`;
+    if (!found.has(key)) found.set(key, { name, place, ns: 0, threads: new Set() });
+    const one = found.get(key);
+    one.ns += ns;
+    one.threads.add(thread ? `${thread} (${tid})` : 'a thread that ended');
+  }
+  return [...found.values()].sort((a, b) => b.ns - a.ns);
+}
+
 function isGil(kind) {
   return kind.includes('GIL');
 }
 
 function held({ total_ns: total, holders }) {
-  const rows = holders.slice(0, HOLDERS).map(({ thread, tid, function: name, ns }) => {
-    const who = thread ? `${thread} (${tid})` : 'a thread that ended';
-    return h('li', {}, h('span', { class: 'number' }, formatShare(ns, total)), ` ${who}`, name && ' in ', name && h('b', {}, name));
+  const rows = byFunction(holders).slice(0, HOLDERS).map(({ name, place, ns, threads }) => {
+    const who = threads.size === 1 ? [...threads][0] : formatPlural(threads.size, 'thread');
+    return h('li', { title: place }, h('span', { class: 'number' }, formatShare(ns, total)), ' ', name ? h('b', {}, name) : 'no Python function', h('span', { class: 'dim' }, ` in ${who}`));
   });
   if (!rows.length) return h('p', { class: 'dim' }, 'Not known who held it.');
   return h('div', { class: 'lock-holders' }, h('p', { class: 'dim' }, 'Held meanwhile by'), h('ul', {}, rows));
