@@ -26,5 +26,8 @@ def test_places_lead_to_graph_and_source(open_page: Callable[..., Page]) -> None
     assert page.evaluate("flametap.getState().search") == f"re:^{name}$"
     rows.first.get_by_role("button", name="Source").click()
     expect(page.locator("#code-name")).to_contain_text(name)
+    expect(page.locator("#locks")).to_be_hidden()
+    page.keyboard.press("u")
+    expect(rows).to_have_count(2)
     page.keyboard.press("u")
     expect(page.locator("#locks")).to_be_hidden()

@@ -105,6 +105,7 @@ const locks = new Locks(() => state, {
   find: (name) => change({ clock: 'off-cpu', search: exactPattern(name), tab: 'graph' }),
   code: (f) => {
     change({ clock: 'off-cpu' });
+    locks.toggle(false); // graph, code and this panel do not fit side by side
     codes.open(f, 'source');
   },
 });
