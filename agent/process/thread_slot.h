@@ -143,6 +143,8 @@ struct thread_slot {
     u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;
+    u32 has_state;                        /* python_states.c: it was among the threads with a state of Python */
+    u32 stateless_looks;                  /* looks at which it was not, and had run */
     u64 ran_ns;                           /* last time it was found to have run */
     u64 cpu_seen_ns;                      /* its CPU clock at the last look */
     u64 cpu_told_ns;                      /* CPU clock up to which its time is in an interval */
