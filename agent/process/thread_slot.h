@@ -129,6 +129,7 @@ struct thread_slot {
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u64 admission_from_ns;                /* admission.c: when the host may be asked next; 0: not blocked before */
     u64 admission_pause_ns;
+    u32 admission_is_asked;               /* the host's answer has not come yet */
     u32 admissions;                       /* times that the host has let our signal in */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate_stack.c: alternate_start and alternate_bytes are known */
