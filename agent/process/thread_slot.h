@@ -42,6 +42,7 @@ struct thread_slot {
     /* Allocated before its first signal: MAX_FRAMES pcs, leaf first; SLOT_COPY_BYTES; SAMPLES_BYTES. */
     u64 *frames;
     struct managed_walk *managed;         /* allocated as soon as an interpreter is known */
+    u64 java_thread;                      /* by the sampler: its JavaThread in HotSpot; 0 if it has none */
     u64 thread_pointer;                   /* by the sampler: the thread pointer whose control block was read, and the
                                            * stack */
     u64 stack_start;                      /* from that block; both 0 if unknown */
