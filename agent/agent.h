@@ -297,6 +297,9 @@ struct agent {
     struct code_heaps *volatile heaps;    /* hotspot_keep.c: the current one of heaps_pages; 0: none yet */
     struct code_heaps *heaps_pages;       /* two */
     u64 heaps_read_ns;
+    u64 java_threads_read_ns;             /* hotspot_threads.c */
+    u64 java_threads_cost_ns;
+    u32 java_threads_list;                /* list_number at that time */
     volatile u64 *frame_cache;            /* FRAME_CACHE_BYTES: hotspot_cache.c */
     volatile u64 *known_methods;          /* KNOWN_METHODS: hotspot_method.c */
     struct java_place *places;            /* JAVA_PLACE_SLOTS: hotspot_scopes.c */

@@ -9,6 +9,8 @@
  *   hotspot_stub.c    both      … by stubs and adapters
  *   hotspot_interpreted.c both  … by the interpreter
  *   hotspot_frame.c   both      … by compiled code; one step up the stack
+ *   hotspot_anchor.c  both      where a thread left Java
+ *   hotspot_threads.c sampler   the machine's own record of each thread
  *   hotspot_scopes.c  sampler   pc → methods, those that were inlined among them
  *   hotspot_names.c   sampler   methods and stubs → records for the host
  *   hotspot_keep.c    sampler   where the code heaps are

@@ -42,6 +42,7 @@ struct thread_slot {
     /* Allocated before its first signal: MAX_FRAMES pcs, leaf first; SLOT_COPY_BYTES; SAMPLES_BYTES. */
     u64 *frames;
     struct managed_walk *managed;         /* allocated as soon as an interpreter is known */
+    u64 java_thread;                      /* by the sampler: its JavaThread in HotSpot; 0 if it has none */
     u64 thread_pointer;                   /* by the sampler: the thread pointer whose control block was read, and the
                                            * stack */
     u64 stack_start;                      /* from that block; both 0 if unknown */
@@ -129,6 +130,7 @@ struct thread_slot {
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u64 admission_from_ns;                /* admission.c: when the host may be asked next; 0: not blocked before */
     u64 admission_pause_ns;
+    u32 admission_is_asked;               /* the host's answer has not come yet */
     u32 admissions;                       /* times that the host has let our signal in */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate_stack.c: alternate_start and alternate_bytes are known */
