@@ -56,6 +56,7 @@ C_SOURCES = (
     "interpreters/python_chain.c",
     "interpreters/greenlet.c",
     "interpreters/python_walk.c",
+    "interpreters/state_of_thread.c",
     "interpreters/managed_merge.c",
     "interpreters/hotspot_names.c",
     "interpreters/code_table.c",

@@ -288,7 +288,7 @@ struct agent {
     struct code_slot *codes;              /* CODE_TABLE_SLOTS */
     const struct managed_walk *noted_by;  /* the walk of the handler whose stack is being interned, 0: none */
     struct python_lock locks[LOCKS_MAX];  /* lock_holder.c */
-    u32 lock_count;
+    volatile u32 lock_count;
     u64 locks_ns;                         /* time of the last look at them */
     i64 lock_ns;                          /* how long they were held, less what is in intervals */
     u64 lock_told_ns;                     /* of late: in intervals of threads that waited for a CPU with a lock … */

@@ -27,15 +27,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from playwright.sync_api import Page, sync_playwright
+from typing import TYPE_CHECKING, Any
 
 import benchmark
 import programs
 import usage
 from benchmark import Bench, run
 from reporting import Data, Table
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 HOST = Path(__file__).resolve().with_name("livehost.py")
 STEP_S = 30.0
@@ -83,6 +84,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def _measured(
     options: argparse.Namespace, target: programs.Program, host: subprocess.Popen[str]
 ) -> dict[str, Any]:
+    from playwright.sync_api import sync_playwright  # here: the list of benches needs none
+
     assert host.stdout is not None
     url = host.stdout.readline().strip()
     with sync_playwright() as driver:

@@ -130,6 +130,7 @@ struct thread_slot {
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
     u64 admission_from_ns;                /* admission.c: when the host may be asked next; 0: not blocked before */
     u64 admission_pause_ns;
+    u32 admission_is_asked;               /* the host's answer has not come yet */
     u32 admissions;                       /* times that the host has let our signal in */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate_stack.c: alternate_start and alternate_bytes are known */
@@ -144,6 +145,8 @@ struct thread_slot {
     u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;
+    u32 has_state;                        /* python_states.c: it was among the threads with a state of Python */
+    u32 stateless_looks;                  /* looks at which it was not, and had run */
     u64 ran_ns;                           /* last time it was found to have run */
     u64 cpu_seen_ns;                      /* its CPU clock at the last look */
     u64 cpu_told_ns;                      /* CPU clock up to which its time is in an interval */

@@ -1,6 +1,6 @@
 /*
- * Threads that block all signals: workers of Apache, HAProxy and xz, schedulers of Erlang. Our signal never reaches
- * them, and only a tracer can change the mask of another thread. So we ask the host to let it in
+ * Threads that block all signals: workers of Apache, HAProxy, unbound and xz. Our signal never reaches them,
+ * and only a tracer can change the mask of another thread. So we ask the host to let it in
  * (profiler/inject/admission.py); before it detaches, the host puts the masks back.
  *
  *   only if        the target has no handler for our signal, and the thread has blocked it for a while
@@ -30,7 +30,8 @@ static void blocked_note(struct agent *a, struct thread_slot *slot)
 /* Return whether to ask the host to let our signal in, which the thread blocks. */
 static u32 admission_is_due(const struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
-    if (a->old_action.handler > SIGNAL_IGNORE || slot->owner != OWNER_TARGET || slot->admissions >= ADMISSIONS_MAX)
+    if (a->old_action.handler > SIGNAL_IGNORE || slot->owner != OWNER_TARGET || slot->admissions >= ADMISSIONS_MAX ||
+        slot->admission_is_asked)
         return 0;
     if (!slot->admission_from_ns) {
         slot->admission_from_ns = now_ns + ADMISSION_AGE_NS;
@@ -48,6 +49,7 @@ static u32 admission_is_due(const struct agent *a, struct thread_slot *slot, u64
 /* Take the host's answer: whether it has changed the thread's mask. */
 static void admission_take(struct agent *a, struct thread_slot *slot, u32 is_changed)
 {
+    slot->admission_is_asked = 0;
     if (!is_changed) {
         store_release_u32(&slot->is_admitted, 0);
         return;

@@ -193,6 +193,7 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
         return;
     }
     slot->is_on_alternate = alternate_has_room(a, slot);
+    state_ensure(a, slot, now_ns);
     if (runs)
         phase_note(a, slot, now_ns);
     clock_keep(a, slot, now_ns);

@@ -55,6 +55,7 @@ static void unwind_stop_sigsafe(struct unwinder *u, u32 verdict, u64 fault_pc)
 static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
 {
     if (return_address == 0) {
+        u->ends_in_zero = 1;
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
         return 0;
     }

@@ -109,6 +109,7 @@ static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
 static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
 {
     u64 slot, found = 0, saved = 0, word = 0;
+    u32 is_proved = 0;
     for (slot = u->sp & ~7ULL; slot < limit; slot += 8) {
         u64 bp;
         if (!stack_word_sigsafe(u, slot, &word))
@@ -125,6 +126,7 @@ static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
         }
         if (is_call_to_here_sigsafe(u, word)) {
             found = slot;
+            is_proved = 1;
             break;
         }
     }
@@ -132,6 +134,8 @@ static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
         unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->pc);
         return 0;
     }
+    if (!is_proved && !u->scanned_pc)
+        u->scanned_pc = u->pc;
     if (found >= u->sp + 8 && stack_word_sigsafe(u, found - 8, &saved)) {
         u->bp = saved;
         u->bp_known = saved > found && saved < u->stack_end;

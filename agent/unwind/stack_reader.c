@@ -55,6 +55,8 @@ struct unwinder {
     u32 verdict;
     u32 bp_known;
     u32 guessed;
+    u32 ends_in_zero;                     /* the walk ended at a return address of 0 */
+    u64 scanned_pc;                       /* code whose caller was the first likely word further up; 0: none */
     u32 guessed_at;                       /* index of the frame whose caller was the first guess */
     u32 scan_checks;
     u32 entry_reads;

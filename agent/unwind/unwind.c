@@ -140,8 +140,10 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
     u->bp_known = bp_known;
     if (count != first)
         u->gregs = (const u64 *)0;
-    if (ra == 0)
+    if (ra == 0) {
+        u->ends_in_zero = 1;
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+    }
     return ra != 0;
 }
 
@@ -223,6 +225,9 @@ static void unwind_on_sigsafe(struct unwinder *u)
         if (u->cfas)
             u->cfas[u->frame_count - 1] = u->sp;
     }
+    /* A stale return address leads along a stale stack, which ends where later calls have written over it. */
+    if (u->verdict == VERDICT_COMPLETE && u->scanned_pc && u->ends_in_zero)
+        unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->scanned_pc);
     if (u->verdict == VERDICT_COMPLETE && u->guessed)
         u->verdict = VERDICT_GUESSED;
     if (u->verdict == VERDICT_BAD_MEMORY && u->moves >= WINDOW_MOVES_MAX)
@@ -251,7 +256,8 @@ static void injected_call_leave_sigsafe(struct unwinder *u)
 static void unwind_sigsafe(struct unwinder *u)
 {
     u->frame_count = 0;
-    u->guessed = u->guessed_at = 0;
+    u->guessed = u->guessed_at = u->ends_in_zero = 0;
+    u->scanned_pc = 0;
     u->scan_checks = 0;
     u->entry_reads = 0;
     u->chained = 0;

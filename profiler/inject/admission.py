@@ -1,20 +1,24 @@
 """Let our signal into threads that block it, and put their masks back.
 
-Workers of many programs block all signals (Apache, HAProxy, xz, Erlang), so that no CPU sample of
+Workers of many programs block all signals (Apache, HAProxy, unbound, xz), so that no CPU sample of
 them could be taken. Only a tracer can change the mask of another thread: such a thread is stopped
 for less than 0.1 ms, once, while it runs, when the agent asks for it
 (``agent/sampling/admission.c``). Before the detach its mask is put back; that waits for a moment at
 which a stop ends no wait of the thread's. ptrace(2), PTRACE_SETSIGMASK.
+
+No mask is changed while the process reads that signal from a signalfd(2): the thread that does
+would read ours.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..linux import eintr_restart, ptrace
 from ..linux.arch_x86_64 import ORIG_RAX, REGISTERS_BYTES
@@ -29,6 +33,9 @@ ADMIT_INTERVAL_S = 0.0002
 PUT_BACK_LIMIT_S = 3.0
 PUT_BACK_INTERVAL_S = 0.001
 THREADS_MAX = 4096
+# How long it is believed that there is no such signalfd, and the share of time that looking takes.
+SIGNALFD_LOOK_S = 0.5
+SIGNALFD_LOOK_SHARE = 0.05
 # While a thread is in one of these, another mask than its own is in force.
 WAITS_WITH_MASK = frozenset(
     syscall_numbers(
@@ -54,6 +61,8 @@ class Admission:
         self._bit = 0
         self._changing = threading.Lock()
         self._is_over = False
+        self._signalfd_due_s = 0.0  # monotonic clock
+        self._has_signalfd = False
 
     def admit(self, tid: int, signo: int) -> bool:
         """Take a signal out of a thread's mask, as soon as the thread runs.
@@ -63,7 +72,8 @@ class Admission:
             signo: always the same.
 
         Returns:
-            False if it did not run in time, has ended, or does not block the signal.
+            False if it did not run in time, has ended, or does not block the signal; or if that
+            is read from a signalfd.
         """
         bit = 1 << (signo - 1)
         with self._changing:
@@ -71,6 +81,8 @@ class Admission:
             if is_refused or len(self._masks) >= THREADS_MAX:
                 return False
             self._bit = bit
+            if self._is_read_from_signalfd():
+                return False
             end_s = time.monotonic() + ADMIT_LIMIT_S
             while time.monotonic() < end_s:
                 state, mask = self._status(tid)
@@ -132,6 +144,15 @@ class Admission:
             ptrace.block(tid, self._masks[tid])
         is_done.append(True)
 
+    def _is_read_from_signalfd(self) -> bool:
+        """Whether a descriptor of the process is for the signal. proc(5), ``fdinfo``."""
+        begin_s = time.monotonic()
+        if begin_s >= self._signalfd_due_s:
+            self._has_signalfd = any(mask & self._bit for mask in _signalfd_masks(self._pid))
+            took_s = time.monotonic() - begin_s
+            self._signalfd_due_s = begin_s + max(SIGNALFD_LOOK_S, took_s / SIGNALFD_LOOK_SHARE)
+        return self._has_signalfd
+
     def _may_stop(self, tid: int) -> bool:
         """Would a stop end no wait of the thread's?"""
         try:
@@ -160,3 +181,16 @@ def _waits_with_mask(tid: int) -> bool:
     if registers is None or len(registers.raw) < REGISTERS_BYTES:
         return True
     return struct.unpack_from("<q", registers, ORIG_RAX * 8)[0] in WAITS_WITH_MASK
+
+
+def _signalfd_masks(pid: int) -> Iterator[int]:
+    """What each signalfd of a process reads: bit n - 1 is signal n."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError, ValueError):
+                if os.readlink(f"/proc/{pid}/fd/{name}") != "anon_inode:[signalfd]":
+                    continue
+                with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
+                    for line in file:
+                        if line.startswith(b"sigmask:"):
+                            yield int(line.split()[1], 16)

@@ -55,21 +55,21 @@ def test_threads_that_block_all_signals_are_sampled(start: Start) -> None:
         )
         capture.stop()
     assert masks(target) == own, doubts(capture)
-    assert capture.status().counters["threads_admitted"] >= 2
+    assert capture.status().counters["threads_admitted"] == 2
     assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()
 
 
 def test_signals_that_the_program_reads_reach_it(start: Start) -> None:
     target = start("masked")
-    before, own = receipt.take_at_rest(target.pid), masks(target)
+    own = masks(target)
     with capturing(target.pid) as capture:
         wait_until_admitted(capture, target)
+        target.say("listen")
         target.say("send", timeout_s=PATIENCE_S)
         assert target.lines[-1] == "send urg 100 winch 100"
         capture.stop()
     assert masks(target) == own, doubts(capture)
-    assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()
 
 

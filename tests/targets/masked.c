@@ -1,7 +1,8 @@
 /*
- * Workers that block all signals and compute, as servers have; the main thread blocks SIGURG and SIGWINCH, which
- * another thread reads from a signalfd. "ready" is followed by first=TID second=TID. Answers each line:
+ * Workers that block all signals and compute, as servers have; the main thread blocks SIGURG and SIGWINCH. "ready" is
+ * followed by first=TID second=TID. Answers each line:
  *
+ * listen   a thread reads both from a signalfd from now on: "listen"
  * send     100 of each signal to the process, one after the other: "send urg N winch N", as many as were read
  * direct   one SIGURG to the first worker: "direct"
  * own      the workers let in SIGUSR1 from now on: "own"
@@ -77,14 +78,12 @@ static void send_all(void)
 int main(void)
 {
     char line[64], facts[128];
-    int fd;
+    static int fd;
     pthread_t thread;
     sigemptyset(&both);
     sigaddset(&both, SIGURG);
     sigaddset(&both, SIGWINCH);
     pthread_sigmask(SIG_BLOCK, &both, NULL);
-    fd = signalfd(-1, &both, 0);
-    pthread_create(&thread, NULL, read_signals, &fd);
     for (int i = 0; i < 2; i++) {
         pthread_create(&thread, NULL, compute, &tids[i]);
         while (!*(volatile int *)&tids[i])
@@ -93,7 +92,11 @@ int main(void)
     snprintf(facts, sizeof facts, " first=%d second=%d", tids[0], tids[1]);
     target_ready(facts);
     while (fgets(line, sizeof line, stdin)) {
-        if (strcmp(line, "send\n") == 0) {
+        if (strcmp(line, "listen\n") == 0) {
+            fd = signalfd(-1, &both, 0);
+            pthread_create(&thread, NULL, read_signals, &fd);
+            puts("listen");
+        } else if (strcmp(line, "send\n") == 0) {
             send_all();
         } else if (strcmp(line, "direct\n") == 0) {
             syscall(SYS_tgkill, getpid(), tids[0], SIGURG);

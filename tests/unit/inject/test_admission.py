@@ -81,6 +81,9 @@ def test_mask_is_put_back_in_a_thread_that_sleeps(target: Target, admitting: Adm
 def test_only_threads_of_the_process_that_run_are_admitted(
     target: Target, admitting: Admission
 ) -> None:
+    wait_until(
+        lambda: kernel.status(target.pid)["State"].startswith("S"), "its main thread to sleep", 60
+    )
     assert not admitting.admit(os.getpid(), signal.SIGURG)
     assert not admitting.admit(target.pid, signal.SIGURG), "its main thread sleeps"
 
@@ -101,3 +104,13 @@ def test_masks_of_another_program_are_not_touched(target: Target, admitting: Adm
     assert not admitting.admit(target.facts["second"], signal.SIGURG)
     assert admitting.put_back() == 0
     assert mask_of(target, "first") == before & ~BIT
+
+
+def test_nobody_is_admitted_while_the_program_reads_the_signal(
+    target: Target, admitting: Admission
+) -> None:
+    target.say("listen")
+    tid = target.facts["first"]
+    for _ in range(20):
+        assert not admitting.admit(tid, signal.SIGURG)
+    assert mask_of(target, "first") & BIT
