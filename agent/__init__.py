@@ -45,6 +45,7 @@ C_SOURCES = (
     "interpreters/hotspot_code.c",
     "interpreters/hotspot_cache.c",
     "interpreters/hotspot_leave.c",
+    "interpreters/hotspot_continuation.c",
     "interpreters/hotspot_stub.c",
     "interpreters/hotspot_interpreted.c",
     "interpreters/hotspot_frame.c",

@@ -8,27 +8,19 @@
  * cpu/x86/javaFrameAnchor_x86.hpp: sp is 0 while the thread runs Java; pc may be 0, then it is the word below sp.
  */
 
-/* Read one word of the machine's memory, which may be unmapped by now. Context: signal. */
-static u64 machine_word_sigsafe(const struct unwinder *u, u64 runtime_addr)
-{
-    u64 word = 0;
-    return read_memory_sigsafe(u->agent, runtime_addr, &word, 8) == 8 ? word : 0;
-}
-
 /* Find the anchor of the thread, if it is in C and the walk has not met Java yet; `below` is a stack pointer of its C. Context:
  * signal. */
 static void anchor_find_sigsafe(struct unwinder *u, u64 below)
 {
     const struct code_heaps *heaps = code_heaps_sigsafe(u->agent);
     const u64 *recipe;
-    u64 system, sp, pc;
-    if (!heaps || !u->java_thread || u->anchor_asked || u->managed_verdict)
+    u64 sp, pc;
+    if (!heaps || u->anchor_asked || u->managed_verdict)
         return;
     u->anchor_asked = 1;
     recipe = u->agent->recipes[heaps->recipe];
-    system = machine_word_sigsafe(u, u->java_thread + recipe[HOTSPOT_THREAD_SYSTEM]);
-    if (!system || (u32)machine_word_sigsafe(u, system + recipe[HOTSPOT_SYSTEM_TID]) != u->java_tid)
-        return;                           /* another thread has its memory now */
+    if (!has_java_thread_sigsafe(u, recipe))
+        return;
     sp = machine_word_sigsafe(u, u->java_thread + recipe[HOTSPOT_THREAD_ANCHOR_SP]);
     pc = machine_word_sigsafe(u, u->java_thread + recipe[HOTSPOT_THREAD_ANCHOR_PC]);
     if (!pc && sp)

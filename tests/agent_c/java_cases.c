@@ -45,7 +45,7 @@ static u64 words[MAX_FRAMES];
 static u8 *heap, *map;
 static u64 heap_used, heap_high, map_high;
 static u32 stack_words;
-static char names[256] = "nmethod\0.......native nmethod\0Interpreter\0....StubRoutines (1)\0vtable chunks\0new_instance\0";
+static char names[256] = "nmethod\0.......native nmethod\0Interpreter\0....StubRoutines (1)\0vtable chunks\0new_instance\0StubRoutines (continuation stubs)\0";
 static struct memory_map memory;
 static struct code_range code[3];
 static struct memory_range range;
@@ -494,6 +494,37 @@ static void case_threads_that_left_java(void)
     require(u.managed_verdict == MANAGED_NONE, "nor is that of another thread");
 }
 
+/* A virtual thread of which only the innermost frame is on the stack: it returns to a stub, the carrier's frames are above. */
+static void case_virtual_threads_that_came_back(void)
+{
+    static const u8 barrier[] = {0x49, 0x8b, 0xa7, 48, 0, 0, 0, 0x50};
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76), stub = blob_new("StubRoutines (continuation stubs)", 1024, 0, 0);
+    outer_at(32, 4);
+    left_java_at(0, 0, 0);
+    memcpy((void *)(stub + 90), barrier, sizeof barrier);
+    stack[15] = stub + 90;
+    stack[18] = inner + 300;              /* stale, between the frame and the entry */
+    stack[31] = outer + 60;               /* the entry is 8 words, then rbp */
+    stack[30] = 0x5678;
+    java_thread[6] = (u64)(stack + 22);
+    for (u32 round = 0; round < 2; round++) {
+        take(inner + 100, 10, 0, no_registers);
+        walked(7, "two Java frames, the stub and the root");
+        is_compiled(2, stub + 90, 0, "the stub stands for the frames in the heap");
+        is_compiled(4, outer + 60, 77, "the carrier's frame");
+        java_thread[6] = (u64)(stack + 4); /* another continuation, that this one runs */
+        stack[5] = (u64)(stack + 22);
+    }
+    java_thread[5]++;
+    take(inner + 100, 10, 0, no_registers);
+    require(u.managed_verdict == MANAGED_TORN, "the record of another thread is not used");
+    java_thread[5]--;
+    java_thread[6] = (u64)(stack + 63);
+    take(inner + 100, 10, 0, no_registers);
+    require(u.managed_verdict == MANAGED_TORN, "an entry without a return address is none");
+}
+
 /* Barriers of the garbage collector: one of the code, out of line, and one at the entry of methods. */
 static void case_barriers(void)
 {
@@ -737,6 +768,7 @@ static const struct test tests[] = {
     CASE(stubs_that_push),
     CASE(callers_that_push_arguments),
     CASE(threads_that_left_java),
+    CASE(virtual_threads_that_came_back),
     CASE(barriers),
     CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
