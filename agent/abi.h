@@ -131,6 +131,7 @@ enum counter {
     COUNTER_CLOCKS_LENT = 48,             /* precise clocks that threads were given: perf_clocks.c */
     COUNTER_CODES = 49,                   /* functions of interpreted programs that were sent */
     COUNTER_CODES_LOST = 50,              /* … whose memory was used again before it could be read */
+    COUNTER_THREADS_ADMITTED = 51,        /* threads whose masks the host has changed to let our signal in: admission.c */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

@@ -288,7 +288,7 @@ struct agent {
     struct code_slot *codes;              /* CODE_TABLE_SLOTS */
     const struct managed_walk *noted_by;  /* the walk of the handler whose stack is being interned, 0: none */
     struct python_lock locks[LOCKS_MAX];  /* lock_holder.c */
-    u32 lock_count;
+    volatile u32 lock_count;
     u64 locks_ns;                         /* time of the last look at them */
     i64 lock_ns;                          /* how long they were held, less what is in intervals */
     u64 lock_told_ns;                     /* of late: in intervals of threads that waited for a CPU with a lock … */
@@ -297,6 +297,9 @@ struct agent {
     struct code_heaps *volatile heaps;    /* hotspot_keep.c: the current one of heaps_pages; 0: none yet */
     struct code_heaps *heaps_pages;       /* two */
     u64 heaps_read_ns;
+    u64 java_threads_read_ns;             /* hotspot_threads.c */
+    u64 java_threads_cost_ns;
+    u32 java_threads_list;                /* list_number at that time */
     volatile u64 *frame_cache;            /* FRAME_CACHE_BYTES: hotspot_cache.c */
     volatile u64 *known_methods;          /* KNOWN_METHODS: hotspot_method.c */
     struct java_place *places;            /* JAVA_PLACE_SLOTS: hotspot_scopes.c */

@@ -21,6 +21,7 @@ import idle
 import latency_c
 import latency_python
 import latency_tachyon
+import livepage
 import memory
 import reporting
 import servers
@@ -44,6 +45,7 @@ BENCHES: tuple[Bench, ...] = (
     store.BENCH,
     timeline.BENCH,
     transforms.BENCH,
+    livepage.BENCH,
     symbols.BENCH,
     accuracy.BENCH,
     truth.BENCH,

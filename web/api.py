@@ -14,6 +14,7 @@ GET lines     the lines of one function: function=ID from a view, SELECTION
 GET instructions  its machine code; arguments as for lines
 GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
+GET locks     where threads wait for locks (encode_locks.py has the shape): SELECTION
 GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
               now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
               also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
@@ -69,6 +70,7 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
+from flametap.analysis.lock_places import GIL
 from flametap.errors import FlametapError
 from flametap.model import Status
 
@@ -78,6 +80,7 @@ from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_lanes import encode_heat, encode_lanes
+from .encode_locks import encode_locks
 from .encode_threads import encode_threads
 from .exports import Exports, RequestOf
 from .farewell import Farewell
@@ -182,6 +185,17 @@ def blueprint(service: Service) -> Blueprint:
         waits = service.source.lock_waits(selection, parse_numbers(args, "path", "."))
         known = {each.thread_id: each for each in service.threads.get()}
         return json_response(encode_holders(waits, known, service.source.functions))
+
+    @api.get("/locks")
+    def locks() -> Response:
+        selection = parse_selection(request.args.to_dict(), service.threads.get)
+        found = service.source.lock_places(selection)
+        holders = None
+        if any(place.kind == GIL for place in found.places):
+            known = {each.thread_id: each for each in service.threads.get()}
+            waits = service.source.lock_waits(selection, None)
+            holders = encode_holders(waits, known, service.source.functions)
+        return json_response(encode_locks(found, service.source.function_id, holders))
 
     @api.get("/lanes")
     def lanes() -> Response:

@@ -13,8 +13,8 @@ The answer to a lanes request (times in nanoseconds since the start of the recor
     gil             lane: the time in which a thread held the GIL, as ``cpu``; or null
     n_busy          int     threads that are not idle
     n_threads       int     all
-    overview_bins, overview   bins, and a lane with ``cpu``, and ``queued`` as far as there is room;
-                    or null
+    overview_bins, overview   bins, and a lane with ``cpu``, and beside it ``queued``, at most
+                    ``scale_ns``; or null
 
 A lane is ``{planes: {activity: str}, sums_ns: [int], scale_ns}``. A plane has a character for each
 bin: ``#`` is 0, and the character 50 places further means ``scale_ns``. Activities that do not
@@ -25,7 +25,8 @@ The answer to a heat map request::
     revision, start_ns, step_ns
     columns rows    int
     planes          {activity: str}: a character for each cell, column by column, lowest row first
-    most            float   what the highest character means: CPUs busy, or (by its logarithm) waits
+    most            float   what the highest character means: CPUs busy (by their square root), or
+                            waits (by their logarithm)
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolR
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
+from flametap.analysis.lock_places import LockPlaces
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.selection import Selection
 from flametap.model import ChildProcess, Function, Status, ThreadInfo
@@ -58,8 +59,15 @@ class ProfileSource(Protocol):
         """Return the weight of each instruction of a function; by its index in ``functions``."""
         ...
 
-    def lock_waits(self, selection: Selection, path: Sequence[int]) -> LockWaits:
-        """Return who held the GIL during the waits of one box; ``path`` has its functions' ids."""
+    def lock_waits(self, selection: Selection, path: Sequence[int] | None) -> LockWaits:
+        """Return who held the GIL during the waits of one box; ``path`` has its functions' ids.
+
+        Without a path, during all waits.
+        """
+        ...
+
+    def lock_places(self, selection: Selection) -> LockPlaces:
+        """Return where threads wait for locks, with the texts of the lines that are known."""
         ...
 
     def lanes(self, query: LaneQuery) -> Lanes:

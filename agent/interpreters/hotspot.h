@@ -6,9 +6,12 @@
  *   hotspot_code.c    both      where compiled code has its return address, by its instructions
  *   hotspot_cache.c   both      steps over frames that were met before
  *   hotspot_leave.c   both      how a frame is left
+ *   hotspot_continuation.c both … by virtual threads, for their carrier
  *   hotspot_stub.c    both      … by stubs and adapters
  *   hotspot_interpreted.c both  … by the interpreter
  *   hotspot_frame.c   both      … by compiled code; one step up the stack
+ *   hotspot_anchor.c  both      where a thread left Java
+ *   hotspot_threads.c sampler   the machine's own record of each thread
  *   hotspot_scopes.c  sampler   pc → methods, those that were inlined among them
  *   hotspot_names.c   sampler   methods and stubs → records for the host
  *   hotspot_keep.c    sampler   where the code heaps are
@@ -38,6 +41,7 @@ enum blob_kind {
     BLOB_INTERPRETER = 3,
     BLOB_STUBS = 4,                       /* many routines, some with a frame in rbp */
     BLOB_BARE = 5,                        /* has no frame: adapters */
+    BLOB_BACK = 6,                        /* brings frames of virtual threads back */
 };
 
 struct code_blob {

@@ -89,8 +89,9 @@ static u32 blob_kind_sigsafe(const u64 *recipe, u64 name)
         return BLOB_NATIVE;
     if (text == 0x6572707265746e49ULL)    /* Interpreter */
         return BLOB_INTERPRETER;
-    if (text == 0x74756f5262757453ULL)    /* StubRoutines … */
-        return BLOB_STUBS;
+    if (text == 0x74756f5262757453ULL)    /* StubRoutines (continuation stubs), … */
+        return name + 24 <= recipe[RECIPE_IMAGE_END] && field_u64_sigsafe(name + 13) == 0x756e69746e6f6328ULL ? BLOB_BACK
+                                                                                                             : BLOB_STUBS;
     if (text == 0x204932432f433249ULL ||  /* I2C/C2I adapters */
         text == 0x7372657470616461ULL ||  /* adapters */
         text == 0x6320656c62617476ULL ||  /* vtable chunks */

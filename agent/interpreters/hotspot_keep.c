@@ -109,6 +109,7 @@ static void heaps_keep(struct agent *a, u64 now_ns)
     while (!(used >> recipe_index & 1))
         recipe_index++;
     a->heaps_read_ns = now_ns;
+    java_threads_keep(a, a->recipes[recipe_index], now_ns);
     to = a->heaps == a->heaps_pages ? a->heaps_pages + 1 : a->heaps_pages;
     if (heaps_read(a, recipe_index, to))
         store_release_u64((volatile u64 *)&a->heaps, (u64)to);

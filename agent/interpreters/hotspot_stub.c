@@ -4,6 +4,7 @@
  *   OTHER   frames of a known size: what compiled code calls; none: what C calls, what finds the handler of an exception
  *   STUBS   many routines, of which some have a frame in rbp
  *   BARE    adapters between compiled code and the interpreter: they have no frame
+ *   BACK    bring frames of virtual threads back
  *
  * cpu/x86/sharedRuntime_x86_64.cpp: gen_c2i_adapter, gen_i2c_adapter, patch_callers_callsite, generate_uncommon_trap_blob.
  */
@@ -162,6 +163,8 @@ static u32 stub_step_sigsafe(struct java_step *step, u64 pc)
     blob_frame_add_sigsafe(step, pc);
     if (!step->is_leaf && pc == step->recipe[HOTSPOT_CALL_STUB_RETURN])
         return rbp_frame_leave_sigsafe(step);
+    if (step->blob.kind == BLOB_BACK)
+        return continuation_leave_sigsafe(step);
     if (step->blob.kind == BLOB_BARE)
         return adapter_step_sigsafe(step, pc);
     if (step->blob.kind == BLOB_OTHER && step->blob.frame_words > 1 && step->blob.frame_words < 1 << 12)

@@ -1,5 +1,5 @@
 /*
- * Which thread holds an interpreter's lock, seen at each round. Sampler thread only.
+ * Which thread holds an interpreter's lock, seen at each round. Sampler thread only; handlers read the list of locks.
  *
  * A thread that waits for a CPU may hold the lock, or may have been woken to ask for it once more. Its last stack does
  * not tell which. But each round shows whether a lock is held. Of that time, what threads ran or slept with the lock is
@@ -21,14 +21,16 @@ static void lock_note(struct agent *a, u32 recipe_index, u64 interpreter)
          read_memory(a, interpreter + recipe[RECIPE_INTERPRETER_GIL], &lock, 8) != 8 || !lock))
         return;
     for (i = 0; i < a->lock_count; i++)
-        if (a->locks[i].runtime_addr == lock)
+        if (a->locks[i].runtime_addr == lock) {
+            a->locks[i].recipe = recipe_index;
             return;
+        }
     if (a->lock_count == LOCKS_MAX)
         return;
     a->locks[i].runtime_addr = lock;
     a->locks[i].recipe = recipe_index;
     a->locks[i].slot = 0;
-    a->lock_count++;
+    store_release_u32(&a->lock_count, i + 1);
 }
 
 /* Return whether a lock is held, and the tid of the thread whose state holds it; 0 if it is not known. */

@@ -9,6 +9,7 @@
  *   python_chain.c   both         where a chain of frames begins; repairs
  *   greenlet.c       both         stacks that greenlet switches
  *   python_walk.c    both         thread state → runs of frames
+ *   state_of_thread.c both        a thread → its thread states; the lock
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
  *   code_words.c     sampler      stacks with code objects → stacks with their numbers

@@ -262,62 +262,6 @@ static void merge_insert_sigsafe(struct managed_walk *w, struct unwinder *u)
     }
 }
 
-/* Find the thread states of a thread; returns their number. By thread pointer, or by tid. Context: signal. */
-static u32 states_of_thread_sigsafe(const struct agent *a, u64 thread_pointer, u32 tid, struct python_state *found)
-{
-    const struct python_states *all = (const struct python_states *)load_acquire_u64((const volatile u64 *)&a->states);
-    u32 count = all ? load_acquire_u32(&all->count) : 0, low = 0, high = count, n = 0, i;
-    if (thread_pointer) {
-        while (low < high) {
-            u32 middle = (low + high) / 2;
-            if (all->states[middle].thread_pointer < thread_pointer)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        for (i = low; i < count && all->states[i].thread_pointer == thread_pointer && n < STATES_PER_THREAD; i++)
-            found[n++] = all->states[i];
-        return n;
-    }
-    for (i = 0; i < count && tid && n < STATES_PER_THREAD; i++)
-        if (all->states[i].tid == tid)
-            found[n++] = all->states[i];
-    return n;
-}
-
-/* Return whether a thread state is still what it was when the list was made. Context: signal. */
-static u32 is_state_sigsafe(struct managed_walk *w, const struct python_state *state)
-{
-    const u64 *recipe = w->agent->recipes[state->recipe];
-    u64 thread_pointer, interpreter;
-    return managed_word_sigsafe(w, state->runtime_addr + recipe[RECIPE_THREAD_POINTER], &thread_pointer) &&
-           thread_pointer == state->thread_pointer &&
-           managed_word_sigsafe(w, state->runtime_addr + recipe[RECIPE_THREAD_INTERPRETER], &interpreter) &&
-           interpreter == state->interpreter;
-}
-
-/* Note whether the thread holds the interpreter's lock, and collects garbage. Context: signal. */
-static void marks_read_sigsafe(struct managed_walk *w, const struct python_state *state)
-{
-    const u64 *recipe = w->agent->recipes[state->recipe];
-    u64 lock = recipe[RECIPE_GIL_ADDR], holder;
-    u32 is_locked, is_collecting = 0;
-    if (lock == ABSENT && (recipe[RECIPE_INTERPRETER_GIL] == ABSENT ||
-                           !managed_word_sigsafe(w, state->interpreter + recipe[RECIPE_INTERPRETER_GIL], &lock)))
-        return;
-    if (!managed_word_sigsafe(w, lock + recipe[RECIPE_GIL_HOLDER], &holder) ||
-        !managed_u32_sigsafe(w, lock + recipe[RECIPE_GIL_LOCKED], &is_locked))
-        return;
-    w->lock = lock;
-    w->lock_bytes = recipe[RECIPE_GIL_BYTES];
-    /* The last holder stays noted after it has released the lock. */
-    w->marks = is_locked == 1 && holder == state->runtime_addr ? MARK_LOCK_HELD : MARK_LOCK_RELEASED;
-    if (w->marks == MARK_LOCK_HELD && recipe[RECIPE_INTERPRETER_COLLECTING] != ABSENT &&
-        managed_u32_sigsafe(w, state->interpreter + recipe[RECIPE_INTERPRETER_COLLECTING], &is_collecting) &&
-        is_collecting == 1)
-        w->marks |= MARK_COLLECTING;
-}
-
 /*
  * Walk the native stack, and the managed frames of the thread, into u->frames. `w` is 0 if no interpreter is known.
  * Returns enum managed_verdict. Context: signal.
@@ -334,6 +278,8 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         w->in_handler = u->in_handler;
         w->runtime_bytes = 0;
         managed_forget_pages_sigsafe(w);
+        if (!count && u->in_handler && thread_pointer)
+            count = state_by_lock_sigsafe(w, thread_pointer, w->states);
     }
     u->walk = w;
     u->cfas = count ? w->cfas : (u64 *)0;
@@ -353,7 +299,8 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         recipe = u->agent->recipes[w->states[i].recipe];
         w->runtime_start = recipe[RECIPE_RUNTIME_ADDR];
         w->runtime_bytes = recipe[RECIPE_RUNTIME_BYTES] < 8 ? 0 : recipe[RECIPE_RUNTIME_BYTES] - 7;
-        if (!is_state_sigsafe(w, &w->states[i]))
+        if (!is_state_sigsafe(w, &w->states[i]) &&
+            (i + 1 < count || walked || !u->in_handler || !state_by_lock_sigsafe(w, thread_pointer, &w->states[i])))
             continue;
         python_walk_sigsafe(w, &w->states[i], u, gregs);
         if (w->run_count > runs && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)

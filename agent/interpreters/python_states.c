@@ -130,30 +130,67 @@ static u32 managed_prepare(struct agent *a)
     return a->codes && a->parked_walk;
 }
 
+/* Read all thread states into the other list, and publish it. Returns 0 if a list of the target's is torn. */
+static u32 states_publish(struct agent *a, u64 used)
+{
+    struct python_states *to = a->states == a->states_pages ? a->states_pages + 1 : a->states_pages;
+    u32 count = 0, i;
+    to->count = 0;
+    for (i = 0; i < RECIPES_STORED_MAX; i++)
+        if (used >> i & 1 && !interpreters_read(a, i, to, &count))
+            return 0;
+    states_sort(to, count);
+    store_release_u32(&to->count, count);
+    store_release_u64((volatile u64 *)&a->states, (u64)to);
+    return 1;
+}
+
+/* Return whether reading all thread states now keeps within its part of the time. */
+static u32 states_may_be_read(const struct agent *a, u64 now_ns)
+{
+    return now_ns - a->states_read_ns >= a->states_cost_ns * STATES_COST_FACTOR;
+}
+
 /* Read all thread states, if that is due or a thread was started. */
 static void states_keep(struct agent *a, u64 now_ns)
 {
-    struct python_states *to;
-    u64 used = recipes_used_of(a, RUNTIME_PYTHON);
-    u32 count = 0, i;
+    u64 used = recipes_used_of(a, RUNTIME_PYTHON), cpu_ns;
     if ((!used && !a->states) || (now_ns - a->states_read_ns < STATES_INTERVAL_NS && a->states_list_number == a->list_number) ||
-        now_ns - a->states_read_ns < a->states_cost_ns * STATES_COST_FACTOR)
+        !states_may_be_read(a, now_ns))
         return;
     if (!a->states_pages)
         a->states_pages = agent_pages(a, 2 * sizeof *a->states_pages);
     if (!a->states_pages || !managed_prepare(a))
         return;
+    cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     a->states_read_ns = now_ns;
-    a->states_list_number = a->list_number;
-    to = a->states == a->states_pages ? a->states_pages + 1 : a->states_pages;
-    to->count = 0;
-    for (i = 0; i < RECIPES_STORED_MAX; i++)
-        if (used >> i & 1 && !interpreters_read(a, i, to, &count))
-            return;
-    states_sort(to, count);
-    store_release_u32(&to->count, count);
-    store_release_u64((volatile u64 *)&a->states, (u64)to);
-    a->states_cost_ns = now_ns_sigsafe() - now_ns;
+    if (states_publish(a, used))
+        a->states_list_number = a->list_number;
+    /* Its own CPU time: on a busy machine a read that loses its CPU takes milliseconds, and none would follow for a second. */
+    a->states_cost_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - cpu_ns;
+}
+
+/* Read the thread states for a thread that ran, if they were read before it had one: Python gives a thread its state when
+ * the thread begins to run. For a thread without Python less and less often. */
+static void state_ensure(struct agent *a, struct thread_slot *slot, u64 now_ns)
+{
+    const struct python_states *all = a->states;
+    u32 i;
+    if (slot->has_state || !all)
+        return;
+    if (slot->stateless_looks & (slot->stateless_looks - 1)) {     /* not 0, 1, 2, 4, 8 … */
+        slot->stateless_looks++;
+        return;
+    }
+    if (!states_may_be_read(a, now_ns))
+        return;
+    slot->stateless_looks++;
+    for (i = 0; i < all->count && !slot->has_state; i++)
+        slot->has_state = all->states[i].tid == slot->tid;
+    if (slot->has_state)
+        return;
+    a->states_list_number = a->list_number - 1;
+    states_keep(a, now_ns);
 }
 
 /* Free the memory of the managed walks. No handler may run. */

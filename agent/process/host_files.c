@@ -3,8 +3,8 @@
  * memcached, mariadbd; PR_SET_DUMPABLE(2const)). /proc/PID/task/TID/syscall, which shows where a sleeping thread's
  * stack is, is then closed to the process itself. Reading an open one is allowed: a thread may do that for each thread
  * of its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it and receives a
- * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks come the same
- * way, without a descriptor (perf_clocks.c).
+ * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks (perf_clocks.c)
+ * and changes of masks (admission.c) come the same way, without a descriptor.
  *
  * JS thread at the start, sampler thread from then on; the sampler's end of the pair is in its own descriptor table.
  */
@@ -18,10 +18,10 @@
 struct request {
     u32 tid;
     u32 signo;                            /* for a clock, as all below; 0: the request is for the file */
-    u64 table_addr;                       /* of clock_table; 0 in the answer: there is no clock */
+    u64 table_addr;                       /* of clock_table; 0 in the answer: refused */
     u64 cookie;
     u64 period_ns;                        /* mean interval between two samples */
-    u64 clock;                            /* enum clock_kind */
+    u64 clock;                            /* enum clock_kind; CLOCK_NONE: to let our signal in */
 };
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
@@ -45,14 +45,13 @@ struct control_message {
     i32 reserved;
 };
 
-/* Create the sockets if they are needed. JS thread, in agent_prepare. */
+/* Create the sockets. JS thread, in agent_prepare. */
 static void hostfiles_prepare(struct agent *a)
 {
     i32 own = task_file_open(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "syscall"), ends[2];
     close_fd(own);
     a->host_lends_files = own == -ERR_EACCES;
-    if ((!a->host_lends_files && !a->host_lends_clocks) ||
-        permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
+    if (permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
         return;
     a->host_fd = a->host_fd_of_target = ends[0];
     a->host_end_fd = ends[1];
@@ -83,6 +82,16 @@ static u32 clock_ask(const struct agent *a, struct thread_slot *slot, u32 kind)
     slot->clock_period_ns = a->cpu_period_ns;
     slot->clock_looks = 0;
     return 1;
+}
+
+/* Ask the host to let our signal into a thread. From now on it may have done so. */
+static void admission_ask(const struct agent *a, struct thread_slot *slot)
+{
+    struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, a->clock_cookie, 0, CLOCK_NONE};
+    store_release_u32(&slot->is_admitted, 1);
+    slot->admission_is_asked = host_ask(a, &request);
+    if (!slot->admission_is_asked)
+        store_release_u32(&slot->is_admitted, 0);
 }
 
 /* Return whether an answer may still arrive. */
@@ -123,8 +132,10 @@ static void hostfiles_take(struct agent *a)
         slot = thread_find(a, request.tid, &hint);
         if (!slot || request.signo || !hostfile_take(a, slot, control.fd))
             close_fd(control.fd);
-        if (slot && request.signo && request.table_addr)
+        if (slot && request.signo && request.clock && request.table_addr)
             clock_begin(a, slot, (u32)request.clock);
+        else if (slot && request.signo && !request.clock)
+            admission_take(a, slot, request.table_addr != 0);
     }
 }
 

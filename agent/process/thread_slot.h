@@ -12,6 +12,8 @@
 enum signal_state { SIGNAL_IDLE = 0, SIGNAL_SENT = 1, SIGNAL_HANDLING = 2, SIGNAL_ANSWERED = 3 };
 /* Kinds of precise clocks: perf_clocks.c. CLOCK_REFUSED is a value of clock_asked only. */
 enum clock_kind { CLOCK_NONE = 0, CLOCK_OWN = 1, CLOCK_OF_CPU = 2, CLOCK_REFUSED = 3 };
+#define BLOCKED_FOR_GOOD 2                /* signals_blocked: it takes signals by sigwait(3), and would take ours */
+
 enum thread_owner { OWNER_UNKNOWN = 0, OWNER_TARGET = 1, OWNER_INJECTED = 2 };
 
 #define PHASES 8                          /* tick_phase.c */
@@ -40,6 +42,7 @@ struct thread_slot {
     /* Allocated before its first signal: MAX_FRAMES pcs, leaf first; SLOT_COPY_BYTES; SAMPLES_BYTES. */
     u64 *frames;
     struct managed_walk *managed;         /* allocated as soon as an interpreter is known */
+    u64 java_thread;                      /* by the sampler: its JavaThread in HotSpot; 0 if it has none */
     u64 thread_pointer;                   /* by the sampler: the thread pointer whose control block was read, and the
                                            * stack */
     u64 stack_start;                      /* from that block; both 0 if unknown */
@@ -64,6 +67,8 @@ struct thread_slot {
     u64 alternate_start;                  /* the thread's alternate signal stack */
     u64 alternate_bytes;                  /* 0: none */
     u32 came_bare;                        /* answer: the signal arrived without its siginfo value */
+    volatile u32 is_admitted;             /* admission.c: set by the sampler; the handler clears it … */
+    volatile u32 is_returned;             /* … and sets this, when a signal of the target's came */
     u32 eintr_repaired;                   /* by the handler: EINTR results since the slot belongs to this thread */
     u32 eintr_unrepairable;
     u64 ignored_pc;                       /* handler only: the wait restarted after a signal that the target ignores */
@@ -123,6 +128,10 @@ struct thread_slot {
     u32 seen_in;                          /* number of the last directory reading that contained it */
     u32 is_gone;                          /* it has ended since then */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
+    u64 admission_from_ns;                /* admission.c: when the host may be asked next; 0: not blocked before */
+    u64 admission_pause_ns;
+    u32 admission_is_asked;               /* the host's answer has not come yet */
+    u32 admissions;                       /* times that the host has let our signal in */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate_stack.c: alternate_start and alternate_bytes are known */
     u32 alternate_is_shared;              /* another thread uses the same memory */
@@ -136,6 +145,8 @@ struct thread_slot {
     u64 doubted_ns;
     u32 late_ticks;
     u32 ran_since_name;
+    u32 has_state;                        /* python_states.c: it was among the threads with a state of Python */
+    u32 stateless_looks;                  /* looks at which it was not, and had run */
     u64 ran_ns;                           /* last time it was found to have run */
     u64 cpu_seen_ns;                      /* its CPU clock at the last look */
     u64 cpu_told_ns;                      /* CPU clock up to which its time is in an interval */

@@ -37,6 +37,8 @@ static void stack_begin_sigsafe(struct agent *a, const struct thread_slot *slot,
     u->copy = (u8 *)(slot->frames + MAX_FRAMES);
     u->copy_bytes = SLOT_COPY_BYTES;
     u->in_handler = 1;
+    u->java_thread = slot->java_thread;
+    u->java_tid = slot->tid;
     u->own_start = u->own_end = 0;
     u->thread_pointer = block;
     if (slot->tid == a->pid) {

@@ -22,7 +22,8 @@ static u32 signal_is_blocked(struct agent *a, i32 signo)
 
 /*
  * Choose the signal. Its default action must be to ignore it, so that a late one does no harm, even after exec or when
- * a thread unblocks it after the detach (a real-time signal would kill). SIGURG or SIGWINCH, whichever has no handler;
+ * a thread unblocks it after the detach (a real-time signal would kill). SIGURG or SIGWINCH, whichever has no handler
+ * and is not blocked; if both are blocked, whichever has no handler, since that one may be let in (admission.c);
  * if both have one, SIGWINCH, passing on signals that are not ours: Go handles all signals, and often sends itself
  * SIGURG.
  */
@@ -30,15 +31,20 @@ static void signal_choose(struct agent *a)
 {
     static const i32 candidates[2] = {SIGNO_URG, SIGNO_WINCH};
     struct kernel_sigaction action;
-    u32 i;
+    u32 i, blocked = 0;
     kernel_sigaction_get(SIGNO_URG, &action);
     a->alternate_is_for_ours = action.handler > SIGNAL_IGNORE && (action.flags & FLAG_ONSTACK) != 0;
     for (i = 0; i < 2; i++) {
+        u32 is_blocked = signal_is_blocked(a, candidates[i]);
+        blocked += is_blocked;
         if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE &&
-            !signal_is_blocked(a, candidates[i])) {
-            a->signo = candidates[i];
+            !is_blocked)
             return;
-        }
+    }
+    for (i = 0; i < 2 && blocked == 2; i++) {
+        a->signo = candidates[i];
+        if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE)
+            return;
     }
     a->signo = SIGNO_WINCH;
     kernel_sigaction_get(SIGNO_WINCH, &a->old_action);

@@ -254,9 +254,11 @@ static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 sig
     }
     if (is_child)
         disposition_return_sigsafe(a, signo);
-    if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE)
+    if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE) {
         ignored_signal_sigsafe(a, slot, (u64 *)((u8 *)context + UCONTEXT_GREGS), mask);
-    else if (a->old_action.flags & FLAG_SIGINFO)
+        if (slot)
+            admission_return_sigsafe(a, slot, signo, info, context);
+    } else if (a->old_action.flags & FLAG_SIGINFO)
         ((void (*)(i32, void *, void *))handler)(signo, info, context);
     else
         ((void (*)(i32))handler)(signo);

@@ -79,6 +79,8 @@ static u32 unwind_parked(struct agent *a, struct unwinder *u, const struct threa
     u->copy = a->stack_copy;
     u->copy_bytes = STACK_COPY_BYTES;
     u->in_handler = 0;
+    u->java_thread = slot->java_thread;
+    u->java_tid = slot->tid;
     u->own_start = u->own_end = 0;
     return stack_take_sigsafe(u, a->parked_walk, slot->thread_pointer_seen, slot->tid,
                               (const u64 *)0);

@@ -18,7 +18,6 @@
 #define TIMER_LATE_PERIODS 8              /* CPU time, and as many ticks, without a sample, before we check whether
                                            * it blocks our signal */
 #define BLOCKED_RECHECK_TICKS 256
-#define BLOCKED_FOR_GOOD 2                /* it takes signals by sigwait(3), and would take ours */
 #define ANSWER_SOON_NS 1000000ULL
 
 /* Return whether a pending target signal, whose handler blocks ours, has woken a thread that waits for a CPU. */
@@ -71,16 +70,18 @@ static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
 /* Return whether the thread takes our signal. Checked before its first one, and from time to time. */
 static u32 signal_is_let_in(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
+    admission_check(a, slot);
     if (slot->signals_blocked) {
+        u32 is_due = slot->signals_blocked != BLOCKED_FOR_GOOD && admission_is_due(a, slot, now_ns);
         count_up(a, COUNTER_SIGNAL_BLOCKED, 1);
-        if (slot->signals_blocked != BLOCKED_FOR_GOOD && blocked_check_is_due(++slot->late_ticks))
+        if (slot->signals_blocked != BLOCKED_FOR_GOOD && (is_due || blocked_check_is_due(++slot->late_ticks)))
             slot->signals_blocked = thread_blocks_signal(a, slot->tid);
+        if (is_due && slot->signals_blocked)
+            admission_ask(a, slot);
     } else if (!slot->sp_seen && !slot->has_timer && thread_blocks_signal(a, slot->tid)) {
         /* For a thread that waits for signals (sigwait, ppoll with a mask), procfs shows the mask of the wait: its own
          * mask is known only after it has run. */
-        slot->signals_blocked = 1;
-        slot->late_ticks = 0;
-        thread_announce(a, slot, 0);
+        blocked_note(a, slot);
     }
     if (slot->signals_blocked)
         interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_BLOCKED_NS);
@@ -146,11 +147,9 @@ static void signal_overdue(struct agent *a, struct thread_slot *slot, u32 ran)
     if (!thread_signals_read(a, slot->tid, &signals) || slot->signal_state != SIGNAL_SENT)
         return;
     if (signals.blocked >> (a->signo - 1) & 1) {
-        slot->signals_blocked = 1;
-        slot->late_ticks = 0;
         slot->given_up = 1;
         slot->signal_state = SIGNAL_IDLE; /* the slot stays valid: the handler drops a late answer */
-        thread_announce(a, slot, 0);
+        blocked_note(a, slot);
     } else if (!(signals.pending >> (a->signo - 1) & 1) && slot->late_ticks > LATE_TICKS_BEFORE_CHECK) {
         /* Not pending, and not handled by us. Either the limit of queued signals (RLIMIT_SIGPENDING) was reached and
          * the kernel sent the signal without its siginfo, or the target had its own handler installed for a moment. At
@@ -174,9 +173,7 @@ static void timer_overdue(struct agent *a, struct thread_slot *slot)
         return;
     if (signals.blocked >> (a->signo - 1) & 1) {
         cpu_timer_stop(a, slot);
-        slot->signals_blocked = 1;
-        slot->late_ticks = 0;
-        thread_announce(a, slot, 0);
+        blocked_note(a, slot);
     } else if (!(signals.pending >> (a->signo - 1) & 1)) {
         u32 had_clock = slot->has_clock;
         cpu_timer_stop(a, slot);              /* it is set again later */
@@ -196,6 +193,7 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
         return;
     }
     slot->is_on_alternate = alternate_has_room(a, slot);
+    state_ensure(a, slot, now_ns);
     if (runs)
         phase_note(a, slot, now_ns);
     clock_keep(a, slot, now_ns);

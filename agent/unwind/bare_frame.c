@@ -12,31 +12,73 @@
 #define BARE_WORDS 64                     /* searched from each start: saved registers, arguments */
 #define BARE_REACH (256ULL << 10)         /* most bytes between sp and what a register points to */
 
+enum call_goal {
+    GOAL_ROWS = 0,                        /* a direct call to code with rows, or not to be read */
+    GOAL_ANY = 1,                         /* a call through a pointer, or to a jump through one (PLT) */
+    GOAL_DIRECT = 2,                      /* a direct call to code without rows */
+};
+
+/* Return whether code begins with a jump through a pointer (PLT). Context: signal. */
+static u32 is_pointer_jump_sigsafe(const u8 *code)
+{
+    u32 at = code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e ? 4 : 0;     /* endbr64 */
+    at += code[at] == 0xf2;                                                   /* bnd */
+    return code[at] == 0xff && (at == 5 || code[at + 1] == 0x25);               /* jmp *n(%rip) */
+}
+
+/* Read the target of the call before `return_address`; 0 if it is not a direct one. Returns 0 if the code cannot be read.
+ * Context: signal. */
+static u32 call_target_sigsafe(struct unwinder *u, u64 return_address, u64 *target)
+{
+    u8 code[5];
+    if (u->scan_checks >= SCAN_CHECKS_MAX)
+        return 0;
+    u->scan_checks++;
+    if (read_memory_sigsafe(u->agent, return_address - 5, code, 5) != 5)
+        return 0;
+    *target = code[0] != 0xe8 ? 0 : return_address + (u64)(i64)(i32)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 |
+                                                                    (u32)code[4] << 24);
+    return 1;
+}
+
+/* Return what the call before `return_address` calls, enum call_goal. Remembered for code of files. Context: signal. */
+static u32 call_goal_sigsafe(struct unwinder *u, u64 return_address)
+{
+    volatile u64 *slot = kept_slot_sigsafe(u->agent, return_address, ASKED_GOAL);
+    u64 key = kept_key_sigsafe(u->agent, return_address, ASKED_GOAL), entry = *slot, target;
+    const struct code_range *range;
+    u32 goal = GOAL_ANY, number;
+    u8 code[8];
+    if ((entry & ~0xfULL) == key)
+        return entry & 0xf;
+    if (!call_target_sigsafe(u, return_address, &target))
+        return GOAL_ROWS;
+    if (target) {
+        if (u->scan_checks++ >= SCAN_CHECKS_MAX || read_memory_sigsafe(u->agent, target, code, 8) != 8)
+            return GOAL_ROWS;
+        number = rule_for_sigsafe(u->agent, u->map, target);
+        if (!is_pointer_jump_sigsafe(code))
+            goal = number < RULE_NOT_READY && u->agent->rules->rules[number].cfa_kind != CFA_NONE ? GOAL_ROWS : GOAL_DIRECT;
+    }
+    range = code_range_sigsafe(u->map, return_address - 1);
+    if (range && range->module)
+        *slot = key | goal;
+    return goal;
+}
+
 /* Return whether the call before `return_address` may have called the function of u->pc, which has no rows: a direct call
- * goes to the same gap between functions with rows, or to a jump through a pointer (PLT). Context: signal. */
+ * goes to the same gap between functions with rows. Context: signal. */
 static u32 may_call_bare_sigsafe(struct unwinder *u, const struct code_range *range, u64 return_address)
 {
     const struct module *m = &u->agent->modules[range->module];
     const struct cfi_table *table = m->table;
-    u8 code[8];
     u64 target, base = m->load_bias + m->text_start;
-    u32 at;
-    if (u->scan_checks + 2 > SCAN_CHECKS_MAX)
-        return 0;
-    u->scan_checks += 2;
-    if (read_memory_sigsafe(u->agent, return_address - 5, code, 5) != 5)
-        return 0;
-    if (code[0] != 0xe8)
-        return 1;
-    target = return_address + (u64)(i64)(i32)(code[1] | (u32)code[2] << 8 | (u32)code[3] << 16 | (u32)code[4] << 24);
-    if (target <= u->pc && target >= range->start && target - base >= table->rows[0].pc_offset &&
-        row_in_table_sigsafe(table, (u32)(target - base)) == row_in_table_sigsafe(table, (u32)(u->pc - base)))
-        return 1;
-    if (read_memory_sigsafe(u->agent, target, code, 8) != 8)
-        return 0;
-    at = code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e ? 4 : 0;     /* endbr64 */
-    at += code[at] == 0xf2;                                               /* bnd */
-    return code[at] == 0xff && (at == 5 || code[at + 1] == 0x25);           /* jmp *n(%rip) */
+    u32 goal = call_goal_sigsafe(u, return_address);
+    if (goal != GOAL_DIRECT)
+        return goal == GOAL_ANY;
+    return call_target_sigsafe(u, return_address, &target) && target && target <= u->pc && target >= range->start &&
+           target - base >= table->rows[0].pc_offset &&
+           row_in_table_sigsafe(table, (u32)(target - base)) == row_in_table_sigsafe(table, (u32)(u->pc - base));
 }
 
 /* Return whether `return_address` in the word below `cfa` is that of the leaf's caller; sets the caller's rbp. Context:
@@ -53,7 +95,7 @@ static u32 is_bare_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_addres
     u->bp = *bp;
     u->bp_known = *bp_known;
     u->gregs = (const u64 *)0;
-    leads_on = leads_on_sigsafe(u, 2 * SEARCH_STEPS, &first);
+    leads_on = leads_on_sigsafe(u, SUPPORT_UNCOUNTED, &first);
     u->pc = pc;
     u->sp = sp;
     u->bp = own_bp;

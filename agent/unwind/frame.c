@@ -27,6 +27,7 @@ static u32 leaf_register_sigsafe(const struct unwinder *u, u32 number, u64 *valu
  */
 #define ASKED_CALL 0x10U                  /* whether a call ends there, heuristics.c */
 #define ASKED_START 0x20U                 /* enum start_code, heuristics.c */
+#define ASKED_GOAL 0x40U                  /* enum call_goal, bare_frame.c */
 #define ASKED_RBP 0x30U                   /* enum rbp_use, jit_frame.c */
 
 static u64 kept_key_sigsafe(const struct agent *a, u64 runtime_addr, u32 question)
@@ -54,6 +55,7 @@ static void unwind_stop_sigsafe(struct unwinder *u, u32 verdict, u64 fault_pc)
 static u32 enter_caller_sigsafe(struct unwinder *u, u64 cfa, u64 return_address)
 {
     if (return_address == 0) {
+        u->ends_in_zero = 1;
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
         return 0;
     }

@@ -109,6 +109,7 @@ static u32 is_call_to_here_sigsafe(struct unwinder *u, u64 return_address)
 static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
 {
     u64 slot, found = 0, saved = 0, word = 0;
+    u32 is_proved = 0;
     for (slot = u->sp & ~7ULL; slot < limit; slot += 8) {
         u64 bp;
         if (!stack_word_sigsafe(u, slot, &word))
@@ -125,6 +126,7 @@ static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
         }
         if (is_call_to_here_sigsafe(u, word)) {
             found = slot;
+            is_proved = 1;
             break;
         }
     }
@@ -132,6 +134,8 @@ static u32 step_by_scan_sigsafe(struct unwinder *u, u64 limit)
         unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->pc);
         return 0;
     }
+    if (!is_proved && !u->scanned_pc)
+        u->scanned_pc = u->pc;
     if (found >= u->sp + 8 && stack_word_sigsafe(u, found - 8, &saved)) {
         u->bp = saved;
         u->bp_known = saved > found && saved < u->stack_end;
@@ -220,6 +224,8 @@ static u32 is_returned_to_sigsafe(struct unwinder *u, u64 return_address)
     return number < RULE_NOT_READY && u->agent->rules->rules[number].cfa_kind == CFA_SIGNAL;
 }
 
+#define SUPPORT_UNCOUNTED ~0U             /* counting it reads the code of each call, 0.5 us */
+
 /*
  * Step up some frames by rules, from the frame of `u`, until `enough` supports the path; the first step leads to
  * `first`. Returns 0 if a word is not a return address after a call. Moves `u`. Context: signal.
@@ -248,7 +254,8 @@ static u32 leads_on_sigsafe(struct unwinder *u, u32 enough, struct caller *first
             return i > 0;
         if (ra <= 4096 || !is_returned_to_sigsafe(u, ra))
             return 0;
-        first->support += is_call_to_here_sigsafe(u, ra);
+        if (enough != SUPPORT_UNCOUNTED)
+            first->support += is_call_to_here_sigsafe(u, ra);
         u->bp_known = bp_by_rule_sigsafe(u, rule, cfa, &u->bp);
         u->sp = cfa;
         u->pc = call_site_sigsafe(ra);

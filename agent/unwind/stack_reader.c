@@ -55,12 +55,20 @@ struct unwinder {
     u32 verdict;
     u32 bp_known;
     u32 guessed;
+    u32 ends_in_zero;                     /* the walk ended at a return address of 0 */
+    u64 scanned_pc;                       /* code whose caller was the first likely word further up; 0: none */
     u32 guessed_at;                       /* index of the frame whose caller was the first guess */
     u32 scan_checks;
     u32 entry_reads;
     struct managed_walk *walk;            /* for reading what Java frames refer to; may be 0 */
     u32 managed_verdict;                  /* enum managed_verdict of its frames of Java and JavaScript */
     u32 is_bare;                          /* v8_frame.c: the frame was found through a word on the stack */
+    u32 java_tid;                         /* the thread whose stack this is, if it has a … */
+    u64 java_thread;                      /* JavaThread: its runtime_addr; 0: none is known */
+    u64 anchor_sp;                        /* where it left Java, while the walk is below; 0: not known, or passed */
+    u64 anchor_pc;
+    u64 anchor_fp;                        /* 0: not known */
+    u32 anchor_asked;
     u32 chained;                          /* frame_count when rbp was read from a frame of JIT code; 0: never */
 };
 

@@ -140,8 +140,10 @@ static u32 steps_by_packed_rules_sigsafe(struct unwinder *u)
     u->bp_known = bp_known;
     if (count != first)
         u->gregs = (const u64 *)0;
-    if (ra == 0)
+    if (ra == 0) {
+        u->ends_in_zero = 1;
         unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+    }
     return ra != 0;
 }
 
@@ -167,8 +169,11 @@ static void unwind_on_sigsafe(struct unwinder *u)
 {
     u->verdict = VERDICT_TRUNCATED_DEPTH;
     u->fault_pc = 0;
-    while (steps_by_packed_rules_sigsafe(u) && u->frame_count + MANAGED_WORDS_MAX <= MAX_FRAMES) {
+    while ((u->anchor_sp || steps_by_packed_rules_sigsafe(u)) && u->frame_count + MANAGED_WORDS_MAX <= MAX_FRAMES) {
         u32 rule, has_stepped, was_guessed = u->guessed, java, is_bare_code, v8;
+        u64 sp;
+        if (u->anchor_sp)
+            anchor_compare_sigsafe(u);
         if (java_steps_by_cache_sigsafe(u))
             continue;
         java = java_step_sigsafe(u);
@@ -188,6 +193,8 @@ static void unwind_on_sigsafe(struct unwinder *u)
             unwind_stop_sigsafe(u, VERDICT_RETRY, u->pc);
             return;
         }
+        if (rule == RULE_NO_CODE && anchor_take_sigsafe(u))
+            continue;
         if (rule == RULE_NO_CODE) {
             /* A call through a null or invalid pointer has no frame of its own; anything else is a lost stack. */
             unwind_stop_sigsafe(u, VERDICT_BAD_MEMORY, u->frame_count ? u->frames[u->frame_count - 1] : u->pc);
@@ -202,17 +209,25 @@ static void unwind_on_sigsafe(struct unwinder *u)
         if (u->cfas)
             u->cfas[u->frame_count] = 0;
         u->frames[u->frame_count++] = u->pc;
+        sp = u->sp;
         if (is_bare_code)
             has_stepped = step_without_rule_sigsafe(u, rule == RULE_JIT);
         else
             has_stepped = step_by_rule_sigsafe(u, &u->agent->rules->rules[rule]);
-        if (!was_guessed && u->guessed)
+        if (!was_guessed && u->guessed) {
             u->guessed_at = u->frame_count - 1;
+            anchor_find_sigsafe(u, sp);
+        }
+        if (!has_stepped && anchor_take_sigsafe(u))
+            continue;
         if (!has_stepped)
             break;
         if (u->cfas)
             u->cfas[u->frame_count - 1] = u->sp;
     }
+    /* A stale return address leads along a stale stack, which ends where later calls have written over it. */
+    if (u->verdict == VERDICT_COMPLETE && u->scanned_pc && u->ends_in_zero)
+        unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->scanned_pc);
     if (u->verdict == VERDICT_COMPLETE && u->guessed)
         u->verdict = VERDICT_GUESSED;
     if (u->verdict == VERDICT_BAD_MEMORY && u->moves >= WINDOW_MOVES_MAX)
@@ -241,7 +256,8 @@ static void injected_call_leave_sigsafe(struct unwinder *u)
 static void unwind_sigsafe(struct unwinder *u)
 {
     u->frame_count = 0;
-    u->guessed = u->guessed_at = 0;
+    u->guessed = u->guessed_at = u->ends_in_zero = 0;
+    u->scanned_pc = 0;
     u->scan_checks = 0;
     u->entry_reads = 0;
     u->chained = 0;
@@ -249,6 +265,8 @@ static void unwind_sigsafe(struct unwinder *u)
     u->switches = 0;
     u->managed_verdict = MANAGED_NONE;
     u->is_bare = 0;
+    u->anchor_sp = 0;
+    u->anchor_asked = 0;
     window_open_sigsafe(u, u->sp, 1);
     injected_call_leave_sigsafe(u);
     unwind_on_sigsafe(u);

@@ -163,6 +163,19 @@ class CodeView:
             notes + about,
         )
 
+    def line_texts(self, frames: Sequence[Frame]) -> dict[Frame, str]:
+        """Return the source lines of frames, as far as their files can be read; each file once."""
+        texts: dict[tuple[str, str], SourceText] = {}
+        found = {}
+        for frame in frames:
+            key = frame.function.module, frame.file
+            if key not in texts:
+                texts[key] = self._text(frame.function, frame.file)
+            lines = texts[key].lines
+            if lines is not None and 0 < frame.line <= len(lines):
+                found[frame] = lines[frame.line - 1].strip()
+        return found
+
     def _text(self, function: Function, file: str) -> SourceText:
         if not file:
             return SourceText(None, self._why_no_lines(function))

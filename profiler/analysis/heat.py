@@ -52,7 +52,8 @@ class Heat:
         n_columns: how many columns.
         n_rows: how many rows.
         planes: for each activity that occurs, a number 0 … ``FULL`` for each cell.
-        most: what ``FULL`` means: CPUs busy; or waits, on a logarithmic scale.
+        most: what ``FULL`` means: CPUs busy, whose square root the levels count; or waits, on a
+            logarithmic scale.
     """
 
     start_ns: int
@@ -84,7 +85,9 @@ def heat(time_sums: TimeSums, query: HeatQuery) -> Heat:
         # Several seconds in one column: their average.
         seconds = sums.reshape(count, -1, ROWS_A_SECOND).mean(axis=1)
         most = max(1.0, float(seconds.max()) / step_ns(CPU_LEVEL))
-        cells = np.rint(seconds * (FULL / (most * step_ns(CPU_LEVEL)))).astype(np.uint8)
+        # Square roots: with a burst on many CPUs somewhere, few busy CPUs still have levels.
+        shares = np.sqrt(seconds / (most * step_ns(CPU_LEVEL)))
+        cells = np.rint(FULL * shares).astype(np.uint8)
         return Heat(*where, ROWS_A_SECOND, {Activity.CPU: cells.tobytes()}, most)
     waits = wait_counts(view, choice, level, first, count)
     most_waits = int(waits.max())

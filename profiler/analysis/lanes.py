@@ -6,7 +6,7 @@ missing to a full bin was not recorded: the thread had not begun, had ended, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +24,7 @@ N_ACTIVITIES = len(Activity)
 # A thread that is busy for less of the time is idle.
 IDLE_SHARE = 0.001
 LEAST_LANES = 4
-OVERVIEW_ROOM = 1.6  # the height of the overview, at most: so many times that of its CPU time …
-LEAST_CPUS = 0.02  # … and at least so many CPUs
+LEAST_CPUS = 0.02  # of the overview's scale
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -246,7 +245,9 @@ class _Window:
         return self._view.now.threads.get(thread_id) or Thread(thread_id, 0, "")
 
     def overview(self, wanted: Bools | None) -> Lane:
-        """Return the time on a CPU and, above it, the time waiting for one as far as it has room.
+        """Return the time on a CPU, on a scale up to its maximum; beside it, that waiting for one.
+
+        However many threads wait, the height says what runs: a burst of work is seen.
 
         Args:
             wanted: the threads that count; None if these bins do not tell them apart.
@@ -255,13 +256,11 @@ class _Window:
         for activity in (Activity.CPU, Activity.QUEUED):
             rows[slice(None) if wanted is None else wanted, activity] = activity
         found = self._sum(rows, 2)
-        cpu, queued = found
         sums_ns = np.rint(found.sum(axis=1)).astype(np.int64).tolist()
-        # However many threads wait, what runs stays visible.
-        highest = min(float((cpu + queued).max()), OVERVIEW_ROOM * float(cpu.max()))
-        scale_ns = max(highest, LEAST_CPUS * self.bins.step_ns)
-        lane = self._lane(np.stack((cpu, np.minimum(queued, scale_ns - cpu))), 1, scale_ns=scale_ns)
-        return replace(lane, sums_ns=sums_ns)
+        scale_ns = max(float(found[0].max()), LEAST_CPUS * self.bins.step_ns)
+        parts = np.rint(FULL * np.minimum(found / scale_ns, 1)).astype(np.uint8)
+        planes = {Activity(at): part.tobytes() for at, part in enumerate(parts) if part.any()}
+        return Lane(planes, sums_ns, None, 1, scale_ns)
 
     def _lane(
         self,

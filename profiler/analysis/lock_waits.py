@@ -19,7 +19,8 @@ from .own_frames import syscall_function
 from .selection import EVERYTHING, Selection
 from .shown_frames import StackReader
 
-MAX_HOLDERS = 8
+MAX_HOLDERS = 8  # of one box
+MAX_HOLDERS_OF_ALL = 200  # of all waits: eight threads of a pool run the same few functions
 MIN_SHARE = 0.005  # less may be rounding
 
 
@@ -84,11 +85,14 @@ def lock_waits(
     # Intervals are placed to a few samples' time: part of what other threads held lies beside the
     # wait. What lies within tells the shares.
     sums *= total_ns / sums.sum()
-    heaviest = np.argsort(-sums, kind="stable")[:MAX_HOLDERS]
+    most, least_ns = (
+        (MAX_HOLDERS_OF_ALL, 1.0) if path is None else (MAX_HOLDERS, MIN_SHARE * total_ns)
+    )
+    heaviest = np.argsort(-sums, kind="stable")[:most]
     holders = [
         Holder(int(keys[0, at]), int(keys[1, at]), int(sums[at]))
         for at in heaviest
-        if sums[at] >= MIN_SHARE * total_ns
+        if sums[at] >= least_ns
     ]
     return LockWaits(total_ns, holders)
 

@@ -33,6 +33,7 @@ class Certificate:
     waits_resumed: int  # system calls that our signal interrupted and the agent restarted
     waits_broken: int  # system calls that our signal interrupted and that returned EINTR
     parked_reads: int  # stacks read from sleeping threads, without waking them
+    threads_admitted: int  # threads that blocked our signal, whose masks were changed meanwhile
 
     @classmethod
     def of(cls, status: Status) -> Certificate:
@@ -58,6 +59,7 @@ class Certificate:
             waits_resumed=counters.get("eintr_repaired", 0),
             waits_broken=counters.get("eintr_unrepairable", 0),
             parked_reads=counters.get("parked_reads", 0),
+            threads_admitted=counters.get("threads_admitted", 0),
         )
 
     @property
@@ -83,6 +85,8 @@ class Certificate:
             f"in the process: {counted(self.signals_sent, 'signal')} sent, "
             f"{counted(self.parked_reads, 'sleeping stack')} read, {self._interrupted()}"
         )
+        if self.threads_admitted:
+            inside += f", {counted(self.threads_admitted, 'signal mask')} changed meanwhile"
         return [took, inside]
 
     def _interrupted(self) -> str:

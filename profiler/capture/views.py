@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 from ..analysis.calltree import CallTree, build
 from ..analysis.code_view import CodeView
 from ..analysis.heat import Heat, HeatQuery, heat
 from ..analysis.lanes import LaneQuery, Lanes, lanes
+from ..analysis.lock_places import LockPlaces, lock_places, with_text
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
 from ..analysis.wait_causes import WaitCauses
@@ -104,10 +106,21 @@ class Views:
     def lock_waits(
         self,
         selection: Selection,
-        path: Sequence[int],
+        path: Sequence[int] | None,
     ) -> LockWaits:
         """See ``ProfileSource.lock_waits``."""
         return lock_waits(self.profile, self.table, selection, path)
+
+    def lock_places(self, selection: Selection) -> LockPlaces:
+        """See ``ProfileSource.lock_places``."""
+        found = lock_places(self.profile, self.table, selection)
+        frames = [place.frame for place in found.places]
+        texts = self._code.line_texts([frame for frame in frames if frame])
+        places = [
+            with_text(place, texts.get(place.frame, "") if place.frame else "")
+            for place in found.places
+        ]
+        return replace(found, places=places)
 
     def lanes(self, query: LaneQuery) -> Lanes:
         """See ``ProfileSource.lanes``."""

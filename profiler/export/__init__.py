@@ -41,7 +41,7 @@ FORMATS: dict[str, Format] = {
         (".html", ".htm"),
         html.write,
         "HTML report",
-        "this page with its data in one file, for colleagues and for later",
+        "this page with its data and source lines in one file, for colleagues and for later",
         "text/html",
     ),
     "svg": Format(

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from ..linux.execs import Program
 from . import ptrace_hook
+from .admission import Admission
 from .attach_events import MustEnd
 from .attach_state import Progress
 from .fork_hold import ForkHold
@@ -35,6 +36,7 @@ class Attach:
     Attributes:
         progress: the state that it is in.
         hold: keeps its forking threads where they do no harm.
+        admission: lets our signal into its threads.
         loaders: what it has run for Frida, and the memory of that.
         proxy: makes what Frida does by ptrace(2) harmless.
     """
@@ -45,6 +47,7 @@ class Attach:
         self._errors: list[Exception] = []
         self.progress = Progress(pid)
         self.hold = ForkHold(self.progress)
+        self.admission = Admission(self.hold, self.is_replaced)
         self.loaders = Loaders(pid, self.is_replaced)
         self.proxy = PtraceProxy(self.progress, self.hold, self.loaders)
 

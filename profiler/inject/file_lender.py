@@ -3,8 +3,9 @@
 The files of a process that changed its user belong to root. Its agent may read what its threads
 wait in, but not open the file that tells it (``agent/process/host_files.c``). It sends the number
 of a thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a
-signal comes with the number, that signal from precise clocks (``held_clocks``). That is all there
-is to be had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
+signal comes with the number, that signal from precise clocks (``held_clocks``), or a thread that
+takes it (``admission``). That is all there is to be had here. unix(7), SCM_RIGHTS;
+pidfd_getfd(2); proc(5).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import struct
 import threading
 
 from ..linux import descriptors
+from .admission import Admission
 from .held_clocks import HeldClocks
 from .perf_clock import Table
 
@@ -24,12 +26,13 @@ SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/samp
 REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
 
 
-def start(pid: int, fd: int) -> bool:
+def start(pid: int, fd: int, admission: Admission) -> bool:
     """Answer the agent from now on, on a thread of its own that ends with the agent.
 
     Args:
         pid: the target.
         fd: the descriptor of our end of the sockets, in the target.
+        admission: changes the masks of its threads.
 
     Returns:
         False where the kernel does not hand it out (before Linux 5.6); the agent then gets nothing.
@@ -47,11 +50,13 @@ def start(pid: int, fd: int) -> bool:
     except OSError:  # the target has put another file there
         os.close(own_fd)
         return False
-    threading.Thread(target=_serve, args=(pid, link), daemon=True, name="file-lender").start()
+    threading.Thread(
+        target=_serve, args=(pid, link, admission), daemon=True, name="file-lender"
+    ).start()
     return True
 
 
-def _serve(pid: int, link: socket.socket) -> None:
+def _serve(pid: int, link: socket.socket, admission: Admission) -> None:
     numbers: dict[int, int] = {}
     is_elsewhere = _is_in_namespace(pid)
     clocks = HeldClocks(pid)
@@ -72,9 +77,15 @@ def _serve(pid: int, link: socket.socket) -> None:
             tid = numbers.get(own_tid, own_tid)
             if signo:
                 table = Table(table_addr, cookie, signo)
-                if signo not in SIGNALS or not clocks.want(tid, table, mean_ns, kind):
-                    request = REQUEST.pack(own_tid, signo, 0, 0, 0, 0)
-                _answer(link, request, -1)
+                if signo not in SIGNALS:
+                    is_done = False
+                elif kind:
+                    is_done = clocks.want(tid, table, mean_ns, kind)
+                else:
+                    is_done = admission.admit(tid, signo)
+                _answer(
+                    link, request if is_done else REQUEST.pack(own_tid, signo, 0, 0, 0, kind), -1
+                )
             else:
                 _answer(link, request, _open(pid, tid))
 

@@ -54,6 +54,8 @@ def _table() -> npt.NDArray[np.uint8]:
 
 
 _ASLEEP = _table()
+LOCK_CALLS = np.flatnonzero(_ASLEEP == Activity.LOCK).astype(np.uint16).view(np.int16)
+"""The system calls, and what stands in their place, in which a thread waits for a lock."""
 _FUTEX_NUMBERS = np.array(
     [syscall_number(name) for name in _FUTEXES.split() if has_syscall(name)], np.int16
 )

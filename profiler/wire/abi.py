@@ -113,6 +113,7 @@ COUNTER_NAMES = (
     "clocks_lent",
     "codes",
     "codes_lost",
+    "threads_admitted",
 )
 ENGINE_ROUNDS = 0
 ENGINE_CPU_TIMERS = 1

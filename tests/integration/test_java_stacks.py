@@ -217,3 +217,41 @@ def test_arguments_pushed_for_a_stub_do_not_hide_the_caller(adopt: Adopt, builde
     }, in_stub.heaviest()
     assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
     assert target.finish() == ["done"]
+
+
+def test_threads_in_code_without_unwind_information_keep_their_java_frames(
+    adopt: Adopt, builder: Builder
+) -> None:
+    library = builder.program("bare_jni", "shared-no-frames-at-all")
+    classes = builder.java_class("Bare")
+    target = adopt(Target(["java", "-cp", str(classes), "Bare", str(library)]))
+    capture = record(target.pid, 1.0, cpu_s=CPU_S / 4)
+    for clock, inner, methods in (
+        (Clock.CPU, "spin", ("Bare.working", "Bare.work")),
+        (Clock.WALL, "Java_Bare_sleep", ("Bare.sleeping", "Bare.sleep")),
+    ):
+        seen = stacks(capture, clock)
+        in_c = {stack: weight for stack, weight in seen.weights.items() if inner in stack}
+        assert sum(in_c.values()) > 0.25e9, seen.heaviest()
+        assert [stack for stack in in_c if stack[2:6][-2:] != methods] == []
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.parametrize("version", ["java25", *nightly("java21")])
+def test_virtual_threads_lead_to_their_carriers(
+    adopt: Adopt, builder: Builder, require_capability: Require, version: str
+) -> None:
+    classes = builder.java_class("Mounted")
+    target = adopt(Target([require_capability(version), "-cp", str(classes), "Mounted"]))
+    capture = record(target.pid, 1.0, cpu_s=CPU_S / 4)
+    seen = stacks(capture)
+    mounted = seen.where(lambda stack: "[unmounted frames]" in stack and "Mounted.work" in stack)
+    assert mounted.total > 0.5 * seen.total, seen.heaviest()
+    for stack in mounted.weights:
+        at = stack.index("[unmounted frames]")
+        assert stack[1] == "start_thread", stack
+        assert stack[at - 1] == "jdk.internal.vm.Continuation.run", stack
+        assert all(name.startswith("Mounted.") for name in stack[at + 1 :]), stack
+    assert capture.status().verdict_cpu_ns.get("GUESSED", 0) < 0.01 * seen.total
+    assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
+    assert target.finish() == ["done"]

@@ -114,8 +114,10 @@ def threads_of_dump(pid: int) -> dict[str, dict[str, Any]]:
     return {thread["name"]: thread for thread in json.loads(result.stdout)["threads"]}
 
 
-def test_dump_shows_busy_threads_beside_handlers_on_alternate_stacks(start: Start) -> None:
-    target = start("busy", "alternate")
+@pytest.mark.parametrize("kind", ["alternate", "blocked"])
+def test_dump_shows_threads_that_signals_reach_late(start: Start, kind: str) -> None:
+    """Beside handlers on alternate stacks, and where the threads block all signals."""
+    target = start("busy", kind)
 
     def are_seen() -> bool:
         threads = threads_of_dump(target.pid)
@@ -127,15 +129,6 @@ def test_dump_shows_busy_threads_beside_handlers_on_alternate_stacks(start: Star
 
     # On a busy machine one dump may not meet them.
     wait_until(are_seen, "stacks of the busy threads", 60)
-    target.finish()
-
-
-def test_dump_says_why_a_thread_was_not_seen(start: Start) -> None:
-    target = start("busy", "blocked")
-    threads = threads_of_dump(target.pid)
-    for name in ("busy 0", "busy 1"):
-        assert not threads[name]["frames_leaf_first"]
-        assert "blocks the sampling signal" in threads[name]["unseen_because"]
     target.finish()
 
 

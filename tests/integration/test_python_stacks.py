@@ -35,10 +35,12 @@ SPLIT = Path(__file__).parents[1] / "targets" / "python_split.py"
 DEEP = Path(__file__).parents[1] / "targets" / "python_deep.py"
 DEPTH = 20_000
 ENDING = Path(__file__).parents[1] / "targets" / "python_ending.py"
+BRIEF = Path(__file__).parents[1] / "targets" / "python_brief.py"
 # The C function that must lie between two Python functions.
 BETWEEN = {"in_sort": "list_sort", "in_reduce": "functools_reduce", "in_generator": "builtin_sum"}
 CPU_S = 2.0
 ENDING_S = 60.0
+BRIEF_SHARE = 0.97
 # Six standard errors of the largest share at CPU_S and 1 kHz; the interpreter's handling of its
 # lock adds a little.
 SHARE_ERROR = 0.05
@@ -179,6 +181,22 @@ def test_of_a_deep_recursion_the_innermost_functions_are_shown(
         assert stack[stack.index("bottom") - 1] == "deep"
     verdicts = capture.profile.verdicts().managed
     assert verdicts[ManagedVerdict.DEPTH.name] >= 0.9 * sum(verdicts.values()), verdicts
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_threads_that_live_for_milliseconds_have_their_functions(
+    version: str, require_capability: Callable[[str], str]
+) -> None:
+    """They compute without the GIL: only the list of thread states leads to their frames."""
+    target = Target([python_of(version, require_capability), BRIEF])
+    try:
+        capture = record(target.pid, 1.0, rate_hz=500, cpu_s=1.0)
+    finally:
+        target.close()
+    shown = of_tree(capture.tree(Selection(Clock.CPU)))
+    computing = shown.where(lambda stack: any("pbkdf2" in name.lower() for name in stack))
+    assert computing.total >= 0.5 * shown.total, shown.heaviest()
+    assert computing.share("brief") >= BRIEF_SHARE, computing.heaviest()
 
 
 @pytest.mark.parametrize("version", ALL)

@@ -30,6 +30,7 @@ from flametap.analysis.annotation import (
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
+from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection
@@ -37,6 +38,7 @@ from flametap.capture.limits import check_sampling
 from flametap.model import (
     ChildProcess,
     Clock,
+    Frame,
     FrameKind,
     Function,
     Status,
@@ -514,8 +516,17 @@ class FakeSource:
             self._changed.wait_for(lambda: self.revision > revision, timeout_s)
             return self.revision
 
-    def lock_waits(self, selection: Selection, path: Sequence[int]) -> LockWaits:
+    def lock_waits(self, selection: Selection, path: Sequence[int] | None) -> LockWaits:
         return LockWaits(0, ())
+
+    def lock_places(self, selection: Selection) -> LockPlaces:
+        """Some places, with hostile text, and one that is not known."""
+        function = self.functions[3]
+        places = [
+            LockPlace("a mutex", Frame(function, 7), 3 * 10**9, frozenset((1, 2)), "lock(<b>);"),
+            LockPlace(UNKNOWN, None, 10**9, frozenset((1,))),
+        ]
+        return LockPlaces(4 * 10**9, 2, places)
 
     def set_paused(self, paused: bool) -> None:
         with self._changed:

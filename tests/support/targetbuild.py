@@ -32,6 +32,7 @@ _COMMANDS: dict[str, list[str]] = {
     "musl": ["musl-gcc", *_C],
     "exported": ["gcc", *_C, "-rdynamic"],
     "shared": ["gcc", *_C, "-shared", "-fPIC"],
+    "shared-no-frames-at-all": ["gcc", *_C, *_NO_EH_FRAME, "-shared", "-fPIC"],
     "musl-static": ["musl-gcc", *_C, "-static"],
 }
 _CXX = ["g++", "-std=c++17", "-O2", "-g", "-fomit-frame-pointer", "-Wall", "-Wextra", "-Werror"]

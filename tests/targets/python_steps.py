@@ -1,11 +1,12 @@
 """Call all kinds of Python functions while the agent's walk is tried at each machine instruction.
 
-Usage: python_steps.py LIBRARY STEPS OUT [greenlets]. LIBRARY is tests/agent_c/python_step.c. Prints
-ready, and reads the recipe of its own interpreter: a line of numbers in decimal. Writes the stacks
-to OUT, and then to stdout one JSON object: the number of steps, the address of each code object →
-the name of its function. Runs on every CPython from 3.8 on.
+Usage: python_steps.py LIBRARY STEPS OUT [greenlets | unlisted]. LIBRARY is
+tests/agent_c/python_step.c. Prints ready, and reads the recipe of its own interpreter: a line of
+numbers in decimal. Writes the stacks to OUT, and then to stdout one JSON object: the number of
+steps, the address of each code object → the name of its function. Runs on CPython from 3.8 on.
 
-With "greenlets" it does nothing but switch between them; that needs the package greenlet.
+With "greenlets" it does nothing but switch between them; that needs the package greenlet. With
+"unlisted" the agent's list of thread states is empty, and this thread always holds the GIL.
 """
 
 import ctypes
@@ -231,17 +232,21 @@ def main():
     run = switching if GREENLETS else drive
     print("ready", flush=True)
     words = [int(word) for word in sys.stdin.readline().split()]
-    agent = ctypes.CDLL(library)
+    is_unlisted = "unlisted" in sys.argv[4:]
+    agent = (ctypes.PyDLL if is_unlisted else ctypes.CDLL)(library)
     agent.step_begin.argtypes = [ctypes.c_void_p, ctypes.c_long]
     agent.step_end.argtypes = [ctypes.c_char_p]
     agent.step_end.restype = ctypes.c_long
-    is_on, end = agent.step_is_on, agent.step_end  # ctypes looks names up in Python
+    # ctypes looks names up in Python.
+    is_on, end, unlist = agent.step_is_on, agent.step_end, agent.step_unlist
     for _ in range(40):  # the interpreter specialises what runs often
         run()
     array = (ctypes.c_uint64 * len(words))(*words)
     error = agent.step_begin(array, int(steps))
     if error:
         sys.exit(f"step_begin failed: {error}")
+    if is_unlisted:
+        unlist()
     for _ in range(1000):
         run()
         if not is_on():

@@ -40,6 +40,7 @@ import { say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
 import { Functions } from './panels/functions.js';
+import { Locks } from './panels/locks.js';
 import { Shaping } from './panels/shaping.js';
 import { Quality } from './panels/quality.js';
 import { Threads } from './panels/threads.js';
@@ -98,6 +99,15 @@ const search = new SearchBox({ search: (text) => change({ search: text }), visit
 const quality = new Quality(() => {
   graph.layOut();
   modules.fetch();
+});
+const locks = new Locks(() => state, {
+  toggled: () => graph.layOut(),
+  find: (name) => change({ clock: 'off-cpu', search: exactPattern(name), tab: 'graph' }),
+  code: (f) => {
+    change({ clock: 'off-cpu' });
+    locks.toggle(false); // graph, code and this panel do not fit side by side
+    codes.open(f, 'source');
+  },
 });
 const beside = new Beside(() => state, change);
 const save = new Save(() => state, graph, { status: () => feed.status, say });
@@ -173,6 +183,7 @@ function apply(before) {
   if (WEIGHTS.some(isOther)) {
     code.news({ isOther: true });
     modules.fetch();
+    locks.news({ isOther: true });
   }
   views.request({ isNewPlace: PLACE.some(isOther) });
 }
@@ -306,6 +317,7 @@ const feed = new Feed({
     if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);
+    locks.news();
     shaping.news(status.revision);
   },
   whole(status, threadCount) {
@@ -336,7 +348,7 @@ document.addEventListener('visibilitychange', () => {
 
 // --- keyboard ------------------------------------------------------------------------------------------
 
-const parts = { beside, code, codes, freeze, graph, header, languages, quality, save, search, settings, shaping, threads };
+const parts = { beside, code, codes, freeze, graph, header, languages, locks, quality, save, search, settings, shaping, threads };
 const KEYS = shortcuts(() => state, change, parts);
 
 listenToKeys(KEYS, (key) => {

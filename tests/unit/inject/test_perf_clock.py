@@ -15,6 +15,9 @@ from collections.abc import Iterator
 import pytest
 
 from flametap.inject import file_lender, held_clocks, perf_clock
+from flametap.inject.admission import Admission
+from flametap.inject.attach_state import Progress
+from flametap.inject.fork_hold import ForkHold
 from flametap.linux import ptrace
 from running import wait_until
 
@@ -235,14 +238,17 @@ def lender(opened: list[tuple[perf_clock.Kind, int]]) -> Iterator[socket.socket]
     """The agent's end of a connection to a lender that holds files in place of clocks."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        assert file_lender.start(os.getpid(), theirs.detach())
+        admission = Admission(ForkHold(Progress(os.getpid())), lambda: False)
+        assert file_lender.start(os.getpid(), theirs.detach(), admission)
         ours.settimeout(10)
         yield ours
 
 
-def _ask(lender: socket.socket, tid: int, signo: int) -> tuple[bool, int]:
+def _ask(
+    lender: socket.socket, tid: int, signo: int, kind: int = OF_CPU.number
+) -> tuple[bool, int]:
     """Returns whether there is a clock, and how many descriptors came."""
-    request = struct.pack("=IIQQQQ", tid, signo, 0x1000, COOKIE, MEAN_NS, OF_CPU.number)
+    request = struct.pack("=IIQQQQ", tid, signo, 0x1000, COOKIE, MEAN_NS, kind)
     lender.send(request)
     answer, descriptors, _, _ = socket.recv_fds(lender, 64, 1)
     assert answer[:8] == request[:8]
@@ -265,3 +271,19 @@ def test_lender_holds_no_clock_that_might_do_harm(
     assert _ask(lender, os.getpid(), signal.SIGTERM) == (False, 0)
     assert _ask(lender, os.getppid(), signal.SIGURG) == (False, 0), "another process's thread"
     assert opened == []
+
+
+@pytest.mark.parametrize("signo", [signal.SIGURG, signal.SIGTERM])
+def test_lender_changes_masks_for_our_signals_only(
+    lender: socket.socket, monkeypatch: pytest.MonkeyPatch, signo: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def admit(_: Admission, tid: int, signo: int) -> bool:
+        asked.append((tid, signo))
+        return True
+
+    monkeypatch.setattr(Admission, "admit", admit)
+    is_ours = signo == signal.SIGURG
+    assert _ask(lender, 4711, signo, kind=0) == (is_ours, 0)
+    assert asked == ([(4711, signo)] if is_ours else [])

@@ -220,16 +220,22 @@ def test_time_with_the_gil_is_its_own_lane() -> None:
     assert asked(Profile()).gil is None
 
 
-def test_many_threads_that_wait_for_a_cpu_leave_room_for_what_runs() -> None:
+def test_height_of_the_overview_is_what_runs_however_many_threads_wait() -> None:
     profile = Profile()
     second = 10**9
     rows = [Row(at, START_NS, second, 0, QUEUED, -1) for at in range(2, 40)]
-    apply(profile, START_NS + second, [Row(1, START_NS, second, second, RUNNING, -1), *rows])
+    later = Row(1, START_NS + second, second, second // 2, RUNNING, -1)
+    apply(
+        profile,
+        START_NS + 2 * second,
+        [Row(1, START_NS, second, second, RUNNING, -1), later, *rows],
+    )
     found = asked(profile, overview_bins=10).overview
     assert found
     cpu, queued = found.planes[Activity.CPU][0], found.planes[Activity.QUEUED][0]
-    assert (cpu, queued) == (31, 19)
-    assert found.sums_ns == [second, 38 * second]
+    assert (cpu, queued) == (50, 50)
+    assert found.planes[Activity.CPU][-2] == 25
+    assert found.sums_ns == [second * 3 // 2, 38 * second + second // 2]
 
 
 def test_an_empty_profile_has_no_lanes() -> None:

@@ -80,3 +80,14 @@ def test_page_can_be_opened_in_a_state(site: str) -> None:
     assert answer.headers.get("Location", place) == place
     assert (answer.status_code == 303) or f'url={place}"' in answer.text
     assert f"Path=/{Key(TOKEN).address}/;" in answer.headers["Set-Cookie"]
+
+
+def test_places_that_wait_for_locks(client: FlaskClient) -> None:
+    answer = client.get("/api/locks").get_json()
+    assert (answer["total_ns"], answer["count"]) == (110 * MS, 1)
+    (place,) = answer["places"]
+    assert (place["function"], place["threads"]) == (None, 3)
+    assert "GIL" in place["kind"]
+    holders = answer["holders"]["holders"]
+    assert [each["function"] for each in holders] == ["parse", "render"]
+    assert client.get("/api/locks", query_string={"threads": 99}).get_json()["places"] == []

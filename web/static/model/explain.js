@@ -36,7 +36,7 @@ export const COUNTER_GROUPS = [
       ['unattributed_stack_ns', '… no room on the stack', 'Part of it: the stack of the thread may have no room for a signal.', formatNs],
       ['timers_failed', 'Threads without a timer', 'The kernel made no CPU timer: the limit of queued signals is reached (ulimit -i). They are sampled at fixed times instead.'],
       ['signals_late', 'Samples skipped', 'The thread had not got our last signal yet.'],
-      ['signal_blocked', 'Signal blocked', 'The thread blocks our signal, so it is sampled only while it waits.'],
+      ['signal_blocked', 'Signal blocked', 'The thread blocks our signal and was not met while it ran, so it is sampled only while it waits.'],
       ['small_stack', 'Stack too small', 'A stack of the thread has no room for a signal, so it is sampled only while it waits.'],
       ['stray_stack', 'Stacks of unknown size', 'The thread runs coroutines on stacks whose end is unknown, and has no alternate signal stack. A signal could overwrite memory, so the thread is sampled only while it waits.'],
       ['parked_torn', 'Readings thrown away', 'The thread woke up while its stack was read; it was tried again a moment later.'],
@@ -55,6 +55,7 @@ export const COUNTER_GROUPS = [
     counters: [
       ['eintr_unrepairable', 'Interrupted calls', 'A system call returned EINTR because of us and could not be restarted.'],
       ['waits_interrupted', 'Woken for a moment', 'The thread had just fallen asleep when our signal arrived, and went back to sleep. Harmless.'],
+      ['threads_admitted', 'Signal masks changed', 'Threads that block all signals: ours was let in, so that they could be sampled. Their masks are put back at the end.'],
       ['eintr_repaired', 'Restarted calls', 'System calls that our signal interrupted, and that began again before the process could notice. Harmless.'],
     ],
   },

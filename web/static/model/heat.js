@@ -6,6 +6,11 @@ import { formatNs } from './format.js';
 const FIRST = '#'.charCodeAt(0);
 const FULL = 50;
 const SHORTEST_NS = 1024; // of the lowest row of waits; two rows for each doubling
+// Of the cells with CPU time: so many are the palest, and all but so many are below the strongest colour.
+const LOW_SHARE = 0.1;
+const HIGH_SHARE = 0.98;
+const PALEST = 5; // of 50: not nothing
+const CONTRAST = 1.5;
 
 /** One answer to a heat map request. */
 export class Heat {
@@ -37,7 +42,23 @@ export class Heat {
   /** Returns the value of a cell on a scale from 0 to `most`. */
   value(activity, column, row) {
     const cells = this.planes.find(([name]) => name === activity)?.[1];
-    return cells ? (cells[column * this.rows + row] / FULL) * this.most : 0;
+    return cells ? valueOf(cells[column * this.rows + row]) * this.most : 0;
+  }
+
+  /**
+   * Returns how strong the colour of each level of CPU time is, 0 … 50, and the number of CPUs from which on it is the
+   * strongest. Colours spread over what is common: a steady load is pale, and what stands out of it is not, even if a
+   * few cells are far above all others.
+   */
+  shades() {
+    const counts = new Array(FULL + 1).fill(0);
+    for (const [, cells] of this.planes) for (const level of cells) counts[level]++;
+    counts[0] = 0;
+    const high = valueOf(quantile(counts, HIGH_SHARE));
+    const low = Math.min(valueOf(quantile(counts, LOW_SHARE)), high / 2);
+    const part = (level) => Math.min(1, Math.max(0, (valueOf(level) - low) / (high - low)));
+    const shade = (level) => PALEST + (FULL - PALEST) * part(level) ** CONTRAST;
+    return { shades: counts.map((_, level) => (level && high ? Math.round(shade(level)) : 0)), from: high * this.most };
   }
 
   /** Returns [[activity, number of waits]] of a cell, the most first. */
@@ -67,6 +88,19 @@ export class Heat {
     found.push({ from: this.left(last), to: this.left(last + 1), low: 0, high: share(to, last) });
     return found;
   }
+}
+
+/** Returns the share of `most` that a level of CPU time stands for. */
+function valueOf(level) {
+  return (level / FULL) ** 2;
+}
+
+/** Returns the level that a share of all cells are not above. */
+function quantile(counts, share) {
+  const all = counts.reduce((sum, each) => sum + each, 0);
+  let sum = 0;
+  const found = counts.findIndex((count) => (sum += count) >= share * all && sum > 0);
+  return Math.max(0, found);
 }
 
 /**

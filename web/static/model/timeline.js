@@ -157,6 +157,11 @@ export class Lane {
     return (this.shares[activity] ?? []).reduce((most, each) => Math.max(most, each), 0) / FULL;
   }
 
+  /** Returns whole shares for the bins that have at least this share of an activity, and none for the others. */
+  where(activity, least) {
+    return (this.shares[activity] ?? new Uint8Array(0)).map((share) => (share >= Math.max(1, least * FULL) ? FULL : 0));
+  }
+
   /** Returns [[activity, share]] of a bin in stacking order; what is missing is 'none'. */
   parts(bin) {
     const found = [];

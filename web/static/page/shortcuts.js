@@ -12,7 +12,7 @@ import { showHelp } from './keys.js';
  * @param parts of the page, by name
  */
 export function shortcuts(getState, change, parts) {
-  const { beside, codes, freeze, header, languages, quality, save, search, shaping, threads } = parts;
+  const { beside, codes, freeze, header, languages, locks, quality, save, search, shaping, threads } = parts;
   const toggleTab = (tab) => change({ tab: getState().tab === tab ? 'graph' : tab });
 
   function nextLanguage() {
@@ -43,6 +43,7 @@ export function shortcuts(getState, change, parts) {
     q: () => quality.toggle(),
     s: () => codes.show('source'),
     t: () => threads.toggle(),
+    u: () => locks.toggle(),
     w: () => toggleTab('tree'),
     z: () => freeze.toggle(),
     '?': showHelp,
@@ -50,10 +51,11 @@ export function shortcuts(getState, change, parts) {
 }
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
-function escape(getState, change, { code, graph, quality, save, search, settings, shaping, threads }) {
+function escape(getState, change, { code, graph, locks, quality, save, search, settings, shaping, threads }) {
   if (search.leave()) return;
   if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
+  else if (locks.isOpen) locks.toggle(false);
   else if (graph.selectedPath) graph.select(null);
   else if (getState().sandwich) change({ sandwich: '' });
   else if (!search.clear()) document.activeElement.blur();

@@ -73,7 +73,7 @@ function shortened(lane, { first, end, group }) {
     }
     planes[activity] = String.fromCharCode(...parts);
   }
-  return { ...lane, planes };
+  return { ...lane, planes, scale_ns: lane.scale_ns * group };
 }
 
 /** Returns the lane of several threads together; null for none. @param rest a lane of still others, or null */

@@ -164,6 +164,9 @@ export class HeatMap {
     const { heat, canvas, colors } = this;
     if (!heat || !colors || !this.plot.clientWidth) return;
     this.plot.style.height = `${ROW_PX * heat.rows}px`;
+    const isCpu = this.kind === 'cpu';
+    const { shades, from: darkest } = isCpu ? heat.shades() : {};
+    if (isCpu) setText(byId('heat-darkest'), darkest ? `${darkest.toFixed(1)} or more` : '–');
     const cells = new OffscreenCanvas(heat.columns, heat.rows);
     const picture = new ImageData(heat.columns, heat.rows);
     for (let column = 0; column < heat.columns; column++) {
@@ -171,7 +174,7 @@ export class HeatMap {
         const [activity, level] = heat.top(column, row);
         if (!level) continue;
         const at = 4 * ((heat.rows - 1 - row) * heat.columns + column);
-        picture.data.set(colors[activity][level], at);
+        picture.data.set(colors[activity][isCpu ? shades[level] : level], at);
       }
     }
     cells.getContext('2d').putImageData(picture, 0, 0);

@@ -29,6 +29,8 @@ const SHADES = {
   },
 };
 const TILE = 6; // device-independent pixels of a pattern
+const WAITING_LINE = 5; // device-independent pixels, of the overview
+const LEAST_WAITING = 0.25; // threads that wait for a CPU, on average, for a mark in that line
 
 /** Draws one tile of an activity's pattern. */
 function drawTile(context, activity, [ground, line]) {
@@ -145,12 +147,22 @@ export class TimePainter {
     const pixels = (length) => Math.round(length * ratio());
     for (const { kind, lane, bins, top, height } of scene.rows) {
       const row = { lane, bins, top: pixels(top), height: pixels(height) };
-      if (lane) raster.draw(row, kind === 'overview' ? scene.whole : scene.shown);
+      if (lane && kind === 'overview') this.drawOverview(raster, row, scene.whole);
+      else if (lane) raster.draw(row, scene.shown);
     }
     context.putImageData(raster.picture, 0, 0);
     context.globalCompositeOperation = 'destination-over';
     this.drawAxis(context, scene);
     context.globalCompositeOperation = 'source-over';
+  }
+
+  /** Draws the CPU time of the whole recording, and a line at the top where threads wait for a CPU. */
+  drawOverview(raster, { lane, bins, top, height }, span) {
+    const line = Math.round(WAITING_LINE * ratio());
+    const below = { top: top + line, height: height - line };
+    raster.draw({ lane, bins, ...below }, span, ['cpu']);
+    const shares = { queued: lane.where('queued', (LEAST_WAITING * bins.step * 1e6) / lane.scale_ns) };
+    raster.draw({ lane: { shares }, bins, top, height: line - 1 }, span);
   }
 
   drawAxis(context, { width, height, shown, axisTop, axisHeight }) {

@@ -16,12 +16,13 @@ export class LaneRaster {
   /**
    * Stacks the activities of each bin. Sizes are device pixels.
    *
-   * @param row {lane, bins, top, height}; @param span {from, to}: the time of the whole width
+   * @param row {lane, bins, top, height}; @param span {from, to}: the time of the whole width; @param activities that
+   *   are drawn
    */
-  draw({ lane, bins, top, height }, span) {
+  draw({ lane, bins, top, height }, span, activities = ACTIVITIES) {
     const { width } = this;
     const msAPixel = (span.to - span.from) / width;
-    const shown = ACTIVITIES.filter((activity) => lane.shares[activity]);
+    const shown = activities.filter((activity) => lane.shares[activity]);
     let bin = -1;
     let parts = [];
     for (let x = 0; x < width; x++) {

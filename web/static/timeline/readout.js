@@ -64,7 +64,7 @@ function describePointer({ pointer, scene, lanes }) {
   if (row.kind === 'overview') {
     const cpus = (activity) => (row.lane.share(activity, bin) * row.lane.scale_ns) / (bins.step * 1e6);
     const queued = cpus('queued');
-    const isCut = row.lane.share('cpu', bin) + row.lane.share('queued', bin) > 0.97;
+    const isCut = row.lane.share('queued', bin) >= 1;
     const waiting = queued >= 0.05 ? `, ${isCut ? 'at least ' : ''}${queued.toFixed(1)} threads waiting for one` : '';
     return `${moment}: ${cpus('cpu').toFixed(1)} CPUs busy${waiting}${even}`;
   }

@@ -22,6 +22,7 @@ import {
 } from '../model/timeline.js';
 
 const BIN_PX = 2;
+const OVERVIEW_BINS = 400; // wide enough for some samples each: bursts stand out, not noise
 const LANES = { small: 4, open: 16 };
 const STORED = 'flametap.timeline';
 const FOLLOWS = 0.002; // a shown time that ends so near to the end, as a share of it, follows the recording
@@ -104,7 +105,7 @@ export class Timeline {
     const width = this.plot.clientWidth;
     if (!width) return null;
     const bins = Math.max(50, Math.min(1440, Math.round(width / BIN_PX)));
-    const query = new URLSearchParams({ bins, lanes: this.nLanes, overview: Math.min(bins, 720) });
+    const query = new URLSearchParams({ bins, lanes: this.nLanes, overview: Math.min(bins, OVERVIEW_BINS) });
     if (this.shown) query.set('from', Math.floor(this.shown.from));
     if (this.shown) query.set('to', Math.ceil(this.shown.to));
     if (this.page) query.set('skip', this.page * this.nLanes);
@@ -307,7 +308,7 @@ export class Timeline {
     const { overview, overviewBins } = lanes;
     const peak = overview.highest('cpu') * (overview.scale_ns / overviewBins.step / 1e6);
     const label = `CPU ≤ ${peak.toFixed(1)}`;
-    const title = `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once`;
+    const title = `CPUs in use over the whole recording, at most ${peak.toFixed(1)} at once; marked at the top where threads wait for a CPU`;
     const found = [{ kind: 'overview', lane: overview, bins: overviewBins, ...this.measures.overview, label, title }];
     let top = this.measures.axis.top + this.measures.axis.height + 2;
     const add = (row) => {

@@ -22,6 +22,8 @@ from .signature import parameters_of
 
 GONE = "[java method gone]"
 STUBS = "[jvm]"
+UNMOUNTED = "unmounted frames"  # of a virtual thread, and what brings them back
+_FRAMES_BACK = "StubRoutines (continuation"
 _CLASS, _METHOD, _FILE, _LINES = range(CODE_PARTS)
 # Hidden classes have the address of the class behind their names, since 15 after "+", then "/"; the
 # generated ones are numbered as well.
@@ -99,6 +101,8 @@ class JavaNames:
         name_bytes = code.detail[0]
         if not name_bytes:
             name = _text(code.parts[_METHOD]).replace("[", "(").replace("]", ")")
+            if name.startswith(_FRAMES_BACK):
+                name = UNMOUNTED
             return JavaCode(Function(f"[{name}]", STUBS, kind=FrameKind.NATIVE))
         method = code.parts[_METHOD].raw
         class_name = class_text(_text(code.parts[_CLASS]))

@@ -3,16 +3,31 @@ import { test } from 'node:test';
 
 import { Heat, cellRange, formatWaitRow, waitTicks } from '../../../../web/static/model/heat.js';
 
-const SECONDS = { start_ns: 0, step_ns: 1e9, columns: 3, rows: 4, most: 2, planes: { cpu: '##U###<U####' } };
+const SECONDS = { start_ns: 0, step_ns: 1e9, columns: 3, rows: 4, most: 2, planes: { cpu: '##U###FU####' } };
 
 test('cells are column by column, from the lowest row on', () => {
   const heat = new Heat(SECONDS);
   assert.deepEqual(heat.top(0, 2), ['cpu', 50]);
-  assert.equal(heat.value('cpu', 1, 2), 1);
+  assert.equal(heat.value('cpu', 1, 2), 2 * 0.7 ** 2); // levels count square roots
   assert.equal(heat.value('cpu', 1, 3), 2);
   assert.equal(heat.value('lock', 1, 3), 0);
   assert.equal(heat.column(2999), 2);
   assert.equal(heat.column(3000), null);
+});
+
+test('colours spread over what is common: what stands out of a steady load is strong', () => {
+  const text = (levels) => levels.map((level) => String.fromCharCode(35 + level)).join('');
+  const steady = Array.from({ length: 940 }, (_, at) => 20 + (at % 5)); // some 0.8 CPUs, at most 5
+  const heat = (levels) => new Heat({ start_ns: 0, step_ns: 1e9, columns: levels.length / 20, rows: 20, most: 5, planes: { cpu: text(levels) } });
+  const burst = [...steady, ...new Array(58).fill(32), 50, 0]; // two CPUs, and one cell of five
+  const { shades, from } = heat(burst).shades();
+  assert.equal(shades[0], 0);
+  assert.equal(shades[32], 50);
+  assert.equal(shades[50], 50);
+  assert.ok(shades[24] <= 15 && shades[20] >= 5, `${shades[20]} ${shades[24]}`);
+  assert.equal(from, 5 * 0.64 ** 2);
+  assert.deepEqual(heat(new Array(20).fill(0)).shades().shades, new Array(51).fill(0));
+  assert.equal(heat(new Array(20).fill(7)).shades().shades[7], 50);
 });
 
 test('a drag goes from one moment to another, through the seconds between', () => {

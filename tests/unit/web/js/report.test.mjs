@@ -46,6 +46,9 @@ test('bins are put together until they are few enough', () => {
   assert.deepEqual([four.bins.start, four.bins.step, four.bins.count, four.bins.level], [0, 20, 4, 1]);
   assert.deepEqual(shares(answer('bins=3&lanes=1').lanes[0]), [23, 33]); // averages: 22.5, 32.5
   assert.deepEqual(shares(answer('bins=8&overview=4').overview), [40, 5, 20, 45]);
+  // Four bins of twice the time: as many CPUs as before.
+  assert.equal(answer('bins=8&overview=8').overview.scale_ns, MS);
+  assert.equal(answer('bins=8&overview=4').overview.scale_ns, 2 * MS);
 });
 
 test('a part of the time, in the finest bins that have all of it', () => {

@@ -70,11 +70,19 @@ def test_classes_without_a_package(names: JavaNames) -> None:
     assert frame.function.full_name == "Main.main(java.lang.String[])"
 
 
-def test_stubs_are_the_machines_own(names: JavaNames) -> None:
-    parts = tuple(CodePart(part, 1, False) for part in (b"", b"StubRoutines (1)", b"", b""))
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"StubRoutines (1)", "[StubRoutines (1)]"),
+        (b"StubRoutines (continuation stubs)", "[unmounted frames]"),
+        (b"StubRoutines (continuationstubs)", "[unmounted frames]"),
+    ],
+)
+def test_stubs_are_the_machines_own(names: JavaNames, name: bytes, shown: str) -> None:
+    parts = tuple(CodePart(part, 1, False) for part in (b"", name, b"", b""))
     stub = names.code(Code(3, 1, False, parts, (0, 0)))
     (frame,) = stub.frames_at(JAVA_TIER_STUB << JAVA_TIER_SHIFT | JAVA_NO_INDEX)
-    assert frame.function == Function("[StubRoutines (1)]", "[jvm]")
+    assert frame.function == Function(shown, "[jvm]")
 
 
 def test_what_is_gone_is_counted(names: JavaNames) -> None:
