@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import benchmark
+import browserpages
 import programs
 import usage
 from benchmark import Bench, run
@@ -92,7 +93,7 @@ def _measured(
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page = browser.new_page(viewport=browserpages.WINDOW)
         page.goto(url)
         page.wait_for_function("() => globalThis.flametap?.views.current?.total_ns > 0")
         time.sleep(SETTLE_S)
@@ -113,7 +114,7 @@ def _series(
     seconds: float, host: subprocess.Popen[str], target: programs.Program, page: Page
 ) -> Iterator[dict[str, Any]]:
     """Yield the shares of a core and the memory of each step."""
-    processes = _browser_processes()
+    processes = browserpages.processes()
     before = _look(host, target, processes)
     begin = before["at"]
     while before["at"] - begin < seconds - 1:
@@ -124,7 +125,7 @@ def _series(
             name: 100 * (now["cpu_ns"][name] - before["cpu_ns"][name]) / took_ns
             for name in now["cpu_ns"]
         }
-        heap = page.evaluate("performance.memory.usedJSHeapSize") / 1e6
+        heap = browserpages.heap_mb(page)
         row = {
             "at_s": now["at"] - begin,
             "percent": shares,
@@ -157,27 +158,6 @@ def _look(
         cpu_ns[kind] += usage.cpu_ns(pid)
         mb[kind] = mb.get(kind, 0) + usage.status_kb(pid, "RssAnon") / 1000
     return {"at": time.monotonic(), "cpu_ns": cpu_ns, "mb": mb, "host": figures}
-
-
-def _browser_processes() -> dict[int, str]:
-    """Return the processes of Chromium below this one, by what they do."""
-    found = {}
-    for pid in _below(os.getpid()):
-        command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        if "--type=renderer" in command:
-            found[pid] = "tab"
-        elif "--type=gpu-process" in command:
-            found[pid] = "GPU process"
-        elif "--type=" in command and "chrom" in command:
-            found[pid] = "other Chromium"
-    return found
-
-
-def _below(pid: int) -> Iterator[int]:
-    children = Path(f"/proc/{pid}/task").glob("*/children")
-    for child in {int(each) for path in children for each in path.read_text().split()}:
-        yield child
-        yield from _below(child)
 
 
 def _sample_to_pixel(

@@ -15,7 +15,7 @@ import ctypes
 import io
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ BATCH_ROWS = 5_000
 NO_ROWS = np.empty(0, INTERVAL_DTYPE)
 FUNCTIONS = 3_000
 CALL_SITES = 8  # different return addresses in one function
+RENEWED = (1, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 
 
 def resident_mb() -> float:
@@ -49,12 +50,17 @@ def resident_mb() -> float:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
-def stacks(n: int) -> Iterator[npt.NDArray[np.uint64]]:
-    """Yield ``n`` different stacks, leaf first: each shares most callers with the one before."""
+def stacks(
+    n: int, renewed: Sequence[int] = RENEWED
+) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield ``n`` different stacks, leaf first: each shares most callers with the one before.
+
+    ``renewed`` are numbers of callees that it does not share, each as likely.
+    """
     rng = random.Random(1)
     stack: list[int] = []
     for number in range(n):
-        del stack[max(0, len(stack) - rng.choice((1, 1, 1, 2, 2, 3, 4, 6, 8, 12))) :]
+        del stack[max(0, len(stack) - rng.choice(renewed)) :]
         for _ in range(rng.randint(20, 40) - len(stack)):
             function = int(FUNCTIONS * rng.random() ** 3)
             stack.append(1 << 40 | function << 8 | rng.randrange(CALL_SITES))

@@ -1,0 +1,108 @@
+"""Serve the page of a made-up recording, in a process of its own.
+
+    python bench/bighost.py INTERVALS TRACES THREADS FOLDER
+
+The recording is made as that of bench/store.py, of stacks that share fewer callers: 10⁵ of them
+make 10⁶ nodes. Writes it into FOLDER for speedscope, as ``stacks.folded`` (a line for each stack)
+and ``time.json`` (in order of time), then prints one line of JSON with the page's address and the
+sizes, and ends with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from flametap.capture.views import Views
+from flametap.export import folded, speedscope
+from flametap.export.request import ExportRequest
+from flametap.linux import heaps
+from flametap.model import Clock, Module, Status, Verdict
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from flametap.web.server import serve
+from flametap.wire.events import Batch, ModuleUpdate, Trace
+from store import BATCH_ROWS, NO_ROWS, name_all, rows, stacks
+
+TABLES_BYTES = 1 << 30  # twice what a recording may take: 10⁶ nodes do not fit
+RENEWED = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
+
+
+class Recording(Views):
+    """A recording that has ended."""
+
+    def status(self) -> Status:
+        """See ``ProfileSource.status``."""
+        return Status(
+            pid=1,
+            command="/usr/bin/server",
+            state="ended",
+            reason="the process exited",
+            engine="cpu-timers",
+            rate_hz=100.0,
+            asked_rate_hz=100.0,
+            effective_rate_hz=100.0,
+            duration_ns=self.profile.duration_ns,
+            revision=self.profile.revision,
+            samples=self.profile.samples,
+            verdict_cpu_ns=self.profile.verdicts().native,
+            is_final=True,
+        )
+
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
+        """See ``ProfileSource.wait_newer``. Nothing comes any more."""
+        return self.profile.revision
+
+    def set_paused(self, paused: bool) -> None:
+        """See ``ProfileSource.set_paused``."""
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """See ``ProfileSource.set_sampling``."""
+
+
+def recording(n_intervals: int, n_traces: int, n_threads: int) -> Recording:
+    """Fill a profile as a recording does, with what it makes ahead of views."""
+    profile = Profile(tables_bytes=TABLES_BYTES)
+    table = SymbolTable(profile.locate)
+    found = Recording(profile, table)
+    module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
+    profile.apply(Batch(0, 1, [module], [], [], [], NO_ROWS))
+    for trace_id, frames in enumerate(stacks(n_traces, RENEWED), 1):
+        trace = Trace(trace_id, Verdict.COMPLETE, 0, frames)
+        profile.apply(Batch(0, 1, [], [], [], [trace], NO_ROWS))
+    name_all(profile, table)
+    rng = np.random.default_rng(1)
+    for batch in range(n_intervals // BATCH_ROWS):
+        records = rows(rng, batch, n_traces, n_threads)
+        profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], [], records))
+        found._time_ahead.step()  # as the pump of a recording
+    return found
+
+
+def main() -> None:
+    n_intervals, n_traces, n_threads = map(int, sys.argv[1:4])
+    folder = Path(sys.argv[4])
+    heaps.keep_small()  # as the command line does
+    source = recording(n_intervals, n_traces, n_threads)
+    request = ExportRequest(source.profile, source.table)
+    for name, write in (("stacks.folded", folded.write), ("time.json", speedscope.write)):
+        with (folder / name).open("wb") as file:
+            write(request, file)
+    server = serve(source, "127.0.0.1", 0, secrets.token_urlsafe(24))
+    said = {
+        "url": server.url,
+        "samples": source.profile.samples,
+        "nodes": len(source.profile.trie().parent),
+        "cpu_s": source.profile.total_ns(Clock.CPU) / 1e9,
+    }
+    print(json.dumps(said), flush=True)
+    sys.stdin.read()
+    server.close()
+
+
+if __name__ == "__main__":
+    main()
