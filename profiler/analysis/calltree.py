@@ -93,9 +93,22 @@ def build(
         leaves = profile.leaf_weights(clock, thread_ids, t0_ns, t1_ns, holding=frames.only_gil)
     trie = profile.trie()
     leaves = in_kernel(leaves, trie, table)
+    found = frames_of(profile, table, trie, leaves, frames, by_thread)
+    return Skeleton(found, table, by_line).tree(found.of_leaf, leaves.weight)
+
+
+def frames_of(
+    profile: Profile,
+    table: SymbolTable,
+    trie: Trie,
+    leaves: LeafWeights,
+    frames: FrameFilter,
+    by_thread: bool = False,
+) -> Frames:
+    """Return the frames of leaves, which have the system calls of running threads."""
     shown = shown_frames(profile, table, trie, frames)
     group_of_leaf, groups = _groups(profile, table, leaves, shown, by_thread)
-    return _merge(expand(leaves, group_of_leaf, groups, trie, shown, table), table, by_line)
+    return expand(leaves, group_of_leaf, groups, trie, shown, table)
 
 
 def _groups(
@@ -135,36 +148,68 @@ def in_kernel(leaves: LeafWeights, trie: Trie, table: SymbolTable) -> LeafWeight
     return replace(leaves, sysno=np.where(leaves.sysno < 0, call, leaves.sysno))
 
 
-def _merge(frames: Frames, table: SymbolTable, by_line: bool) -> CallTree:
-    functions, by_rank = table.functions, np.array(table.by_name(), np.int32)
-    rank_of = np.empty(len(by_rank), np.int64)
-    rank_of[by_rank] = np.arange(len(by_rank))
-    # What is merged has the same rank: first by name of the function, then by line.
-    rank = rank_of[frames.function]
-    if by_line:
-        is_python = np.array([each.kind is FrameKind.PYTHON for each in functions], bool)
-        line = np.where(is_python[frames.function], frames.line, 0)
-        each, rank = np.unique(rank << 32 | line, return_inverse=True)
-        by_rank = by_rank[each >> 32]
-    levels = split_by(frames.depth)
-    merged = merge(frames.parent, rank, levels, len(by_rank))
-    total_of_frame = frames.self_ns.copy()
-    for level in levels[:0:-1]:
-        np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
-    line, line_file = merged.lines(frames.line, frames.line_file, total_of_frame)
-    function = np.full(len(merged), -1, np.int32)
-    function[1:] = by_rank[merged.key[1:]]
-    return CallTree(
-        parent=merged.parent.astype(np.int32),
-        function=function,
-        self_ns=merged.sums(frames.self_ns),
-        total_ns=merged.sums(total_of_frame),
-        line=line,
-        line_file=line_file,
-        depth=merged.depths(),
-        functions=functions,
-        line_files=table.line_files,
-    )
+class Skeleton:
+    """All of a call tree but its weights. Makes the trees of any weights of its leaves.
+
+    Args:
+        frames: of the leaves.
+        table: the names.
+        by_line: a Python function has a node for each of its lines, instead of one.
+    """
+
+    def __init__(self, frames: Frames, table: SymbolTable, by_line: bool = False) -> None:
+        functions, by_rank = table.functions, np.array(table.by_name(), np.int32)
+        self._frames, self._functions, self._line_files = frames, functions, table.line_files
+        rank_of = np.empty(len(by_rank), np.int64)
+        rank_of[by_rank] = np.arange(len(by_rank))
+        # What is merged has the same rank: first by name of the function, then by line.
+        rank = rank_of[frames.function]
+        if by_line:
+            is_python = np.array([each.kind is FrameKind.PYTHON for each in functions], bool)
+            line = np.where(is_python[frames.function], frames.line, 0)
+            each, rank = np.unique(rank << 32 | line, return_inverse=True)
+            by_rank = by_rank[each >> 32]
+        self._levels = split_by(frames.depth)
+        self._merged = merge(frames.parent, rank, self._levels, len(by_rank))
+        self._function = np.full(len(self._merged), -1, np.int32)
+        self._function[1:] = by_rank[self._merged.key[1:]]
+
+    def tree(self, of_leaf: npt.NDArray[np.intp], weight: Int64s) -> CallTree:
+        """Return the call tree of some leaves; nodes without weight are left out.
+
+        Args:
+            of_leaf: the frame of each leaf.
+            weight: of each leaf.
+        """
+        frames, merged = self._frames, self._merged
+        self_of_frame = np.zeros(len(frames.parent), np.int64)
+        np.add.at(self_of_frame, of_leaf, weight)
+        total_of_frame = self_of_frame.copy()
+        for level in self._levels[:0:-1]:
+            np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
+        total_ns = merged.sums(total_of_frame)
+        line, line_file = merged.lines(frames.line, frames.line_file, total_of_frame)
+        parent = merged.parent
+        columns = (self._function, merged.sums(self_of_frame), total_ns, line, line_file)
+        columns = (*columns, merged.depths())
+        has_weight = total_ns > 0
+        has_weight[0] = True
+        if not has_weight.all():
+            place = np.cumsum(has_weight) - 1
+            parent = np.where(parent < 0, -1, place[parent])[has_weight]
+            columns = tuple(column[has_weight] for column in columns)
+        function, self_ns, total_ns, line, line_file, depth = columns
+        return CallTree(
+            parent=parent.astype(np.int32),
+            function=function,
+            self_ns=self_ns,
+            total_ns=total_ns,
+            line=line,
+            line_file=line_file,
+            depth=depth,
+            functions=self._functions,
+            line_files=self._line_files,
+        )
 
 
 def children(tree: CallTree) -> tuple[Int32s, Int32s]:

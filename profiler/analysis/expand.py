@@ -53,7 +53,7 @@ class Frames:
     line: Int32s
     line_file: Int32s
     depth: Int32s
-    self_ns: Int64s
+    of_leaf: npt.NDArray[np.intp]  # the frame of each leaf row
 
 
 def expand(
@@ -67,7 +67,7 @@ def expand(
     """Return the frames of all stacks with weight.
 
     Args:
-        leaves: the weights.
+        leaves: those with weight.
         group_of_leaf: the group of each leaf, an index into ``groups``.
         groups: at least one.
         trie: the stacks.
@@ -129,8 +129,6 @@ def expand(
     )
     leaf_frame = last[places.of_leaf]
     leaf_frame[waits | is_bare] = 1 + len(place) + which
-    self_ns = np.zeros(1 + len(place) + len(ends_in), np.int64)
-    np.add.at(self_ns, leaf_frame, leaves.weight)
 
     def column(root: int, frames: npt.NDArray[Any], ends: npt.ArrayLike) -> Int32s:
         return np.concatenate(((root,), frames, np.asarray(ends, np.int32)), dtype=np.int32)
@@ -141,7 +139,7 @@ def expand(
         line=column(0, pool_line[in_pool], np.zeros(len(ends_in))),
         line_file=column(0, pool_file[in_pool], np.zeros(len(ends_in))),
         depth=column(0, depth_of_last[place] - count[place] + 1 + step, depth_of_last[ends_in] + 1),
-        self_ns=self_ns,
+        of_leaf=leaf_frame.astype(np.intp),
     )
 
 

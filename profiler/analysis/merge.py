@@ -61,8 +61,11 @@ class Merged:
         most = np.zeros(len(self), np.int64)
         np.maximum.at(most, self.place, weights)
         which = np.flatnonzero((weights > 0) & (weights == most[self.place]))
-        at, first = np.unique(self.place[which], return_index=True)
-        return at, which[first]
+        # Of several, the first: assigned last. Many times faster than to sort the places.
+        first = np.full(len(self), -1, np.int64)
+        first[self.place[which[::-1]]] = which[::-1]
+        at = np.flatnonzero(first >= 0)
+        return at, first[at]
 
     def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
         """Return each merged node's line and its file: those of its heaviest node that has one."""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
-from ..analysis.calltree import CallTree, build
+from ..analysis.calltree import CallTree
 from ..analysis.code_view import CodeView
 from ..analysis.heat import Heat, HeatQuery, heat
 from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_places import LockPlaces, lock_places, with_text
 from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection
+from ..analysis.tree_builder import TreeBuilder
 from ..analysis.wait_causes import WaitCauses
 from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
@@ -34,6 +35,7 @@ class Views:
     def __init__(self, profile: Profile, table: SymbolTable) -> None:
         self.profile = profile
         self.table = table
+        self._trees = TreeBuilder(profile, table)
         self._time = TimeSums(profile.moments, WaitCauses(table))
         self._time_ahead = TimeAhead(self._time, profile)
         self.use_symbolizer(None)
@@ -65,16 +67,7 @@ class Views:
         selection: Selection,
     ) -> CallTree:
         """See ``ProfileSource.tree``."""
-        t0_ns, t1_ns = selection.between(self.profile.start_ns, self.profile.now_ns)
-        return build(
-            self.profile,
-            self.table,
-            selection.clock,
-            selection.thread_ids,
-            t0_ns=t0_ns,
-            t1_ns=t1_ns,
-            frames=selection.frames,
-        )
+        return self._trees.build(selection)
 
     def symbols(
         self,

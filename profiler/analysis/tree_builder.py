@@ -1,0 +1,104 @@
+"""Build the call trees of a recording, the second one faster than the first.
+
+What a tree has besides weights depends on the stacks and their names only. It is kept until there
+are others, and gives the tree of another range, clock or choice of threads in a fifth of the time.
+
+Thread-safe: one thread at a time builds what is kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import Clock
+from ..profile.leaves import LeafWeights
+from ..profile.stacks import Trie
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
+from .calltree import CallTree, Skeleton, frames_of, in_kernel
+from .frame_filter import FrameFilter
+from .selection import Selection
+
+Key = tuple[int, int, int, FrameFilter]
+# A tree of fewer of the leaves than one in so many is built faster without all the others.
+_PART = 3
+_CALL_BITS = 17  # of a system call's number and one more
+
+
+@dataclass(frozen=True)
+class _Kept:
+    key: Key
+    codes: npt.NDArray[np.int64]  # of the leaves, ascending
+    frame: npt.NDArray[np.intp]  # of each
+    skeleton: Skeleton
+
+    def find(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | None:
+        """Return the frames of leaves; None if there is one that is not known."""
+        at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return self.frame[at] if (self.codes[at] == codes).all() else None
+
+
+class TreeBuilder:
+    """The trees of one recording.
+
+    Args:
+        profile: the recording.
+        table: its names.
+    """
+
+    def __init__(self, profile: Profile, table: SymbolTable) -> None:
+        self._profile = profile
+        self._table = table
+        self._lock = threading.Lock()
+        self._kept: _Kept | None = None
+
+    def build(self, selection: Selection) -> CallTree:
+        """Return the tree of a selection, as ``calltree.build`` does."""
+        profile, table, frames = self._profile, self._table, selection.frames
+        revision = table.revision  # before the names are read: it is never too new for them
+        between = selection.between(profile.start_ns, profile.now_ns)
+        leaves = profile.leaf_weights(
+            selection.clock, selection.thread_ids, *between, holding=frames.only_gil
+        )
+        trie = profile.trie()
+        leaves = in_kernel(leaves, trie, table)
+        key = (len(trie.parent), trie.n_addresses, revision, frames)
+        with self._lock:
+            kept = self._kept if self._kept and self._kept.key == key else None
+            if kept is None and _PART * len(leaves.node) >= self._n_leaves():
+                kept = self._kept = self._keep(key, trie, leaves)
+        frame = kept.find(_codes(leaves)) if kept else None
+        if kept is not None and frame is not None:
+            return kept.skeleton.tree(frame, leaves.weight)
+        found = frames_of(profile, table, trie, leaves, frames)
+        return Skeleton(found, table).tree(found.of_leaf, leaves.weight)
+
+    def _n_leaves(self) -> int:
+        return len(self._profile.leaf_weights(Clock.WALL).node)
+
+    def _keep(self, key: Key, trie: Trie, leaves: LeafWeights) -> _Kept:
+        """Return what trees of these leaves, and of all others that there are now, have in common."""
+        profile, table, frames = self._profile, self._table, key[-1]
+        held = [leaves]
+        for clock in Clock:
+            more = profile.leaf_weights(clock, holding=frames.only_gil)
+            # Stacks that are newer than the trie have no place in it.
+            more = more.where(more.node < len(trie.parent))
+            held.append(in_kernel(more, trie, table))
+        codes = np.unique(np.concatenate([_codes(each) for each in held]))
+        node = (codes >> _CALL_BITS).astype(np.int32)
+        sysno = ((codes & ((1 << _CALL_BITS) - 1)) - 1).astype(np.int16)
+        nothing = np.zeros(len(codes), np.uint32)
+        every = LeafWeights(nothing, node, sysno, nothing.astype(np.int64))
+        found = frames_of(profile, table, trie, every, frames)
+        return _Kept(key, codes, found.of_leaf, Skeleton(found, table))
+
+
+def _codes(leaves: LeafWeights) -> npt.NDArray[np.int64]:
+    """Return a number for each leaf's node and system call; -1 is none."""
+    sysno = np.maximum(leaves.sysno.astype(np.int64), -1)
+    return leaves.node.astype(np.int64) << _CALL_BITS | sysno + 1
