@@ -35,7 +35,6 @@ class Views:
     def __init__(self, profile: Profile, table: SymbolTable) -> None:
         self.profile = profile
         self.table = table
-        self._trees = TreeBuilder(profile, table)
         self._time = TimeSums(profile.moments, WaitCauses(table))
         self._time_ahead = TimeAhead(self._time, profile)
         self.use_symbolizer(None)
@@ -43,6 +42,7 @@ class Views:
     def use_symbolizer(self, symbolizer: Symbolizer | None) -> None:
         """Set the source of the names."""
         self.symbolizer = symbolizer
+        self._trees = TreeBuilder(self.profile, self.table)
         self._code = CodeView(self.profile, self.table, symbolizer)
 
     def threads(self) -> list[ThreadInfo]:
