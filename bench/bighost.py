@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from flametap.analysis.selection import EVERYTHING
 from flametap.capture.views import Views
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
@@ -29,7 +30,7 @@ from flametap.wire.events import Batch, ModuleUpdate, Trace
 from store import BATCH_ROWS, NO_ROWS, name_all, rows, stacks
 
 TABLES_BYTES = 1 << 30  # twice what a recording may take: 10⁶ nodes do not fit
-RENEWED = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
+RENEWED = (2, 4, 6, 8, 10, 12, 14)
 
 
 class Recording(Views):
@@ -92,11 +93,12 @@ def main() -> None:
     for name, write in (("stacks.folded", folded.write), ("time.json", speedscope.write)):
         with (folder / name).open("wb") as file:
             write(request, file)
+    source.use_symbolizer(None)  # forgets the tree, which is new to the page
     server = serve(source, "127.0.0.1", 0, secrets.token_urlsafe(24))
     said = {
         "url": server.url,
         "samples": source.profile.samples,
-        "nodes": len(source.profile.trie().parent),
+        "nodes": len(source.tree(EVERYTHING).parent),
         "cpu_s": source.profile.total_ns(Clock.CPU) / 1e9,
     }
     print(json.dumps(said), flush=True)

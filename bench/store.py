@@ -50,9 +50,7 @@ def resident_mb() -> float:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
-def stacks(
-    n: int, renewed: Sequence[int] = RENEWED
-) -> Iterator[npt.NDArray[np.uint64]]:
+def stacks(n: int, renewed: Sequence[int] = RENEWED) -> Iterator[npt.NDArray[np.uint64]]:
     """Yield ``n`` different stacks, leaf first: each shares most callers with the one before.
 
     ``renewed`` are numbers of callees that it does not share, each as likely.

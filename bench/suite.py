@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import accuracy
+import bigpage
 import cfi
 import completeness
 import cost
@@ -45,6 +46,7 @@ BENCHES: tuple[Bench, ...] = (
     store.BENCH,
     timeline.BENCH,
     transforms.BENCH,
+    bigpage.BENCH,
     livepage.BENCH,
     symbols.BENCH,
     accuracy.BENCH,

@@ -99,7 +99,7 @@ def expand(
     count = own_count + lost_count
 
     # Frame 0 is the root of the whole tree. A place has count consecutive frames, innermost last.
-    start = 1 + np.cumsum(count) - count
+    start = 1 + np.cumsum(count, dtype=np.int32) - count
     last = np.where(count > 0, start + count - 1, 0)
     depth_of_last = count.copy()
     has_empty = bool((count[~is_root] == 0).any())
@@ -108,14 +108,13 @@ def expand(
         depth_of_last[level] += depth_of_last[above]
         if has_empty:
             last[level] = np.where(count[level] > 0, last[level], last[above])
-    place = np.repeat(np.arange(len(address)), count)
-    frame = np.arange(1, len(place) + 1)
+    place = np.repeat(np.arange(len(address), dtype=np.int32), count)
+    frame = np.arange(1, len(place) + 1, dtype=np.int32)
     step = frame - start[place]
-    in_pool = np.where(
-        step < lost_count[place],
-        lost_first[place] + step,
-        first[place] + step - lost_count[place],
-    )
+    in_pool = first[place] + step
+    if pool.lost_pairs:
+        lost = lost_count[place]
+        in_pool = np.where(step < lost, lost_first[place] + step, in_pool - lost)
     above_place = np.where(is_root, 0, last[places.parent])
     above = np.where(step > 0, frame - 1, above_place[place])
 

@@ -26,6 +26,8 @@ from .selection import Selection
 Key = tuple[int, int, int, FrameFilter]
 # A tree of fewer of the leaves than one in so many is built faster without all the others.
 _PART = 3
+# Each leaf has weight by one of them.
+_ALL = (Clock.CPU, Clock.WALL)
 _CALL_BITS = 17  # of a system call's number and one more
 
 
@@ -81,15 +83,21 @@ class TreeBuilder:
         return len(self._profile.leaf_weights(Clock.WALL).node)
 
     def _keep(self, key: Key, trie: Trie, leaves: LeafWeights) -> _Kept:
-        """Return what trees of these leaves, and of all others that there are now, have in common."""
+        """Return what the trees of these leaves, and of all others of now, have in common."""
         profile, table, frames = self._profile, self._table, key[-1]
-        held = [leaves]
-        for clock in Clock:
-            more = profile.leaf_weights(clock, holding=frames.only_gil)
+        has_end = np.zeros(len(trie.parent), bool)  # of each node: a stack ends there, in no call
+        calls = []
+        for held in (
+            leaves,
+            *(profile.leaf_weights(each, holding=frames.only_gil) for each in _ALL),
+        ):
             # Stacks that are newer than the trie have no place in it.
-            more = more.where(more.node < len(trie.parent))
-            held.append(in_kernel(more, trie, table))
-        codes = np.unique(np.concatenate([_codes(each) for each in held]))
+            known = in_kernel(held.where(held.node < len(trie.parent)), trie, table)
+            in_call = known.sysno >= 0
+            has_end[known.node[~in_call]] = True
+            calls.append(_codes(known.where(in_call)))
+        ends = np.flatnonzero(has_end).astype(np.int64) << _CALL_BITS
+        codes = np.sort(np.concatenate((ends, np.unique(np.concatenate(calls)))))
         node = (codes >> _CALL_BITS).astype(np.int32)
         sysno = ((codes & ((1 << _CALL_BITS) - 1)) - 1).astype(np.int16)
         nothing = np.zeros(len(codes), np.uint32)

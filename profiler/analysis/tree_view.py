@@ -132,10 +132,10 @@ class TreeIndex:
 
     def totals(self, self_values: Ints) -> Ints:
         """Return each node's value with those of all nodes below it."""
-        rank, end = self.preorder
-        before = np.zeros(self.node_count + 1, np.int64)
-        np.cumsum(self_values[self.depth_first], out=before[1:])
-        found: Ints = before[end] - before[rank]
+        found: Ints = self_values.astype(np.int64)
+        parent = self.tree.parent
+        for level in self.levels[:0:-1]:
+            np.add.at(found, parent[level], found[level])
         return found
 
     @cached_property
