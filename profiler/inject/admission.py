@@ -2,7 +2,7 @@
 
 Workers of many programs block all signals (Apache, HAProxy, unbound, xz), so that no CPU sample of
 them could be taken. Only a tracer can change the mask of another thread: such a thread is stopped
-for less than 0.1 ms, once, while it runs, when the agent asks for it
+for less than 0.1 ms, once, when it runs or has just run, and the agent asks for it
 (``agent/sampling/admission.c``). Before the detach its mask is put back; that waits for a moment at
 which a stop ends no wait of the thread's. ptrace(2), PTRACE_SETSIGMASK.
 
@@ -65,7 +65,7 @@ class Admission:
         self._has_signalfd = False
 
     def admit(self, tid: int, signo: int) -> bool:
-        """Take a signal out of a thread's mask, as soon as the thread runs.
+        """Take a signal out of a thread's mask, when the thread runs or has just run.
 
         Args:
             tid: its number as we know it.
@@ -84,11 +84,16 @@ class Admission:
             if self._is_read_from_signalfd():
                 return False
             end_s = time.monotonic() + ADMIT_LIMIT_S
+            last_mark: tuple[int, int] | None = None
             while time.monotonic() < end_s:
                 state, mask = self._status(tid)
                 if not mask & bit:
                     return False
-                if state == b"R":
+                mark = rest_mark(self._pid, tid)
+                # One that ran between two looks: its wait has just begun, and loses nothing.
+                has_just_run = mark is not None and last_mark not in (None, mark)
+                last_mark = mark
+                if state == b"R" or has_just_run:
                     changed: list[int] = []
                     self._hold.look(tid, functools.partial(self._open, tid, changed))
                     if changed:

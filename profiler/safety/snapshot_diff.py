@@ -30,9 +30,11 @@ GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
 # Names of Frida's threads. Newer versions do not name them: they keep the name of the main thread,
 # as the loader's thread always did.
 INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner", "flametap")
-# Signals that glibc and Go block for a moment while they start a thread: all but SIGKILL and
-# SIGSTOP, including glibc's own two. A snapshot with this mask does not show the mask before.
-STARTING = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
+# Signals that are blocked for a moment while a thread is started: all but SIGKILL and SIGSTOP; by
+# Go with cgo, which uses glibc, all but glibc's own two. A snapshot with such a mask does not show
+# the mask that the thread has otherwise.
+STARTING_ALL = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
+STARTING = (STARTING_ALL, STARTING_ALL & ~GLIBC_SIGNALS)
 # Signals that report a fault.
 FAULTS = sum(1 << (number - 1) for number in fault_signals.FAULTS)
 # Signals that the agent may use: agent/main.c.
@@ -114,7 +116,8 @@ def _signals(before: Receipt, after: Receipt, our_signal: int) -> Iterator[Diffe
                 # Frida's remote calls end in a SIGSEGV (``fault_signals``). If a handler for a
                 # fault is missing, we have removed it.
                 is_lost = name in ("SigCgt", "SigIgn") and was & ~now & FAULTS
-                is_theirs = not changed & ours or (name == "SigBlk" and was == STARTING)
+                was_starting = name == "SigBlk" and was in STARTING and changed & ~ours
+                is_theirs = not changed & ours or was_starting
                 is_theirs = is_theirs and not is_lost
                 blame = Blame.TARGET if is_theirs else Blame.OURS
                 what = f"{name} was {was:016x}, is {now:016x}"

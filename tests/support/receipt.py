@@ -18,6 +18,7 @@ __all__ = ["Receipt", "harm", "harm_after_settling", "take", "take_at_rest"]
 
 
 STARTED_S = 60.0
+STARTING = tuple(f"{mask:016x}" for mask in harms.STARTING)
 AT_REST_S = 2.0
 
 
@@ -28,8 +29,7 @@ def take_at_rest(pid: int) -> Receipt:
     while time.monotonic() < deadline:
         try:
             if all(
-                kernel.status(pid, tid)["SigBlk"] != f"{harms.STARTING:016x}"
-                for tid in kernel.task_ids(pid)
+                kernel.status(pid, tid)["SigBlk"] not in STARTING for tid in kernel.task_ids(pid)
             ):
                 break
         except OSError:  # one ended meanwhile
@@ -75,7 +75,9 @@ def harm(
             rf"(new )?thread \d+ \(({own_threads})\)( is gone)?", difference.what
         )
         is_code = difference.what.endswith("executable memory without a file")
-        was_starting = f"SigBlk was {harms.STARTING:016x}" in difference.what
+        was_starting = difference.blame is Blame.TARGET and any(
+            f"SigBlk was {mask}" in difference.what for mask in STARTING
+        )
         if difference.blame is Blame.RESIDUE or is_own_thread or is_code or was_starting:
             continue
         found.append(difference.what)

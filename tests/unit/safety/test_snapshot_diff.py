@@ -134,10 +134,13 @@ def test_lost_handler_of_a_fault_signal_is_ours(name: str, number: int) -> None:
     assert blames(before, BEFORE) == {Blame.TARGET}
 
 
-def test_mask_of_a_thread_that_was_just_starting_another_is_its_own() -> None:
-    before = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigBlk": STARTING}})
+@pytest.mark.parametrize("mask", STARTING)
+def test_mask_of_a_thread_that_was_just_starting_another_is_its_own(mask: int) -> None:
+    before = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigBlk": mask}})
     assert blames(BEFORE, before) == {Blame.TARGET}
     assert blames(before, BEFORE) == {Blame.OURS}
+    one_less = replace(BEFORE, signals={10: {**NO_SIGNALS, "SigBlk": mask & ~(1 << 22)}})
+    assert blames(one_less, before) == {Blame.OURS}
 
 
 def test_code_that_cannot_be_compared_is_unclear() -> None:
