@@ -10,7 +10,7 @@ import pytest
 
 from flametap.model import ManagedVerdict, Verdict
 from python_steps import LOOP_WITHOUT_FRAMES, NATIVE, Step, is_path, possible_calls, take_steps
-from python_targets import ALL, python_of
+from python_targets import ALL, VERSIONS, python_of
 
 # Of Debian's 3.11, whose chain is torn at some instructions in a way that cannot be repaired: the
 # walk notices, and says so.
@@ -63,7 +63,7 @@ def test_native_stacks_are_whole(steps: list[Step]) -> None:
     assert whole >= 0.999 * len(steps), verdicts
 
 
-@pytest.mark.parametrize("version", ALL)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_thread_that_is_not_in_the_list_is_found_by_its_lock(
     version: str, require_capability: Callable[[str], str], tmp_path: Path
 ) -> None:
