@@ -40,7 +40,8 @@ static u32 is_state_sigsafe(struct managed_walk *w, const struct python_state *s
 /*
  * Find the thread state that holds an interpreter's lock, if it is this thread's. The list of thread states is some
  * milliseconds old: a thread that has just begun is not in it, nor is the state that C code makes for a single call
- * (PyGILState_Ensure). While they run Python, they hold the lock. A recipe that was withdrawn is not used. Returns the number of states found. Context: signal.
+ * (PyGILState_Ensure). While they run Python, they hold the lock. A recipe that was withdrawn is not used. Returns the
+ * number of states found. Context: signal.
  */
 static u32 state_by_lock_sigsafe(struct managed_walk *w, u64 thread_pointer, struct python_state *found)
 {
