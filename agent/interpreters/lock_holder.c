@@ -52,7 +52,8 @@ static u32 lock_look(struct agent *a, const struct python_lock *lock, u32 *tid)
     u64 holder;
     u32 is_locked, i;
     *tid = 0;
-    if (read_memory(a, lock->runtime_addr + recipe[RECIPE_GIL_LOCKED], &is_locked, 4) != 4 || is_locked != 1 ||
+    if (!(load_acquire_u64(&a->recipes_used) >> lock->recipe & 1) ||
+        read_memory(a, lock->runtime_addr + recipe[RECIPE_GIL_LOCKED], &is_locked, 4) != 4 || is_locked != 1 ||
         read_memory(a, lock->runtime_addr + recipe[RECIPE_GIL_HOLDER], &holder, 8) != 8)
         return 0;
     for (i = 0; i < all->count; i++)
