@@ -256,8 +256,8 @@ def tables(data: Data) -> list[Table]:
     rows = [["first paint", f"{ours['paint_ms']:.0f}", "1000"]]
     rows += [[what, f"{ms:.0f}", "500"] for what, ms in ours["changes"].items()]
     remark = (
-        f"{facts['samples']:,} samples, {facts['nodes']:,} nodes in the tree; each the first time, to the"
-        " second frame after the answer. The tab has"
+        f"{facts['samples']:,} samples, {facts['nodes']:,} nodes in the tree; each the first"
+        " time, to the second frame after the answer. The tab has"
         f" {ours['mb']:.0f} MB of its own ({ours['heap_mb']:.0f} MB objects); the bar is 200 MB."
     )
     moved = [["flametap", *_moved(what, each)] for what, each in ours["frames"].items()]

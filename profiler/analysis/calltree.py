@@ -190,8 +190,9 @@ class Skeleton:
         total_ns = merged.sums(total_of_frame)
         line, line_file = merged.lines(frames.line, frames.line_file, total_of_frame)
         parent = merged.parent
-        columns = (self._function, merged.sums(self_of_frame), total_ns, line, line_file)
-        columns = (*columns, merged.depths())
+        own_ns, depth = merged.sums(self_of_frame), merged.depths()
+        columns: tuple[npt.NDArray[Any], ...]
+        columns = (self._function, own_ns, total_ns, line, line_file, depth)
         has_weight = total_ns > 0
         has_weight[0] = True
         if not has_weight.all():

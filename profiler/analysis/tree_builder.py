@@ -109,4 +109,5 @@ class TreeBuilder:
 def _codes(leaves: LeafWeights) -> npt.NDArray[np.int64]:
     """Return a number for each leaf's node and system call; -1 is none."""
     sysno = np.maximum(leaves.sysno.astype(np.int64), -1)
-    return leaves.node.astype(np.int64) << _CALL_BITS | sysno + 1
+    codes: npt.NDArray[np.int64] = leaves.node.astype(np.int64) << _CALL_BITS | sysno + 1
+    return codes
