@@ -126,6 +126,7 @@ struct agent {
     u32 pid;
     u32 sampler_tid;
     u64 period_ns;                        /* current interval between rounds */
+    u32 looks_16;                         /* share of the threads that have run which a round looks at, times 2^16 */
     u64 asked_period_ns;                  /* at the rate that the host asks for */
     volatile u32 asked_rate_hz;           /* another rate that the host asks for since; 0: none */
     u64 cpu_period_ns;                    /* mean CPU time between two samples of a thread */
