@@ -64,23 +64,24 @@ static u32 state_by_lock_sigsafe(struct managed_walk *w, u64 thread_pointer, str
     return 0;
 }
 
-/* Note whether the thread holds the interpreter's lock, and collects garbage. Context: signal. */
-static void marks_read_sigsafe(struct managed_walk *w, const struct python_state *state)
+/* Note whether the thread holds the interpreter's lock, and collects garbage. Without Python functions (`has_frames` is 0:
+ * C code that was given the lock), only that it does. Context: signal. */
+static void marks_read_sigsafe(struct managed_walk *w, const struct python_state *state, u32 has_frames)
 {
     const u64 *recipe = w->agent->recipes[state->recipe];
     u64 lock = recipe[RECIPE_GIL_ADDR], holder;
-    u32 is_locked, is_collecting = 0;
+    u32 is_locked, is_held, is_collecting = 0;
     if (lock == ABSENT && (recipe[RECIPE_INTERPRETER_GIL] == ABSENT ||
                            !managed_word_sigsafe(w, state->interpreter + recipe[RECIPE_INTERPRETER_GIL], &lock)))
         return;
     if (!managed_word_sigsafe(w, lock + recipe[RECIPE_GIL_HOLDER], &holder) ||
         !managed_u32_sigsafe(w, lock + recipe[RECIPE_GIL_LOCKED], &is_locked))
         return;
-    w->lock = lock;
-    w->lock_bytes = recipe[RECIPE_GIL_BYTES];
     /* The last holder stays noted after it has released the lock. */
-    w->marks = is_locked == 1 && holder == state->runtime_addr ? MARK_LOCK_HELD : MARK_LOCK_RELEASED;
-    if (w->marks == MARK_LOCK_HELD && recipe[RECIPE_INTERPRETER_COLLECTING] != ABSENT &&
+    is_held = is_locked == 1 && holder == state->runtime_addr;
+    if (is_held || has_frames)
+        w->marks = is_held ? MARK_LOCK_HELD : MARK_LOCK_RELEASED;
+    if (is_held && recipe[RECIPE_INTERPRETER_COLLECTING] != ABSENT &&
         managed_u32_sigsafe(w, state->interpreter + recipe[RECIPE_INTERPRETER_COLLECTING], &is_collecting) &&
         is_collecting == 1)
         w->marks |= MARK_COLLECTING;
