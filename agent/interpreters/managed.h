@@ -46,6 +46,7 @@
 #define RUNS_MAX 1024
 #define STEPS_MAX 32768                   /* of one walk: a millisecond */
 #define CACHED_PAGES 64
+#define MIXED_STRINGS 8
 #define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
@@ -100,6 +101,12 @@ struct code_note {
     struct noted_text file;
 };
 
+/* A text of Python without a hash, which several code objects have: the names of files. */
+struct mixed_string {
+    u64 string;                           /* runtime_addr, 0: none */
+    u64 mix;
+};
+
 /* The walk over one thread's managed frames. One for each thread that is sampled, and one for the sampler thread. */
 struct managed_walk {
     const struct agent *agent;
@@ -118,7 +125,10 @@ struct managed_walk {
     u32 reserved;
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
-    u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */
+    u64 page_last;                        /* last byte of the page that was read last, in the handler; 0: none */
+    u64 walk_number;                      /* 0 … PAGE_BYTES - 1 */
+    u64 pages[CACHED_PAGES];              /* page | walk_number: known to be readable, or copied; others: not */
+    struct mixed_string mixed_strings[MIXED_STRINGS]; /* by address */
     u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */
     struct python_state states[STATES_PER_THREAD]; /* those of the thread */
     struct managed_run runs[RUNS_MAX];

@@ -8,14 +8,21 @@
  * Only aligned words are read, so none is on two pages. What ends in _sigsafe may run in the handler.
  */
 
-#define PAGE_NONE 1ULL                    /* no page has this address */
+#define PAGE_NONE 0ULL                    /* no page that can be read has this address */
 #define LOWEST_ADDRESS 65536ULL           /* nothing is mapped below: vm.mmap_min_addr */
 
+/* Forget which pages can be read, and what was found in them: before each walk. A page is noted with the number of the walk
+ * in the low bits of its address, so that they need not all be touched. Context: signal. */
 static void managed_forget_pages_sigsafe(struct managed_walk *w)
 {
     u32 i;
-    for (i = 0; i < CACHED_PAGES; i++)
-        w->pages[i] = PAGE_NONE;
+    w->page_last = 0;
+    w->walk_number = (w->walk_number + 1) & (PAGE_BYTES - 1);
+    if (!w->walk_number)
+        for (i = 0; i < CACHED_PAGES; i++)
+            w->pages[i] = PAGE_NONE;
+    for (i = 0; i < MIXED_STRINGS; i++)
+        w->mixed_strings[i].string = 0;
 }
 
 /* Return where the bytes at `runtime_addr` can be read now, up to the end of their page; 0 if nowhere. Context:
@@ -28,20 +35,27 @@ static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
         return (const u8 *)runtime_addr;
     if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
         return (const u8 *)0;
-    if (w->pages[at] != page) {
+    if (w->pages[at] != (page | w->walk_number)) {
         w->pages[at] = PAGE_NONE;
         if (w->in_handler ? !memory_is_readable_sigsafe(page)
                           : read_memory(w->agent, page, w->copies + at * PAGE_BYTES, PAGE_BYTES) != (i64)PAGE_BYTES)
             return (const u8 *)0;
-        w->pages[at] = page;
+        w->pages[at] = page | w->walk_number;
     }
-    return w->in_handler ? (const u8 *)runtime_addr : w->copies + at * PAGE_BYTES + (runtime_addr - page);
+    if (!w->in_handler)
+        return w->copies + at * PAGE_BYTES + (runtime_addr - page);
+    w->page_last = page | (PAGE_BYTES - 1);
+    return (const u8 *)runtime_addr;
 }
 
 /* Read a word. Returns 0 if it cannot be read. Context: signal. */
 static u32 managed_word_sigsafe(struct managed_walk *w, u64 runtime_addr, u64 *value)
 {
-    const u8 *at = runtime_addr & 7 ? (const u8 *)0 : managed_at_sigsafe(w, runtime_addr);
+    const u8 *at = (const u8 *)runtime_addr;
+    if (runtime_addr & 7)
+        return 0;
+    if ((runtime_addr | (PAGE_BYTES - 1)) != w->page_last)
+        at = managed_at_sigsafe(w, runtime_addr);
     if (!at)
         return 0;
     *value = *(const volatile u64 *)at;

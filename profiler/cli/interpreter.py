@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # A process that serves pages of its memory itself may make us wait for ever.
 LOOK_TIMEOUT_S = 1.0
 _OTHER_PYTHON = re.compile(r"(?:libpython|python)(2\.\d+|3\.\d+)(?:[dmut]*\.so.*)?")
+_PYPY = re.compile(r"libpypy(3\.\d+|2\.\d+)?-c\.so|pypy(?:3(?:\.\d+)?|2)?(?:-c)?")
 # Runtime → how its functions are shown without a perf map.
 _SHOWN = {
     "Java": "compiled methods are [jit], interpreted ones the JVM's own functions",
@@ -59,12 +60,19 @@ def shown(found: FoundInterpreter) -> str:
     return found.note or f"{found.version}: it has not run anything yet"
 
 
-def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
-    """Describe how a Python, Java, node or Ruby process is shown, one line for each.
+def interpreter_lines(
+    pid: int, proc: str = procfs.PROC, found: Sequence[FoundInterpreter] | None = None
+) -> list[str]:
+    """Describe how a Python, PyPy, Java, node or Ruby process is shown, one line for each.
 
     Return none for other processes, and where /proc cannot be read.
+
+    Args:
+        pid: the process.
+        proc: where procfs is mounted.
+        found: its interpreters, if they are known.
     """
-    found = find_interpreters(pid, proc)
+    found = find_interpreters(pid, proc) if found is None else found
     lines = [shown(each) for each in found]
     try:
         names = {mapping.name for mapping in procfs.read_mappings(pid, proc)}
@@ -99,6 +107,8 @@ def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
             return f"{runtime.name}: its perf map names its functions"
         remedy = runtime.remedy.format(pid=pid)
         return f"{runtime.name}: {_SHOWN[runtime.name]}; for more, {remedy}"
+    if any(_PYPY.fullmatch(module) for module in modules):
+        return "PyPy: Python functions are not shown: they are [jit] and the interpreter's own"
     for module in modules:
         if match := _OTHER_PYTHON.fullmatch(module):
             return f"Python {match[1]}: Python functions appear as the interpreter's C functions"

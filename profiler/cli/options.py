@@ -54,6 +54,8 @@ def parse_duration_s(text: str) -> float:
     Raises:
         UsageError: not a duration, or zero.
     """
+    if text == "unlimited":  # py-spy's default
+        raise UsageError(f"'{text}' is not a duration", "leave -d out: it then lasts until Ctrl-C")
     match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|)", text.strip())
     duration_s = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if duration_s <= 0:
