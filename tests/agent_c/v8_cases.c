@@ -506,11 +506,14 @@ static void case_functions_that_are_known_later(void)
         is_of(word, f, kind ? V8_CODE_IS_BYTECODE : V8_CODE_IS_BASELINE, kind ? 70 : 60, "then its record comes");
     }
     put(a.function, 3);
-    take(plain + 61, 10, 20, no_registers);
     frame_at(20, 40, ROOT + 5, a.function);
+    take(plain + 60, 10, 20, no_registers);
+    resolve();
+    word = answer[0];
     take(plain + 61, 10, 20, no_registers);
     resolve();
-    is_of(answer[0], &a, V8_CODE_IS_BASELINE, 61, "code that is known needs no function at another place");
+    require((u32)answer[0] == (u32)word && answer[0] - word == 1ULL << FRAME_POSITION_SHIFT,
+            "code that is known needs no function at another place");
 }
 
 static void case_places_far_down_in_bytecode(void)
@@ -535,7 +538,7 @@ static void line_add(struct memory_map *map, const char *text)
     memory_map_add(agent, map, &line, 0, 0);
 }
 
-static u32 is_code_to_come(const struct memory_map *map, u64 pc)
+static int is_code_to_come(const struct memory_map *map, u64 pc)
 {
     const struct code_range *found = code_range_sigsafe(map, pc);
     return found && !found->module && found->is_to_come;
