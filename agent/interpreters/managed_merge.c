@@ -290,7 +290,6 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         return u->managed_verdict;
     w->verdict = MANAGED_NONE;
     w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
-    w->lock = 0;
     w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
@@ -303,8 +302,8 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
             (i + 1 < count || walked || !u->in_handler || !state_by_lock_sigsafe(w, thread_pointer, &w->states[i])))
             continue;
         python_walk_sigsafe(w, &w->states[i], u, gregs);
-        if (w->run_count > runs && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)
-            marks_read_sigsafe(w, &w->states[i]);
+        if ((w->marks & MARK_LOCK) != MARK_LOCK_HELD)
+            marks_read_sigsafe(w, &w->states[i], w->run_count > runs);
         walked += w->run_count > runs;
     }
     if (!w->run_count) {
