@@ -67,7 +67,8 @@ def numbers_of_record(code: Code, layout: Layout) -> Numbers | None:
     if not 0 <= layout.shared_number <= V8_OBJECT_BYTES - _I32.size:
         return None
     (function,) = _I32.unpack_from(shared_words, layout.shared_number)
-    return Numbers(*_NUMBERS.unpack(numbers), function)
+    script, compilation, name, source = _NUMBERS.unpack(numbers)
+    return Numbers(script, compilation, name, source, function)
 
 
 def keys_of(code: Code, layout: Layout) -> tuple[CodeKey, ...]:

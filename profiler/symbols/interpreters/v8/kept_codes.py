@@ -1,4 +1,4 @@
-"""Keep what was read of V8's code, for pieces of the same functions that could not be read. Pure."""
+"""Keep what was read of V8's code, for pieces of the same functions that could not. Pure."""
 
 from __future__ import annotations
 
