@@ -29,11 +29,12 @@
  *   5  frames of interpreters, their code, and recipes for finding them
  *   6  frames of Java: recipes of HotSpot, its methods and stubs among the codes
  *   7  frames of JavaScript: recipes of V8, its functions among the codes
+ *   8  JavaScript: hash and length of a script; functions that are named later
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 7
+#define ABI_VERSION 8
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -221,8 +222,9 @@ struct thread_record {
  *            a stub of the virtual machine: part 1 its name
  *            detail 0 bytes of the name in part 1, 0 for a stub; detail 1 bytes of the bytecode
  *   V8       bytecode, or machine code, as it lay in memory: the host reads what it refers to. Part 0 its first words,
- *            1 those of the function (SharedFunctionInfo), 2 the numbers of its script and its compilation, u64 each, as small
- *            integers. May come again with the same number and another place, as the garbage collector moves objects
+ *            1 those of the function (SharedFunctionInfo), 2 four u64: the numbers of its script and its compilation, as
+ *            small integers; of the script's name and of its source hash and length, u32 each. May come again with the same
+ *            number and another place, as the garbage collector moves objects; also after a record without parts
  *            detail 0 runtime_addr of the object, in bits 63..56 enum v8_code; detail 1 runtime_addr of the function
  */
 #define CODE_PARTS 4

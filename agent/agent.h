@@ -47,7 +47,7 @@ struct code_range {
     u64 start;                            /* runtime_addr */
     u64 end;
     u32 module;                           /* index into modules, 0 for none */
-    u32 reserved;
+    u32 is_to_come;                       /* reserved behind generated code, which it may hold by now; may be unmapped */
 };
 
 struct memory_range {
@@ -63,9 +63,10 @@ struct memory_map {
     u64 bytes;                            /* of this allocation */
     u32 code_count;
     u32 stack_count;
-    struct code_range *code;              /* executable mappings, sorted */
+    struct code_range *code;              /* executable mappings and code to come, sorted */
     struct memory_range *stacks;          /* readable and writable mappings, sorted */
     struct memory_range main_stack;       /* the main thread's, among them */
+    u64 area_end;                         /* while it is read: where code to come would continue; 0: nowhere */
     struct memory_map *next_retired;
     u64 retired_ns;
 };

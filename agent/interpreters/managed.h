@@ -37,7 +37,7 @@
  */
 #define WORD_CODE 4                       /* the next ones are in hotspot.h and v8.h */
 #define CODE_WORDS 3                      /* of Python */
-#define MANAGED_WORDS_MAX 3               /* of one frame */
+#define MANAGED_WORDS_MAX 4               /* of one step */
 #define CONTENT_MASK ((1ULL << WORD_SHIFT) - 1)
 #define WORD_SHIFT FRAME_KIND_SHIFT
 #define WORD_RECIPE_SHIFT 48

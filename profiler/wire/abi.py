@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096

@@ -217,7 +217,7 @@ class ManagedNames:
 
     def _keep_nameless(self, address_id: int, code: V8Code, position: int) -> None:
         """Keep an address for the time when its function can be read. The lock is held."""
-        if code.code_id and self._nameless_count < _MAX_NAMELESS:
+        if self._nameless_count < _MAX_NAMELESS:
             self._nameless.setdefault(code.code_id, []).append((address_id, position))
             self._nameless_count += 1
 
