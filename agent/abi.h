@@ -29,11 +29,12 @@
  *   5  frames of interpreters, their code, and recipes for finding them
  *   6  frames of Java: recipes of HotSpot, its methods and stubs among the codes
  *   7  frames of JavaScript: recipes of V8, its functions among the codes
+ *   8  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 7
+#define ABI_VERSION 8
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096

@@ -35,7 +35,7 @@ static u32 code_copy(struct agent *a, const u64 *recipe, u64 code, u64 content, 
     u32 used = 0, part, first_line = 0;
     for (part = 0; part < CODE_PARTS; part++)
         used += code_part_copy(a, recipe, code, part, record, to + used, &hash);
-    managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], &first_line);
+    code_first_line_sigsafe(w, recipe, code, &first_line);
     record->detail[0] = first_line;
     return (code_mix_sigsafe(hash, first_line) & CONTENT_MASK) == content ? used : 0;
 }
@@ -83,7 +83,7 @@ static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprin
         used = java_code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
     else
         used = code_copy(a, recipe, code, content, record, (u8 *)(record + 1));
-    if (!used && recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON) {
+    if (!used && recipe[RECIPE_RUNTIME] != RUNTIME_HOTSPOT) {
         record_part_clear(record);
         record->flags = 0;
         used = code_copy_noted(a, recipe, code, fingerprint, record, (u8 *)(record + 1));

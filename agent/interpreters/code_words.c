@@ -24,7 +24,7 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count, u32 *is_neare
         }
         code = words[from] & WORD_ADDRESS_MASK;
         recipe = (u32)(words[from] >> WORD_RECIPE_SHIFT) & 0xff;
-        if (a->recipes[recipe][RECIPE_RUNTIME] == RUNTIME_PYTHON)
+        if (a->recipes[recipe][RECIPE_RUNTIME] == RUNTIME_PYTHON || a->recipes[recipe][RECIPE_RUNTIME] == RUNTIME_RUBY)
             length = CODE_WORDS;
         if (from + length > *count || words[from + length - 1] >> WORD_SHIFT != kind)
             break;                        /* cut in the middle of a frame */
