@@ -248,6 +248,7 @@ CAPABILITIES: dict[str, Capability] = {
     # Half a gigabyte of packages: CI may do without.
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
+    "ruby": Capability(command("ruby"), ("ruby",)),
     "erlang": Capability(command("erlc"), ("erlang-base",)),
     "mono": Capability(all_of(command("mono"), command("mcs")), ("mono-runtime", "mono-mcs")),
     "sbcl": Capability(command("sbcl"), ("sbcl",)),
@@ -281,7 +282,6 @@ CAPABILITIES: dict[str, Capability] = {
             ("qemu-user", "qemu-x86_64", ("qemu-user",)),
             ("r", "Rscript", ("r-base-core",)),
             ("racket", "racket", ("racket",)),
-            ("ruby", "ruby", ("ruby",)),
             ("rustc", "rustc", ("rustc",)),
             ("swipl", "swipl", ("swi-prolog-nox",)),
             ("tarantool", "tarantool", ("tarantool",)),

@@ -187,7 +187,9 @@ class ManagedNames:
         found = self._interpreters.get(recipe_id)
         return "" if found is None else found.runtime
 
-    def _waiting_for(self, code_id: int, made: PythonCode | JavaCode | V8Code | RubyCode) -> list[_Named]:
+    def _waiting_for(
+        self, code_id: int, made: PythonCode | JavaCode | V8Code | RubyCode
+    ) -> list[_Named]:
         """Keep a code, and return the addresses that waited for it. The lock is held."""
         self._codes[code_id] = made
         waiting = self._orphans.pop(code_id, ())

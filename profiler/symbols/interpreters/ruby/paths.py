@@ -6,7 +6,7 @@ import re
 
 from ..origin import Origin
 
-# An unpacked gem; what Debian's packages of gems install; a folder of a Bundler deployment has both.
+# An unpacked gem, and one that Bundler fetched from a repository; what Debian's packages install.
 _GEM = re.compile(r".*/gems/(?:[^/]+/)?gems/([^/]+)-\d[^/-]*(?:-[^/]+)?/(?:lib/)?(.+)", re.DOTALL)
 _GIT_GEM = re.compile(r".*/bundler/gems/([^/]+)-[0-9a-f]{7,}/(?:lib/)?(.+)", re.DOTALL)
 _PACKAGED = re.compile(r".*/(?:vendor_ruby|site_ruby)/(?:\d[^/]*/)?(.+)", re.DOTALL)

@@ -20,7 +20,7 @@ _CALLS = re.compile(
     r"|rb_funcall\w*|rb_check_funcall\w*|rb_ec_\w*call\w*|rb_obj_(call_init|instance_exec)\w*"
     r"|rb_class_new_instance\w*|rb_proc_call\w*|rb_method_call\w*|rb_sym_proc_call|send_internal\w*"
     r"|rb_(f_)?(public_)?send|rb_call_super\w*|rb_(protect|ensure|rescue2?|vrescue2|catch\w*)"
-    r"|rb_ec_exec_node|rb_ec_(cleanup|error_print)|ruby_(exec_node|run_node|options)|rb_main|main"
+    r"|rb_ec_exec_node|rb_ec_(cleanup|error_print)|ruby_(exec_node|run_node|options)|rb_main"
     r"|thread_(start_func|do_start|do_start_proc)\w*|rb_fiber_start|fiber_(entry|start)\w*"
     r"|call_thread_start_func\w*|nt_start"
 )

@@ -46,9 +46,7 @@ def locate(memory: ProcessMemory, elf: LoadedElf) -> Location:
     match = _NUMBERS.match(text.decode("latin-1"))
     numbers = (int(match[1]), int(match[2])) if match else (0, 0)
     name = f"Ruby {match[0]}" if match else "Ruby"
-    return Location(
-        name, numbers, (elf.start, elf.end), machine.addr, loop or LoadedSymbol(0, 0)
-    )
+    return Location(name, numbers, (elf.start, elf.end), machine.addr, loop or LoadedSymbol(0, 0))
 
 
 def make_recipe(place: Location, recipe_id: int) -> Recipe | str:
