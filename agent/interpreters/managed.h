@@ -112,8 +112,6 @@ struct managed_walk {
     u32 in_handler;
     u32 verdict;                          /* enum managed_verdict */
     u32 marks;                            /* enum mark */
-    u64 lock;                             /* runtime_addr of the interpreter's lock, 0: not known */
-    u64 lock_bytes;
     u32 run_count;
     u32 word_count;
     u32 recipe;                           /* index of that of the thread state that is walked */

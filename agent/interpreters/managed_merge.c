@@ -309,7 +309,6 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         return u->managed_verdict;
     w->verdict = MANAGED_NONE;
     w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
-    w->lock = 0;
     w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
@@ -325,8 +324,8 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
             ruby_walk_sigsafe(w, &w->states[i]);
         else
             python_walk_sigsafe(w, &w->states[i], u, gregs);
-        if (w->run_count > runs && recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)
-            marks_read_sigsafe(w, &w->states[i]);
+        if (recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)
+            marks_read_sigsafe(w, &w->states[i], w->run_count > runs);
         walked += w->run_count > runs;
     }
     if (!w->run_count) {
