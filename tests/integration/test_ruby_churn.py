@@ -22,7 +22,8 @@ loop do
   line = n % 1000 + 1
   made = Class.new do
     class_eval("def outer_#{n}; 6.times { inner_#{n} }; end", "outer_#{n}.rb", line)
-    class_eval("def inner_#{n}\\n x = 0; i = 0\\n while i < 300; x += i; i += 1; end\\n x\\nend", "inner_#{n}.rb", line)
+    body = "x = 0; i = 0\\n while i < 300; x += i; i += 1; end\\n x"
+    class_eval("def inner_#{n}\\n #{body}\\nend", "inner_#{n}.rb", line)
   end
   made.new.send("outer_#{n}")
   GC.compact if n % 3000 == 0

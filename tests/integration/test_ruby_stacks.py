@@ -145,7 +145,7 @@ def test_shares_are_those_that_the_program_measures(adopt: Adopt) -> None:
     for name, seconds in spent.items():
         share = seconds / sum(spent.values())
         assert seen[name] / total == pytest.approx(share, abs=SHARE_ERROR), name
-    # Blocks stand below those who called the method that calls them, and what a fiber runs in the fiber.
+    # Blocks stand below those who called what calls them, and what a fiber runs in the fiber.
     in_sort = shown.where(lambda stack: "in_sort" in stack and "work" in stack)
     assert in_sort.share("block in in_sort") == 1.0
     in_fiber = shown.where(lambda stack: "block in in_fiber" in stack and "work" in stack)
