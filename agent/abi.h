@@ -221,6 +221,10 @@ struct thread_record {
  *   HotSpot  a method: part 0 class, 1 name and signature, 2 source file: modified UTF-8; 3 compressed line table
  *            a stub of the virtual machine: part 1 its name
  *            detail 0 bytes of the name in part 1, 0 for a stub; detail 1 bytes of the bytecode
+ *   Ruby     an iseq: part 0 label, 1 path of the class that has the method, or of the one whose singleton class that is, 2 path:
+ *            characters in UTF-8 as a rule; 3 table of lines, and behind it the one that says which entry is whose (iseq.c)
+ *            a method in C: part 0 name, 1 as above
+ *            detail 0 first line; detail 1 bytes of the first table, RUBY_SINGLETON, RUBY_IN_C
  *   V8       bytecode, or machine code, as it lay in memory: the host reads what it refers to. Part 0 its first words,
  *            1 those of the function (SharedFunctionInfo), 2 the numbers of its script and its compilation, u64 each, as small
  *            integers. May come again with the same number and another place, as the garbage collector moves objects
@@ -246,6 +250,10 @@ struct code_record {
 #define JAVA_INLINED 0x100000             /* is inlined into the frame below it */
 #define JAVA_NEAREST 0x200000             /* by what the compiler noted for the next place in the code: there is nothing for
                                            * this one */
+
+/* In detail 1 of a record of Ruby: its class is a singleton class; it is a method in C. */
+#define RUBY_SINGLETON 0x100000000ULL
+#define RUBY_IN_C 0x200000000ULL
 
 /* What a record of V8 is. The position of its frames: offset in the bytecode, or in the machine code. */
 enum v8_code {

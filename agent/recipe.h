@@ -80,7 +80,7 @@ enum recipe {                             /* index into an array of u64: Python'
     RECIPE_GIL_LOCKED = 54,               /* i32 */
     RECIPE_GIL_BYTES = 55,                /* size of the lock */
     RECIPE_INTERPRETER_COLLECTING = 56,   /* i32: the garbage collector runs */
-    RECIPE_WORDS = 80,
+    RECIPE_WORDS = 96,
 };
 
 #define RUBY_CONTROL_FRAMES 6             /* RECIPE_WALK of Ruby: thread → execution context → an array of frames */
@@ -113,6 +113,13 @@ enum ruby_recipe {
     RUBY_BODY_PLACES = 75,                /* the table that says which entry is whose */
     RUBY_STRING_POINTER = 76,             /* in a string: pointer to characters that are not in it */
     RUBY_STRING_SHIFT = 77,               /* where in its flags the length of others is; ABSENT: it is where that of all is */
+    RUBY_SYMBOLS = 78,                    /* runtime_addr of the array of arrays with the names of all symbols; ABSENT: methods in
+                                           * C have no names */
+    RUBY_CLASS_EXTENSION = 79,            /* in a class: what the next ones are in … */
+    RUBY_CLASS_IS_INLINE = 80,            /* … 1 if it lies there, 0 if there is a pointer to it */
+    RUBY_CLASS_VARIABLES = 81,            /* in that: a hash table, with the next two as keys; ABSENT: they lie in it */
+    RUBY_CLASS_PATH = 82,                 /* its name with those of the modules around it */
+    RUBY_CLASS_ATTACHED = 83,             /* of a singleton class: whose it is */
 };
 
 #define HOTSPOT_HEAPS 4                   /* code heaps of one virtual machine */

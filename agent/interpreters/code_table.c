@@ -35,7 +35,7 @@ static u32 code_copy(struct agent *a, const u64 *recipe, u64 code, u64 content, 
     u32 used = 0, part, first_line = 0;
     for (part = 0; part < CODE_PARTS; part++)
         used += code_part_copy(a, recipe, code, part, record, to + used, &hash);
-    code_first_line_sigsafe(w, recipe, code, &first_line);
+    managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], &first_line);
     record->detail[0] = first_line;
     return (code_mix_sigsafe(hash, first_line) & CONTENT_MASK) == content ? used : 0;
 }
@@ -66,7 +66,7 @@ static void record_part_clear(struct code_record *record)
     record->detail[0] = record->detail[1] = 0;
 }
 
-/* Send a code object to the host. Returns its number; 0 if there is no room. */
+/* Send a code object to the host. `content`: of Python what it holds, of Ruby the class that has it. Returns its number; 0 if there is no room. */
 static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprint, u64 content)
 {
     const u64 *recipe = a->recipes[recipe_index];
@@ -81,6 +81,8 @@ static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprin
     record_part_clear(record);
     if (recipe[RECIPE_RUNTIME] == RUNTIME_HOTSPOT)
         used = java_code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    else if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
+        used = ruby_code_copy(a, recipe, code, content, fingerprint, record, (u8 *)(record + 1));
     else
         used = code_copy(a, recipe, code, content, record, (u8 *)(record + 1));
     if (!used && recipe[RECIPE_RUNTIME] != RUNTIME_HOTSPOT) {

@@ -12,7 +12,7 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count, u32 *is_neare
     u32 from = 0, used = 0;
     *is_nearest = 0;
     while (from < *count && used < MAX_FRAMES) {
-        u64 code, detail, content = 0, kind = words[from] >> WORD_SHIFT;
+        u64 code, key, detail, content = 0, kind = words[from] >> WORD_SHIFT;
         u32 id, recipe, fingerprint, length = JAVA_WORDS;
         if (kind == WORD_V8_MACHINE || kind == WORD_V8_INTERPRETED) {
             used += v8_frame_resolve(a, words, *count, &from, to + used);
@@ -39,14 +39,15 @@ static u64 *codes_resolve(struct agent *a, u64 *words, u32 *count, u32 *is_neare
             used += placed;
             continue;
         }
-        id = code_id_sigsafe(a, code, fingerprint);
+        key = a->recipes[recipe][RECIPE_RUNTIME] == RUNTIME_RUBY ? ruby_key_sigsafe(code, content) : code;
+        id = code_id_sigsafe(a, key, fingerprint);
         if (!id) {
             id = code_send(a, recipe, code, fingerprint, content);
             if (!id) {
                 count_up(a, COUNTER_CODES_LOST, 1);
                 continue;
             }
-            code_keep(a, code, fingerprint, id);
+            code_keep(a, key, fingerprint, id);
         }
         to[used++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT | (detail & ((u64)NO_POSITION << FRAME_POSITION_SHIFT)) | id;
     }

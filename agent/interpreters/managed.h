@@ -9,7 +9,10 @@
  *   python_chain.c   both         where a chain of frames begins; repairs
  *   greenlet.c       both         stacks that greenlet switches
  *   python_walk.c    both         thread state → runs of frames
- *   ruby_code.c      both         Ruby: what tells one iseq from another, its names and tables
+ *   ruby_code.c      both         Ruby: iseqs, their names and tables
+ *   ruby_method.c    both         Ruby: method entries, classes, names of symbols
+ *   ruby_identity.c  both         Ruby: what tells functions apart
+ *   ruby_record.c    sampler      Ruby's functions → records for the host
  *   ruby_walk.c      both         thread of Ruby → runs of frames
  *   ruby_threads.c   sampler      which thread of Ruby belongs to which thread
  *   state_of_thread.c both        a thread → its thread states; the lock
@@ -36,7 +39,8 @@
  *   FRAME_KIND_EVAL      pc
  *   WORD_CODE            a code object without a number: its runtime_addr, and in bits 55..48 the recipe's index; it is
  *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python and
- *                        Ruby by one with a mix of what its record has to say (bits 55..0), each with the mark
+ *                        Ruby by one with a mix of what its record has to say (bits 55..0; Ruby: runtime_addr of the class that has
+ *                        the method, or 0), each with the mark
  */
 #define WORD_CODE 4                       /* the next ones are in hotspot.h and v8.h */
 #define CODE_WORDS 3                      /* of Python and Ruby */

@@ -1,5 +1,5 @@
 /*
- * Code objects of Python and Ruby: what tells one from another that later gets the same address, and their numbers on the wire.
+ * Code objects of Python: what tells one from another that later gets the same address, and their numbers on the wire.
  * All of this may run in the handler.
  *
  * The sampler thread numbers code objects (code_table.c). The handler only looks numbers up: a code object that has none
@@ -42,8 +42,6 @@ static u32 code_fingerprint_sigsafe(struct managed_walk *w, const u64 *recipe, u
 {
     u64 type, name, file, lines, hash;
     u32 first_line, version = 0;
-    if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
-        return ruby_fingerprint_sigsafe(w, recipe, code);
     if (!managed_word_sigsafe(w, code + recipe[RECIPE_OBJECT_TYPE], &type) || type != recipe[RECIPE_CODE_TYPE_ADDR] ||
         !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_NAME], &name) ||
         !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_FILE_NAME], &file) ||
@@ -67,22 +65,15 @@ static u32 code_part_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code
                  : part == PART_FILE_NAME      ? recipe[RECIPE_CODE_FILE_NAME]
                                                : recipe[RECIPE_CODE_LINE_TABLE];
     u64 object;
+    u32 is_singleton;
     if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
-        return ruby_part_sigsafe(w, recipe, code, part, text);
+        return ruby_text_sigsafe(w, recipe, code, 0, part, &is_singleton, text);
     if (offset == ABSENT || !managed_word_sigsafe(w, code + offset, &object))
         return 0;
     if (part == PART_LINE_TABLE)
         return text_of_bytes_sigsafe(w, recipe, object, LINE_TABLE_BYTES_MAX, text);
     return text_of_string_sigsafe(w, recipe, object, part == PART_FILE_NAME ? FILE_CHARACTERS_MAX : NAME_CHARACTERS_MAX,
                                   part == PART_FILE_NAME, text);
-}
-
-/* Read the first line of a code object. Context: signal. */
-static u32 code_first_line_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code, u32 *line)
-{
-    if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
-        return ruby_first_line_sigsafe(w, recipe, code, line);
-    return managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], line);
 }
 
 /*
@@ -101,7 +92,7 @@ static u64 code_content_sigsafe(struct managed_walk *w, const u64 *recipe, u64 c
             mixed = code_mix_sigsafe(hash, part);
         hash = mixed;
     }
-    code_first_line_sigsafe(w, recipe, code, &first_line);
+    managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], &first_line);
     return code_mix_sigsafe(hash, first_line) & CONTENT_MASK;
 }
 

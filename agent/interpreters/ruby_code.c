@@ -1,6 +1,6 @@
 /*
- * Ruby's instruction sequences ("iseqs": methods, blocks, class bodies, scripts) as code objects: what tells one from another
- * that later gets the same address, and the parts of their records. All of this may run in the handler.
+ * Ruby's instruction sequences ("iseqs": methods, blocks, class bodies, scripts): the parts of their records. All of this may
+ * run in the handler.
  *
  * Iseqs, labels and paths are objects of Ruby's heap. Its collector may move them (GC.compact) and take access to their pages
  * away meanwhile, but only the thread that holds the lock (GVL) does that. So the handler of another thread copies what it
@@ -26,7 +26,7 @@
 #define RUBY_PLACES_BLOCK 512             /* and a block of the second */
 #define RUBY_BLOCK_BYTES 80
 #define RUBY_EXTENT_WORDS 4
-#define PART_PLACES PART_QUALIFIED_NAME
+#define PART_CLASS_PATH PART_QUALIFIED_NAME
 
 /* Read the flags of an object, where it is now: `*object` is set to that. Returns 0 if it is not of that type. Context:
  * signal. */
@@ -106,25 +106,29 @@ static u64 ruby_places_bytes_sigsafe(u64 words)
     return RUBY_PLACES_FIRST / 9 * 8 + (words - RUBY_PLACES_FIRST + RUBY_PLACES_BLOCK - 1) / RUBY_PLACES_BLOCK * RUBY_BLOCK_BYTES;
 }
 
-/* Find one part of an iseq, as its record has it. Returns 0 if it has none, or it cannot be read. Context: signal. */
-static u32 ruby_part_sigsafe(struct managed_walk *w, const u64 *recipe, u64 iseq, u32 part, struct python_text *text)
+/* Find the label of an iseq. Context: signal. */
+static u32 ruby_label_sigsafe(struct managed_walk *w, const u64 *recipe, u64 body, struct python_text *text)
 {
-    u64 body, label;
+    u64 label;
+    return managed_word_sigsafe(w, body + recipe[RECIPE_CODE_NAME], &label) &&
+           ruby_string_sigsafe(w, recipe, label, NAME_CHARACTERS_MAX, 0, text);
+}
+
+/* Find the table of lines of an iseq. Context: signal. */
+static u32 ruby_lines_sigsafe(struct managed_walk *w, const u64 *recipe, u64 body, struct python_text *text)
+{
     u32 count;
-    if (!ruby_body_sigsafe(w, recipe, &iseq, &body))
-        return 0;
-    if (part == PART_NAME)
-        return managed_word_sigsafe(w, body + recipe[RECIPE_CODE_NAME], &label) &&
-               ruby_string_sigsafe(w, recipe, label, NAME_CHARACTERS_MAX, 0, text);
-    if (part == PART_FILE_NAME)
-        return ruby_path_sigsafe(w, recipe, body, text);
-    if (part == PART_PLACES)
-        return managed_u32_sigsafe(w, body + recipe[RUBY_BODY_WORDS], &count) &&
-               ruby_table_sigsafe(w, body + recipe[RUBY_BODY_PLACES], ruby_places_bytes_sigsafe(count), RUBY_PLACES_BYTES_MAX,
-                                  text);
     return managed_u32_sigsafe(w, body + recipe[RUBY_BODY_LINES], &count) &&
            ruby_table_sigsafe(w, body + recipe[RECIPE_CODE_LINE_TABLE], (u64)count * RUBY_LINE_BYTES, RUBY_LINES_BYTES_MAX,
                               text);
+}
+
+/* Find the table that says which entry of the former is whose. Context: signal. */
+static u32 ruby_places_sigsafe(struct managed_walk *w, const u64 *recipe, u64 body, struct python_text *text)
+{
+    u32 words;
+    return managed_u32_sigsafe(w, body + recipe[RUBY_BODY_WORDS], &words) &&
+           ruby_table_sigsafe(w, body + recipe[RUBY_BODY_PLACES], ruby_places_bytes_sigsafe(words), RUBY_PLACES_BYTES_MAX, text);
 }
 
 /* Read the first line of an iseq. Context: signal. */
@@ -135,26 +139,4 @@ static u32 ruby_first_line_sigsafe(struct managed_walk *w, const u64 *recipe, u6
         return 0;
     *line >>= recipe[RUBY_BODY_LINE_SHIFT];
     return 1;
-}
-
-/* Compute the fingerprint of an iseq: its body, its extent in the file, and what its label and path hold. Returns 0 if the
- * memory is no iseq. Context: signal. */
-static u32 ruby_fingerprint_sigsafe(struct managed_walk *w, const u64 *recipe, u64 iseq)
-{
-    struct python_text text;
-    u64 body, lines, hash = 0;
-    u32 part, i, number;
-    if (!ruby_body_sigsafe(w, recipe, &iseq, &body) || !managed_word_sigsafe(w, body + recipe[RECIPE_CODE_LINE_TABLE], &lines) ||
-        !managed_u32_sigsafe(w, body + recipe[RUBY_BODY_WORDS], &number))
-        return 0;
-    hash = code_mix_sigsafe(code_mix_sigsafe(code_mix_sigsafe(hash, body), lines), number);
-    for (i = 0; i < RUBY_EXTENT_WORDS; i++) {
-        if (!managed_u32_sigsafe(w, body + recipe[RUBY_BODY_EXTENT] + 4 * i, &number))
-            return 0;
-        hash = code_mix_sigsafe(hash, number);
-    }
-    for (part = PART_NAME; part <= PART_FILE_NAME; part += PART_FILE_NAME - PART_NAME)
-        if (!ruby_part_sigsafe(w, recipe, iseq, part, &text) || !text_mix_sigsafe(w, &text, (const u8 *)0, &hash))
-            return 0;
-    return (u32)hash ? (u32)hash : 1;
 }

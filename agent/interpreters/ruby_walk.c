@@ -4,7 +4,8 @@
  * (MANAGED_TORN).
  *
  * A run is what one call of rb_vm_exec executes. It ends at a frame with the flag FINISH, and has no anchor: runs are given the
- * native frames of rb_vm_exec by their order (managed_merge.c). Frames of C functions are native frames already.
+ * native frames of rb_vm_exec by their order (managed_merge.c). Methods in C belong to the run that called them, and come before
+ * it: below their own native frames.
  */
 
 #define RUBY_FRAME_FINISH 0x20            /* flags of a frame: rb_vm_exec returns when it ends */
@@ -12,13 +13,14 @@
 #define RUBY_FRAME_KIND_MASK 0x7fff0001ULL
 #define RUBY_FRAME_DUMMY 0x79990001ULL    /* the highest kind: at the root of each stack; runs nothing, may have an iseq */
 #define RUBY_FRAME_METHOD 0x11110001ULL   /* the lowest */
+#define RUBY_FRAME_C_METHOD 0x55550001ULL
 
-/* Read what a frame is: its flags. Returns 0 if it is no frame. Context: signal. */
-static u32 ruby_flags_sigsafe(struct managed_walk *w, const u64 *recipe, u64 frame, u64 *flags)
+/* Read what a frame is: its environment, and its flags. Returns 0 if it is no frame. Context: signal. */
+static u32 ruby_flags_sigsafe(struct managed_walk *w, const u64 *recipe, u64 frame, u64 *environment, u64 *flags)
 {
-    u64 environment, kind;
-    if (!managed_word_sigsafe(w, frame + recipe[RUBY_FRAME_ENVIRONMENT], &environment) ||
-        !managed_word_sigsafe(w, environment, flags))
+    u64 kind;
+    if (!managed_word_sigsafe(w, frame + recipe[RUBY_FRAME_ENVIRONMENT], environment) ||
+        !managed_word_sigsafe(w, *environment, flags))
         return 0;
     kind = *flags & RUBY_FRAME_KIND_MASK;
     return kind >= RUBY_FRAME_METHOD && kind <= RUBY_FRAME_DUMMY && *flags & 1;
@@ -30,8 +32,32 @@ static void ruby_copying_sigsafe(struct managed_walk *w, u32 is_copying)
     w->is_copying = w->in_handler && is_copying;
 }
 
-/* Append the frame with this iseq. Returns 0 if it is no iseq, or if there is no room. Context: signal. */
-static u32 ruby_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 iseq, u64 pc)
+/* Append a frame: an iseq or method entry, and the class that has the method. Returns 0 if it is none, or if there is no room.
+ * Context: signal. */
+static u32 ruby_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 code, u64 owner, u64 position)
+{
+    u32 id, fingerprint = ruby_fingerprint_sigsafe(w, recipe, code, owner, (const struct ruby_texts *)0);
+    if (!fingerprint)
+        return 0;
+    if (w->word_count + CODE_WORDS > MAX_FRAMES) {
+        w->is_cut = 1;
+        return 0;
+    }
+    id = code_id_sigsafe(w->agent, ruby_key_sigsafe(code, owner), fingerprint);
+    if (id) {
+        w->words[w->word_count++] = (u64)FRAME_KIND_MANAGED << WORD_SHIFT | position << FRAME_POSITION_SHIFT | id;
+        return 1;
+    }
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (u64)recipe_index << WORD_RECIPE_SHIFT | code;
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | position << FRAME_POSITION_SHIFT | fingerprint;
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (owner & CONTENT_MASK);
+    if (w->in_handler)
+        code_note_sigsafe(w, recipe, code, fingerprint);
+    return 1;
+}
+
+/* Append a frame that runs an iseq. Returns 0 as the former. Context: signal. */
+static u32 ruby_add_iseq_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 environment, u64 iseq, u64 pc)
 {
     u64 body, start, position = NO_POSITION;
     u32 words;
@@ -39,40 +65,57 @@ static u32 ruby_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recip
         !managed_u32_sigsafe(w, body + recipe[RUBY_BODY_WORDS], &words))
         return 0;
     /* The pc is that of the next instruction. */
-    if (pc >= start && (pc - start) / 8 <= words)
+    if (pc >= start && (pc - start) / 8 <= words && words < NO_POSITION)
         position = (pc - start) / 8 - (pc > start);
-    return walk_add_code_sigsafe(w, recipe, recipe_index, iseq, position);
+    return ruby_add_code_sigsafe(w, recipe, recipe_index, iseq, ruby_owner_sigsafe(w, ruby_method_sigsafe(w, environment)),
+                                 position);
+}
+
+/* Append the frame of a method in C, if its name can be told. Returns 0 if there is no room. Context: signal. */
+static u32 ruby_add_c_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 environment)
+{
+    u64 method = ruby_method_sigsafe(w, environment);
+    if (recipe[RUBY_SYMBOLS] != ABSENT && method)
+        ruby_add_code_sigsafe(w, recipe, recipe_index, method, ruby_owner_sigsafe(w, method), NO_POSITION);
+    return !w->is_cut;
 }
 
 /* Append the frames of an execution context. Returns 0 at the end of what can be read. Context: signal. */
 static u32 ruby_frames_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 context, u32 is_shared)
 {
-    u64 stack, words, frame, end, iseq, pc, flags, bytes = recipe[RUBY_FRAME_BYTES];
+    u64 stack, words, frame, end, iseq, pc, flags, environment, bytes = recipe[RUBY_FRAME_BYTES];
+    u32 first;
     if (!managed_word_sigsafe(w, context + recipe[RUBY_CONTEXT_STACK], &stack) ||
         !managed_word_sigsafe(w, context + recipe[RUBY_CONTEXT_STACK_WORDS], &words) ||
         !managed_word_sigsafe(w, context + recipe[RUBY_CONTEXT_FRAME], &frame))
         return 0;
+    first = w->run_count;
     end = stack + words * 8;
     if (!stack || words >> 32 || frame < stack || frame > end || (end - frame) % bytes)
         return 0;
     for (; frame < end && !w->is_cut; frame += bytes) {
-        u32 is_added;
-        if (!walk_step_sigsafe(w) || !ruby_flags_sigsafe(w, recipe, frame, &flags) ||
+        u32 is_added, is_c;
+        if (!walk_step_sigsafe(w) || !ruby_flags_sigsafe(w, recipe, frame, &environment, &flags) ||
             !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_CODE], &iseq) ||
             !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_POSITION], &pc))
             return 0;
-        if (!iseq || !pc || flags & RUBY_FRAME_IN_C || (flags & RUBY_FRAME_KIND_MASK) == RUBY_FRAME_DUMMY)
+        is_c = (flags & RUBY_FRAME_KIND_MASK) == RUBY_FRAME_C_METHOD;
+        if (!is_c && (!iseq || !pc || flags & RUBY_FRAME_IN_C || (flags & RUBY_FRAME_KIND_MASK) == RUBY_FRAME_DUMMY))
             continue;
         ruby_copying_sigsafe(w, is_shared);
-        is_added = ruby_add_sigsafe(w, recipe, recipe_index, iseq, pc);
+        is_added = is_c ? ruby_add_c_sigsafe(w, recipe, recipe_index, environment)
+                        : ruby_add_iseq_sigsafe(w, recipe, recipe_index, environment, iseq, pc);
         ruby_copying_sigsafe(w, 0);
         if (!is_added)
             return w->is_cut;
-        if (flags & RUBY_FRAME_FINISH) {
+        if (!is_c && flags & RUBY_FRAME_FINISH) {
             run_end_sigsafe(w, 0);
             run_begin_sigsafe(w);
         }
     }
+    /* Methods in C at the root: what a fiber or thread was made of. */
+    if (!w->is_cut && w->run_count > first && w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)
+        w->runs[w->run_count - 1].words = w->word_count - w->runs[w->run_count - 1].first;
     return 1;
 }
 
@@ -98,7 +141,7 @@ static void ruby_walk_sigsafe(struct managed_walk *w, const struct python_state 
                                      w->in_handler && ruby_is_shared_sigsafe(w, recipe, state->runtime_addr));
     ruby_copying_sigsafe(w, 0);
     /* Frames of a run whose end was not reached are kept: they are what was read. */
-    if (w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)
+    if ((!whole || w->is_cut) && w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)
         run_end_sigsafe(w, 0);
     if (!whole)
         w->verdict = MANAGED_TORN;

@@ -51,6 +51,8 @@ JAVA_TIER_NATIVE = 5
 JAVA_TIER_STUB = 6
 JAVA_INLINED = 0x100000
 JAVA_NEAREST = 0x200000
+RUBY_SINGLETON = 0x100000000
+RUBY_IN_C = 0x200000000
 V8_CODE_IS_BYTECODE = 1
 V8_CODE_IS_BASELINE = 2
 V8_CODE_IS_OPTIMISED = 3
@@ -136,7 +138,7 @@ PYTHON_CFRAMES = 3
 PYTHON_CFRAME_ENTRIES = 4
 PYTHON_ENTRIES = 5
 RUBY_CONTROL_FRAMES = 6
-RECIPE_WORDS = 80
+RECIPE_WORDS = 96
 HOTSPOT_HEAPS = 4
 # In the order of enum recipe; the position is the index into a recipe's words.
 RECIPE_NAMES = (
@@ -222,6 +224,12 @@ RUBY_RECIPE_NAMES = (
     "body_places",
     "string_pointer",
     "string_shift",
+    "symbols",
+    "class_extension",
+    "class_is_inline",
+    "class_variables",
+    "class_path",
+    "class_attached",
 )
 # The same in the order of enum v8_recipe.
 V8_RECIPE_NAMES = (

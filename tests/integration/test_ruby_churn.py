@@ -25,7 +25,9 @@ loop do
     body = "x = 0; i = 0\\n while i < 300; x += i; i += 1; end\\n x"
     class_eval("def inner_#{n}\\n #{body}\\nend", "inner_#{n}.rb", line)
   end
+  Object.const_set("Made_#{n}", made) if n.odd?
   made.new.send("outer_#{n}")
+  Object.send(:remove_const, "Made_#{n}") if n.odd?
   GC.compact if n % 3000 == 0
 end
 """
@@ -44,7 +46,7 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
     try:
         trie = capture.profile.trie()
         weights = capture.profile.leaf_weights(Clock.CPU)
-        lost = 0
+        lost = classes = 0
         pairs: list[tuple[str, str]] = []
         for node, weight in zip(weights.node.tolist(), weights.weight.tolist(), strict=True):
             frames = []
@@ -55,15 +57,21 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
                 node = int(trie.parent[node])
             names = [frame.function.name for frame in frames]
             lost += weight * (UNKNOWN in names)
-            pairs += re.findall(r"\binner_(\d+) (?:.* )?outer_(\d+)\b", " ".join(names))
+            pairs += re.findall(
+                r"\binner_(\d+) (?:.* )?(?:Made_\d+#)?outer_(\d+)\b", " ".join(names)
+            )
             for frame in frames:
                 made = re.fullmatch(r".*\b(inner|outer)_(\d+)", frame.function.name)
                 if made is None:
                     continue
+                owner = re.search(r"Made_(\d+)#", frame.function.name)
+                assert owner is None or owner[1] == made[2], frame
+                classes += owner is not None
                 assert frame.function.file == f"{made[1]}_{made[2]}.rb", frame
                 first = int(made[2]) % 1000 + 1
                 assert frame.line == 0 or first <= frame.line <= first + 4, frame
         assert len(pairs) > 20
+        assert classes > 10
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         assert lost <= 0.05 * weights.weight.sum()
     finally:

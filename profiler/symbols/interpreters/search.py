@@ -203,10 +203,15 @@ class Interpreters:
                 image.close()
 
     def _add_ruby(self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf) -> None:
+        image = open_mapped(self._folder, self._root, file.code)
+        own = image.elf if image is not None and isinstance(image.elf, ElfFile) else None
         try:
-            self._places.append(_Place(file, ruby.locate(memory, elf)))
+            self._places.append(_Place(file, ruby.locate(memory, elf, own)))
         except MemoryReadError:
             self._seen.discard(file.key)  # it is being loaded
+        finally:
+            if image is not None:
+                image.close()
 
     def _check(self, memory: ProcessMemory, place: _Place) -> None:
         if isinstance(place.location, hotspot.Location):
@@ -271,8 +276,10 @@ class Interpreters:
             if place.checked is Checked.WRONG:
                 made = f"{location.version}: a build that is not known ({reason}): "
                 made += ruby.NOT_SHOWN
-        recipe = made if isinstance(made, Recipe) and place.checked is Checked.FITS else None
-        if recipe is not None:
+        recipe, note = None, made if isinstance(made, str) else ""
+        if isinstance(made, Recipe) and place.checked is Checked.FITS:
+            recipe, missing = ruby.with_names(memory, location, made)
+            note = f"{location.version}: {missing}" if missing else ""
             place.recipe_id = recipe_id
             self._last_id = max(self._last_id, recipe_id)
         place.found = FoundInterpreter(
@@ -282,7 +289,7 @@ class Interpreters:
             location.numbers,
             place.file.path,
             recipe,
-            made if isinstance(made, str) else "",
+            note,
             has_started=place.checked is not Checked.UNSEEN,
         )
 

@@ -17,6 +17,7 @@ from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ....wire.abi import NO_POSITION
 from ..found import Checked
 from ..recipe import Recipe
+from .objects import ARRAY, INTERNAL, TYPE_MASK, element, text_of
 
 _LOOKS = 20
 _PAUSE_S = 0.002
@@ -37,10 +38,7 @@ _KINDS = {
 _KIND_MASK = 0x7FFF0001
 _DUMMY = 0x79990001  # at the root of each stack
 _IN_C = 0x80
-_TYPE_MASK, _STRING, _ARRAY, _INTERNAL = 0x1F, 5, 7, 0x1A
 _ISEQ, _INTERNAL_SHIFT = 7, 12
-_IS_OUTSIDE, _ARRAY_ELEMENTS = 0x2000, 16
-_MAX_TEXT_BYTES = 4096
 
 
 class _WrongError(Exception):
@@ -136,7 +134,7 @@ def _is_iseq(memory: ProcessMemory, recipe: Recipe, frame: int) -> bool:
 
 def _check_iseq(memory: ProcessMemory, recipe: Recipe, iseq: int, pc: int) -> None:
     flags = memory.word(iseq)
-    if flags & _TYPE_MASK != _INTERNAL or flags >> _INTERNAL_SHIFT & 15 != _ISEQ:
+    if flags & TYPE_MASK != INTERNAL or flags >> _INTERNAL_SHIFT & 15 != _ISEQ:
         raise _WrongError("its frames have no code where it should be")
     body = memory.word(iseq + recipe["code_body"])
     start = memory.word(body + recipe["code_bytes"])
@@ -144,21 +142,8 @@ def _check_iseq(memory: ProcessMemory, recipe: Recipe, iseq: int, pc: int) -> No
     if not 0 <= pc - start <= 8 * words or words > NO_POSITION:
         raise _WrongError("its instructions are not where they should be")
     path = memory.word(body + recipe["code_file_name"])
-    flags = memory.word(path)
-    if flags & _TYPE_MASK == _ARRAY and flags & _IS_OUTSIDE:
-        path = memory.word(path + _ARRAY_ELEMENTS)
-    _check_text(memory, recipe, path)
-    _check_text(memory, recipe, memory.word(body + recipe["code_name"]))
-
-
-def _check_text(memory: ProcessMemory, recipe: Recipe, string: int) -> None:
-    flags = memory.word(string)
-    if flags & _TYPE_MASK != _STRING:
-        raise _WrongError("its names are not where they should be")
-    text, length = string + recipe["string_compact"], memory.word(string + recipe["string_length"])
-    if flags & _IS_OUTSIDE:
-        text = memory.word(string + recipe["string_pointer"])
-    elif "string_shift" in recipe:
-        length = flags >> recipe["string_shift"] & 31
-    if not 0 < length <= _MAX_TEXT_BYTES or not memory.read(text, length).strip(b"\0"):
-        raise _WrongError("its names are no text")
+    if memory.word(path) & TYPE_MASK == ARRAY:
+        path = element(memory, path, 0)
+    for text in (path, memory.word(body + recipe["code_name"])):
+        if not text_of(memory, recipe.numbers, text):
+            raise _WrongError("its names are not where they should be")

@@ -45,6 +45,9 @@ _OF_VERSION: Mapping[tuple[int, int], Mapping[str, int]] = {
         "body_places": 144,  # .insns_info.succ_index_table
         "string_compact": 16,
         "string_shift": 14,  # RSTRING_EMBED_LEN_SHIFT
+        "class_extension": 24,  # RClass.ptr
+        "class_is_inline": 0,
+        "class_variables": 8,  # rb_classext_struct.iv_tbl
     },
     (3, 3): {
         "ractor_node": 432,
@@ -60,6 +63,10 @@ _OF_VERSION: Mapping[tuple[int, int], Mapping[str, int]] = {
         "body_lines": 128,
         "body_places": 136,
         "string_compact": 24,
+        "class_extension": 32,  # behind RClass
+        "class_is_inline": 1,
+        "class_path": 120,  # rb_classext_struct.classpath
+        "class_attached": 96,  # .as.singleton_class.attached_object
     },
 }
 VERSIONS = tuple(sorted(_OF_VERSION))

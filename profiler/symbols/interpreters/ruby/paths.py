@@ -35,7 +35,7 @@ def short_path(file: str) -> str:
 
 def origin_of_ruby(file: str) -> Origin:
     """Return whose the code in a file is."""
-    if file.startswith(_BUILT_IN):
+    if not file or file.startswith(_BUILT_IN):  # a method in C, or one that comes with it
         return Origin.STDLIB
     if any(each.fullmatch(file) for each in (_GEM, _GIT_GEM, _PACKAGED)):
         return Origin.LIBRARY
