@@ -126,11 +126,15 @@ def long_name_that_has_no_room_in_the_object_that_holds_a_string
   [1].each { park }
 end
 
+def long_body
+  eval("x = 0\n#{"x += 1\n" * 700}park\n", binding, 'long.rb')
+end
+
 STACKS = [
   -> { deep(0) }, -> { deep(300) }, -> { blocks }, -> { Shape.new(3) }, -> { Shape.allocate.defined_by_block(1) },
   -> { Shape.allocate.ghost }, -> { Shape.allocate > Shape.allocate }, -> { Outer::Inner.single }, -> { evaluated }, -> { rescued },
   -> { sorted }, -> { enumerated }, -> { in_fiber }, -> { generated }, -> { with_proc }, -> { symbol_to_proc },
-  -> { long_name_that_has_no_room_in_the_object_that_holds_a_string },
+  -> { long_body }, -> { long_name_that_has_no_room_in_the_object_that_holds_a_string },
   -> { Class.new { class_eval('def made_by_eval; park; end', 'template.haml', 7) }.new.made_by_eval },
   -> { "a-b".gsub(/-/) { park } }, -> { catch(:done) { park } }, -> { Set.new([1]).each { park } },
   -> { begin; raise 'x'; rescue StandardError; park; end }

@@ -45,7 +45,8 @@ def find_symbols(memory: ProcessMemory, elf: LoadedElf, layout: Mapping[str, int
         fits = (count >= _LEAST_SYMBOLS) & (count < _MOST_SYMBOLS)
         for pointer in (table, names):
             fits &= (pointer >= _LOWEST) & (pointer < _HIGHEST) & (pointer % 8 == 0)
-        for index in np.flatnonzero(fits)[:_MAX_CANDIDATES].tolist():
+        places: list[int] = np.flatnonzero(fits)[:_MAX_CANDIDATES].tolist()
+        for index in places:
             try:
                 if _are_symbols(memory, layout, int(names[index])):
                     return start + 8 * (index + 2)

@@ -7,7 +7,7 @@ import re
 from ..origin import Origin
 
 # An unpacked gem, and one that Bundler fetched from a repository; what Debian's packages install.
-_GEM = re.compile(r".*/gems/(?:[^/]+/)?gems/([^/]+)-\d[^/-]*(?:-[^/]+)?/(?:lib/)?(.+)", re.DOTALL)
+_GEM = re.compile(r".*/gems/((?:[^/-]|-(?!\d))+)-\d[^/]*/(?:lib/)?(.+)", re.DOTALL)
 _GIT_GEM = re.compile(r".*/bundler/gems/([^/]+)-[0-9a-f]{7,}/(?:lib/)?(.+)", re.DOTALL)
 _PACKAGED = re.compile(r".*/(?:vendor_ruby|site_ruby)/(?:\d[^/]*/)?(.+)", re.DOTALL)
 _STDLIB = re.compile(r".*/ruby/\d+\.\d+\.\d+/(.+)", re.DOTALL)
