@@ -16,6 +16,7 @@ from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
+from nightly import nightly
 from recording import capturing, complete_share, record
 from running import Target, wait_until
 from stacks import of_tree
@@ -89,8 +90,14 @@ def ruby_stack(capture: Capture, thread_id: int) -> Seen:
     return Seen(frames[::-1], names)
 
 
-def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt) -> None:
-    target = adopt(Target(["ruby", TARGETS / "ruby_stacks.rb"]))
+@pytest.fixture(params=["ruby", *nightly("ruby3.3")])
+def ruby(request: pytest.FixtureRequest, require_capability: Callable[[str], str]) -> str:
+    """A Ruby: Debian's, which is stripped, or another with its symbols."""
+    return require_capability(request.param)
+
+
+def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt, ruby: str) -> None:
+    target = adopt(Target([ruby, TARGETS / "ruby_stacks.rb"]))
     wait_until(lambda: len(target.lines) > 1, "the stacks")
     theirs = {
         int(tid): [Frame(*each) for each in frames]
@@ -123,8 +130,8 @@ def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt) -> None:
     target.finish()
 
 
-def test_shares_are_those_that_the_program_measures(adopt: Adopt) -> None:
-    target = adopt(Target(["ruby", TARGETS / "ruby_split.rb"]))
+def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: str) -> None:
+    target = adopt(Target([ruby, TARGETS / "ruby_split.rb"]))
     capture = record(target.pid, 1.0, cpu_s=CPU_S)
     spent = {
         name: float(value)
