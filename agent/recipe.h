@@ -120,6 +120,8 @@ enum ruby_recipe {
     RUBY_CLASS_VARIABLES = 81,            /* in that: a hash table, with the next two as keys; ABSENT: they lie in it */
     RUBY_CLASS_PATH = 82,                 /* its name with those of the modules around it */
     RUBY_CLASS_ATTACHED = 83,             /* of a singleton class: whose it is */
+    RUBY_BODY_PARENT = 84,                /* in an iseq's body: the iseq around it */
+    RUBY_CLASS_SERIAL = 85,               /* in a class: a number that no other one has, nor will have; ABSENT since 3.2 */
 };
 
 #define HOTSPOT_HEAPS 4                   /* code heaps of one virtual machine */

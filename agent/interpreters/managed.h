@@ -38,12 +38,13 @@
  *   FRAME_KIND_MANAGED   position, code id
  *   FRAME_KIND_EVAL      pc
  *   WORD_CODE            a code object without a number: its runtime_addr, and in bits 55..48 the recipe's index; it is
- *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python and
- *                        Ruby by one with a mix of what its record has to say (bits 55..0; Ruby: runtime_addr of the class that has
- *                        the method, or 0), each with the mark
+ *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python by
+ *                        one with a mix of what its record has to say (bits 55..0), each with the mark; for Ruby by one with
+ *                        the runtime_addr of the class that has the method (or 0), and one with such a mix
  */
 #define WORD_CODE 4                       /* the next ones are in hotspot.h and v8.h */
-#define CODE_WORDS 3                      /* of Python and Ruby */
+#define CODE_WORDS 3                      /* of Python */
+#define RUBY_WORDS 4
 #define MANAGED_WORDS_MAX 3               /* of one frame */
 #define CONTENT_MASK ((1ULL << WORD_SHIFT) - 1)
 #define WORD_SHIFT FRAME_KIND_SHIFT
@@ -52,9 +53,9 @@
 
 #define RUNS_MAX 1024
 #define STEPS_MAX 32768                   /* of one walk: a millisecond */
-#define CACHED_PAGES 64
-#define CACHED_LINES 32                   /* of LINE_BYTES, copied by a handler */
-#define LINE_BYTES 64
+#define CACHED_PAGES 256
+#define CACHED_LINES 64                   /* of LINE_BYTES, copied by a handler */
+#define LINE_BYTES 512
 #define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
@@ -128,7 +129,8 @@ struct managed_walk {
     u32 is_copying;                       /* in a handler: another thread may take away what is read, so it is copied */
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
-    u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */
+    u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied, and page_round */
+    u64 page_round;                       /* 1 to PAGE_BYTES - 1: pages of others are forgotten */
     u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */
     u64 lines[CACHED_LINES];              /* addresses of what a handler has copied; 1: none */
     u64 line_words[CACHED_LINES][LINE_BYTES / 8];

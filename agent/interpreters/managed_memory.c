@@ -9,16 +9,24 @@
  * Only aligned words are read, so none is on two pages. What ends in _sigsafe may run in the handler.
  */
 
-#define PAGE_NONE 1ULL                    /* no page has this address */
+#define LINE_NONE 1ULL                    /* no line has this address */
 #define LOWEST_ADDRESS 65536ULL           /* nothing is mapped below: vm.mmap_min_addr */
 
 static void managed_forget_pages_sigsafe(struct managed_walk *w)
 {
     u32 i;
+    if (++w->page_round < PAGE_BYTES)
+        return;
     for (i = 0; i < CACHED_PAGES; i++)
-        w->pages[i] = PAGE_NONE;
+        w->pages[i] = 0;
+    w->page_round = 1;
+}
+
+static void managed_forget_lines_sigsafe(struct managed_walk *w)
+{
+    u32 i;
     for (i = 0; i < CACHED_LINES; i++)
-        w->lines[i] = PAGE_NONE;
+        w->lines[i] = LINE_NONE;
 }
 
 /* Copy the line that holds the bytes at `runtime_addr`, and return where they are; 0 if they cannot be read. Context:
@@ -28,7 +36,7 @@ static const u8 *managed_copied_sigsafe(struct managed_walk *w, u64 runtime_addr
     u64 line = runtime_addr & ~(LINE_BYTES - 1ULL);
     u32 at = (u32)(line / LINE_BYTES) & (CACHED_LINES - 1);
     if (w->lines[at] != line) {
-        w->lines[at] = PAGE_NONE;
+        w->lines[at] = LINE_NONE;
         if (read_memory_sigsafe(w->agent, line, w->line_words[at], LINE_BYTES) != LINE_BYTES)
             return (const u8 *)0;
         w->lines[at] = line;
@@ -48,12 +56,12 @@ static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
         return (const u8 *)0;
     if (w->is_copying)
         return managed_copied_sigsafe(w, runtime_addr);
-    if (w->pages[at] != page) {
-        w->pages[at] = PAGE_NONE;
+    if (w->pages[at] != (page | w->page_round)) {
+        w->pages[at] = 0;
         if (w->in_handler ? !memory_is_readable_sigsafe(page)
                           : read_memory(w->agent, page, w->copies + at * PAGE_BYTES, PAGE_BYTES) != (i64)PAGE_BYTES)
             return (const u8 *)0;
-        w->pages[at] = page;
+        w->pages[at] = page | w->page_round;
     }
     return w->in_handler ? (const u8 *)runtime_addr : w->copies + at * PAGE_BYTES + (runtime_addr - page);
 }

@@ -228,6 +228,14 @@ static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinde
     }
 }
 
+/* Return how many words a frame has, by its first one. Context: signal. */
+static u32 words_of_frame_sigsafe(const struct managed_walk *w, u64 word)
+{
+    if (word >> WORD_SHIFT != WORD_CODE)
+        return 1;
+    return w->agent->recipes[word >> WORD_RECIPE_SHIFT & 0xff][RECIPE_RUNTIME] == RUNTIME_RUBY ? RUBY_WORDS : CODE_WORDS;
+}
+
 /* Leave out what does not fit at the root's side. Context: signal. */
 static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
 {
@@ -253,7 +261,7 @@ static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
         return;
     }
     for (words = 0; words < w->runs[run].words;) {
-        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? CODE_WORDS : 1;
+        u32 more = words_of_frame_sigsafe(w, w->words[w->runs[run].first + words]);
         if (u->frame_count + kept + words + more > MAX_FRAMES)
             break;
         words += more;

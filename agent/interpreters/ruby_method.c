@@ -15,7 +15,14 @@
 #define RUBY_VARIABLES_METHOD 8           /* in the former */
 #define RUBY_METHOD_DEFINITION 16         /* in a method entry */
 #define RUBY_METHOD_OWNER 32
+#define RUBY_DEFINITION_KINDS 15          /* in its first word: how it is written, 0 in Ruby */
+#define RUBY_DEFINITION_ISEQ 8
 #define RUBY_DEFINITION_NAME 32           /* its name's number */
+#define RUBY_DEFINITION_SERIAL 40
+#define RUBY_IS_BLOCK 2                   /* types of iseqs */
+#define RUBY_IS_RESCUE 4
+#define RUBY_IS_ENSURE 5
+#define RUBY_BLOCKS_MAX 8                 /* around each other */
 #define RUBY_ENVIRONMENT_LOCAL 2          /* flag of a frame: its environment is in no other one */
 #define RUBY_ENVIRONMENTS_MAX 32
 #define RUBY_OPERATORS 169                /* numbers up to this one are those of operators */
@@ -89,6 +96,27 @@ static u64 ruby_method_sigsafe(struct managed_walk *w, u64 environment)
         environment &= ~3ULL;
     }
     return 0;
+}
+
+/* Read the number of the definition of a method that runs this iseq, or around a block that is in its code. Returns 0 if it is
+ * of no such method: code that was made by eval is not. Context: signal. */
+static u32 ruby_serial_sigsafe(struct managed_walk *w, const u64 *recipe, u64 method, u64 iseq, u64 body, u64 *serial)
+{
+    u64 definition, kind, own;
+    u32 i, type;
+    if (!managed_word_sigsafe(w, method + RUBY_METHOD_DEFINITION, &definition) ||
+        !managed_word_sigsafe(w, definition, &kind) || kind & RUBY_DEFINITION_KINDS ||
+        !managed_word_sigsafe(w, definition + RUBY_DEFINITION_ISEQ, &own))
+        return 0;
+    for (i = 0; iseq != own; i++) {
+        /* Code refers to the blocks in it, so they live as long as it does. */
+        if (i == RUBY_BLOCKS_MAX || !managed_u32_sigsafe(w, body, &type) ||
+            (type != RUBY_IS_BLOCK && type != RUBY_IS_RESCUE && type != RUBY_IS_ENSURE) ||
+            !managed_word_sigsafe(w, body + recipe[RUBY_BODY_PARENT], &iseq) ||
+            !managed_word_sigsafe(w, iseq + recipe[RUBY_CODE_BODY], &body))
+            return 0;
+    }
+    return managed_word_sigsafe(w, definition + RUBY_DEFINITION_SERIAL, serial);
 }
 
 /* Find the class that has the method; 0 if it is not known. Context: signal. */

@@ -32,14 +32,15 @@ static void ruby_copying_sigsafe(struct managed_walk *w, u32 is_copying)
     w->is_copying = w->in_handler && is_copying;
 }
 
-/* Append a frame: an iseq or method entry, and the class that has the method. Returns 0 if it is none, or if there is no room.
+/* Append a frame: an iseq or method entry, and the method around it, or 0. Returns 0 if it is none, or if there is no room.
  * Context: signal. */
-static u32 ruby_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 code, u64 owner, u64 position)
+static u32 ruby_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 code, u64 method, u64 position)
 {
-    u32 id, fingerprint = ruby_fingerprint_sigsafe(w, recipe, code, owner, (const struct ruby_texts *)0);
+    u64 owner = ruby_owner_sigsafe(w, method);
+    u32 id, fingerprint = ruby_fingerprint_sigsafe(w, recipe, code, owner, method);
     if (!fingerprint)
         return 0;
-    if (w->word_count + CODE_WORDS > MAX_FRAMES) {
+    if (w->word_count + RUBY_WORDS > MAX_FRAMES) {
         w->is_cut = 1;
         return 0;
     }
@@ -51,6 +52,7 @@ static u32 ruby_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (u64)recipe_index << WORD_RECIPE_SHIFT | code;
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | position << FRAME_POSITION_SHIFT | fingerprint;
     w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | (owner & CONTENT_MASK);
+    w->words[w->word_count++] = (u64)WORD_CODE << WORD_SHIFT | ruby_content_sigsafe(w, recipe, code, owner);
     if (w->in_handler)
         code_note_sigsafe(w, recipe, code, fingerprint);
     return 1;
@@ -67,8 +69,7 @@ static u32 ruby_add_iseq_sigsafe(struct managed_walk *w, const u64 *recipe, u32 
     /* The pc is that of the next instruction. */
     if (pc >= start && (pc - start) / 8 <= words && words < NO_POSITION)
         position = (pc - start) / 8 - (pc > start);
-    return ruby_add_code_sigsafe(w, recipe, recipe_index, iseq, ruby_owner_sigsafe(w, ruby_method_sigsafe(w, environment)),
-                                 position);
+    return ruby_add_code_sigsafe(w, recipe, recipe_index, iseq, ruby_method_sigsafe(w, environment), position);
 }
 
 /* Append the frame of a method in C, if its name can be told. Returns 0 if there is no room. Context: signal. */
@@ -76,7 +77,7 @@ static u32 ruby_add_c_sigsafe(struct managed_walk *w, const u64 *recipe, u32 rec
 {
     u64 method = ruby_method_sigsafe(w, environment);
     if (recipe[RUBY_SYMBOLS] != ABSENT && method)
-        ruby_add_code_sigsafe(w, recipe, recipe_index, method, ruby_owner_sigsafe(w, method), NO_POSITION);
+        ruby_add_code_sigsafe(w, recipe, recipe_index, method, method, NO_POSITION);
     return !w->is_cut;
 }
 
@@ -132,13 +133,15 @@ static void ruby_walk_sigsafe(struct managed_walk *w, const struct python_state 
 {
     const u64 *recipe = w->agent->recipes[state->recipe];
     u64 context;
-    u32 runs = w->run_count, whole;
+    u32 runs = w->run_count, whole, is_shared;
     w->recipe = state->recipe;
     if (!managed_word_sigsafe(w, state->runtime_addr + recipe[RUBY_THREAD_CONTEXT], &context) || !context)
         return;                               /* it has just begun, or ends */
     run_begin_sigsafe(w);
-    whole = ruby_frames_walk_sigsafe(w, recipe, state->recipe, context,
-                                     w->in_handler && ruby_is_shared_sigsafe(w, recipe, state->runtime_addr));
+    is_shared = w->in_handler && ruby_is_shared_sigsafe(w, recipe, state->runtime_addr);
+    if (is_shared)
+        managed_forget_lines_sigsafe(w);
+    whole = ruby_frames_walk_sigsafe(w, recipe, state->recipe, context, is_shared);
     ruby_copying_sigsafe(w, 0);
     /* Frames of a run whose end was not reached are kept: they are what was read. */
     if ((!whole || w->is_cut) && w->run_count < RUNS_MAX && w->runs[w->run_count].first < w->word_count)

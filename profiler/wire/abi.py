@@ -230,6 +230,8 @@ RUBY_RECIPE_NAMES = (
     "class_variables",
     "class_path",
     "class_attached",
+    "body_parent",
+    "class_serial",
 )
 # The same in the order of enum v8_recipe.
 V8_RECIPE_NAMES = (

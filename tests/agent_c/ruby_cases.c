@@ -74,14 +74,20 @@ static u64 table_of_one(u64 key, u64 value)
 static u64 class_new(const char *path)
 {
     u64 at = object_new(RUBY_CLASS), extension = memory_new(64);
+    static u64 serial = 1;
     put(at + 24, extension);
+    put(at + 32, serial++);
     put(extension + 8, table_of_one(CLASS_PATH, string_new(path)));
     return at;
 }
 
-static u64 method_new(u64 owner, u64 name)
+static u64 method_new(u64 owner, u64 name, u64 iseq)
 {
+    static u64 serial = 1;
     u64 at = object_new(RUBY_INTERNAL | RUBY_INTERNAL_METHOD << RUBY_INTERNAL_SHIFT), definition = memory_new(64);
+    put(definition, name ? 1 : 0);
+    put(definition + 8, iseq);
+    put(definition + 40, serial++);
     put(at + 16, definition);
     put(at + 32, owner);
     put(definition + 32, name);
@@ -189,6 +195,8 @@ static void world_new(void)
     made[RUBY_CLASS_VARIABLES] = 8;
     made[RUBY_CLASS_PATH] = CLASS_PATH;
     made[RUBY_CLASS_ATTACHED] = CLASS_PATH + 1;
+    made[RUBY_BODY_PARENT] = 168;
+    made[RUBY_CLASS_SERIAL] = 32;
     put(made[RUBY_SYMBOLS], symbols);
     put(thread + 24, ractor);
     put(thread + 40, context);
@@ -274,7 +282,7 @@ static u32 position_of(u64 word)
     return (u32)(word >> FRAME_POSITION_SHIFT) & NO_POSITION;
 }
 
-static u64 of_outer, of_block, of_deep, method_of_each, pathed;
+static u64 of_outer, of_block, of_deep, method_of_each, method_of_deep, pathed;
 
 /* The stack of the cases: <main> calls each, in C, which calls a block, which calls a method. */
 static void frames_of_the_cases(void)
@@ -285,12 +293,12 @@ static void frames_of_the_cases(void)
     of_outer = iseq_new("<main>", path);
     of_block = iseq_new("block in <main>", pair);
     of_deep = iseq_new("a_method_with_a_name_that_is_long", pathed = string_new("two.rb"));
-    method_of_each = method_new(class_new("Array"), NAME_EACH);
+    method_of_each = method_new(class_new("Array"), NAME_EACH, 0);
     frame_push(DUMMY, of_outer, 0, 0);
     environment = frame_push(METHOD | FINISH, of_outer, 4, 0);
     frame_push(IN_C, 0, 0, method_of_each);
     put(frame_push(BLOCK | FINISH, of_block, 0, 0) - 8, environment | 1);
-    frame_push(METHOD, of_deep, INSTRUCTIONS, method_new(object_class, 0));
+    frame_push(METHOD, of_deep, INSTRUCTIONS, method_of_deep = method_new(object_class, 0, of_deep));
 }
 
 static void case_runs_replace_the_loops(void)
@@ -335,7 +343,7 @@ static void case_torn_chains_end(void)
         at = frame + FRAME_BYTES + 32;        /* the block's environment */
         memcpy(&kept, (void *)at, 8);
         put(at, nowhere[i]);
-        require(take(2) == MANAGED_TORN && walk->word_count == 3, "the frames below it are kept");
+        require(take(2) == MANAGED_TORN && walk->word_count == RUBY_WORDS, "the frames below it are kept");
         put(at, kept);
         at = frame + FRAME_BYTES + 16;        /* and its iseq */
         memcpy(&kept, (void *)at, 8);
@@ -373,6 +381,16 @@ static void case_objects_that_move(void)
     require(take(2) == MANAGED_TORN, "one that goes round in a ring");
 }
 
+/* Let the memory of the innermost method be used again, for another definition. */
+static void define_again(const char *file)
+{
+    u64 definition, serial;
+    memcpy(&definition, (void *)(method_of_deep + 16), 8);
+    memcpy(&serial, (void *)(definition + 40), 8);
+    put(definition + 40, serial + 100);
+    memcpy((void *)(pathed + 16), file, strlen(file));
+}
+
 static void case_memory_that_is_used_again(void)
 {
     u64 first;
@@ -384,20 +402,34 @@ static void case_memory_that_is_used_again(void)
     take(2);
     resolve();
     require(answer[2] == first, "the same function has the same number");
-    memcpy((void *)(pathed + 16), "six.rb", 6);
+    define_again("six.rb");
     take(2);
-    memcpy((void *)(pathed + 16), "ten.rb", 6);
+    define_again("ten.rb");
     memset(walk->notes, 0, sizeof walk->notes);
     resolve();
     require((record_of(answer[2])->flags & CODE_GONE) != 0, "another one was there before it could be read");
     take(2);
     resolve();
     require(answer[2] != first && is_function(answer[2], "a_method_with_a_name_that_is_long", "Object", "ten.rb"), "the new one");
-    memcpy((void *)(pathed + 16), "two.rb", 6);
+    define_again("two.rb");
     take(2);
-    memcpy((void *)(pathed + 16), "six.rb", 6);
+    define_again("six.rb");
     resolve();
     require(is_function(answer[2], "a_method_with_a_name_that_is_long", "", "two.rb"), "the handler's note");
+    take(2);
+    first = (resolve(), answer[3]);
+    memcpy((void *)(of_block + 16), (void *)(of_outer + 16), 8);
+    take(2);
+    resolve();
+    require(answer[3] != first && is_function(answer[3], "<main>", "", "/srv/application/long/outer.rb"), "a block by its label");
+}
+
+static u32 lines_copied(void)
+{
+    u32 copied = 0;
+    for (u32 i = 0; i < CACHED_LINES; i++)
+        copied += walk->lines[i] > LINE_NONE;
+    return copied;
 }
 
 static void case_without_the_lock_memory_is_copied(void)
@@ -408,7 +440,7 @@ static void case_without_the_lock_memory_is_copied(void)
     page = (u64)heap + heap_used;
     frames_of_the_cases();
     put(thread + 24, 0);
-    require(take(2) == MANAGED_EXACT && walk->lines[0] + walk->lines[1] + walk->lines[2] + walk->lines[3] > 4, "copied");
+    require(take(2) == MANAGED_EXACT && lines_copied() > 0, "copied");
     resolve();
     require(is_function(answer[2], "a_method_with_a_name_that_is_long", "Object", "two.rb"), "all the same");
     require(mprotect((void *)page, 4096, PROT_NONE) == 0, "the collector takes access away");

@@ -40,6 +40,7 @@ _OF_VERSION: Mapping[tuple[int, int], Mapping[str, int]] = {
         "frame_bytes": 64,
         "body_line_shift": 1,  # a fixnum
         "body_extent": 100,  # .location.code_location
+        "body_parent": 168,  # .parent_iseq
         "code_line_table": 120,  # .insns_info.body
         "body_lines": 136,
         "body_places": 144,  # .insns_info.succ_index_table
@@ -48,6 +49,7 @@ _OF_VERSION: Mapping[tuple[int, int], Mapping[str, int]] = {
         "class_extension": 24,  # RClass.ptr
         "class_is_inline": 0,
         "class_variables": 8,  # rb_classext_struct.iv_tbl
+        "class_serial": 32,  # RClass.class_serial
     },
     (3, 3): {
         "ractor_node": 432,
@@ -59,6 +61,7 @@ _OF_VERSION: Mapping[tuple[int, int], Mapping[str, int]] = {
         "frame_bytes": 56,
         "body_line_shift": 0,
         "body_extent": 96,
+        "body_parent": 160,
         "code_line_table": 112,
         "body_lines": 128,
         "body_places": 136,
