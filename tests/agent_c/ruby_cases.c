@@ -282,7 +282,7 @@ static u32 position_of(u64 word)
     return (u32)(word >> FRAME_POSITION_SHIFT) & NO_POSITION;
 }
 
-static u64 of_outer, of_block, of_deep, method_of_each, method_of_deep, pathed;
+static u64 of_outer, of_block, of_deep, method_of_each, method_of_deep, pathed, data_of_path, extent_of_block;
 
 /* The stack of the cases: <main> calls each, in C, which calls a block, which calls a method. */
 static void frames_of_the_cases(void)
@@ -290,8 +290,11 @@ static void frames_of_the_cases(void)
     u64 path = string_new("/srv/application/long/outer.rb"), environment, pair = object_new(RUBY_ARRAY | RUBY_IS_OUTSIDE | 2 << 15);
     put(pair + 16, path);
     put(pair + 24, path);
+    memcpy(&data_of_path, (void *)(path + 24), 8);
     of_outer = iseq_new("<main>", path);
     of_block = iseq_new("block in <main>", pair);
+    memcpy(&extent_of_block, (void *)(of_block + 16), 8);
+    extent_of_block += 100;
     of_deep = iseq_new("a_method_with_a_name_that_is_long", pathed = string_new("two.rb"));
     method_of_each = method_new(class_new("Array"), NAME_EACH, 0);
     frame_push(DUMMY, of_outer, 0, 0);
@@ -416,12 +419,17 @@ static void case_memory_that_is_used_again(void)
     define_again("six.rb");
     resolve();
     require(is_function(answer[2], "a_method_with_a_name_that_is_long", "", "two.rb"), "the handler's note");
-    take(2);
-    first = (resolve(), answer[3]);
-    memcpy((void *)(of_block + 16), (void *)(of_outer + 16), 8);
+    first = answer[3];
+    memcpy((void *)(data_of_path + 1), "SRV", 3);
     take(2);
     resolve();
-    require(answer[3] != first && is_function(answer[3], "<main>", "", "/srv/application/long/outer.rb"), "a block by its label");
+    require(answer[3] != first && is_function(answer[3], "block in <main>", "", "/SRV/application/long/outer.rb"),
+            "code that is in no method is known by what its names hold");
+    first = answer[3];
+    put_u32(extent_of_block, 17);
+    take(2);
+    resolve();
+    require(answer[3] != first, "and by its place in the file");
 }
 
 static u32 lines_copied(void)

@@ -27,8 +27,10 @@ loop do
   end
   Object.const_set("Made_#{n}", made) if n.odd?
   made.new.send("outer_#{n}")
+  eval("3.times { i = 0; i += 1 while i < 300 }", nil, "eval_#{n}.rb", line)
   Object.send(:remove_const, "Made_#{n}") if n.odd?
-  GC.compact if n % 3000 == 0
+  GC.start if n % 200 == 0
+  GC.compact if n % 1000 == 0
 end
 """
 UNKNOWN = "[unknown Ruby function]"
@@ -46,7 +48,7 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
     try:
         trie = capture.profile.trie()
         weights = capture.profile.leaf_weights(Clock.CPU)
-        lost = classes = 0
+        lost = classes = evals = 0
         pairs: list[tuple[str, str]] = []
         for node, weight in zip(weights.node.tolist(), weights.weight.tolist(), strict=True):
             frames = []
@@ -61,6 +63,10 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
                 r"\binner_(\d+) (?:.* )?(?:Made_\d+#)?outer_(\d+)\b", " ".join(names)
             )
             for frame in frames:
+                evaluated = re.fullmatch(r"eval_(\d+)\.rb", frame.function.file)
+                if evaluated is not None:
+                    evals += 1
+                    assert frame.line in (0, int(evaluated[1]) % 1000 + 1), frame
                 made = re.fullmatch(r".*\b(inner|outer)_(\d+)", frame.function.name)
                 if made is None:
                     continue
@@ -72,6 +78,7 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
                 assert frame.line == 0 or first <= frame.line <= first + 4, frame
         assert len(pairs) > 20
         assert classes > 10
+        assert evals > 20
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         assert lost <= 0.05 * weights.weight.sum()
     finally:
