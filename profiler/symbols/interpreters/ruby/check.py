@@ -24,6 +24,7 @@ _PAUSE_S = 0.002
 _MAX_NODES = 4096
 _MAX_FRAMES = 1 << 17  # of one stack: 1 MiB of it holds 2 ** 14
 _WANTED_FRAMES = 64  # that are looked into
+_MAX_LOOKED_FRAMES = 2048  # of all threads, in one look: a millisecond for 100
 _KINDS = {
     0x11110001,  # VM_FRAME_MAGIC_METHOD, …_BLOCK, …_CLASS, …_TOP, …_CFUNC, …_IFUNC, …_EVAL
     0x22220001,
@@ -45,19 +46,36 @@ class _WrongError(Exception):
     """Something is not where it should be."""
 
 
-def check(memory: ProcessMemory, recipe: Recipe) -> tuple[Checked, str]:
-    """Compare a recipe with a running Ruby; return the outcome, and what is wrong."""
+class _Looked:
+    """What a look may still read."""
+
+    def __init__(self) -> None:
+        self.frames = _MAX_LOOKED_FRAMES
+
+    def has_room(self) -> bool:
+        self.frames -= 1
+        return self.frames >= 0
+
+
+def check(memory: ProcessMemory, recipe: Recipe, pause_s: float = _PAUSE_S) -> tuple[Checked, str]:
+    """Compare a recipe with a running Ruby; return the outcome, and what is wrong.
+
+    Args:
+        memory: the memory of the process.
+        recipe: the recipe.
+        pause_s: between two looks.
+    """
     reason = ""
     for look in range(_LOOKS):
         if look:
-            time.sleep(_PAUSE_S)
+            time.sleep(pause_s)
         try:
             machine = memory.word(recipe["runtime_addr"])
             if not machine:
                 return Checked.UNSEEN, ""
-            frames = 0
+            frames, looked = 0, _Looked()
             for thread in _threads(memory, recipe, machine):
-                frames += _frames(memory, recipe, thread)
+                frames += _frames(memory, recipe, thread, looked)
             if frames:
                 return Checked.FITS, ""
             reason = ""  # it has not run anything yet
@@ -89,7 +107,7 @@ def _threads(memory: ProcessMemory, recipe: Recipe, machine: int) -> Iterator[in
             yield thread
 
 
-def _frames(memory: ProcessMemory, recipe: Recipe, thread: int) -> int:
+def _frames(memory: ProcessMemory, recipe: Recipe, thread: int, looked: _Looked) -> int:
     """Return how many frames of a thread are iseqs with names, at most ``_WANTED_FRAMES``.
 
     From the root, where they stay; those at the leaf come and go, so a wrong one behind others ends
@@ -108,7 +126,7 @@ def _frames(memory: ProcessMemory, recipe: Recipe, thread: int) -> int:
         raise _WrongError("its frames are not where they should be")
     found = 0
     for at in range(end - size, frame - 1, -size):
-        if found >= _WANTED_FRAMES:
+        if found >= _WANTED_FRAMES or not looked.has_room():
             break
         try:
             found += _is_iseq(memory, recipe, at)
