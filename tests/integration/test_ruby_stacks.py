@@ -15,7 +15,15 @@ from flametap.analysis.calltree import build
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
+from flametap.linux.maps import read_maps
+from flametap.linux.process_memory import ProcessMemory
 from flametap.model import Clock, FrameKind, ManagedVerdict
+from flametap.symbols.interpreters.loaded_symbols import LoadedElf
+from flametap.symbols.interpreters.mapped_files import mapped_files
+from flametap.symbols.interpreters.ruby import recipes
+from flametap.symbols.interpreters.ruby.layout import layout_of
+from flametap.symbols.interpreters.ruby.stripped import find_loop, find_machine
+from flametap.symbols.object.elf import from_bytes
 from nightly import nightly
 from recording import capturing, complete_share, record
 from running import Target, wait_until
@@ -160,3 +168,24 @@ def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: str) -> 
     assert sum(managed.get(name, 0) for name in bad) <= 0.002 * sum(managed.values()), managed
     assert sum(managed.values()) >= 0.98 * capture.profile.total_ns(Clock.CPU), managed
     assert complete_share(capture) > 0.995
+
+
+@pytest.mark.needs("ruby3.3")
+@pytest.mark.nightly
+def test_in_a_stripped_file_the_same_is_found(
+    adopt: Adopt, require_capability: Callable[[str], str]
+) -> None:
+    target = adopt(Target([require_capability("ruby3.3"), TARGETS / "ruby_split.rb"]))
+    (library,) = Path(require_capability("ruby3.3")).parents[1].glob("lib/libruby.so.3.3.*")
+    mapped = mapped_files(read_maps(f"/proc/{target.pid}"))
+    (file,) = [each for each in mapped if Path(each.path).name == library.name]
+    layout = layout_of((3, 3))
+    assert layout is not None
+    opened = from_bytes(library.read_bytes())
+    with ProcessMemory(f"/proc/{target.pid}") as memory:
+        elf = LoadedElf(memory, file.start)
+        known = recipes.locate(memory, elf, opened)
+        assert known.machine is not None
+        assert find_machine(memory, elf, layout) == known.machine
+        assert find_loop(memory, elf, opened) == known.loop
+    target.finish()

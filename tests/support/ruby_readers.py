@@ -68,12 +68,15 @@ def _read_method(data: bytes) -> None:
 class _Elf(LoadedElf):
     """A file with one segment, of data, which has all the variables."""
 
-    def __init__(self, size: int) -> None:
-        self.start, self.end, self.load_bias = 0x10000, 0x10000 + size, 0x10000
+    def __init__(self, size: int, *, is_stripped: bool = False) -> None:
+        self.start, self.end, self.load_bias = 0x10000, 0x10000, 0x10000
+        self.is_stripped = is_stripped
         self.program_headers = [ProgramHeader(PT_LOAD, 6, 0, 0, 0, size, size, 4096)]
 
     def symbol(self, name: str) -> LoadedSymbol | None:
         places = {"ruby_current_vm_ptr": 0, "rb_cObject": 8, "ruby_version": 16, "rb_vm_exec": 64}
+        if self.is_stripped:
+            del places["ruby_current_vm_ptr"]
         return LoadedSymbol(0x10000 + places[name], 64) if name in places else None
 
 
@@ -92,7 +95,7 @@ def _memories(_: Path) -> list[bytes]:
         put(0x10000, machine, 0x12000)
         memory[16 : 16 + len(version)] = version
         put(machine + 8, ractor + layout["ractor_node"])
-        put(ractor + layout["ractor_node"], machine + 8)
+        put(ractor + layout["ractor_node"], machine + 8, machine + 8)
         put(ractor + layout["ractor_threads"], thread)
         put(thread, ractor + layout["ractor_threads"])
         put(thread + 24, ractor, machine)
@@ -111,13 +114,13 @@ def _memories(_: Path) -> list[bytes]:
         put(0x10040, 2000, 0x12100, 0x12200)
         put(0x12200, 7 | 0x2000 | 1 << 15, 0, 0x12300)
         put(0x12300, 7 | 0x2000 | 3 << 15, 0)
-        seeds.append(bytes(memory))
+        seeds += [bytes(memory), bytes(memory[:-1]) + b"\xff"]
     return seeds
 
 
 def _read_memory(data: bytes) -> None:
-    memory, elf = FakeMemory({0x10000: data}), _Elf(len(data))
-    place = recipes.locate(memory, elf, None)
+    memory, elf = FakeMemory({0x10000: data}), _Elf(len(data), is_stripped=data[-1:] > b"\x7f")
+    place = recipes.with_machine(memory, recipes.locate(memory, elf, None))
     made = recipes.make_recipe(place, 1)
     if isinstance(made, Recipe):
         check.check(memory, made, 0)

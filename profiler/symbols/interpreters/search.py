@@ -40,6 +40,8 @@ MAX_FILES = 4096
 # each. Smaller ones hold none: CPython has 3 MB of code and data.
 MAX_OPENED_FILES = 32
 MIN_OPENED_BYTES = 2 << 20
+# Looks for the virtual machine of a Ruby whose file is stripped: it has none while it starts.
+MAX_RUBY_LOOKS = 20
 _WEAK_LOCK = "who holds its global lock is not known"
 _UNTESTED = "builds without a global lock are not tested"
 
@@ -54,6 +56,7 @@ class _Place:
         self.file = file
         self.location = location
         self.recipe_id = 0
+        self.looks = 0
         self.checked = Checked.UNSEEN
         self.found: FoundInterpreter | None = None
 
@@ -269,8 +272,11 @@ class Interpreters:
 
     def _check_ruby(self, memory: ProcessMemory, place: _Place, location: ruby.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
+        location = ruby.with_machine(memory, location)
+        place.looks += 1
         made = _within_limit(ruby.make_recipe(location, recipe_id), location)
-        place.checked = Checked.WRONG
+        is_starting = location.is_without_machine and place.looks < MAX_RUBY_LOOKS
+        place.checked = Checked.UNSEEN if is_starting else Checked.WRONG
         if isinstance(made, Recipe):
             place.checked, reason = ruby_check.check(memory, made)
             if place.checked is Checked.WRONG:

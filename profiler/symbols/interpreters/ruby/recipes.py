@@ -13,6 +13,7 @@ from ..loaded_symbols import LoadedElf, LoadedSymbol
 from ..recipe import Recipe
 from .classes import find_class_keys, find_symbols
 from .layout import VERSIONS, layout_of
+from .stripped import find_loop, find_machine
 
 _MACHINE, _LOOP = "ruby_current_vm_ptr", "rb_vm_exec"
 _OBJECT, _VERSION = "rb_cObject", "ruby_version"  # exported by all
@@ -31,6 +32,13 @@ class Location(NamedTuple):
     machine: LoadedSymbol | None  # the variable that points to the virtual machine
     loop: LoadedSymbol | None  # rb_vm_exec
     elf: LoadedElf
+
+    @property
+    def is_without_machine(self) -> bool:
+        """True if all is known but where the virtual machine is."""
+        return (
+            self.machine is None and self.loop is not None and layout_of(self.numbers) is not None
+        )
 
 
 def is_exported(elf: LoadedElf) -> bool:
@@ -57,6 +65,8 @@ def locate(memory: ProcessMemory, elf: LoadedElf, opened: ElfFile | None) -> Loc
     numbers = (int(match[1]), int(match[2])) if match else (0, 0)
     name = f"Ruby {match[0]}" if match else "Ruby"
     machine, loop = (elf.symbol(each) or _in_file(elf, opened, each) for each in (_MACHINE, _LOOP))
+    if loop is None:
+        loop = find_loop(memory, elf, opened)
     return Location(name, numbers, (elf.start, elf.end), machine, loop, elf)
 
 
@@ -71,6 +81,14 @@ def _in_file(elf: LoadedElf, opened: ElfFile | None, name: str) -> LoadedSymbol 
     return LoadedSymbol(elf.load_bias + found[0].file_addr, found[0].size) if found else None
 
 
+def with_machine(memory: ProcessMemory, place: Location) -> Location:
+    """Find the virtual machine of a stripped Ruby, which is there as soon as it has started."""
+    layout = layout_of(place.numbers)
+    if place.machine is not None or place.loop is None or layout is None:
+        return place
+    return place._replace(machine=find_machine(memory, place.elf, layout))
+
+
 def make_recipe(place: Location, recipe_id: int) -> Recipe | str:
     """Return the recipe, or a line that says why there is none.
 
@@ -81,9 +99,10 @@ def make_recipe(place: Location, recipe_id: int) -> Recipe | str:
         known = " and ".join(f"{major}.{minor}" for major, minor in VERSIONS)
         return f"{place.version}: a version that is not known ({known} are): {NOT_SHOWN}"
     machine, loop = place.machine, place.loop
-    if machine is None or loop is None or not 0 < loop.size <= _MAX_LOOP_BYTES:
-        missing = _LOOP if machine else _MACHINE
-        return f"{place.version}: its file has no symbol {missing} (it is stripped): {NOT_SHOWN}"
+    if loop is None or not 0 < loop.size <= _MAX_LOOP_BYTES:
+        return f"{place.version}: its file is stripped, and {_LOOP} was not found: {NOT_SHOWN}"
+    if machine is None:
+        return f"{place.version}: its file is stripped, and {_MACHINE} was not found: {NOT_SHOWN}"
     return Recipe(
         {
             "runtime": RUNTIME_RUBY,
