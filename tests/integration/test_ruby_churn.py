@@ -44,7 +44,7 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
     script = tmp_path / "churn.rb"
     script.write_text(SCRIPT)
     target = adopt(Target(["ruby", script]))
-    capture = record(target.pid, 0.5, rate_hz=1000.0, cpu_s=2.0)
+    capture = record(target.pid, 0.5, rate_hz=1000.0, cpu_s=1.5)
     try:
         trie = capture.profile.trie()
         weights = capture.profile.leaf_weights(Clock.CPU)
@@ -76,7 +76,7 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
                 assert frame.function.file == f"{made[1]}_{made[2]}.rb", frame
                 first = int(made[2]) % 1000 + 1
                 assert frame.line == 0 or first <= frame.line <= first + 4, frame
-        assert len(pairs) > 20
+        assert len(pairs) > 10
         assert classes > 10
         assert evals > 20
         assert [pair for pair in pairs if pair[0] != pair[1]] == []

@@ -49,8 +49,8 @@ OWNERS = {
     *("BasicObject#instance_eval", "Kernel#eval", "Enumerable#sort_by", "Class#new", "String#gsub"),
     *("Kernel#catch", "Comparable#>", "Enumerator#each", "Enumerator::Generator#each"),
 }
-CPU_S = 2.0
-# Six standard errors of the largest share at CPU_S and 1 kHz; the interpreter's handling of its
+CPU_S = 1.5
+# Five standard errors of the largest share at CPU_S and 1 kHz; the interpreter's handling of its
 # lock adds a little.
 SHARE_ERROR = 0.05
 
