@@ -120,12 +120,14 @@ static u32 ruby_frames_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u
     return 1;
 }
 
-/* Return whether the thread does not hold the lock of its ractor: another one may move objects. Context: signal. */
-static u32 ruby_is_shared_sigsafe(struct managed_walk *w, const u64 *recipe, u64 thread)
+/* Return whether another thread may move objects: this one does not hold the lock of its ractor, or there are other ractors,
+ * for which it may be made to wait while it holds it. Context: signal. */
+static u32 ruby_is_shared_sigsafe(struct managed_walk *w, const u64 *recipe, const struct python_state *state)
 {
-    u64 ractor, owner;
-    return !managed_word_sigsafe(w, thread + recipe[RUBY_THREAD_RACTOR], &ractor) ||
-           !managed_word_sigsafe(w, ractor + recipe[RUBY_RACTOR_OWNER], &owner) || owner != thread;
+    u64 ractor, owner, first, next, head = state->interpreter + recipe[RUBY_VM_RACTORS];
+    return !managed_word_sigsafe(w, state->runtime_addr + recipe[RUBY_THREAD_RACTOR], &ractor) ||
+           !managed_word_sigsafe(w, ractor + recipe[RUBY_RACTOR_OWNER], &owner) || owner != state->runtime_addr ||
+           !managed_word_sigsafe(w, head, &first) || !managed_word_sigsafe(w, first, &next) || next != head;
 }
 
 /* Append the frames of one thread. Context: signal. */
@@ -138,7 +140,7 @@ static void ruby_walk_sigsafe(struct managed_walk *w, const struct python_state 
     if (!managed_word_sigsafe(w, state->runtime_addr + recipe[RUBY_THREAD_CONTEXT], &context) || !context)
         return;                               /* it has just begun, or ends */
     run_begin_sigsafe(w);
-    is_shared = w->in_handler && ruby_is_shared_sigsafe(w, recipe, state->runtime_addr);
+    is_shared = w->in_handler && ruby_is_shared_sigsafe(w, recipe, state);
     if (is_shared)
         managed_forget_lines_sigsafe(w);
     whole = ruby_frames_walk_sigsafe(w, recipe, state->recipe, context, is_shared);

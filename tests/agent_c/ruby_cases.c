@@ -21,7 +21,7 @@ static struct managed_walk *walk;
 static struct unwinder u;
 static u64 *recipe, words[MAX_FRAMES], answer[MAX_FRAMES];
 static u8 *heap;
-static u64 heap_used, thread, context, stack, frame, environments, object_class;
+static u64 heap_used, machine, ractor, thread, context, stack, frame, environments, object_class;
 
 static void put(u64 at, u64 value)
 {
@@ -134,13 +134,16 @@ static u64 frame_push(u64 flags, u64 iseq, u32 position, u64 method)
 static void world_new(void)
 {
     static u64 made[RECIPE_WORDS];
-    u64 symbols, unit, names, ractor;
+    u64 symbols, unit, names;
     require(agent_prepare(100, FILTERED_NOBODY, 0) == 0, "the agent is there");
     agent = agent_cell;
     heap = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     thread = memory_new(400);
     context = memory_new(64);
     ractor = memory_new(600);
+    machine = memory_new(64);
+    put(machine + 8, ractor + 568);
+    put(ractor + 568, machine + 8);
     stack = memory_new(8 * STACK_WORDS);
     environments = stack;
     frame = stack + 8 * STACK_WORDS;
@@ -173,6 +176,8 @@ static void world_new(void)
     made[RECIPE_CODE_LINE_TABLE] = 120;
     made[RECIPE_STRING_LENGTH] = 16;
     made[RECIPE_STRING_COMPACT] = 16;
+    made[RUBY_VM_RACTORS] = 8;
+    made[RUBY_RACTOR_NODE] = 568;
     made[RUBY_RACTOR_OWNER] = 336;
     made[RUBY_THREAD_RACTOR] = 24;
     made[RUBY_THREAD_CONTEXT] = 40;
@@ -216,7 +221,7 @@ static void world_new(void)
 /* Walk the thread's frames, between native frames of which `loops` are rb_vm_exec, in pairs with another. */
 static u32 take(u32 loops)
 {
-    const struct python_state state = {0, thread, 0, 0, 0};
+    const struct python_state state = {0, thread, machine, 0, 0};
     walk->agent = agent;
     walk->in_handler = 1;
     walk->verdict = MANAGED_NONE;
@@ -224,6 +229,7 @@ static u32 take(u32 loops)
     walk->steps_left = STEPS_MAX;
     walk->runtime_bytes = 0;
     managed_forget_pages_sigsafe(walk);
+    managed_forget_lines_sigsafe(walk);
     u.verdict = VERDICT_COMPLETE;
     u.frame_count = 0;
     for (u32 i = 0; i < loops; i++) {
@@ -451,6 +457,11 @@ static void case_without_the_lock_memory_is_copied(void)
     require(take(2) == MANAGED_EXACT && lines_copied() > 0, "copied");
     resolve();
     require(is_function(answer[2], "a_method_with_a_name_that_is_long", "Object", "two.rb"), "all the same");
+    put(thread + 24, ractor);
+    require(take(2) == MANAGED_EXACT && lines_copied() == 0, "with the lock it is not");
+    put(ractor + 568, ractor + 584);
+    put(ractor + 584, machine + 8);
+    require(take(2) == MANAGED_EXACT && lines_copied() > 0, "but if there is another ractor");
     require(mprotect((void *)page, 4096, PROT_NONE) == 0, "the collector takes access away");
     require(take(2) == MANAGED_TORN, "nothing can be read");
     require(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) == 0, "and gives it back");
