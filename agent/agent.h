@@ -18,7 +18,7 @@
 #define TRACE_SLOTS 65536
 #define STACK_COPY_BYTES (64U << 10)      /* bytes of a sleeping thread's stack copied at a time */
 #define SLOT_COPY_BYTES (8U << 10)        /* the same for a running thread's stack that is not read in place */
-#define SAMPLES_BYTES (36U << 10)         /* ring of one thread's samples: room for two of the deepest stacks */
+#define SAMPLES_BYTES (64U << 10)         /* ring of one thread's samples: two of the deepest stacks, or 12 of 300 frames */
 #define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES + SAMPLES_BYTES)
 /* Samples reach the host within this time, so that few are lost if the target dies. Without new data, batches are
  * rarer. */

@@ -2,13 +2,15 @@
  * Reading the memory of an interpreter.
  *
  *   handler   in place, after a check that the page can be read: what the frames of the interrupted thread refer to
- *             cannot be freed meanwhile, and a chain that is being changed may lead anywhere
+ *             cannot be freed meanwhile, and a chain that is being changed may lead anywhere. Copied in small pieces where
+ *             another thread may take the memory away (Ruby's collector)
  *   sampler   copied page by page: the thread may wake up and free what we read
  *
  * Only aligned words are read, so none is on two pages. What ends in _sigsafe may run in the handler.
  */
 
 #define PAGE_NONE 0ULL                    /* no page that can be read has this address */
+#define LINE_NONE 1ULL                    /* no line has this address */
 #define LOWEST_ADDRESS 65536ULL           /* nothing is mapped below: vm.mmap_min_addr */
 
 /* Forget which pages can be read, and what was found in them: before each walk. A page is noted with the number of the walk
@@ -25,6 +27,28 @@ static void managed_forget_pages_sigsafe(struct managed_walk *w)
         w->mixed_strings[i].string = 0;
 }
 
+static void managed_forget_lines_sigsafe(struct managed_walk *w)
+{
+    u32 i;
+    for (i = 0; i < CACHED_LINES; i++)
+        w->lines[i] = LINE_NONE;
+}
+
+/* Copy the line that holds the bytes at `runtime_addr`, and return where they are; 0 if they cannot be read. Context:
+ * signal. */
+static const u8 *managed_copied_sigsafe(struct managed_walk *w, u64 runtime_addr)
+{
+    u64 line = runtime_addr & ~(LINE_BYTES - 1ULL);
+    u32 at = (u32)(line / LINE_BYTES) & (CACHED_LINES - 1);
+    if (w->lines[at] != line) {
+        w->lines[at] = LINE_NONE;
+        if (read_memory_sigsafe(w->agent, line, w->line_words[at], LINE_BYTES) != LINE_BYTES)
+            return (const u8 *)0;
+        w->lines[at] = line;
+    }
+    return (const u8 *)w->line_words[at] + (runtime_addr - line);
+}
+
 /* Return where the bytes at `runtime_addr` can be read now, up to the end of their page; 0 if nowhere. Context:
  * signal. */
 static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
@@ -35,6 +59,8 @@ static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
         return (const u8 *)runtime_addr;
     if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
         return (const u8 *)0;
+    if (w->is_copying)
+        return managed_copied_sigsafe(w, runtime_addr);
     if (w->pages[at] != (page | w->walk_number)) {
         w->pages[at] = PAGE_NONE;
         if (w->in_handler ? !memory_is_readable_sigsafe(page)

@@ -74,6 +74,9 @@ static u32 code_part_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code
                  : part == PART_FILE_NAME      ? recipe[RECIPE_CODE_FILE_NAME]
                                                : recipe[RECIPE_CODE_LINE_TABLE];
     u64 object;
+    u32 is_singleton;
+    if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
+        return ruby_text_sigsafe(w, recipe, code, 0, part, &is_singleton, text);
     if (offset == ABSENT || !managed_word_sigsafe(w, code + offset, &object))
         return 0;
     if (part == PART_LINE_TABLE)

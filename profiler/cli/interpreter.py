@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..linux import procfs
 
-HOTSPOT, V8 = "HotSpot", "V8"  # FoundInterpreter.runtime
+HOTSPOT, V8, RUBY = "HotSpot", "V8", "Ruby"  # FoundInterpreter.runtime
 
 if TYPE_CHECKING:
     # The readers of symbols take 0.1 s to import, so they are imported only if they are used.
@@ -56,6 +56,8 @@ def shown(found: FoundInterpreter) -> str:
             return f"{found.version}: Java methods are shown{more}"
         if found.runtime == V8:
             return f"{found.version}: JavaScript functions are shown{more}"
+        if found.runtime == RUBY:
+            return f"{found.version}: Ruby methods are shown{more}"
         return f"{found.version}: Python functions are shown" + more.replace(": ", "; ", 1)
     return found.note or f"{found.version}: it has not run anything yet"
 
@@ -88,6 +90,7 @@ def interpreter_lines(
     is_said = (
         (other.startswith("Python") and bool(lines))
         or (other.startswith("Java") and HOTSPOT in runtimes)
+        or (other.startswith("Ruby") and RUBY in shown_runtimes)
         or (other.startswith("Node.js") and V8 in shown_runtimes)
     )
     return [*lines, other] if other and not is_said else lines

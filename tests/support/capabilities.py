@@ -83,6 +83,16 @@ def node(version: int) -> Probe:
     return probe
 
 
+def ruby(version: str) -> Probe:
+    """A probe for another Ruby with its symbols: built with ``--prefix=~/.rubies/VERSION``."""
+
+    def probe() -> str | None:
+        path = Path.home() / f".rubies/{version}/bin/ruby"
+        return str(path) if path.exists() else None
+
+    return probe
+
+
 def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
     """A probe that builds a C program: a compiler may be there without the libraries."""
 
@@ -248,6 +258,8 @@ CAPABILITIES: dict[str, Capability] = {
     # Half a gigabyte of packages: CI may do without.
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
+    "ruby": Capability(command("ruby"), ("ruby",)),
+    "ruby3.3": Capability(ruby("3.3"), required=False),
     "erlang": Capability(command("erlc"), ("erlang-base",)),
     "mono": Capability(all_of(command("mono"), command("mcs")), ("mono-runtime", "mono-mcs")),
     "sbcl": Capability(command("sbcl"), ("sbcl",)),
@@ -281,7 +293,6 @@ CAPABILITIES: dict[str, Capability] = {
             ("qemu-user", "qemu-x86_64", ("qemu-user",)),
             ("r", "Rscript", ("r-base-core",)),
             ("racket", "racket", ("racket",)),
-            ("ruby", "ruby", ("ruby",)),
             ("rustc", "rustc", ("rustc",)),
             ("swipl", "swipl", ("swi-prolog-nox",)),
             ("tarantool", "tarantool", ("tarantool",)),
