@@ -26,6 +26,7 @@ _SHOWN = {
     "Java": "compiled methods are [jit], interpreted ones the JVM's own functions",
     "Node.js": "compiled functions are [jit], interpreted ones node's own functions",
     "Ruby": "Ruby methods appear as the interpreter's C functions, compiled ones as [jit]",
+    ".NET": "compiled methods are [jit]",
 }
 
 

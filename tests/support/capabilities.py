@@ -83,6 +83,13 @@ def node(version: int) -> Probe:
     return probe
 
 
+def dotnet() -> str | None:
+    """A .NET program with its runtime (.NET 9), a server that is asked through standard input:
+    ``npm install --prefix ~/.dotnet @azure/mcp-linux-x64@0.5.0``."""
+    path = Path.home() / ".dotnet/node_modules/@azure/mcp-linux-x64/dist/azmcp"
+    return str(path) if path.exists() else None
+
+
 def ruby(version: str) -> Probe:
     """A probe for another Ruby with its symbols: built with ``--prefix=~/.rubies/VERSION``."""
 
@@ -248,6 +255,7 @@ CAPABILITIES: dict[str, Capability] = {
     "wrk": Capability(command("wrk"), ("wrk",)),
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
     "jstack": Capability(command("jstack"), ("openjdk-17-jdk-headless",)),
+    "dotnet": Capability(dotnet, required=False),
     **{f"node{version}": Capability(node(version), required=False) for version in (16, 18, 22, 24)},
     **{f"java{version}": Capability(java(version), required=False) for version in (11, 21, 25)},
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
