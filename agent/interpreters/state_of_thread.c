@@ -30,8 +30,11 @@ static u32 states_of_thread_sigsafe(const struct agent *a, u64 thread_pointer, u
 static u32 is_state_sigsafe(struct managed_walk *w, const struct python_state *state)
 {
     const u64 *recipe = w->agent->recipes[state->recipe];
-    u64 thread_pointer, interpreter;
-    return managed_word_sigsafe(w, state->runtime_addr + recipe[RECIPE_THREAD_POINTER], &thread_pointer) &&
+    u64 thread_pointer, interpreter, holder = state->runtime_addr;
+    if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY && recipe[RUBY_THREAD_NATIVE] != ABSENT &&
+        !managed_word_sigsafe(w, holder + recipe[RUBY_THREAD_NATIVE], &holder))
+        return 0;
+    return managed_word_sigsafe(w, holder + recipe[RECIPE_THREAD_POINTER], &thread_pointer) &&
            thread_pointer == state->thread_pointer &&
            managed_word_sigsafe(w, state->runtime_addr + recipe[RECIPE_THREAD_INTERPRETER], &interpreter) &&
            interpreter == state->interpreter;
