@@ -18,6 +18,7 @@ Int32s = npt.NDArray[np.int32]
 
 _DENSE = 8  # a table of at most so many entries for each key is faster than sorting the keys
 _SMALL_TABLE = 1 << 16
+_NO_LINE = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -52,27 +53,20 @@ class Merged:
         """Return the depth of each merged node."""
         return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
 
-    def heaviest(self, weights: Ints) -> tuple[Ints, Ints]:
-        """Return the heaviest of the nodes that each merged node is made of, where that is above 0.
-
-        Returns:
-            ``(at, which)``: of the merged nodes ``at``, the nodes ``which``.
-        """
-        most = np.zeros(len(self), np.int64)
-        np.maximum.at(most, self.place, weights)
-        which = np.flatnonzero((weights > 0) & (weights == most[self.place]))
-        # Of several, the first: assigned last. Many times faster than to sort the places.
-        first = np.full(len(self), -1, np.int64)
-        first[self.place[which[::-1]]] = which[::-1]
-        at = np.flatnonzero(first >= 0)
-        return at, first[at]
-
     def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
-        """Return each merged node's line and its file: those of its heaviest node that has one."""
-        at, which = self.heaviest(np.where(line > 0, weights, 0))
-        lines, files = np.zeros((2, len(self)), np.int32)
-        lines[at], files[at] = line[which], line_file[which]
-        return lines, files
+        """Return each merged node's line and its file: those of its heaviest node that has one.
+
+        Of several, the lowest: the order of the nodes depends on which others there are.
+        """
+        with_line = np.where(line > 0, weights, 0)
+        most = np.zeros(len(self), np.int64)
+        np.maximum.at(most, self.place, with_line)
+        which = np.flatnonzero((with_line > 0) & (with_line == most[self.place]))
+        both = line_file[which].astype(np.int64) << 32 | line[which]
+        lowest = np.full(len(self), _NO_LINE, np.int64)
+        np.minimum.at(lowest, self.place[which], both)
+        lowest[lowest == _NO_LINE] = 0
+        return (lowest & 0xFFFFFFFF).astype(np.int32), (lowest >> 32).astype(np.int32)
 
 
 def merge(

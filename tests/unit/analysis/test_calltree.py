@@ -10,6 +10,7 @@ import pytest
 import wire
 from flametap.analysis import calltree, own_frames
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.merge import merge
 from flametap.model import Clock, Frame, FrameKind, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
@@ -124,6 +125,16 @@ def test_line_is_that_of_the_heaviest_address() -> None:
             and tree.functions[int(tree.function[tree.parent[i]])] == MAIN
         )
         assert (tree.line_files[int(tree.line_file[work])], tree.line[work]) == (file, line)
+
+
+def test_of_lines_that_are_as_heavy_the_lowest_is_shown() -> None:
+    """The order of the nodes that are merged depends on which others there are."""
+    parent, key = np.array([-1, 0, 0, 0]), np.zeros(4, np.int64)
+    merged = merge(parent, key, [np.array([0]), np.array([1, 2, 3])], 1)
+    weights = np.array([30, 10, 10, 10])
+    for lines in ([0, 182, 181, 0], [0, 0, 181, 182]):
+        line, file = merged.lines(np.array(lines), np.array([0, 4, 4, 1]), weights)
+        assert (line.tolist(), file.tolist()) == ([0, 181], [0, 4])
 
 
 def test_span_of_time() -> None:

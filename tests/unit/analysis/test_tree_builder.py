@@ -57,7 +57,7 @@ def check_all(builder: TreeBuilder, profile: Profile, table: SymbolTable) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_trees_are_those_that_are_built_directly(seed: int) -> None:
-    for profile, table in (random_profile(random.Random(seed)), gil_profile()):
+    for profile, table in (random_profile(random.Random(seed), 100), gil_profile()):
         builder = TreeBuilder(profile, table)
         check_all(builder, profile, table)
         check_all(builder, profile, table)
