@@ -133,7 +133,7 @@ def test_of_lines_that_are_as_heavy_the_lowest_is_shown() -> None:
     merged = merge(parent, key, [np.array([0]), np.array([1, 2, 3])], 1)
     weights = np.array([30, 10, 10, 10])
     for lines in ([0, 182, 181, 0], [0, 0, 181, 182]):
-        line, file = merged.lines(np.array(lines), np.array([0, 4, 4, 1]), weights)
+        line, file = merged.lines(np.array(lines), np.array([0, 4, 4, 4]), weights)
         assert (line.tolist(), file.tolist()) == ([0, 181], [0, 4])
 
 
