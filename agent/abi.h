@@ -29,11 +29,13 @@
  *   5  frames of interpreters, their code, and recipes for finding them
  *   6  frames of Java: recipes of HotSpot, its methods and stubs among the codes
  *   7  frames of JavaScript: recipes of V8, its functions among the codes
+ *   8  JavaScript: hash and length of a script; functions that are named later
+ *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 7
+#define ABI_VERSION 9
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -220,9 +222,14 @@ struct thread_record {
  *   HotSpot  a method: part 0 class, 1 name and signature, 2 source file: modified UTF-8; 3 compressed line table
  *            a stub of the virtual machine: part 1 its name
  *            detail 0 bytes of the name in part 1, 0 for a stub; detail 1 bytes of the bytecode
+ *   Ruby     an iseq: part 0 label, 1 path of the class that has the method, or of the one whose singleton class that is, 2 path:
+ *            characters in UTF-8 as a rule; 3 table of lines, and behind it the one that says which entry is whose (iseq.c)
+ *            a method in C: part 0 name, 1 as above
+ *            detail 0 first line; detail 1 bytes of the first table, RUBY_SINGLETON, RUBY_IN_C
  *   V8       bytecode, or machine code, as it lay in memory: the host reads what it refers to. Part 0 its first words,
- *            1 those of the function (SharedFunctionInfo), 2 the numbers of its script and its compilation, u64 each, as small
- *            integers. May come again with the same number and another place, as the garbage collector moves objects
+ *            1 those of the function (SharedFunctionInfo), 2 four u64: the numbers of its script and its compilation, as
+ *            small integers; of the script's name and of its source hash and length, u32 each. May come again with the same
+ *            number and another place, as the garbage collector moves objects; also after a record without parts
  *            detail 0 runtime_addr of the object, in bits 63..56 enum v8_code; detail 1 runtime_addr of the function
  */
 #define CODE_PARTS 4
@@ -245,6 +252,10 @@ struct code_record {
 #define JAVA_INLINED 0x100000             /* is inlined into the frame below it */
 #define JAVA_NEAREST 0x200000             /* by what the compiler noted for the next place in the code: there is nothing for
                                            * this one */
+
+/* In detail 1 of a record of Ruby: its class is a singleton class; it is a method in C. */
+#define RUBY_SINGLETON 0x100000000ULL
+#define RUBY_IN_C 0x200000000ULL
 
 /* What a record of V8 is. The position of its frames: offset in the bytecode, or in the machine code. */
 enum v8_code {

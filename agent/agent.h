@@ -18,7 +18,7 @@
 #define TRACE_SLOTS 65536
 #define STACK_COPY_BYTES (64U << 10)      /* bytes of a sleeping thread's stack copied at a time */
 #define SLOT_COPY_BYTES (8U << 10)        /* the same for a running thread's stack that is not read in place */
-#define SAMPLES_BYTES (36U << 10)         /* ring of one thread's samples: room for two of the deepest stacks */
+#define SAMPLES_BYTES (64U << 10)         /* ring of one thread's samples: two of the deepest stacks, or 12 of 300 frames */
 #define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES + SAMPLES_BYTES)
 /* Samples reach the host within this time, so that few are lost if the target dies. Without new data, batches are
  * rarer. */
@@ -47,7 +47,7 @@ struct code_range {
     u64 start;                            /* runtime_addr */
     u64 end;
     u32 module;                           /* index into modules, 0 for none */
-    u32 reserved;
+    u32 is_to_come;                       /* reserved behind generated code, which it may hold by now; may be unmapped */
 };
 
 struct memory_range {
@@ -63,9 +63,10 @@ struct memory_map {
     u64 bytes;                            /* of this allocation */
     u32 code_count;
     u32 stack_count;
-    struct code_range *code;              /* executable mappings, sorted */
+    struct code_range *code;              /* executable mappings and code to come, sorted */
     struct memory_range *stacks;          /* readable and writable mappings, sorted */
     struct memory_range main_stack;       /* the main thread's, among them */
+    u64 area_end;                         /* while it is read: where code to come would continue; 0: nowhere */
     struct memory_map *next_retired;
     u64 retired_ns;
 };
@@ -126,6 +127,7 @@ struct agent {
     u32 pid;
     u32 sampler_tid;
     u64 period_ns;                        /* current interval between rounds */
+    u32 looks_16;                         /* share of the threads that have run which a round looks at, times 2^16 */
     u64 asked_period_ns;                  /* at the rate that the host asks for */
     volatile u32 asked_rate_hz;           /* another rate that the host asks for since; 0: none */
     u64 cpu_period_ns;                    /* mean CPU time between two samples of a thread */

@@ -98,6 +98,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
     a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
     a->period_ns = 1000000000ULL / rate_hz;
     a->asked_period_ns = a->period_ns;
+    a->looks_16 = LOOKS_ALL_16;
     a->cpu_period_ns = a->period_ns;
     a->host_checked_ns = now_ns_sigsafe();
     a->random = now_ns_sigsafe() | 1;

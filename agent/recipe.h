@@ -12,6 +12,7 @@
 #define RUNTIME_PYTHON 1
 #define RUNTIME_HOTSPOT 2
 #define RUNTIME_V8 3
+#define RUNTIME_RUBY 4
 
 enum python_walk {
     PYTHON_FRAME_OBJECTS = 1,             /* 3.8, 3.9: thread state → frame objects; one runs in one call of the loop */
@@ -79,7 +80,48 @@ enum recipe {                             /* index into an array of u64: Python'
     RECIPE_GIL_LOCKED = 54,               /* i32 */
     RECIPE_GIL_BYTES = 55,                /* size of the lock */
     RECIPE_INTERPRETER_COLLECTING = 56,   /* i32: the garbage collector runs */
-    RECIPE_WORDS = 80,
+    RECIPE_WORDS = 96,
+};
+
+#define RUBY_CONTROL_FRAMES 6             /* RECIPE_WALK of Ruby: thread → execution context → an array of frames */
+
+/*
+ * Ruby's: from a table of its versions (vm_core.h, ractor_core.h, iseq.h). The words above, where Ruby has the like: the
+ * variable that points to the virtual machine (RUNTIME_ADDR), rb_vm_exec (EVAL), a thread's pthread_t and virtual machine
+ * (THREAD_POINTER, THREAD_INTERPRETER), a frame's iseq and pc (FRAME_CODE, FRAME_POSITION), the place, label and lines of
+ * the iseq's body (CODE_…), strings. And these, offsets in bytes:
+ */
+enum ruby_recipe {
+    RUBY_VM_RACTORS = 57,                 /* in the virtual machine: the head of the list of ractors */
+    RUBY_RACTOR_NODE = 58,                /* in a ractor: its node of that list */
+    RUBY_RACTOR_THREADS = 59,             /* the head of its list of threads */
+    RUBY_RACTOR_OWNER = 60,               /* the thread that holds its lock (GVL) */
+    RUBY_THREAD_NODE = 61,                /* in a thread: its node of that list */
+    RUBY_THREAD_RACTOR = 62,
+    RUBY_THREAD_NATIVE = 63,              /* its native thread, in which THREAD_POINTER is; ABSENT: it is in the thread */
+    RUBY_THREAD_CONTEXT = 64,             /* the execution context of its current fiber */
+    RUBY_CONTEXT_STACK = 65,              /* in that: the stack of values, at whose end the frames are */
+    RUBY_CONTEXT_STACK_WORDS = 66,
+    RUBY_CONTEXT_FRAME = 67,              /* the innermost frame */
+    RUBY_FRAME_BYTES = 68,
+    RUBY_FRAME_ENVIRONMENT = 69,          /* in a frame: pointer to the word with its kind and flags */
+    RUBY_CODE_BODY = 70,                  /* in an iseq; the others are in its body */
+    RUBY_BODY_WORDS = 71,                 /* u32, length of its instructions */
+    RUBY_BODY_LINE_SHIFT = 72,            /* bits that are no part of the first line: 1 where that is an object */
+    RUBY_BODY_EXTENT = 73,                /* four u32: begin and end in the file */
+    RUBY_BODY_LINES = 74,                 /* u32, entries of the table of lines */
+    RUBY_BODY_PLACES = 75,                /* the table that says which entry is whose */
+    RUBY_STRING_POINTER = 76,             /* in a string: pointer to characters that are not in it */
+    RUBY_STRING_SHIFT = 77,               /* where in its flags the length of others is; ABSENT: it is where that of all is */
+    RUBY_SYMBOLS = 78,                    /* runtime_addr of the array of arrays with the names of all symbols; ABSENT: methods in
+                                           * C have no names */
+    RUBY_CLASS_EXTENSION = 79,            /* in a class: what the next ones are in … */
+    RUBY_CLASS_IS_INLINE = 80,            /* … 1 if it lies there, 0 if there is a pointer to it */
+    RUBY_CLASS_VARIABLES = 81,            /* in that: a hash table, with the next two as keys; ABSENT: they lie in it */
+    RUBY_CLASS_PATH = 82,                 /* its name with those of the modules around it */
+    RUBY_CLASS_ATTACHED = 83,             /* of a singleton class: whose it is */
+    RUBY_BODY_PARENT = 84,                /* in an iseq's body: the iseq around it */
+    RUBY_CLASS_SERIAL = 85,               /* in a class: a number that no other one has, nor will have; ABSENT since 3.2 */
 };
 
 #define HOTSPOT_HEAPS 4                   /* code heaps of one virtual machine */

@@ -20,7 +20,8 @@ import peers
 import programs
 from benchmark import Bench, run
 from flametap.analysis.selection import Selection
-from flametap.capture.live import Capture, CaptureOptions
+from flametap.capture.capture_options import CaptureOptions
+from flametap.capture.live import Capture
 from flametap.model import Clock
 from reporting import Data, Table
 from stats import spread_text

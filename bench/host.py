@@ -18,7 +18,8 @@ import time
 import numpy as np
 
 from flametap.analysis.selection import Selection
-from flametap.capture.live import Capture, CaptureOptions
+from flametap.capture.capture_options import CaptureOptions
+from flametap.capture.live import Capture
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, ManagedVerdict, Verdict

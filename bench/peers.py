@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import usage
-from flametap.capture.live import BUDGET_PPM
+from flametap.capture.capture_options import BUDGET_PPM
 from programs import Program
 
 HERE = Path(__file__).resolve().parent

@@ -161,12 +161,13 @@ class FrameKind(str, Enum):
     PYTHON = "python"  # a Python function
     JAVA = "java"  # a method of Java or another language of its virtual machine
     JAVASCRIPT = "javascript"  # a JavaScript function
+    RUBY = "ruby"  # a method, block or script of Ruby
     SYSCALL = "syscall"  # the system call in which a thread waits or runs
     SYNTHETIC = "synthetic"  # added by flametap: [unattributed], [truncated] …
     FOLDED = "folded"  # stands for functions that a view shows as one: those of a module, say
 
 
-MANAGED_KINDS = (FrameKind.PYTHON, FrameKind.JAVA, FrameKind.JAVASCRIPT)
+MANAGED_KINDS = (FrameKind.PYTHON, FrameKind.JAVA, FrameKind.JAVASCRIPT, FrameKind.RUBY)
 """Functions of interpreted programs."""
 
 

@@ -42,7 +42,10 @@ static void code_note_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cod
     note->code = code;
     note->fingerprint = fingerprint;
     note->first_line = 0;
-    managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], &note->first_line);
+    if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
+        ruby_first_line_sigsafe(w, recipe, code, &note->first_line);
+    else
+        managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], &note->first_line);
     text_note_sigsafe(w, recipe, code, shown_name_sigsafe(recipe), &note->name);
     text_note_sigsafe(w, recipe, code, PART_FILE_NAME, &note->file);
     store_release_u32(&note->version, note->version + 1);

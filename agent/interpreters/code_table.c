@@ -66,8 +66,8 @@ static void record_part_clear(struct code_record *record)
     record->detail[0] = record->detail[1] = 0;
 }
 
-/* Send a code object to the host. Returns its number; 0 if there is no room. */
-static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprint, u64 content)
+/* Send a code object to the host. `owner`: of Ruby, the class that has it. `content`: what it holds. Returns its number; 0 if there is no room. */
+static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprint, u64 owner, u64 content)
 {
     const u64 *recipe = a->recipes[recipe_index];
     u32 most = (u32)sizeof(struct code_record) + RECORD_BYTES_MAX;
@@ -81,9 +81,11 @@ static u32 code_send(struct agent *a, u32 recipe_index, u64 code, u32 fingerprin
     record_part_clear(record);
     if (recipe[RECIPE_RUNTIME] == RUNTIME_HOTSPOT)
         used = java_code_copy(a, recipe, code, fingerprint, record, (u8 *)(record + 1));
+    else if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
+        used = ruby_code_copy(a, recipe, code, owner, content, record, (u8 *)(record + 1));
     else
         used = code_copy(a, recipe, code, content, record, (u8 *)(record + 1));
-    if (!used && recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON) {
+    if (!used && recipe[RECIPE_RUNTIME] != RUNTIME_HOTSPOT) {
         record_part_clear(record);
         record->flags = 0;
         used = code_copy_noted(a, recipe, code, fingerprint, record, (u8 *)(record + 1));

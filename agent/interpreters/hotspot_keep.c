@@ -13,7 +13,7 @@ static u64 mapped_end(const struct memory_map *map, u64 start, u64 end, u32 is_c
     while (at < end) {
         const struct code_range *code = is_code ? code_range_sigsafe(map, at) : (const struct code_range *)0;
         const struct memory_range *data = is_code ? (const struct memory_range *)0 : stack_range_sigsafe(map, at);
-        if ((is_code && (!code || code->module)) || (!is_code && !data))
+        if ((is_code && (!code || code->module || code->is_to_come)) || (!is_code && !data))
             return at;
         at = is_code ? code->end : data->end;
     }

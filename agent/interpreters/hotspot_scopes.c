@@ -73,7 +73,7 @@ static u32 java_code_number(struct agent *a, u32 recipe_index, u64 code, u32 fin
 {
     u32 id = code_id_sigsafe(a, code, fingerprint);
     if (!id) {
-        id = code_send(a, recipe_index, code, fingerprint, 0);
+        id = code_send(a, recipe_index, code, fingerprint, 0, 0);
         if (id)
             code_keep(a, code, fingerprint, id);
     }

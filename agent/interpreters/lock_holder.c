@@ -33,6 +33,17 @@ static void lock_note(struct agent *a, u32 recipe_index, u64 interpreter)
     store_release_u32(&a->lock_count, i + 1);
 }
 
+/* Return whether an address is in the lock of an interpreter. Who waits there waits for the lock, also a thread without
+ * Python functions: one of a server that embeds Python, at the begin of a call. */
+static u32 is_in_lock(const struct agent *a, u64 runtime_addr)
+{
+    u32 i;
+    for (i = 0; i < a->lock_count && a->states && a->states->count; i++)
+        if (runtime_addr - a->locks[i].runtime_addr < a->recipes[a->locks[i].recipe][RECIPE_GIL_BYTES])
+            return 1;
+    return 0;
+}
+
 /* Return whether a lock is held, and the tid of the thread whose state holds it; 0 if it is not known. */
 static u32 lock_look(struct agent *a, const struct python_lock *lock, u32 *tid)
 {
@@ -41,7 +52,8 @@ static u32 lock_look(struct agent *a, const struct python_lock *lock, u32 *tid)
     u64 holder;
     u32 is_locked, i;
     *tid = 0;
-    if (read_memory(a, lock->runtime_addr + recipe[RECIPE_GIL_LOCKED], &is_locked, 4) != 4 || is_locked != 1 ||
+    if (!(load_acquire_u64(&a->recipes_used) >> lock->recipe & 1) ||
+        read_memory(a, lock->runtime_addr + recipe[RECIPE_GIL_LOCKED], &is_locked, 4) != 4 || is_locked != 1 ||
         read_memory(a, lock->runtime_addr + recipe[RECIPE_GIL_HOLDER], &holder, 8) != 8)
         return 0;
     for (i = 0; i < all->count; i++)

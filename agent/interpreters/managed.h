@@ -9,6 +9,12 @@
  *   python_chain.c   both         where a chain of frames begins; repairs
  *   greenlet.c       both         stacks that greenlet switches
  *   python_walk.c    both         thread state → runs of frames
+ *   ruby_code.c      both         Ruby: iseqs, their names and tables
+ *   ruby_method.c    both         Ruby: method entries, classes, names of symbols
+ *   ruby_identity.c  both         Ruby: what tells functions apart
+ *   ruby_record.c    sampler      Ruby's functions → records for the host
+ *   ruby_walk.c      both         thread of Ruby → runs of frames
+ *   ruby_threads.c   sampler      which thread of Ruby belongs to which thread
  *   state_of_thread.c both        a thread → its thread states; the lock
  *   managed_merge.c  both         runs + native frames → one stack
  *   code_table.c     sampler      code objects → records for the host
@@ -33,11 +39,13 @@
  *   FRAME_KIND_EVAL      pc
  *   WORD_CODE            a code object without a number: its runtime_addr, and in bits 55..48 the recipe's index; it is
  *                        followed by a word with its position (bits 55..32) and fingerprint (bits 31..0), and for Python by
- *                        one with a mix of what its record has to say (bits 55..0), each with the mark
+ *                        one with a mix of what its record has to say (bits 55..0), each with the mark; for Ruby by one with
+ *                        the runtime_addr of the class that has the method (or 0), and one with such a mix
  */
 #define WORD_CODE 4                       /* the next ones are in hotspot.h and v8.h */
 #define CODE_WORDS 3                      /* of Python */
-#define MANAGED_WORDS_MAX 3               /* of one frame */
+#define RUBY_WORDS 4
+#define MANAGED_WORDS_MAX 4               /* of one step */
 #define CONTENT_MASK ((1ULL << WORD_SHIFT) - 1)
 #define WORD_SHIFT FRAME_KIND_SHIFT
 #define WORD_RECIPE_SHIFT 48
@@ -45,7 +53,10 @@
 
 #define RUNS_MAX 1024
 #define STEPS_MAX 32768                   /* of one walk: a millisecond */
-#define CACHED_PAGES 64
+#define CACHED_PAGES 256
+#define MIXED_STRINGS 8
+#define CACHED_LINES 64                   /* of LINE_BYTES, copied by a handler */
+#define LINE_BYTES 512
 #define RECIPES_STORED_MAX 64             /* with those that were corrected: bits of recipes_used */
 #define STATES_MAX 4096                   /* thread states of all interpreters */
 #define CODE_TABLE_SLOTS 32768
@@ -63,7 +74,8 @@ struct managed_run {
     u32 reserved;
 };
 
-/* A thread state of an interpreter. Sorted by thread pointer. */
+/* A thread state of an interpreter: of Python, or a thread of Ruby (interpreter: its virtual machine). Sorted by thread
+ * pointer. */
 struct python_state {
     u64 thread_pointer;
     u64 runtime_addr;
@@ -100,14 +112,18 @@ struct code_note {
     struct noted_text file;
 };
 
+/* A text of Python without a hash, which several code objects have: the names of files. */
+struct mixed_string {
+    u64 string;                           /* runtime_addr, 0: none */
+    u64 mix;
+};
+
 /* The walk over one thread's managed frames. One for each thread that is sampled, and one for the sampler thread. */
 struct managed_walk {
     const struct agent *agent;
     u32 in_handler;
     u32 verdict;                          /* enum managed_verdict */
     u32 marks;                            /* enum mark */
-    u64 lock;                             /* runtime_addr of the interpreter's lock, 0: not known */
-    u64 lock_bytes;
     u32 run_count;
     u32 word_count;
     u32 recipe;                           /* index of that of the thread state that is walked */
@@ -117,11 +133,16 @@ struct managed_walk {
     u64 leaf_sp;
     u64 leaf_frame;                       /* runtime_addr of the innermost managed frame, 0: none */
     u32 is_alive;                         /* what is read cannot be unmapped meanwhile: no checks */
-    u32 reserved;
+    u32 is_copying;                       /* in a handler: another thread may take away what is read, so it is copied */
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
-    u64 pages[CACHED_PAGES];              /* page addresses that are known to be readable, or are copied; 1: none */
+    u64 page_last;                        /* last byte of the page that was read last, in the handler; 0: none */
+    u64 walk_number;                      /* 0 … PAGE_BYTES - 1 */
+    u64 pages[CACHED_PAGES];              /* page | walk_number: known to be readable, or copied; others: not */
+    struct mixed_string mixed_strings[MIXED_STRINGS]; /* by address */
     u8 *copies;                           /* CACHED_PAGES pages; only for sleeping threads */
+    u64 lines[CACHED_LINES];              /* addresses of what a handler has copied; 1: none */
+    u64 line_words[CACHED_LINES][LINE_BYTES / 8];
     struct python_state states[STATES_PER_THREAD]; /* those of the thread */
     struct managed_run runs[RUNS_MAX];
     u32 next_note;

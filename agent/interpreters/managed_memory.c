@@ -2,20 +2,51 @@
  * Reading the memory of an interpreter.
  *
  *   handler   in place, after a check that the page can be read: what the frames of the interrupted thread refer to
- *             cannot be freed meanwhile, and a chain that is being changed may lead anywhere
+ *             cannot be freed meanwhile, and a chain that is being changed may lead anywhere. Copied in small pieces where
+ *             another thread may take the memory away (Ruby's collector)
  *   sampler   copied page by page: the thread may wake up and free what we read
  *
  * Only aligned words are read, so none is on two pages. What ends in _sigsafe may run in the handler.
  */
 
-#define PAGE_NONE 1ULL                    /* no page has this address */
+#define PAGE_NONE 0ULL                    /* no page that can be read has this address */
+#define LINE_NONE 1ULL                    /* no line has this address */
 #define LOWEST_ADDRESS 65536ULL           /* nothing is mapped below: vm.mmap_min_addr */
 
+/* Forget which pages can be read, and what was found in them: before each walk. A page is noted with the number of the walk
+ * in the low bits of its address, so that they need not all be touched. Context: signal. */
 static void managed_forget_pages_sigsafe(struct managed_walk *w)
 {
     u32 i;
-    for (i = 0; i < CACHED_PAGES; i++)
-        w->pages[i] = PAGE_NONE;
+    w->page_last = 0;
+    w->walk_number = (w->walk_number + 1) & (PAGE_BYTES - 1);
+    if (!w->walk_number)
+        for (i = 0; i < CACHED_PAGES; i++)
+            w->pages[i] = PAGE_NONE;
+    for (i = 0; i < MIXED_STRINGS; i++)
+        w->mixed_strings[i].string = 0;
+}
+
+static void managed_forget_lines_sigsafe(struct managed_walk *w)
+{
+    u32 i;
+    for (i = 0; i < CACHED_LINES; i++)
+        w->lines[i] = LINE_NONE;
+}
+
+/* Copy the line that holds the bytes at `runtime_addr`, and return where they are; 0 if they cannot be read. Context:
+ * signal. */
+static const u8 *managed_copied_sigsafe(struct managed_walk *w, u64 runtime_addr)
+{
+    u64 line = runtime_addr & ~(LINE_BYTES - 1ULL);
+    u32 at = (u32)(line / LINE_BYTES) & (CACHED_LINES - 1);
+    if (w->lines[at] != line) {
+        w->lines[at] = LINE_NONE;
+        if (read_memory_sigsafe(w->agent, line, w->line_words[at], LINE_BYTES) != LINE_BYTES)
+            return (const u8 *)0;
+        w->lines[at] = line;
+    }
+    return (const u8 *)w->line_words[at] + (runtime_addr - line);
 }
 
 /* Return where the bytes at `runtime_addr` can be read now, up to the end of their page; 0 if nowhere. Context:
@@ -28,20 +59,29 @@ static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
         return (const u8 *)runtime_addr;
     if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
         return (const u8 *)0;
-    if (w->pages[at] != page) {
+    if (w->is_copying)
+        return managed_copied_sigsafe(w, runtime_addr);
+    if (w->pages[at] != (page | w->walk_number)) {
         w->pages[at] = PAGE_NONE;
         if (w->in_handler ? !memory_is_readable_sigsafe(page)
                           : read_memory(w->agent, page, w->copies + at * PAGE_BYTES, PAGE_BYTES) != (i64)PAGE_BYTES)
             return (const u8 *)0;
-        w->pages[at] = page;
+        w->pages[at] = page | w->walk_number;
     }
-    return w->in_handler ? (const u8 *)runtime_addr : w->copies + at * PAGE_BYTES + (runtime_addr - page);
+    if (!w->in_handler)
+        return w->copies + at * PAGE_BYTES + (runtime_addr - page);
+    w->page_last = page | (PAGE_BYTES - 1);
+    return (const u8 *)runtime_addr;
 }
 
 /* Read a word. Returns 0 if it cannot be read. Context: signal. */
 static u32 managed_word_sigsafe(struct managed_walk *w, u64 runtime_addr, u64 *value)
 {
-    const u8 *at = runtime_addr & 7 ? (const u8 *)0 : managed_at_sigsafe(w, runtime_addr);
+    const u8 *at = (const u8 *)runtime_addr;
+    if (runtime_addr & 7)
+        return 0;
+    if ((runtime_addr | (PAGE_BYTES - 1)) != w->page_last)
+        at = managed_at_sigsafe(w, runtime_addr);
     if (!at)
         return 0;
     *value = *(const volatile u64 *)at;

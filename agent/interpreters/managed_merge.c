@@ -62,15 +62,34 @@ static void greenlet_end_by_loop_sigsafe(const struct managed_walk *w, struct un
     }
 }
 
-/* Give runs without anchors (3.8, 3.9) the native frames of the loop, from the root; from the leaf if the native walk was
- * cut. Context: signal. */
+/* Return whether the runs have no anchors, and get their native frames by their order. Context: signal. */
+static u32 is_placed_by_loop_sigsafe(const u64 *recipe)
+{
+    return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS || recipe[RECIPE_WALK] == RUBY_CONTROL_FRAMES;
+}
+
+/* Leave out the innermost run of Ruby if it has no native frame yet: its function is about to be called. Context: signal. */
+static void run_entering_drop_sigsafe(struct managed_walk *w, const u64 *recipe, u32 loops)
+{
+    if (recipe[RECIPE_WALK] != RUBY_CONTROL_FRAMES || w->run_count != loops + 1)
+        return;
+    w->runs[0].words = 0;
+    w->runs[0].native = 0;
+    if (w->verdict == MANAGED_EXACT)
+        w->verdict = MANAGED_ENTERING;
+}
+
+/* Give runs without anchors (3.8, 3.9, Ruby) the native frames of the loop, from the root; from the leaf if either walk
+ * was cut. Context: signal. */
 static void runs_place_by_loop_sigsafe(struct managed_walk *w, struct unwinder *u, const u64 *recipe)
 {
     u32 i, loops, run, is_whole;
     greenlet_end_by_loop_sigsafe(w, u, recipe);
     loops = loops_count_sigsafe(u, recipe, 0, u->frame_count);
-    is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
-    if (is_whole && (loops < w->run_count || loops > w->run_count + 1) && w->verdict != MANAGED_TORN)
+    is_whole = !w->is_cut && (u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED);
+    if (is_whole)
+        run_entering_drop_sigsafe(w, recipe, loops);
+    if (is_whole && w->verdict != MANAGED_ENTERING && (loops < w->run_count || loops > w->run_count + 1) && w->verdict != MANAGED_TORN)
         w->verdict = MANAGED_MISPLACED;
     if (is_whole && loops == w->run_count + 1 && w->verdict == MANAGED_EXACT)
         w->verdict = MANAGED_ENTERING;
@@ -209,6 +228,14 @@ static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinde
     }
 }
 
+/* Return how many words a frame has, by its first one. Context: signal. */
+static u32 words_of_frame_sigsafe(const struct managed_walk *w, u64 word)
+{
+    if (word >> WORD_SHIFT != WORD_CODE)
+        return 1;
+    return w->agent->recipes[word >> WORD_RECIPE_SHIFT & 0xff][RECIPE_RUNTIME] == RUNTIME_RUBY ? RUBY_WORDS : CODE_WORDS;
+}
+
 /* Leave out what does not fit at the root's side. Context: signal. */
 static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
 {
@@ -234,7 +261,7 @@ static void merge_cut_sigsafe(struct managed_walk *w, struct unwinder *u)
         return;
     }
     for (words = 0; words < w->runs[run].words;) {
-        u32 more = w->words[w->runs[run].first + words] >> WORD_SHIFT == WORD_CODE ? CODE_WORDS : 1;
+        u32 more = words_of_frame_sigsafe(w, w->words[w->runs[run].first + words]);
         if (u->frame_count + kept + words + more > MAX_FRAMES)
             break;
         words += more;
@@ -273,7 +300,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     const u64 *recipe;
     u64 leaf_sp = u->sp;
     if (w) {
-        w->marks = 0;
+        w->marks = w->is_copying = 0;
         w->agent = u->agent;
         w->in_handler = u->in_handler;
         w->runtime_bytes = 0;
@@ -290,7 +317,6 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         return u->managed_verdict;
     w->verdict = MANAGED_NONE;
     w->run_count = w->word_count = w->placed = w->is_cut = w->noted = 0;
-    w->lock = 0;
     w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
@@ -302,9 +328,12 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         if (!is_state_sigsafe(w, &w->states[i]) &&
             (i + 1 < count || walked || !u->in_handler || !state_by_lock_sigsafe(w, thread_pointer, &w->states[i])))
             continue;
-        python_walk_sigsafe(w, &w->states[i], u, gregs);
-        if (w->run_count > runs && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)
-            marks_read_sigsafe(w, &w->states[i]);
+        if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
+            ruby_walk_sigsafe(w, &w->states[i]);
+        else
+            python_walk_sigsafe(w, &w->states[i], u, gregs);
+        if (recipe[RECIPE_RUNTIME] == RUNTIME_PYTHON && (w->marks & MARK_LOCK) != MARK_LOCK_HELD)
+            marks_read_sigsafe(w, &w->states[i], w->run_count > runs);
         walked += w->run_count > runs;
     }
     if (!w->run_count) {
@@ -312,7 +341,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         return w->verdict;
     }
     recipe = u->agent->recipes[w->states[0].recipe];
-    loop = recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS ? loop_next_sigsafe(u, recipe, 0)
+    loop = is_placed_by_loop_sigsafe(recipe) ? loop_next_sigsafe(u, recipe, 0)
                                                        : native_of_sigsafe(w, u, w->runs[0].anchor, 0);
     /* Greenlet's code is called by the innermost Python function: it may be about to switch, or be switching. */
     in_greenlet = u->agent->greenlet_start && greenlet_frame_sigsafe(u, 0) < loop;
@@ -320,7 +349,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         return between_greenlets_sigsafe(u);
     if (walked > 1)
         runs_sort_sigsafe(w);
-    if (recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS) {
+    if (is_placed_by_loop_sigsafe(recipe)) {
         runs_place_by_loop_sigsafe(w, u, recipe);
     } else {
         runs_place_sigsafe(w, u, 0);

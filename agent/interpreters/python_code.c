@@ -12,13 +12,22 @@
  * cannot be read. Context: signal. */
 static u32 string_mix_sigsafe(struct managed_walk *w, const u64 *recipe, u64 string, u64 *hash)
 {
+    struct mixed_string *mixed = &w->mixed_strings[string >> 4 & (MIXED_STRINGS - 1)];
     struct python_text text;
     u64 value;
-    if (!managed_word_sigsafe(w, string + recipe[RECIPE_STRING_HASH], &value))
-        return 0;
-    *hash = code_mix_sigsafe(*hash, value);
-    return value != HASH_UNKNOWN || (text_of_string_sigsafe(w, recipe, string, NAME_CHARACTERS_MAX, 0, &text) &&
-                                     text_mix_sigsafe(w, &text, (const u8 *)0, hash));
+    if (mixed->string != string || !string) {
+        if (!managed_word_sigsafe(w, string + recipe[RECIPE_STRING_HASH], &value))
+            return 0;
+        if (value == HASH_UNKNOWN) {
+            if (!text_of_string_sigsafe(w, recipe, string, NAME_CHARACTERS_MAX, 0, &text) ||
+                !text_mix_sigsafe(w, &text, (const u8 *)0, &value))
+                return 0;
+        }
+        mixed->string = string;
+        mixed->mix = value;
+    }
+    *hash = code_mix_sigsafe(*hash, mixed->mix);
+    return 1;
 }
 
 /* Mix in the names of a code object that has no version: a new object may get the address of an old one, and so may each
@@ -65,6 +74,9 @@ static u32 code_part_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code
                  : part == PART_FILE_NAME      ? recipe[RECIPE_CODE_FILE_NAME]
                                                : recipe[RECIPE_CODE_LINE_TABLE];
     u64 object;
+    u32 is_singleton;
+    if (recipe[RECIPE_RUNTIME] == RUNTIME_RUBY)
+        return ruby_text_sigsafe(w, recipe, code, 0, part, &is_singleton, text);
     if (offset == ABSENT || !managed_word_sigsafe(w, code + offset, &object))
         return 0;
     if (part == PART_LINE_TABLE)

@@ -137,7 +137,8 @@ static u32 states_publish(struct agent *a, u64 used)
     u32 count = 0, i;
     to->count = 0;
     for (i = 0; i < RECIPES_STORED_MAX; i++)
-        if (used >> i & 1 && !interpreters_read(a, i, to, &count))
+        if (used >> i & 1 && !(a->recipes[i][RECIPE_RUNTIME] == RUNTIME_RUBY ? ruby_threads_read(a, i, to, &count)
+                                                                             : interpreters_read(a, i, to, &count)))
             return 0;
     states_sort(to, count);
     store_release_u32(&to->count, count);
@@ -154,7 +155,7 @@ static u32 states_may_be_read(const struct agent *a, u64 now_ns)
 /* Read all thread states, if that is due or a thread was started. */
 static void states_keep(struct agent *a, u64 now_ns)
 {
-    u64 used = recipes_used_of(a, RUNTIME_PYTHON), cpu_ns;
+    u64 used = recipes_used_of(a, RUNTIME_PYTHON) | recipes_used_of(a, RUNTIME_RUBY), cpu_ns;
     if ((!used && !a->states) || (now_ns - a->states_read_ns < STATES_INTERVAL_NS && a->states_list_number == a->list_number) ||
         !states_may_be_read(a, now_ns))
         return;

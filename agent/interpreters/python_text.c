@@ -1,6 +1,6 @@
 /*
- * Texts of Python: where the characters of a str object lie, and mixes of what texts hold. All of this may run in the
- * handler.
+ * Texts of Python: where the characters of a str object lie, and mixes of what texts hold, also of Ruby's. All of this may
+ * run in the handler.
  *
  * A text is kept up to a limit: of a long name the begin, of a file name the end. Its mix is over CONTENT_BYTES_MAX bytes of
  * what is kept: the first ones of a name, the last ones of a file name. So a handler and the sampler, which has only the
@@ -71,6 +71,21 @@ static u64 text_skipped_sigsafe(const struct python_text *text)
     return text->is_tail ? text->all_bytes - text->bytes : 0;
 }
 
+/* Read `count` bytes of a text, 1 to 8, as a word. Ruby's texts may begin anywhere. Context: signal. */
+static u32 text_word_sigsafe(struct managed_walk *w, u64 runtime_addr, u32 count, u64 *word)
+{
+    u32 shift = (u32)(runtime_addr & 7) * 8;
+    u64 next = 0;
+    if (!managed_word_sigsafe(w, runtime_addr & ~7ULL, word))
+        return 0;
+    if (!shift)
+        return 1;
+    if (shift + 8 * count > 64 && !managed_word_sigsafe(w, (runtime_addr & ~7ULL) + 8, &next))
+        return 0;
+    *word = *word >> shift | next << (64 - shift);
+    return 1;
+}
+
 /* Mix in a text. `copied`: what is kept of it, if that was copied; else it is read where it lies. Returns 0 if it cannot be
  * read. Context: signal. */
 static u32 text_mix_sigsafe(struct managed_walk *w, const struct python_text *text, const u8 *copied, u64 *hash)
@@ -91,7 +106,7 @@ static u32 text_mix_sigsafe(struct managed_walk *w, const struct python_text *te
         if (copied) {
             for (i = 0; i < count; i++)
                 word |= (u64)copied[at - skipped + i] << 8 * i;
-        } else if (!managed_word_sigsafe(w, text->data + at, &word)) {
+        } else if (!text_word_sigsafe(w, text->data + at, count, &word)) {
             return 0;
         }
         if (count < 8)
@@ -108,7 +123,7 @@ static u32 text_copy_sigsafe(struct managed_walk *w, const struct python_text *t
     u64 from = text->is_tail && text->all_bytes > most ? (text->all_bytes - most + 7) & ~7ULL : 0;
     u32 bytes = text->all_bytes - from < most ? (u32)(text->all_bytes - from) : most, at;
     for (at = 0; at < bytes; at += 8)
-        if (!managed_word_sigsafe(w, text->data + from + at, &to[at / 8]))
+        if (!text_word_sigsafe(w, text->data + from + at, bytes - at < 8 ? bytes - at : 8, &to[at / 8]))
             return 0;
     return bytes;
 }

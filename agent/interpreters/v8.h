@@ -22,8 +22,8 @@
 /*
  * Words of a stack (managed.h).
  *
- *   WORD_V8_MACHINE      two words. Recipe in bits 55..48, pc; then the function: its runtime_addr / 8, 0 if not known;
- *                        V8_MUST_FIT: there may be no such frame, unless the code at the pc is that function's
+ *   WORD_V8_MACHINE      two words. Recipe in bits 55..48, pc; then the function: its runtime_addr / 8, 0 if not known.
+ *                        V8_MUST_FIT, in the first: there may be no such frame, unless the code at the pc is that function's
  *   WORD_V8_INTERPRETED  three words. The same two, the second with bits 11..0 of the offset in the bytecode in its bits
  *                        55..44; then the bytecode's runtime_addr / 8, with bits 23..12 of the offset in the same place
  */
@@ -33,7 +33,8 @@
 #define V8_INTERPRETED_WORDS 3
 #define V8_OFFSET_SHIFT 44
 #define V8_OFFSET_BITS 12
-#define V8_MUST_FIT (1ULL << 55)
+#define V8_MUST_FIT (1ULL << 47)          /* no pc has this bit */
+#define V8_PC_MASK (V8_MUST_FIT - 1)
 #define V8_OBJECT_MASK ((1ULL << V8_OFFSET_SHIFT) - 1)
 
 #define V8_TAG 1ULL                       /* in the lowest two bits of a pointer to an object */
@@ -51,11 +52,12 @@ struct v8_known {
     u64 object;                           /* runtime_addr; 0: free */
     u64 start;                            /* of its instructions */
     u64 bytes;
-    u64 shared;                           /* runtime_addr of its function, */
+    u64 shared;                           /* runtime_addr of its function; 0: it is not known yet, */
     u64 script;                           /* … of that one's script */
-    u64 name;                             /* … of the script's name; */
+    u64 name;                             /* … of the script's name … */
+    u64 source;                           /* … and source; */
     u64 deopt;                            /* … of what optimised code says of its functions; 0: none */
-    u64 seen;                             /* what all of these held, mixed */
+    u64 seen;                             /* what all of these held, mixed; without a function, what the object itself held */
     u64 round;                            /* when that was last compared */
     u32 code_id;
     u32 kind;                             /* enum v8_code */

@@ -16,6 +16,7 @@
 #define SLOT_BYTECODE 32
 #define SLOT_OFFSET 40
 #define OFFSET_TO_BYTECODE 1              /* an offset counts from the tagged address */
+#define BASELINE_PROLOGUE_BYTES 0x100              /* of the builtin that makes the frame of baseline code */
 #define BARE_WORDS 64                     /* that a builtin without a frame may have pushed */
 
 /* One frame of V8. */
@@ -85,8 +86,8 @@ static void v8_frame_add_sigsafe(struct unwinder *u, const struct v8_frame *fram
     u64 mark = (u64)(frame->bytecode ? WORD_V8_INTERPRETED : WORD_V8_MACHINE) << WORD_SHIFT, low = (1 << V8_OFFSET_BITS) - 1;
     words[0] = frame->pc;
     if (frame->bytecode || frame->is_machine) {
-        words[0] = mark | recipe_index << WORD_RECIPE_SHIFT | frame->pc;
-        words[1] = mark | frame->function >> 3 | (frame->must_fit ? V8_MUST_FIT : 0);
+        words[0] = mark | recipe_index << WORD_RECIPE_SHIFT | (frame->must_fit ? V8_MUST_FIT : 0) | frame->pc;
+        words[1] = mark | frame->function >> 3;
         count = V8_MACHINE_WORDS;
     }
     if (frame->bytecode) {
@@ -119,15 +120,33 @@ static u32 is_return_sigsafe(const struct unwinder *u, u64 return_address)
 
 enum v8_stepped { V8_NONE = 0, V8_ENDED = 1, V8_STEPPED = 2 };
 
+/*
+ * Find the function of a frame that is being made or left: while it is made, in rdi; once it is left, its slot is below sp,
+ * in the part of the stack that a signal keeps. 0 if it is not known. Whether it fits the code is found out later
+ * (v8_places.c). Context: signal.
+ */
+static u64 v8_part_function_sigsafe(struct unwinder *u, u32 state)
+{
+    u64 function = 0;
+    if (state == V8_FRAME_LEFT || state == V8_FRAME_POPPED)
+        stack_word_sigsafe(u, u->sp - SLOT_FUNCTION - (state == V8_FRAME_POPPED ? 8 : 0), &function);
+    else if (u->gregs && state != V8_FRAME_IN_R10)
+        function = u->gregs[GREG_RDI];
+    return is_pointer_sigsafe(function) ? function - V8_TAG : 0;
+}
+
 /* Step from a frame that is being made or left. Context: signal. */
 static u32 v8_part_step_sigsafe(struct unwinder *u, struct v8_frame *frame, u32 state)
 {
     u64 ra = 0, bp = u->bp, cfa = u->sp + 8;
-    if (state == V8_FRAME_IN_R10 ? !u->gregs : !stack_word_sigsafe(u, u->sp + (state == V8_FRAME_PUSHED ? 8 : 0), &ra))
+    u32 has_bp = state == V8_FRAME_PUSHED || state == V8_FRAME_LEFT;
+    if (state == V8_FRAME_IN_R10 ? !u->gregs : !stack_word_sigsafe(u, u->sp + (has_bp ? 8 : 0), &ra))
         return V8_NONE;
     if (state == V8_FRAME_IN_R10)
         ra = u->gregs[GREG_R10];
-    if (state == V8_FRAME_PUSHED) {
+    if (!frame->function && frame->is_machine)
+        frame->function = v8_part_function_sigsafe(u, state);
+    if (has_bp) {
         if (!stack_word_sigsafe(u, u->sp, &bp))
             return V8_NONE;
         cfa += 8;
@@ -145,7 +164,8 @@ static u32 v8_part_step_sigsafe(struct unwinder *u, struct v8_frame *frame, u32 
  */
 static u32 v8_bare_step_sigsafe(struct unwinder *u, const u64 *recipe, struct v8_frame *frame)
 {
-    u64 slot, context, ra, end = u->bp - SLOT_FUNCTION;
+    u64 slot, context, ra, above, end = u->bp - SLOT_FUNCTION, function = v8_part_function_sigsafe(u, V8_FRAME_RETURN);
+    u32 is_made;                          /* the builtin makes its caller's frame */
     if (!stack_word_sigsafe(u, u->bp - SLOT_CONTEXT, &context) || !is_pointer_sigsafe(context))
         return V8_NONE;
     if (end > u->sp + 8 * BARE_WORDS)
@@ -154,10 +174,12 @@ static u32 v8_bare_step_sigsafe(struct unwinder *u, const u64 *recipe, struct v8
         const struct code_range *range = ra > PAGE_BYTES ? code_range_sigsafe(u->map, ra - 1) : (const struct code_range *)0;
         if (!range || (range->module && !is_interpreter_sigsafe(u, recipe, ra - 1)) || !follows_call_sigsafe(u, ra))
             continue;
+        is_made = !range->module && baseline_prologue_sigsafe(u, ra) && stack_word_sigsafe(u, slot + 8, &above) &&
+                  is_return_sigsafe(u, above);
         if (v8_leave_sigsafe(u, frame, slot + 8, ra) == 0)
             return V8_ENDED;
-        if (!range->module && makes_baseline_frame_sigsafe(u, ra)) {
-            struct v8_frame caller = {ra - 1, 0, 0, 0, 1, 0};
+        if (is_made) {
+            struct v8_frame caller = {ra - 1, function, 0, 0, 1, 0};
             return v8_part_step_sigsafe(u, &caller, V8_FRAME_RETURN);
         }
         u->is_bare = !range->module;
@@ -181,6 +203,30 @@ static u32 v8_whole_step_sigsafe(struct unwinder *u, struct v8_frame *frame)
 }
 
 /*
+ * Step from the builtin that makes the frame of baseline code, while it has its return address in a register: its caller has
+ * the frame that there is by then. Context: signal.
+ */
+static u32 v8_prologue_step_sigsafe(struct unwinder *u, const struct v8_frame *frame)
+{
+    static const u8 registers[] = {GREG_R15, GREG_R11};
+    u64 top = 0, ra = 0, builtin = 0;
+    u32 i, state, stepped;
+    struct v8_frame caller = {0, v8_part_function_sigsafe(u, V8_FRAME_RETURN), 0, 0, 1, 0};
+    for (i = 0; i < sizeof registers && !builtin; i++) {
+        ra = u->gregs[registers[i]];
+        builtin = baseline_prologue_sigsafe(u, ra);
+    }
+    if (!builtin || u->pc - builtin >= BASELINE_PROLOGUE_BYTES || !stack_word_sigsafe(u, u->sp, &top) || top == ra)
+        return V8_NONE;
+    state = v8_state_sigsafe(u, u->pc);
+    caller.pc = ra - 1;
+    v8_frame_add_sigsafe(u, frame);
+    stepped = state == V8_FRAME_WHOLE ? v8_whole_step_sigsafe(u, &caller) : v8_part_step_sigsafe(u, &caller, state);
+    u->frame_count -= stepped == V8_NONE;
+    return stepped;
+}
+
+/*
  * Step from the frame at u->pc, which has no unwind information, if it is V8's, and add it to the stack, with room for
  * MANAGED_WORDS_MAX. `in_jit`: its code belongs to no file. Returns V8_NONE if it is not, or if its frame is not where it
  * should be; V8_ENDED at the end of the stack. Context: signal.
@@ -194,6 +240,10 @@ static u32 v8_step_sigsafe(struct unwinder *u, u32 in_jit)
         return V8_NONE;
     frame.pc = u->pc;
     frame.is_machine = in_jit;
+    if (u->gregs && !in_jit)
+        stepped = v8_prologue_step_sigsafe(u, &frame);
+    if (stepped)
+        return stepped;
     if (is_leaf)
         state = v8_state_sigsafe(u, u->pc);
     if (state != V8_FRAME_WHOLE)

@@ -15,13 +15,15 @@
 #define LEAF_AHEAD_BYTES 40
 #define LEAF_CHECK_BYTES 24               /* from the entry to the `push` */
 #define LEAF_EXIT_BYTES 16                /* from the `pop` to the `ret` */
-#define GREG_R10 2
+#define BASELINE_ENTRY_BYTES 20           /* with its call */
 
 enum v8_state {
     V8_FRAME_WHOLE = 0,
-    V8_FRAME_RETURN = 1,                  /* only the return address is on the stack */
-    V8_FRAME_PUSHED = 2,                  /* the caller's rbp, and above it the return address */
-    V8_FRAME_IN_R10 = 3,                  /* the return address is in r10 */
+    V8_FRAME_RETURN = 1,                  /* being made: only the return address is on the stack … */
+    V8_FRAME_PUSHED = 2,                  /* … the caller's rbp, and above it the return address */
+    V8_FRAME_LEFT = 3,                    /* being left: the same two words … */
+    V8_FRAME_POPPED = 4,                  /* … only the return address … */
+    V8_FRAME_IN_R10 = 5,                  /* … which is in r10 */
 };
 
 static u32 is_mov_rsp_rbp_at_sigsafe(const u8 *code)
@@ -80,7 +82,7 @@ static u32 exit_state_of_sigsafe(const u8 *code)
                 in_r10 = at[1] == 0x5a;
         }
         if (at == code && length)
-            return in_r10 ? V8_FRAME_IN_R10 : V8_FRAME_RETURN;
+            return in_r10 ? V8_FRAME_IN_R10 : V8_FRAME_POPPED;
     }
     return V8_FRAME_WHOLE;
 }
@@ -89,10 +91,14 @@ static u32 exit_state_of_sigsafe(const u8 *code)
 static u32 state_of_code_sigsafe(const u8 *code)
 {
     u32 ahead;
-    if (is_frame_push_sigsafe(code) || code[0] == 0xc3 || code[0] == 0xc2)
+    if (is_frame_push_sigsafe(code))
         return V8_FRAME_RETURN;
-    if (is_frame_push_sigsafe(code - 1) || is_frame_pop_sigsafe(code))
+    if (code[0] == 0xc3 || code[0] == 0xc2)
+        return V8_FRAME_POPPED;
+    if (is_frame_push_sigsafe(code - 1))
         return V8_FRAME_PUSHED;
+    if (is_frame_pop_sigsafe(code))
+        return V8_FRAME_LEFT;
     if (is_baseline_entry_sigsafe(code) || is_baseline_entry_sigsafe(code - 5) || is_baseline_entry_sigsafe(code - 15))
         return V8_FRAME_RETURN;
     for (ahead = 6; ahead <= LEAF_CHECK_BYTES; ahead++)
@@ -125,9 +131,17 @@ static u32 v8_state_sigsafe(struct unwinder *u, u64 pc)
     return code_around_sigsafe(u, pc, bytes) ? state_of_code_sigsafe(bytes + LEAF_BACK_BYTES) : V8_FRAME_WHOLE;
 }
 
-/* Return whether the call that returns to this address makes the frame of baseline code. Context: signal. */
-static u32 makes_baseline_frame_sigsafe(struct unwinder *u, u64 return_address)
+/* Return the builtin that makes the frame of baseline code, if the call that returns to this address calls it; else 0.
+ * Context: signal. */
+static u64 baseline_prologue_sigsafe(struct unwinder *u, u64 return_address)
 {
+    const struct code_range *range =
+        return_address > PAGE_BYTES ? code_range_sigsafe(u->map, return_address - 1) : (const struct code_range *)0;
     u8 bytes[LEAF_BACK_BYTES + LEAF_AHEAD_BYTES];
-    return code_around_sigsafe(u, return_address, bytes) && is_baseline_entry_sigsafe(bytes);
+    const u8 *distance = bytes + LEAF_BACK_BYTES - 4;
+    if (!range || range->module || !code_around_sigsafe(u, return_address, bytes) ||
+        !is_baseline_entry_sigsafe(bytes + LEAF_BACK_BYTES - BASELINE_ENTRY_BYTES))
+        return 0;
+    return return_address + (u64)(i64)(i32)(distance[0] | (u32)distance[1] << 8 | (u32)distance[2] << 16 |
+                                            (u32)distance[3] << 24);
 }

@@ -36,21 +36,39 @@ static struct v8_place *v8_place_of(struct agent *a, u64 pc)
 
 enum v8_machine { V8_MACHINE_UNKNOWN = 0, V8_MACHINE_KNOWN = 1, V8_MACHINE_OTHER = 2 };
 
-/* Find the code at a pc. Returns V8_MACHINE_OTHER if it is none of a function, V8_MACHINE_UNKNOWN if the function is not known
- * this time; else sets `known`. */
-static u32 v8_machine_find(struct agent *a, const u64 *recipe, const struct v8_seen *seen, struct v8_known **known)
+/* Return the function that this code is of, tagged: what the code says, or what the frame holds if it runs by the code or by
+ * the bytecode that the code was made of. 0 if it is not known. */
+static u64 v8_shared_of_machine(const struct agent *a, const u64 *recipe, const struct v8_seen *seen,
+                                const struct v8_machine_code *code)
+{
+    u64 shared, bytecode;
+    if (code->kind != recipe[V8_KIND_BASELINE])
+        return v8_shared_of_code(a, recipe, code);
+    shared = v8_shared_of(a, recipe, seen->function);
+    if (!shared || v8_runs_by(a, recipe, shared, code->object))
+        return shared;
+    bytecode = v8_part(code->words, V8_OBJECT_BYTES, recipe[V8_CODE_DEOPT]);
+    return v8_kind(a, recipe, &bytecode) == recipe[V8_BYTECODE_TYPE] && v8_runs_by(a, recipe, shared, bytecode - V8_TAG) ? shared
+                                                                                                                      : 0;
+}
+
+/* Find the code at a pc. Returns V8_MACHINE_OTHER if it is none of a function, else the word for the host in `*word`;
+ * V8_MACHINE_UNKNOWN if the function is not known this time, else `known` is set. */
+static u32 v8_machine_find(struct agent *a, const u64 *recipe, const struct v8_seen *seen, struct v8_known **known, u64 *word)
 {
     struct v8_place *place = v8_place_of(a, seen->pc);
     struct v8_machine_code code;
     struct v8_known found;
-    u64 shared, deopt;
-    u32 is_baseline;
+    u64 shared;
+    u32 is_baseline, code_id;
     if (place->pc && !place->object && place->round == v8_round(a))
         return V8_MACHINE_OTHER;
     if (place->pc && place->object) {
         *known = v8_known_of(a, place->object);
-        if (v8_still_is(a, recipe, *known) && seen->pc - (*known)->start < (*known)->bytes)
+        if (v8_still_is(a, recipe, *known) && seen->pc - (*known)->start < (*known)->bytes) {
+            *word = v8_frame_word(seen->pc - (*known)->start, (*known)->code_id);
             return V8_MACHINE_KNOWN;
+        }
     }
     a->v8_place_count += !place->pc;
     place->pc = seen->pc;
@@ -59,18 +77,25 @@ static u32 v8_machine_find(struct agent *a, const u64 *recipe, const struct v8_s
     if (!v8_code_find(a, recipe, seen->pc, &code) || code.kind < recipe[V8_KIND_BASELINE])
         return V8_MACHINE_OTHER;
     place->object = code.object;
-    is_baseline = code.kind == recipe[V8_KIND_BASELINE];
-    shared = is_baseline ? v8_shared_of(a, recipe, seen->function) : v8_shared_of_code(a, recipe, &code);
-    if (!shared || (is_baseline && !v8_runs_by(a, recipe, shared, code.object)))
-        return V8_MACHINE_UNKNOWN;
-    bytes_zero(&found, sizeof found);
-    found.object = code.object;
-    found.start = code.start;
-    found.bytes = code.bytes;
-    found.kind = is_baseline ? V8_CODE_IS_BASELINE : V8_CODE_IS_OPTIMISED;
-    deopt = is_baseline ? 0 : v8_part(code.words, V8_OBJECT_BYTES, recipe[V8_CODE_DEOPT]);
     *known = v8_known_of(a, code.object);
-    return v8_known_set(a, recipe, *known, &found, shared, deopt) ? V8_MACHINE_KNOWN : V8_MACHINE_UNKNOWN;
+    code_id = v8_still_is(a, recipe, *known) && (*known)->start == code.start ? (*known)->code_id : 0;
+    if (!code_id) {
+        is_baseline = code.kind == recipe[V8_KIND_BASELINE];
+        bytes_zero(&found, sizeof found);
+        found.object = code.object;
+        found.start = code.start;
+        found.bytes = code.bytes;
+        found.kind = is_baseline ? V8_CODE_IS_BASELINE : V8_CODE_IS_OPTIMISED;
+        shared = v8_shared_of_machine(a, recipe, seen, &code);
+        if (!shared || !v8_known_set(a, recipe, *known, &found, shared,
+                                     is_baseline ? 0 : v8_part(code.words, V8_OBJECT_BYTES, recipe[V8_CODE_DEOPT]))) {
+            *word = v8_frame_word(seen->pc - code.start, v8_unnamed_set(a, recipe, *known, &found));
+            return V8_MACHINE_UNKNOWN;
+        }
+        code_id = (*known)->code_id;
+    }
+    *word = v8_frame_word(seen->pc - code.start, code_id);
+    return V8_MACHINE_KNOWN;
 }
 
 /* Write the frame of the interpreter. Returns 0 if it is none. */
@@ -78,6 +103,7 @@ static u32 v8_bytecode_resolve(struct agent *a, const u64 *recipe, const struct 
 {
     struct v8_known *known = v8_known_of(a, seen->bytecode), found;
     u64 tagged = seen->bytecode + V8_TAG, shared;
+    u32 code_id = known->code_id;
     if (!v8_still_is(a, recipe, known) || known->kind != V8_CODE_IS_BYTECODE) {
         if (v8_kind(a, recipe, &tagged) != recipe[V8_BYTECODE_TYPE])
             return 0;
@@ -85,12 +111,12 @@ static u32 v8_bytecode_resolve(struct agent *a, const u64 *recipe, const struct 
         found.object = seen->bytecode;
         found.kind = V8_CODE_IS_BYTECODE;
         shared = v8_shared_of(a, recipe, seen->function);
-        if (!shared || !v8_runs_by(a, recipe, shared, seen->bytecode) || !v8_known_set(a, recipe, known, &found, shared, 0)) {
-            *to = v8_frame_word(NO_POSITION, v8_unknown(a, recipe));
-            return 1;
-        }
+        if (shared && v8_runs_by(a, recipe, shared, seen->bytecode) && v8_known_set(a, recipe, known, &found, shared, 0))
+            code_id = known->code_id;
+        else
+            code_id = v8_unnamed_set(a, recipe, known, &found);
     }
-    *to = v8_frame_word(seen->offset, known->code_id);
+    *to = v8_frame_word(seen->offset, code_id);
     return 1;
 }
 
@@ -102,10 +128,10 @@ static u32 v8_words_read(const u64 *words, u32 count, u32 *from, struct v8_seen 
     if (*from + length > count || words[*from + length - 1] >> WORD_SHIFT != kind)
         return 0;
     seen->recipe = (u32)(words[*from] >> WORD_RECIPE_SHIFT & 0xff) % RECIPES_STORED_MAX;
-    seen->pc = words[*from] & WORD_ADDRESS_MASK;
+    seen->pc = words[*from] & V8_PC_MASK;
     second = words[*from + 1];
     seen->function = (second & V8_OBJECT_MASK) << 3;
-    seen->must_fit = (second & V8_MUST_FIT) != 0;
+    seen->must_fit = (words[*from] & V8_MUST_FIT) != 0;
     seen->bytecode = seen->offset = 0;
     if (length == V8_INTERPRETED_WORDS) {
         u64 low = second >> V8_OFFSET_SHIFT & ((1 << V8_OFFSET_BITS) - 1);
@@ -132,11 +158,9 @@ static u32 v8_frame_resolve(struct agent *a, const u64 *words, u32 count, u32 *f
     recipe = a->recipes[seen.recipe];
     range = code_range_sigsafe(a->map, seen.pc);
     if (!range || !range->module) {
-        u32 what = v8_machine_find(a, recipe, &seen, &known);
+        u32 what = v8_machine_find(a, recipe, &seen, &known, to);
         if (seen.must_fit && (what != V8_MACHINE_KNOWN || v8_shared_of(a, recipe, seen.function) != known->shared + V8_TAG))
             return 0;
-        *to = what == V8_MACHINE_KNOWN ? v8_frame_word(seen.pc - known->start, known->code_id)
-                                       : v8_frame_word(NO_POSITION, v8_unknown(a, recipe));
         if (what != V8_MACHINE_OTHER)
             return 1;
     }

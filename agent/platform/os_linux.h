@@ -179,7 +179,7 @@ static i64 kernel_sigaction_set(i32 signo, const struct kernel_sigaction *action
 #define UCONTEXT_STACK_BYTES 32           /* … and ss_size */
 #define UCONTEXT_GREGS 40
 #define UCONTEXT_SIGMASK 296
-enum { GREG_R10 = 2, GREG_R8 = 0, GREG_R9 = 1, GREG_RDI = 8, GREG_RSI = 9, GREG_RBP = 10, GREG_RDX = 12, GREG_RAX = 13,
-       GREG_RCX = 14, GREG_RSP = 15, GREG_RIP = 16 };
+enum { GREG_R8 = 0, GREG_R9 = 1, GREG_R10 = 2, GREG_R11 = 3, GREG_R15 = 7, GREG_RDI = 8, GREG_RSI = 9, GREG_RBP = 10,
+       GREG_RDX = 12, GREG_RAX = 13, GREG_RCX = 14, GREG_RSP = 15, GREG_RIP = 16 };
 
 #endif

@@ -28,6 +28,45 @@ static void memory_map_free(struct agent *a, struct memory_map *map)
     }
 }
 
+#define JIT_PAGE_BYTES (256ULL << 10)     /* V8's; each begins with data, src/heap/memory-chunk-layout.h */
+#define JIT_PAGE_DATA_BYTES (16ULL << 10)
+
+/* Return whether a line may be a part of one of V8's pages: what they begin with, or code that is writable for a moment. */
+static u32 is_in_jit_page(const struct map_line *line)
+{
+    return line->readable && line->writable && line->start % JIT_PAGE_BYTES < JIT_PAGE_DATA_BYTES &&
+           line->end - line->start <= JIT_PAGE_BYTES && line->start % ARENA_ALIGNMENT != 0;
+}
+
+/*
+ * Note memory that lies right behind generated code and has no rights: its owner has reserved it for more. A page of it may
+ * hold code a moment after the maps were read, and a busy V8 maps some in each second. Nothing here is read in place.
+ */
+static void code_to_come_add(struct memory_map *map, const struct map_line *line)
+{
+    struct code_range *last = map->code_count ? &map->code[map->code_count - 1] : (struct code_range *)0;
+    u32 has_rights = line->readable || line->writable || line->executable;
+    u32 is_touching = last && line->start == map->area_end;
+    map->area_end = 0;
+    if (line->inode || line->path_bytes)
+        return;
+    if (line->executable && line->readable) {
+        map->area_end = line->end;
+        return;
+    }
+    if (!is_touching || (has_rights && !is_in_jit_page(line)))
+        return;
+    map->area_end = line->end;
+    if (last->is_to_come && last->end == line->start) {
+        last->end = line->end;
+        return;
+    }
+    last[1].start = line->start;
+    last[1].end = line->end;
+    last[1].is_to_come = 1;
+    map->code_count++;
+}
+
 /* Add a line. `barrier_end` is the end of the last mapping without access rights. */
 static void memory_map_add(struct agent *a, struct memory_map *map, const struct map_line *line, u64 base, u64 barrier_end)
 {
@@ -38,6 +77,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
         range->end = line->end;
         range->module = is_file ? module_for_line(a, line, base) : 0;
     }
+    code_to_come_add(map, line);
     if (line->readable && line->writable) {
         /* Neighbours stay separate: one may be unmapped while a stack in the other is read. */
         if (text_is(line->path, line->path_bytes, "[stack]")) {
@@ -97,17 +137,30 @@ static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_lim
     return lines ? 0 : -1;
 }
 
-/* Return whether any code was mapped, unmapped or moved. */
+/* Return the index of the first range of a file from `at` on. */
+static u32 file_range_from(const struct memory_map *map, u32 at)
+{
+    while (at < map->code_count && !map->code[at].module)
+        at++;
+    return at;
+}
+
+/* Return whether any code of files was mapped, unmapped or moved. All that is known by address is known of such code; what a
+ * compiler maps changes all the time. */
 static u32 memory_map_differs(const struct memory_map *old, const struct memory_map *new)
 {
-    u32 i;
-    if (!old || old->code_count != new->code_count)
+    u32 i = 0, j = 0;
+    if (!old)
         return 1;
-    for (i = 0; i < new->code_count; i++)
-        if (old->code[i].start != new->code[i].start || old->code[i].end != new->code[i].end ||
-            old->code[i].module != new->code[i].module)
+    for (;; i++, j++) {
+        i = file_range_from(old, i);
+        j = file_range_from(new, j);
+        if (i == old->code_count || j == new->code_count)
+            return i != old->code_count || j != new->code_count;
+        if (old->code[i].start != new->code[j].start || old->code[i].end != new->code[j].end ||
+            old->code[i].module != new->code[j].module)
             return 1;
-    return 0;
+    }
 }
 
 /* Return when the oldest signal was sent whose handler still runs; the maximum if none does. A timer's handler may have

@@ -5,7 +5,8 @@
  * The cost is the sampler thread's CPU time, which depends on the rate of rounds, and the time in handlers, which
  * depends on the rate of samples (with timers; without them both are one rate). Rounds are lowered first: fewer of them
  * show a sleeping thread as well, while samples are what the user asked for. Rounds get what the handlers leave, and at
- * least a quarter. One-time work is not counted, since no rate makes it cheaper: the first round, and compiling unwind
+ * least a quarter. Below ROUNDS_MIN_MHZ, rounds stay as often, and each leaves out threads by chance (look_is_left_out):
+ * where hundreds of threads wake up all the time, reading the stacks on which they sleep costs more than all else. One-time work is not counted, since no rate makes it cheaper: the first round, and compiling unwind
  * information once per file, mostly at the start. Where it never ends (a library that is loaded and unloaded all the
  * time), it counts after some seconds.
  *
@@ -22,6 +23,7 @@
                                            * threads */
 #define RATE_MIN_MHZ 1000ULL              /* 1 Hz */
 #define ROUNDS_MIN_MHZ 10000ULL           /* with timers: to notice new threads, and to send samples to the host */
+#define LOOKS_ALL_16 65536U
 #define ROUNDS_SHARE 4                    /* 1/4 of the budget, at least, is for rounds */
 #define LOWER_MOST 8                      /* one step lowers a rate to 1/8 at least */
 #define ONCE_FREE_NS 3000000000ULL        /* more than the largest programs take: libjvm 0.1 s, chromium 1 s */
@@ -51,10 +53,29 @@ static void rate_set(struct agent *a, u64 rate_mhz, u64 least_mhz, u64 *period_n
 static void rounds_set(struct agent *a, u64 rate_mhz)
 {
     unsigned long long *counters = a->ring->counters;
-    rate_set(a, rate_mhz, a->engine_is_timers ? ROUNDS_MIN_MHZ : RATE_MIN_MHZ, &a->period_ns,
-             &counters[COUNTER_RATE_MHZ_NOW]);
-    if (!a->engine_is_timers)
-        counters[COUNTER_CPU_RATE_MHZ_NOW] = counters[COUNTER_RATE_MHZ_NOW];
+    u64 least_mhz = PER_MILLION * PER_MILLION / a->asked_period_ns, now_mhz;
+    rate_set(a, rate_mhz, RATE_MIN_MHZ, &a->period_ns, &counters[COUNTER_RATE_MHZ_NOW]);
+    now_mhz = counters[COUNTER_RATE_MHZ_NOW];
+    a->looks_16 = LOOKS_ALL_16;
+    if (!a->engine_is_timers) {
+        counters[COUNTER_CPU_RATE_MHZ_NOW] = now_mhz;
+        return;
+    }
+    if (least_mhz > ROUNDS_MIN_MHZ)
+        least_mhz = ROUNDS_MIN_MHZ;
+    if (now_mhz < least_mhz) {
+        a->looks_16 = (u32)((now_mhz << 16) / least_mhz);
+        a->period_ns = PER_MILLION * PER_MILLION / least_mhz;
+    }
+}
+
+/* Return whether this round leaves out a thread that has a stack already. It has the same chance in each round. */
+static u32 look_is_left_out(struct agent *a)
+{
+    if (a->looks_16 == LOOKS_ALL_16)
+        return 0;
+    a->random = random_next(a->random);
+    return a->random >> 48 >= a->looks_16;
 }
 
 static void samples_set(struct agent *a, u64 rate_mhz)

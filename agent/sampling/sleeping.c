@@ -138,7 +138,7 @@ static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, st
         wait->sysno = restarted_sysno(a, wait->pc);
     slot->managed_verdict = unwind_parked(a, u, slot, wait);
     slot->marks = a->parked_walk ? a->parked_walk->marks : 0;
-    if (slot->marks && wait->sysno == NR_FUTEX && wait->args[0] - a->parked_walk->lock < a->parked_walk->lock_bytes)
+    if (wait->sysno == NR_FUTEX && is_in_lock(a, wait->args[0]))
         slot->marks = MARK_LOCK_AWAITED;
     if (clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid)) != (i64)cpu_ns) {
         count_up(a, COUNTER_PARKED_TORN, 1);

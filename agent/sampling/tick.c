@@ -329,6 +329,16 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     }
 }
 
+/* Return whether this round leaves a thread out, which has slept before. Its samples are collected nevertheless, before
+ * their ring is full. */
+static u32 is_left_out(struct agent *a, struct thread_slot *slot)
+{
+    if (!slot->last_wait_trace || slot->is_gone || signal_is_under_way(slot) || !look_is_left_out(a))
+        return 0;
+    samples_collect(a, slot);
+    return 1;
+}
+
 static void threads_tick(struct agent *a, u64 now_ns)
 {
     u32 i;
@@ -353,6 +363,8 @@ static void threads_tick(struct agent *a, u64 now_ns)
         }
         if (is_sandboxed(a))
             return;
+        if (is_left_out(a, slot))
+            continue;
         thread_tick(a, slot, now_ns);
         idle_note(a, slot, now_ns);
     }

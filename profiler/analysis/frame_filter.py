@@ -2,7 +2,7 @@
 
 A stack with Python frames has native ones around them: those that started the interpreter, its
 loop, the functions by which it calls, and the C functions that it called. All that is said of
-Python here goes for Java and JavaScript as well. A hidden frame becomes
+Python here goes for Java, JavaScript and Ruby as well. A hidden frame becomes
 part of its caller: its own weight counts as its caller's own. Sums stay as they are.
 
 ================  ==================================================================================

@@ -12,6 +12,7 @@ TRUNCATED_FUNCTION = Function("[truncated]", "", kind=FrameKind.SYNTHETIC)
 NO_PYTHON_FUNCTION = Function("[no Python frames]", "", kind=FrameKind.SYNTHETIC)
 NO_JAVA_FUNCTION = Function("[no Java frames]", "", kind=FrameKind.SYNTHETIC)
 NO_JAVASCRIPT_FUNCTION = Function("[no JavaScript frames]", "", kind=FrameKind.SYNTHETIC)
+NO_RUBY_FUNCTION = Function("[no Ruby frames]", "", kind=FrameKind.SYNTHETIC)
 
 SYNTHETIC = {
     UNATTRIBUTED: UNATTRIBUTED_FUNCTION,

@@ -22,7 +22,13 @@ from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
 from .collector_frames import with_collections
 from .frame_filter import FrameFilter, Language, are_native, traits
-from .own_frames import NO_JAVA_FUNCTION, NO_JAVASCRIPT_FUNCTION, NO_PYTHON_FUNCTION, SYNTHETIC
+from .own_frames import (
+    NO_JAVA_FUNCTION,
+    NO_JAVASCRIPT_FUNCTION,
+    NO_PYTHON_FUNCTION,
+    NO_RUBY_FUNCTION,
+    SYNTHETIC,
+)
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -32,6 +38,7 @@ _OTHERS = {
     FrameKind.PYTHON: NO_PYTHON_FUNCTION,
     FrameKind.JAVA: NO_JAVA_FUNCTION,
     FrameKind.JAVASCRIPT: NO_JAVASCRIPT_FUNCTION,
+    FrameKind.RUBY: NO_RUBY_FUNCTION,
 }
 
 

@@ -83,7 +83,7 @@ class TreeIndex:
 
     @cached_property
     def has_managed(self) -> bool:
-        """True if the profile has functions of Python, Java or JavaScript, shown or not."""
+        """True if the profile has functions of Python, Java, JavaScript or Ruby, shown or not."""
         return any(function.kind in MANAGED_KINDS for function in self.tree.functions)
 
     def origin(self, function: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError, UsageError
@@ -24,9 +24,11 @@ from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
+from ..symbols.jit.dotnet_port import DotnetPerfMap
 from ..symbols.names.table import SymbolTable
 from ..wire.decoder import Decoder
 from ..wire.events import Code, ModuleUpdate
+from .capture_options import CaptureOptions
 from .end_reasons import (
     AGENT_STOP_NOTES,
     AGENT_STOP_REASONS,
@@ -52,21 +54,8 @@ from .thread_names import ThreadNames
 from .views import Views
 
 PUMP_INTERVAL_S = 0.05
-# 1 % of a core.
-BUDGET_PPM = 10_000
 # When a target dies, its pidfd may become readable a moment before Frida reports the reason.
 REASON_WAIT_S = 0.5
-
-
-@dataclass(frozen=True)
-class CaptureOptions:
-    """Settings of a recording."""
-
-    rate_hz: float = 100.0
-    budget_ppm: int = BUDGET_PPM  # the most CPU time of sampling, in millionths of a core; 0: any
-    inlines: bool = True
-    symbol_dirs: tuple[str, ...] = ()
-    debuginfod_urls: tuple[str, ...] = ()  # servers to ask for debug files; empty: no requests
 
 
 class Capture(Views):
@@ -82,6 +71,7 @@ class Capture(Views):
         self.error: FlametapError | None = None  # why the recording ended early
         self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
         self._session = Injector(pid)
+        self._perf_map = DotnetPerfMap(pid, self.options.enable_perf_map)
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
         self._interpreters: InterpreterWatch | None = None
@@ -120,6 +110,7 @@ class Capture(Views):
         )
         self.use_symbolizer(symbolizer)
         try:
+            self._perf_map.enable()
             ring = self._session.attach(self.options.rate_hz)
             self._heartbeat = Heartbeat(ring)
             ring.set_budget(self.options.budget_ppm)
@@ -160,6 +151,7 @@ class Capture(Views):
                 return
             self._end_names()
             self._kernel.end(self.profile)
+            self._perf_map.disable()
             note = self._session.stop()
             if note:
                 self._notes.append(note)
@@ -184,6 +176,7 @@ class Capture(Views):
         self._session.close()
         if self.symbolizer is not None:
             self.symbolizer.close()
+        self._perf_map.close()
         if self._target is not None:
             self._target.close()
         self._revision.step()

@@ -14,6 +14,7 @@ class AttachOptions:
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
     debuginfod_urls: tuple[str, ...] = ()
+    enable_perf_map: bool = False
     force: bool = False
     verbose: bool = False
     verify_detach: bool = False

@@ -1,4 +1,4 @@
-"""Replacements for options of other profilers that flametap does not have.
+"""Replacements for options and commands of other profilers that flametap does not have.
 
 Taken from the help texts of `py-spy record`, `top` and `dump`, `perf record`, `samply record`,
 async-profiler's `asprof` and `austin`. Every entry describes flametap, not the other profiler. An
@@ -31,6 +31,13 @@ def _all(names: str, says: str, hint: str) -> Foreign:
 
 
 LEAVE_OUT = "leave it out"
+
+# Commands of other profilers → what to do instead.
+COMMANDS = {
+    "top": "`flametap PID` shows a live page; `flametap record PID` prints the heaviest functions",
+    "report": "`flametap record PID -o FILE.html` saves a report that opens in any browser",
+    "attach": "`flametap PID` attaches, and shows a live page",
+}
 
 # The first match counts: entries of one command stand before those of all commands.
 FOREIGN = (
@@ -83,7 +90,12 @@ FOREIGN = (
         "--tid PID",
     ),
     _on("record", "--per-thread", "each thread is recorded", "-t gives each a root of its own"),
-    _on("record", "-j --json", "files are folded or speedscope", "-o FILE.speedscope.json is JSON"),
+    _on(
+        "record",
+        "-j --json",
+        "the format is told by the file's name",
+        "-o FILE.speedscope.json is JSON",
+    ),
     _on("dump", "-j", "the option is called --json", "`flametap dump --json PID`"),
     _on("dump", "-i --idle --wall --off-cpu", "dump shows waiting threads, too", LEAVE_OUT),
     _on("dump", "-t --threads --tid --thread", "dump shows all threads", LEAVE_OUT),
@@ -158,8 +170,8 @@ FOREIGN = (
     _all("--timeout -x --exposure --loop", "the duration is given with -d", "-d 10"),
     _all(
         "--minwidth --reverse --inverted --total --flamegraph --dot --simple --sig --ann --lib",
-        "flametap writes folded stacks and speedscope files, no pictures",
-        "speedscope.app and flamegraph.pl draw them",
+        "the flame graph has one form",
+        "-o FILE.html is a page to search and zoom in, -o FILE.svg a picture",
     ),
     _all("--jfrsync --chunksize --chunktime", "flametap writes no JFR files", "-f speedscope"),
     _all("--pipe --where --sleepless --binary", "flametap has no such mode", "`flametap --help`"),

@@ -92,9 +92,10 @@ _OPTIONS = (
         "--python-only",
         "--java-only",
         "--js-only",
+        "--ruby-only",
         "python_only",
         is_flag=True,
-        help="Show only functions of Python, Java or JavaScript; a native one's time "
+        help="Show only functions of Python, Java, JavaScript or Ruby; a native one's time "
         "belongs to its caller.",
     ),
     click.option(

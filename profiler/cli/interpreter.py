@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..linux import procfs
 
-HOTSPOT, V8 = "HotSpot", "V8"  # FoundInterpreter.runtime
+HOTSPOT, V8, RUBY = "HotSpot", "V8", "Ruby"  # FoundInterpreter.runtime
 
 if TYPE_CHECKING:
     # The readers of symbols take 0.1 s to import, so they are imported only if they are used.
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 # A process that serves pages of its memory itself may make us wait for ever.
 LOOK_TIMEOUT_S = 1.0
 _OTHER_PYTHON = re.compile(r"(?:libpython|python)(2\.\d+|3\.\d+)(?:[dmut]*\.so.*)?")
+_PYPY = re.compile(r"libpypy(3\.\d+|2\.\d+)?-c\.so|pypy(?:3(?:\.\d+)?|2)?(?:-c)?")
 # Runtime → how its functions are shown without a perf map.
 _SHOWN = {
     "Java": "compiled methods are [jit], interpreted ones the JVM's own functions",
     "Node.js": "compiled functions are [jit], interpreted ones node's own functions",
     "Ruby": "Ruby methods appear as the interpreter's C functions, compiled ones as [jit]",
+    ".NET": "compiled methods are [jit]",
 }
 
 
@@ -55,16 +57,25 @@ def shown(found: FoundInterpreter) -> str:
             return f"{found.version}: Java methods are shown{more}"
         if found.runtime == V8:
             return f"{found.version}: JavaScript functions are shown{more}"
+        if found.runtime == RUBY:
+            return f"{found.version}: Ruby methods are shown{more}"
         return f"{found.version}: Python functions are shown" + more.replace(": ", "; ", 1)
     return found.note or f"{found.version}: it has not run anything yet"
 
 
-def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
-    """Describe how a Python, Java, node or Ruby process is shown, one line for each.
+def interpreter_lines(
+    pid: int, proc: str = procfs.PROC, found: Sequence[FoundInterpreter] | None = None
+) -> list[str]:
+    """Describe how a Python, PyPy, Java, node or Ruby process is shown, one line for each.
 
     Return none for other processes, and where /proc cannot be read.
+
+    Args:
+        pid: the process.
+        proc: where procfs is mounted.
+        found: its interpreters, if they are known.
     """
-    found = find_interpreters(pid, proc)
+    found = find_interpreters(pid, proc) if found is None else found
     lines = [shown(each) for each in found]
     try:
         names = {mapping.name for mapping in procfs.read_mappings(pid, proc)}
@@ -80,6 +91,7 @@ def interpreter_lines(pid: int, proc: str = procfs.PROC) -> list[str]:
     is_said = (
         (other.startswith("Python") and bool(lines))
         or (other.startswith("Java") and HOTSPOT in runtimes)
+        or (other.startswith("Ruby") and RUBY in shown_runtimes)
         or (other.startswith("Node.js") and V8 in shown_runtimes)
     )
     return [*lines, other] if other and not is_said else lines
@@ -99,6 +111,8 @@ def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
             return f"{runtime.name}: its perf map names its functions"
         remedy = runtime.remedy.format(pid=pid)
         return f"{runtime.name}: {_SHOWN[runtime.name]}; for more, {remedy}"
+    if any(_PYPY.fullmatch(module) for module in modules):
+        return "PyPy: Python functions are not shown: they are [jit] and the interpreter's own"
     for module in modules:
         if match := _OTHER_PYTHON.fullmatch(module):
             return f"Python {match[1]}: Python functions appear as the interpreter's C functions"

@@ -16,7 +16,7 @@ from .commands.live import live
 from .commands.ps import ps
 from .commands.record import record
 from .commands.symbols import symbols
-from .foreign_options import instead_of
+from .foreign_options import COMMANDS, instead_of
 from .streams import give_up, print_line, print_message
 from .targets import find_processes, is_name
 
@@ -62,7 +62,12 @@ class DefaultLive(click.Group):
             near = self._near(name)
             raise UsageError(
                 f"'{name}' is neither a command nor a process id",
-                f"did you mean `flametap {near[0]}`?" if near else "`flametap --help` lists both",
+                COMMANDS.get(name)
+                or (
+                    f"did you mean `flametap {near[0]}`?"
+                    if near
+                    else "`flametap --help` lists both"
+                ),
             )
         return super().resolve_command(ctx, args)
 

@@ -54,6 +54,8 @@ def parse_duration_s(text: str) -> float:
     Raises:
         UsageError: not a duration, or zero.
     """
+    if text == "unlimited":  # py-spy's default
+        raise UsageError(f"'{text}' is not a duration", "leave -d out: it then lasts until Ctrl-C")
     match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|)", text.strip())
     duration_s = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if duration_s <= 0:
@@ -247,6 +249,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
         symbol_dirs: tuple[str, ...],
         debuginfod: bool,
         debuginfod_urls: tuple[str, ...],
+        enable_perf_map: bool,
         force: bool,
         verbose: bool,
         verify_detach: bool = False,
@@ -258,6 +261,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
             inlines=not no_inlines,
             symbol_dirs=symbol_dirs,
             debuginfod_urls=servers(debuginfod, debuginfod_urls),
+            enable_perf_map=enable_perf_map,
             force=force,
             verbose=verbose,
             verify_detach=verify_detach,
@@ -298,6 +302,12 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
             ),
             symbol_dir_option,
             *debuginfod_options,
+            click.option(
+                "--enable-perf-map",
+                is_flag=True,
+                help="Ask the runtime of a .NET program (8 or newer) to write the names of its "
+                "methods to /tmp/perf-PID.map while it is recorded; the file is then removed.",
+            ),
             click.option(
                 "--force",
                 is_flag=True,

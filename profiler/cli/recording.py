@@ -31,7 +31,9 @@ LINE_INTERVAL_S = 0.25  # people read no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
 SHARE_SHOWN = 0.0005  # less would be printed as 0.0%
-NO_PYTHON = "no functions of Python, Java or JavaScript were recorded: all stacks are one frame"
+NO_PYTHON = (
+    "no functions of Python, Java, JavaScript or Ruby were recorded: all stacks are one frame"
+)
 NO_FILE = "code outside of any file (JIT)"
 # Why a stack is incomplete, in the words of the summary.
 CUT_BY = {

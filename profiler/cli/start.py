@@ -38,7 +38,8 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
     # Imported here: Frida alone takes 0.1 s to load.
-    from ..capture.live import Capture, CaptureOptions
+    from ..capture.capture_options import CaptureOptions
+    from ..capture.live import Capture
 
     options = CaptureOptions(
         rate_hz=how.rate_hz,
@@ -46,6 +47,7 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         inlines=how.inlines,
         symbol_dirs=how.symbol_dirs,
         debuginfod_urls=how.debuginfod_urls,
+        enable_perf_map=how.enable_perf_map,
     )
     capture = Capture(pid, options)
     try:

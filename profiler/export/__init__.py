@@ -68,18 +68,23 @@ FORMATS: dict[str, Format] = {
 }
 
 
+# What py-spy, austin and async-profiler call them.
+SYNONYMS = {"raw": "folded", "collapsed": "folded", "flamegraph": "svg"}
+
+
 def format_for(path: str, explicit: str | None = None) -> str:
     """Choose the format of an output and return its name, a key of :data:`FORMATS`.
 
     Args:
         path: the output. Its extension decides; standard output ("-") is folded.
-        explicit: the format that the user requested; it has priority.
+        explicit: the format that the user requested, or one of ``SYNONYMS``; it has priority.
 
     Raises:
         UsageError: there is no such format, or the extension is unknown.
     """
     known = "; ".join(f"{name} ({', '.join(f.extensions)})" for name, f in FORMATS.items())
     if explicit is not None:
+        explicit = SYNONYMS.get(explicit, explicit)
         if explicit not in FORMATS:
             raise UsageError(f"unknown format {explicit}", f"formats are {known}")
         return explicit

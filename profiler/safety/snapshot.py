@@ -109,17 +109,31 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
 
 
 def file_page(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> str:
-    """Return the digest of the page in the mapped file; "" if the file cannot be read."""
-    fd = open_mapped_file(user, mapping)
+    """Return the digest of the page in the mapped file; "" if the file cannot be read.
+
+    ``mapping`` may be several, joined: the link to its file is that of the one with the page.
+    """
+    file_offset = mapping.file_offset + runtime_addr - mapping.start
+    fd = open_mapped_file(user, _part_of(user, mapping, runtime_addr))
     if fd is None:
         return ""
     try:
-        page = os.pread(fd, mmap.PAGESIZE, mapping.file_offset + runtime_addr - mapping.start)
+        page = os.pread(fd, mmap.PAGESIZE, file_offset)
     except OSError:
         return ""
     finally:
         os.close(fd)
     return _digest(page.ljust(mmap.PAGESIZE, b"\0"))
+
+
+def _part_of(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> Mapping:
+    """Return the one of joined mappings that holds an address."""
+    with contextlib.suppress(OSError):  # the process has ended
+        for part in read_maps(user.folder):
+            is_here = part.start <= runtime_addr < part.end
+            if is_here and (part.device, part.inode) == (mapping.device, mapping.inode):
+                return part
+    return mapping
 
 
 def _digest(data: bytes) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 7
+ABI_VERSION = 9
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -51,6 +51,8 @@ JAVA_TIER_NATIVE = 5
 JAVA_TIER_STUB = 6
 JAVA_INLINED = 0x100000
 JAVA_NEAREST = 0x200000
+RUBY_SINGLETON = 0x100000000
+RUBY_IN_C = 0x200000000
 V8_CODE_IS_BYTECODE = 1
 V8_CODE_IS_BASELINE = 2
 V8_CODE_IS_OPTIMISED = 3
@@ -129,12 +131,14 @@ ABSENT = (1 << 64) - 1
 RUNTIME_PYTHON = 1
 RUNTIME_HOTSPOT = 2
 RUNTIME_V8 = 3
+RUNTIME_RUBY = 4
 PYTHON_FRAME_OBJECTS = 1
 PYTHON_CFRAME_OBJECTS = 2
 PYTHON_CFRAMES = 3
 PYTHON_CFRAME_ENTRIES = 4
 PYTHON_ENTRIES = 5
-RECIPE_WORDS = 80
+RUBY_CONTROL_FRAMES = 6
+RECIPE_WORDS = 96
 HOTSPOT_HEAPS = 4
 # In the order of enum recipe; the position is the index into a recipe's words.
 RECIPE_NAMES = (
@@ -195,6 +199,39 @@ RECIPE_NAMES = (
     "gil_locked",
     "gil_bytes",
     "interpreter_collecting",
+)
+# Those, and behind them the words of enum ruby_recipe.
+RUBY_RECIPE_NAMES = (
+    *RECIPE_NAMES,
+    "vm_ractors",
+    "ractor_node",
+    "ractor_threads",
+    "ractor_owner",
+    "thread_node",
+    "thread_ractor",
+    "thread_native",
+    "thread_context",
+    "context_stack",
+    "context_stack_words",
+    "context_frame",
+    "frame_bytes",
+    "frame_environment",
+    "code_body",
+    "body_words",
+    "body_line_shift",
+    "body_extent",
+    "body_lines",
+    "body_places",
+    "string_pointer",
+    "string_shift",
+    "symbols",
+    "class_extension",
+    "class_is_inline",
+    "class_variables",
+    "class_path",
+    "class_attached",
+    "body_parent",
+    "class_serial",
 )
 # The same in the order of enum v8_recipe.
 V8_RECIPE_NAMES = (

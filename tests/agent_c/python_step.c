@@ -5,7 +5,8 @@
  * step_begin(recipe, steps) makes the calling thread trap after each instruction (the trap flag, Intel SDM volume 3,
  * 18.3.1.4); the handler of SIGTRAP takes the stack as the handler of a sample does. step_end(path) writes what was taken:
  * for each step, as u64: number of words, managed verdict, native verdict, and the words (agent/interpreters/managed.h).
- * step_unlist() empties the list of thread states, as it is for a thread that has just begun.
+ * step_unlist() empties the list of thread states, as it is for a thread that has just begun; step_withdraw() takes back the
+ * recipe, too, as the host does for an interpreter that is gone.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -95,6 +96,12 @@ int step_begin(const u64 *recipe, long steps)
 void step_unlist(void)
 {
     agent_cell->states->count = 0;
+}
+
+void step_withdraw(void)
+{
+    agent_set_recipes(NULL, 0);
+    step_unlist();
 }
 
 int step_is_on(void)

@@ -84,13 +84,28 @@ def test_noise_does_not_make_it_swing(cases: dict[str, list[int]]) -> None:
 
 
 def test_timers_leave_samples_as_asked_and_lower_the_rounds(cases: dict[str, list[int]]) -> None:
-    rounds_mhz, samples_mhz = cases["dear_rounds"]
+    rounds_mhz, samples_mhz, period_ns, left_out = cases["dear_rounds"]
     assert samples_mhz == 100_000
-    assert rounds_mhz == 10_000  # below, new threads would be noticed late
+    assert 12_000 <= rounds_mhz <= 18_000  # 9 ms of 10, at 0.5 ms a round
+    assert period_ns == pytest.approx(1e12 / rounds_mhz, rel=1e-3)
+    assert left_out == 0
+
+
+def test_rounds_below_ten_a_second_leave_threads_out(cases: dict[str, list[int]]) -> None:
+    """They stay as often, since new threads would be noticed late."""
+    looks_mhz, samples_mhz, period_ns, left_out = cases["dear_looks"]
+    assert samples_mhz == 100_000
+    assert 1_200 <= looks_mhz <= 1_800  # 9 ms of 10, at 5 ms a look at all threads
+    assert period_ns == 100_000_000
+    assert left_out == pytest.approx(1e6 * (1 - looks_mhz / 10_000), abs=2_000)
+    looks_mhz, _, period_ns, left_out = cases["few_asked"]
+    assert 1_200 <= looks_mhz <= 1_800
+    assert period_ns == 200_000_000  # as asked
+    assert left_out == pytest.approx(1e6 * (1 - looks_mhz / 5_000), abs=2_000)
 
 
 def test_samples_that_cost_too_much_are_lowered_too(cases: dict[str, list[int]]) -> None:
-    rounds_mhz, samples_mhz = cases["dear_samples"]
+    rounds_mhz, samples_mhz, *_ = cases["dear_samples"]
     assert rounds_mhz == 100_000
     assert 5_000 <= samples_mhz <= 7_500  # three quarters of 1 % of a core, at 1 ms a sample
 

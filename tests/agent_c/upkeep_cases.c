@@ -59,16 +59,21 @@ static void govern_for(const char *name, u64 windows, u64 fixed_ns, u64 sample_n
     printf("\n");
 }
 
-/* The same for timers: rounds and samples cost so much each, a second of 1 Hz; prints both rates at the end. */
+/* The same for timers: rounds and samples cost so much each, a second of 1 Hz; prints both rates at the end, the interval
+ * between rounds, and how many of a million looks they leave out. */
 static void govern_timers(const char *name, u64 round_ns, u64 sample_ns)
 {
-    u64 i;
+    u64 i, left_out = 0;
     agent.engine_is_timers = 1;
+    agent.random = 88172645463325252ULL;
     samples_set(&agent, ~0ULL);
     for (i = 0; i < 40; i++)
         govern_both(&agent, ring.counters[COUNTER_RATE_MHZ_NOW] * round_ns / 1000,
                     ring.counters[COUNTER_CPU_RATE_MHZ_NOW] * sample_ns / 1000, budget_ns(&agent));
-    printf("%s %llu %llu\n", name, ring.counters[COUNTER_RATE_MHZ_NOW], ring.counters[COUNTER_CPU_RATE_MHZ_NOW]);
+    for (i = 0; i < 1000000; i++)
+        left_out += look_is_left_out(&agent);
+    printf("%s %llu %llu %llu %llu\n", name, ring.counters[COUNTER_RATE_MHZ_NOW], ring.counters[COUNTER_CPU_RATE_MHZ_NOW],
+           agent.period_ns, left_out);
 }
 
 /* Of a million gaps at 1 000 Hz: the mean and the longest, in ns, and how many are below half a period and above two. */
@@ -279,7 +284,11 @@ int main(void)
     agent_reset(1000, 10000);
     govern_for("noisy", 200, 0, 30000, 15);
     agent_reset(100, 10000);
-    govern_timers("dear_rounds", 1000000, 10000);
+    govern_timers("dear_rounds", 500000, 10000);
+    agent_reset(100, 10000);
+    govern_timers("dear_looks", 5000000, 10000);
+    agent_reset(5, 10000);
+    govern_timers("few_asked", 5000000, 10000);
     agent_reset(100, 10000);
     govern_timers("dear_samples", 10000, 1000000);
     agent_reset(1000, 0);

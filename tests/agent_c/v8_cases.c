@@ -444,6 +444,135 @@ static void case_damage_is_no_harm(void)
     }
 }
 
+static void case_baseline_frames_that_a_builtin_makes(void)
+{
+    u64 registers[23] = {0};
+    world_new();
+    u64 script = script_new(5);
+    struct function a = function_new(script, 1), b = function_new(script, 2);
+    u64 plain = code_new(&a, BASELINE, 256), caller = code_new(&b, BASELINE, 512), builtin = ENGINE + 0x500;
+    static const u8 entry[] = {0xbb, 1, 0, 0, 0, 0x49, 0xbc, 1, 2, 3, 4, 5, 6, 7, 8, 0xe8}, push[] = {0x55, 0x48, 0x89, 0xe5};
+    i32 distance = (i32)(builtin - (plain + 20));
+    memcpy((void *)plain, entry, sizeof entry);
+    memcpy((void *)(plain + sizeof entry), &distance, 4);
+    memset((void *)builtin, 0x90, 0x80);
+    memcpy((void *)(builtin + 30), push, sizeof push);
+    frame_at(40, 60, ROOT + 5, b.function);
+    registers[GREG_RDI] = a.function + 1;
+    stack[20] = caller + 100;
+    take(plain + 5, 20, 40, registers);
+    require(resolve() == 3, "at the entry");
+    is_of(answer[0], &a, V8_CODE_IS_BASELINE, 5, "the function is in a register");
+    for (u32 stage = 0; stage < 4; stage++) {
+        u32 sp = 20, bp = 40;
+        registers[GREG_R15] = stage ? plain + 20 : 0;
+        stack[18] = stage ? 7 : plain + 20;
+        stack[19] = (u64)(stack + 40);
+        stack[19 + !stage] = stage ? stack[19] : caller + 100;
+        stack[20] = caller + 100;
+        if (stage == 0)
+            stack[19] = plain + 20, sp = 19;
+        if (stage >= 2)
+            sp = 19, bp = stage == 3 ? 19 : 40;
+        take(builtin + (stage == 0 ? 0 : stage == 1 ? 30 : stage == 2 ? 31 : 34), sp, bp, registers);
+        require(resolve() == 4 && answer[0] >> WORD_SHIFT == 0, "the builtin, two functions and the root");
+        is_of(answer[1], &a, V8_CODE_IS_BASELINE, 19, "the function whose frame it makes");
+        is_of(answer[2], &b, V8_CODE_IS_BASELINE, 99, "and its caller");
+    }
+}
+
+static void case_functions_that_are_known_later(void)
+{
+    world_new();
+    u64 script = script_new(5), word;
+    struct function a = function_new(script, 1), b = function_new(script, 2);
+    u64 plain = code_new(&a, BASELINE, 256), bytecode = bytecode_new(&b);
+    for (u32 kind = 0; kind < 2; kind++) {
+        const struct function *f = kind ? &b : &a;
+        frame_at(20, 40, ROOT + 5, f->function);
+        if (kind)
+            in_interpreter(20, bytecode, 70);
+        put(f->function, 3);
+        take(kind ? INTERPRETER + 8 : plain + 60, 10, 20, no_registers);
+        resolve();
+        word = answer[0];
+        is_unknown(word, "its function has moved");
+        resolve();
+        require(answer[0] == word, "it keeps its number");
+        put(f->function, maps[FUNCTION] + 1);
+        outbox_clear(&agent->codes_out);
+        resolve();
+        require(answer[0] == word, "also when its function is known");
+        is_of(word, f, kind ? V8_CODE_IS_BYTECODE : V8_CODE_IS_BASELINE, kind ? 70 : 60, "then its record comes");
+    }
+    put(a.function, 3);
+    frame_at(20, 40, ROOT + 5, a.function);
+    take(plain + 60, 10, 20, no_registers);
+    resolve();
+    word = answer[0];
+    take(plain + 61, 10, 20, no_registers);
+    resolve();
+    require((u32)answer[0] == (u32)word && answer[0] - word == 1ULL << FRAME_POSITION_SHIFT,
+            "code that is known needs no function at another place");
+}
+
+static void case_places_far_down_in_bytecode(void)
+{
+    world_new();
+    u64 script = script_new(5);
+    struct function a = function_new(script, 1);
+    u64 bytecode = bytecode_new(&a), copy = (u64)jit + 4096;
+    frame_at(20, 40, ROOT + 5, a.function);
+    for (u32 offset = 60; offset < NO_POSITION; offset = offset * 3 + 1) {
+        in_interpreter(20, bytecode, offset);
+        take(copy, 10, 20, no_registers);
+        require(resolve() == 2, "also in a copy of the interpreter");
+        is_of(answer[0], &a, V8_CODE_IS_BYTECODE, offset, "the offset is whole");
+    }
+}
+
+static void line_add(struct memory_map *map, const char *text)
+{
+    struct map_line line;
+    map_line_parse(text, text + strlen(text), &line);
+    memory_map_add(agent, map, &line, 0, 0);
+}
+
+static int is_code_to_come(const struct memory_map *map, u64 pc)
+{
+    const struct code_range *found = code_range_sigsafe(map, pc);
+    return found && !found->module && found->is_to_come;
+}
+
+static void case_code_that_is_mapped_a_moment_later(void)
+{
+    world_new();
+    struct memory_map *map = memory_map_new(agent, 64), *later = memory_map_new(agent, 64);
+    line_add(map, "7f5010000000-7f5010002000 rw-p 00000000 00:00 0 ");
+    line_add(map, "7f5010002000-7f5010003000 ---p 00000000 00:00 0 ");
+    line_add(map, "7f5010003000-7f501003f000 rwxp 00000000 00:00 0 ");
+    line_add(map, "7f501003f000-7f5010040000 ---p 00000000 00:00 0 ");
+    line_add(map, "7f5010040000-7f5010042000 rw-p 00000000 00:00 0 ");
+    line_add(map, "7f5010042000-7f5010043000 ---p 00000000 00:00 0 ");
+    line_add(map, "7f5010043000-7f501007f000 rw-p 00000000 00:00 0 ");
+    line_add(map, "7f501007f000-7f502fe40000 ---p 00000000 00:00 0 ");
+    line_add(map, "7f502fe40000-7f502fe41000 rw-p 00000000 00:00 0 [heap]");
+    line_add(map, "7f502fe41000-7f502ffd2000 ---p 00000000 00:00 0 ");
+    require(!is_code_to_come(map, 0x7f5010003000) && code_range_sigsafe(map, 0x7f5010003000), "code is code");
+    require(is_code_to_come(map, 0x7f5010083000), "what is reserved behind code may be code soon");
+    require(is_code_to_come(map, 0x7f5010043000), "a page of code may be writable for a moment");
+    require(!code_range_sigsafe(map, 0x7f5010002fff), "what lies before it is none");
+    require(!code_range_sigsafe(map, 0x7f502fe41000), "nor what lies behind something else");
+    line_add(later, "7f5010003000-7f501003f000 rwxp 00000000 00:00 0 ");
+    line_add(later, "7f501003f000-7f5010043000 ---p 00000000 00:00 0 ");
+    line_add(later, "7f5010043000-7f501007f000 rwxp 00000000 00:00 0 ");
+    require(!memory_map_differs(map, later), "more generated code changes nothing that is known");
+    require(mapped_end(map, 0x7f5010003000, 0x7f502fe40000, 1) == 0x7f501003f000, "it is never read in place");
+    line_add(later, "7f5010043000-7f501007f000 ---p 00000000 00:00 0 ");
+    memory_map_free(agent, map);
+    memory_map_free(agent, later);
+}
+
 struct test {
     const char *name;
     void (*run)(void);
@@ -457,6 +586,10 @@ static const struct test tests[] = {
     CASE(functions_that_go_on_in_the_interpreter),
     CASE(memory_that_is_used_again),
     CASE(functions_that_move),
+    CASE(baseline_frames_that_a_builtin_makes),
+    CASE(functions_that_are_known_later),
+    CASE(places_far_down_in_bytecode),
+    CASE(code_that_is_mapped_a_moment_later),
     CASE(damage_is_no_harm),
 };
 

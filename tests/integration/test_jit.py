@@ -160,7 +160,8 @@ def test_node_needs_no_map(adopt: Adopt) -> None:
     assert {frame.function.file for frame in frames} == {str(SOURCES / "ratio.js")}
     assert {frame.function.kind for frame in frames} == {FrameKind.JAVASCRIPT}
     lines = {frame.line for frame in frames}
-    assert lines <= {7, 8, 9, 10}
+    # 0: code that was dropped before it could be read is still known to be of this function.
+    assert lines <= {0, 7, 8, 9, 10}
     assert 9 in lines
     assert target.finish() == ["done"]
 

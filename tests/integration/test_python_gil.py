@@ -105,6 +105,22 @@ def test_one_thread_never_waits(require_capability: Callable[[str], str]) -> Non
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, "debian"])
+def test_threads_without_python_functions_wait_for_the_lock(
+    require_capability: Callable[[str], str], version: str
+) -> None:
+    """Threads of a server that embeds Python, at the begin of a call."""
+    with python(require_capability, version, "embed") as target:
+        capture = record(target.pid, 1.5)
+    share = lock_share(capture.profile)
+    assert share is not None
+    assert share.held_ns >= 0.5 * share.duration_ns, share
+    assert share.awaited_ns >= 0.2 * share.duration_ns, share
+    waits = lock_waits(capture.profile, capture.table)
+    assert waits.holders[0].ns >= 0.5 * waits.total_ns, waits
+    assert capture.profile.threads[waits.holders[0].thread_id].tid == target.pid
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, "debian"])
 def test_garbage_collection_has_the_share_that_the_program_measures(
     require_capability: Callable[[str], str], version: str
 ) -> None:

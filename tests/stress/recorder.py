@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flametap.capture.live import Capture, CaptureOptions
+from flametap.capture.capture_options import CaptureOptions
+from flametap.capture.live import Capture
 from flametap.errors import FlametapError
 from flametap.model import Verdict
 

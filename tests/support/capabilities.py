@@ -83,6 +83,23 @@ def node(version: int) -> Probe:
     return probe
 
 
+def dotnet() -> str | None:
+    """A .NET program with its runtime (.NET 9), a server that is asked through standard input:
+    ``npm install --prefix ~/.dotnet @azure/mcp-linux-x64@0.5.0``."""
+    path = Path.home() / ".dotnet/node_modules/@azure/mcp-linux-x64/dist/azmcp"
+    return str(path) if path.exists() else None
+
+
+def ruby(version: str) -> Probe:
+    """A probe for another Ruby with its symbols: built with ``--prefix=~/.rubies/VERSION``."""
+
+    def probe() -> str | None:
+        path = Path.home() / f".rubies/{version}/bin/ruby"
+        return str(path) if path.exists() else None
+
+    return probe
+
+
 def compiles(text: str, *flags: str, compiler: str = "gcc") -> Probe:
     """A probe that builds a C program: a compiler may be there without the libraries."""
 
@@ -238,6 +255,7 @@ CAPABILITIES: dict[str, Capability] = {
     "wrk": Capability(command("wrk"), ("wrk",)),
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
     "jstack": Capability(command("jstack"), ("openjdk-17-jdk-headless",)),
+    "dotnet": Capability(dotnet, required=False),
     **{f"node{version}": Capability(node(version), required=False) for version in (16, 18, 22, 24)},
     **{f"java{version}": Capability(java(version), required=False) for version in (11, 21, 25)},
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
@@ -248,6 +266,8 @@ CAPABILITIES: dict[str, Capability] = {
     # Half a gigabyte of packages: CI may do without.
     "ffmpeg": Capability(command("ffmpeg"), ("ffmpeg",), required=False),
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
+    "ruby": Capability(command("ruby"), ("ruby",)),
+    "ruby3.3": Capability(ruby("3.3"), required=False),
     "erlang": Capability(command("erlc"), ("erlang-base",)),
     "mono": Capability(all_of(command("mono"), command("mcs")), ("mono-runtime", "mono-mcs")),
     "sbcl": Capability(command("sbcl"), ("sbcl",)),
@@ -281,7 +301,6 @@ CAPABILITIES: dict[str, Capability] = {
             ("qemu-user", "qemu-x86_64", ("qemu-user",)),
             ("r", "Rscript", ("r-base-core",)),
             ("racket", "racket", ("racket",)),
-            ("ruby", "ruby", ("ruby",)),
             ("rustc", "rustc", ("rustc",)),
             ("swipl", "swipl", ("swi-prolog-nox",)),
             ("tarantool", "tarantool", ("tarantool",)),

@@ -28,8 +28,10 @@ def take_at_rest(pid: int) -> Receipt:
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:
         try:
+            threads = [kernel.status(pid, tid) for tid in kernel.task_ids(pid)]
+            # One that sleeps with such a mask has begun: node has one that blocks all signals.
             if all(
-                kernel.status(pid, tid)["SigBlk"] not in STARTING for tid in kernel.task_ids(pid)
+                each["SigBlk"] not in STARTING or each["State"].startswith("S") for each in threads
             ):
                 break
         except OSError:  # one ended meanwhile

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flametap.analysis.selection import Selection
-from flametap.capture.live import Capture, CaptureOptions
+from flametap.capture.capture_options import CaptureOptions
+from flametap.capture.live import Capture
 from flametap.model import Clock, Verdict
 from running import wait_until
 from stacks import Stacks, of_tree

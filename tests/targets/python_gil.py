@@ -2,10 +2,12 @@
 
 Argument 1 is what to do: "spin", three threads that compute, and one that sleeps; "alone", one that
 computes; "collect", garbage collection for half of the time; "finalize", garbage whose finalizers
-compute. Prints "ready". When its standard input ends, "collect" prints "collect=SECONDS
-compute=SECONDS", the CPU time that it measured itself. Runs on Python 3.8 to 3.15.
+compute; "embed", threads of C that call Python while another one holds the lock. Prints "ready".
+When its standard input ends, "collect" prints "collect=SECONDS compute=SECONDS", the CPU time that
+it measured itself. Runs on Python 3.8 to 3.15.
 """
 
+import ctypes
 import gc
 import sys
 import threading
@@ -87,6 +89,21 @@ def halves():
         SPENT["compute"] += time.thread_time() - begun - spent
 
 
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def answer(_):
+    return None
+
+
+def embed():
+    """Have threads of C call Python, each while this one sleeps with the lock."""
+    libc, with_lock = ctypes.CDLL(None), ctypes.PyDLL(None)
+    while not END.is_set():
+        thread = ctypes.c_ulong()
+        libc.pthread_create(ctypes.byref(thread), None, answer, None)
+        with_lock.usleep(200_000)
+        libc.pthread_join(thread, None)
+
+
 def await_end():
     sys.stdin.read()
     END.set()
@@ -104,6 +121,9 @@ def main():
     elif sys.argv[1] == "alone":
         print("ready", flush=True)
         parse()
+    elif sys.argv[1] == "embed":
+        print("ready", flush=True)
+        embed()
     elif sys.argv[1] == "finalize":
         print("ready", flush=True)
         while not END.is_set():

@@ -1,12 +1,13 @@
 """Call all kinds of Python functions while the agent's walk is tried at each machine instruction.
 
-Usage: python_steps.py LIBRARY STEPS OUT [greenlets | unlisted]. LIBRARY is
+Usage: python_steps.py LIBRARY STEPS OUT [greenlets | unlist | withdraw]. LIBRARY is
 tests/agent_c/python_step.c. Prints ready, and reads the recipe of its own interpreter: a line of
 numbers in decimal. Writes the stacks to OUT, and then to stdout one JSON object: the number of
 steps, the address of each code object → the name of its function. Runs on CPython from 3.8 on.
 
 With "greenlets" it does nothing but switch between them; that needs the package greenlet. With
-"unlisted" the agent's list of thread states is empty, and this thread always holds the GIL.
+"unlist" the agent's list of thread states is empty, and this thread always holds the GIL. With
+"withdraw" the host has taken the recipe back, too.
 """
 
 import ctypes
@@ -232,21 +233,22 @@ def main():
     run = switching if GREENLETS else drive
     print("ready", flush=True)
     words = [int(word) for word in sys.stdin.readline().split()]
-    is_unlisted = "unlisted" in sys.argv[4:]
-    agent = (ctypes.PyDLL if is_unlisted else ctypes.CDLL)(library)
+    empties = [f"step_{name}" for name in sys.argv[4:] if name != "greenlets"]
+    agent = (ctypes.PyDLL if empties else ctypes.CDLL)(library)
     agent.step_begin.argtypes = [ctypes.c_void_p, ctypes.c_long]
     agent.step_end.argtypes = [ctypes.c_char_p]
     agent.step_end.restype = ctypes.c_long
     # ctypes looks names up in Python.
-    is_on, end, unlist = agent.step_is_on, agent.step_end, agent.step_unlist
+    is_on, end = agent.step_is_on, agent.step_end
+    empty = [getattr(agent, name) for name in empties]
     for _ in range(40):  # the interpreter specialises what runs often
         run()
     array = (ctypes.c_uint64 * len(words))(*words)
     error = agent.step_begin(array, int(steps))
     if error:
         sys.exit(f"step_begin failed: {error}")
-    if is_unlisted:
-        unlist()
+    for each in empty:
+        each()
     for _ in range(1000):
         run()
         if not is_on():

@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("linux", "model"),
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
-    "symbols.jit": ("linux", "model", "symbols.names"),
+    "symbols.jit": ("errors", "linux", "model", "symbols.names"),
     "symbols.interpreters": (
         *("linux", "model", "wire"),
         *("symbols.locate", "symbols.names", "symbols.object"),
@@ -54,7 +54,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "capture": (
         *("analysis", "errors", "inject", "linux", "model", "profile"),
-        *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "wire"),
+        *("symbols", "symbols.interpreters", "symbols.jit", "symbols.locate", "symbols.names"),
+        "wire",
     ),
     # What people see.
     "web.bundle": (),

@@ -7,7 +7,7 @@ import click
 from ...linux import procfs
 from ...safety import preflight
 from ...safety.finding import Severity
-from ..interpreter import find_interpreters, shown
+from ..interpreter import find_interpreters, interpreter_lines
 from ..options import pid_arguments
 from ..progress import Progress
 from ..streams import print_json, print_line
@@ -58,8 +58,8 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
         print_line(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
         if finding.hint:
             print_line(f"{'':<20}remedy: {finding.hint}")
-    for each in interpreters:
-        print_line(f"{MARKS[Severity.OK]:<5}{'interpreter':<15}{shown(each)}")
+    for line in interpreter_lines(target, found=interpreters):
+        print_line(f"{MARKS[Severity.OK]:<5}{'interpreter':<15}{line}")
     try:
         name = procfs.read_status(target).name
     except OSError:

@@ -9,7 +9,7 @@ from enum import Enum
 from .recipe import Recipe
 from .v8.layout import Layout
 
-CPYTHON, HOTSPOT, V8 = "CPython", "HotSpot", "V8"
+CPYTHON, HOTSPOT, V8, RUBY = "CPython", "HotSpot", "V8", "Ruby"
 
 
 class Checked(Enum):
@@ -20,7 +20,7 @@ class Checked(Enum):
     WRONG = "wrong"  # it contradicts what is in memory
 
 
-_LANGUAGES = {CPYTHON: "Python", HOTSPOT: "Java", V8: "JavaScript"}
+_LANGUAGES = {CPYTHON: "Python", HOTSPOT: "Java", V8: "JavaScript", RUBY: "Ruby"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FoundInterpreter:
     """One interpreter in a process."""
 
     recipe_id: int  # 1 …; 0 if there is no recipe and never was one
-    runtime: str  # ``CPYTHON``, ``HOTSPOT`` or ``V8``
+    runtime: str  # ``CPYTHON``, ``HOTSPOT``, ``V8`` or ``RUBY``
     version: str  # "CPython 3.12.1"
     # Decides how its line tables are written; (0, 0) if unknown. Of HotSpot, (17, 0).
     minor_version: tuple[int, int]

@@ -8,6 +8,8 @@ from .hotspot.packages import origin_of_package
 from .origin import Origin
 from .python.paths import origin_of_file
 from .python.plumbing import is_plumbing
+from .ruby import plumbing as ruby
+from .ruby.paths import origin_of_ruby
 from .v8 import plumbing as v8
 from .v8.paths import origin_of_script
 
@@ -20,9 +22,14 @@ def origin_of(function: Function) -> Origin:
         return origin_of_package(function.module)
     if function.kind is FrameKind.JAVASCRIPT:
         return origin_of_script(function.file)
+    if function.kind is FrameKind.RUBY:
+        return origin_of_ruby(function.file)
     return Origin.INTERPRETER if is_plumbing_of_any(function) else Origin.NATIVE
 
 
 def is_plumbing_of_any(function: Function) -> bool:
     """Return True for a function by which an interpreter calls functions."""
-    return is_plumbing(function) or hotspot.is_plumbing(function) or v8.is_plumbing(function)
+    return any(
+        says(function)
+        for says in (is_plumbing, hotspot.is_plumbing, v8.is_plumbing, ruby.is_plumbing)
+    )

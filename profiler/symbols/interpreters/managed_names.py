@@ -19,11 +19,12 @@ from ...wire.events import Code
 from ..locate.open_file import Root
 from ..names.limits import Budgets
 from ..names.table import SymbolTable
-from .found import HOTSPOT, V8, FoundInterpreter
+from .found import HOTSPOT, RUBY, V8, FoundInterpreter
 from .hotspot.names import JavaCode, JavaNames
 from .python.class_finder import ClassFinder
 from .python.derived_names import SourceNames
 from .python.names import PythonCode, PythonNames
+from .ruby.names import RubyCode, RubyNames
 from .v8.names import V8Code, V8Names
 
 _CODE_MASK = 0xFFFFFFFF
@@ -35,9 +36,9 @@ _CLASS_FOUND = "class found in the source file"
 _FUNCTION_FOUND = "function around it found in the source file"
 
 # Address id, code, and position in it.
-_Named = tuple[int, "PythonCode | JavaCode | V8Code", int]
+_Named = tuple[int, "PythonCode | JavaCode | V8Code | RubyCode", int]
 # Runtime → the source of its names, in the list of sources.
-_SOURCES = {HOTSPOT: "java", V8: "javascript"}
+_SOURCES = {HOTSPOT: "java", V8: "javascript", RUBY: "ruby"}
 
 
 class ManagedNames:
@@ -67,6 +68,7 @@ class ManagedNames:
         self._silent: list[FoundInterpreter] = []  # those without a recipe
         self._names = PythonNames(self._version_of, budgets.names, budgets.table_bytes)
         self._java = JavaNames(self._number_base_of, budgets.names, budgets.table_bytes)
+        self._ruby = RubyNames(budgets.names, budgets.table_bytes)
         self._finder = ClassFinder(roots, self._found_classes)
         self._v8 = V8Names(
             pid,
@@ -80,7 +82,7 @@ class ManagedNames:
         # By code: addresses of functions that could not be read yet.
         self._nameless: dict[int, list[tuple[int, int]]] = {}
         self._nameless_count = 0
-        self._codes: dict[int, PythonCode | JavaCode | V8Code] = {}
+        self._codes: dict[int, PythonCode | JavaCode | V8Code | RubyCode] = {}
         self._orphans: dict[int, list[tuple[int, int]]] = {}
         self._orphan_count = 0
         self._bare: dict[str, list[_Named]] = {}  # by source file
@@ -110,7 +112,7 @@ class ManagedNames:
                         self._asked.add(code.code_id)
                         asked.append(code)
                     continue
-                names = self._java if runtime == HOTSPOT else self._names
+                names = self._names_of(runtime)
                 named += self._waiting_for(code.code_id, names.code(code))
             self._set(named)
         if asked:
@@ -166,7 +168,12 @@ class ManagedNames:
     def _missing(self, runtime: str) -> str:
         if runtime == V8:
             return self._v8.note
-        return self._java.note if runtime == HOTSPOT else self._names.note
+        return self._names_of(runtime).note
+
+    def _names_of(self, runtime: str) -> PythonNames | JavaNames | RubyNames:
+        if runtime == RUBY:
+            return self._ruby
+        return self._java if runtime == HOTSPOT else self._names
 
     def close(self) -> None:
         """End the thread. Names that are missing then will not be found."""
@@ -180,7 +187,9 @@ class ManagedNames:
         found = self._interpreters.get(recipe_id)
         return "" if found is None else found.runtime
 
-    def _waiting_for(self, code_id: int, made: PythonCode | JavaCode | V8Code) -> list[_Named]:
+    def _waiting_for(
+        self, code_id: int, made: PythonCode | JavaCode | V8Code | RubyCode
+    ) -> list[_Named]:
         """Keep a code, and return the addresses that waited for it. The lock is held."""
         self._codes[code_id] = made
         waiting = self._orphans.pop(code_id, ())
@@ -217,7 +226,7 @@ class ManagedNames:
 
     def _keep_nameless(self, address_id: int, code: V8Code, position: int) -> None:
         """Keep an address for the time when its function can be read. The lock is held."""
-        if code.code_id and self._nameless_count < _MAX_NAMELESS:
+        if self._nameless_count < _MAX_NAMELESS:
             self._nameless.setdefault(code.code_id, []).append((address_id, position))
             self._nameless_count += 1
 

@@ -1,6 +1,7 @@
 """Describe an interpreter to the agent: numbers by name, and as the words of ``enum recipe``.
 
-HotSpot's are those of ``enum hotspot_recipe``, V8's those of ``enum v8_recipe``.
+HotSpot's are those of ``enum hotspot_recipe``, V8's those of ``enum v8_recipe``, Ruby's also
+those of ``enum ruby_recipe``.
 """
 
 from __future__ import annotations
@@ -13,19 +14,26 @@ from ...wire.abi import (
     HOTSPOT_RECIPE_NAMES,
     RECIPE_NAMES,
     RECIPE_WORDS,
+    RUBY_RECIPE_NAMES,
     RUNTIME_HOTSPOT,
+    RUNTIME_RUBY,
     RUNTIME_V8,
     V8_RECIPE_NAMES,
 )
 
-_NAMES_OF = {RUNTIME_HOTSPOT: HOTSPOT_RECIPE_NAMES, RUNTIME_V8: V8_RECIPE_NAMES}
+_NAMES_OF = {
+    RUNTIME_HOTSPOT: HOTSPOT_RECIPE_NAMES,
+    RUNTIME_V8: V8_RECIPE_NAMES,
+    RUNTIME_RUBY: RUBY_RECIPE_NAMES,
+}
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One interpreter: addresses, and offsets in bytes, by the names of ``abi.RECIPE_NAMES``.
 
-    By those of ``abi.HOTSPOT_RECIPE_NAMES`` and ``V8_RECIPE_NAMES`` where ``runtime`` says so.
+    By those of ``abi.HOTSPOT_RECIPE_NAMES``, ``V8_RECIPE_NAMES`` and ``RUBY_RECIPE_NAMES`` where
+    ``runtime`` says so.
 
     What a version lacks is not among them. For a name that is no word of a recipe, the constructor
     raises ValueError.

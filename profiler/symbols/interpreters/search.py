@@ -20,7 +20,7 @@ from ...wire.abi import RECIPES_MAX
 from ..locate.open_file import Root
 from ..locate.process_code import open_mapped
 from ..object.elf import ElfError, ElfFile
-from .found import CPYTHON, HOTSPOT, V8, Checked, FoundInterpreter
+from .found import CPYTHON, HOTSPOT, RUBY, V8, Checked, FoundInterpreter
 from .hotspot import check as hotspot_check
 from .hotspot import recipes as hotspot
 from .hotspot.tables import has_tables
@@ -29,6 +29,8 @@ from .mapped_files import MappedFile, mapped_files
 from .python import check, find
 from .python.recipes import make_recipe
 from .recipe import Recipe
+from .ruby import check as ruby_check
+from .ruby import recipes as ruby
 from .v8 import layout as v8_layout
 from .v8 import recipes as v8
 
@@ -38,11 +40,13 @@ MAX_FILES = 4096
 # each. Smaller ones hold none: CPython has 3 MB of code and data.
 MAX_OPENED_FILES = 32
 MIN_OPENED_BYTES = 2 << 20
+# Looks for the virtual machine of a Ruby whose file is stripped: it has none while it starts.
+MAX_RUBY_LOOKS = 20
 _WEAK_LOCK = "who holds its global lock is not known"
 _UNTESTED = "builds without a global lock are not tested"
 
 
-Location = find.Location | hotspot.Location | v8.Location
+Location = find.Location | hotspot.Location | v8.Location | ruby.Location
 
 
 class _Place:
@@ -52,6 +56,7 @@ class _Place:
         self.file = file
         self.location = location
         self.recipe_id = 0
+        self.looks = 0
         self.checked = Checked.UNSEEN
         self.found: FoundInterpreter | None = None
 
@@ -130,6 +135,8 @@ class Interpreters:
                 self._add_hotspot(memory, file, elf)
             elif v8_layout.has_symbols(elf):
                 self._add_v8(memory, file, elf)
+            elif ruby.is_exported(elf):
+                self._add_ruby(memory, file, elf)
             else:
                 hidden.append((file, elf))
         if not self._places:
@@ -198,11 +205,24 @@ class Interpreters:
             if image is not None:
                 image.close()
 
+    def _add_ruby(self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf) -> None:
+        image = open_mapped(self._folder, self._root, file.code)
+        own = image.elf if image is not None and isinstance(image.elf, ElfFile) else None
+        try:
+            self._places.append(_Place(file, ruby.locate(memory, elf, own)))
+        except MemoryReadError:
+            self._seen.discard(file.key)  # it is being loaded
+        finally:
+            if image is not None:
+                image.close()
+
     def _check(self, memory: ProcessMemory, place: _Place) -> None:
         if isinstance(place.location, hotspot.Location):
             self._check_hotspot(memory, place, place.location)
         elif isinstance(place.location, v8.Location):
             self._check_v8(place, place.location)
+        elif isinstance(place.location, ruby.Location):
+            self._check_ruby(memory, place, place.location)
         else:
             self._check_python(memory, place, place.location)
 
@@ -248,6 +268,35 @@ class Interpreters:
             made if isinstance(made, str) else "",
             layout=None if isinstance(location.layout, str) else location.layout,
             bytecode_lengths=location.bytecode_lengths,
+        )
+
+    def _check_ruby(self, memory: ProcessMemory, place: _Place, location: ruby.Location) -> None:
+        recipe_id = place.recipe_id or self._last_id + 1
+        location = ruby.with_machine(memory, location)
+        place.looks += 1
+        made = _within_limit(ruby.make_recipe(location, recipe_id), location)
+        is_starting = location.is_without_machine and place.looks < MAX_RUBY_LOOKS
+        place.checked = Checked.UNSEEN if is_starting else Checked.WRONG
+        if isinstance(made, Recipe):
+            place.checked, reason = ruby_check.check(memory, made)
+            if place.checked is Checked.WRONG:
+                made = f"{location.version}: a build that is not known ({reason}): "
+                made += ruby.NOT_SHOWN
+        recipe, note = None, made if isinstance(made, str) else ""
+        if isinstance(made, Recipe) and place.checked is Checked.FITS:
+            recipe, missing = ruby.with_names(memory, location, made)
+            note = f"{location.version}: {missing}" if missing else ""
+            place.recipe_id = recipe_id
+            self._last_id = max(self._last_id, recipe_id)
+        place.found = FoundInterpreter(
+            place.recipe_id,
+            RUBY,
+            location.version,
+            location.numbers,
+            place.file.path,
+            recipe,
+            note,
+            has_started=place.checked is not Checked.UNSEEN,
         )
 
     def _check_python(self, memory: ProcessMemory, place: _Place, location: find.Location) -> None:

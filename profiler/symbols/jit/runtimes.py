@@ -33,8 +33,13 @@ _RUNTIMES = [
         ),
     ),
     (
-        re.compile(r"libcoreclr\.so"),
-        Runtime(".NET", "start it with DOTNET_PerfMapEnabled=1 in its environment"),
+        # A program in a single file has no libcoreclr.so, but memory for code by this name.
+        re.compile(r"libcoreclr\.so|memfd:doublemapper"),
+        Runtime(
+            ".NET",
+            "add --enable-perf-map (.NET 8 or newer), or start it with DOTNET_PerfMapEnabled=1 in "
+            "its environment",
+        ),
     ),
     (
         re.compile(r"chrome|chromium|electron|deno|headless_shell"),

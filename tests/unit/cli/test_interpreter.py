@@ -24,6 +24,7 @@ from flametap.symbols.interpreters.recipe import Recipe
         ("python3.7", "Python 3.7: Python functions appear as the interpreter's C functions"),
         ("libpython2.7.so.1.0", "Python 2.7: "),
         ("libruby-3.1.so.3.1.2", "Ruby: Ruby methods appear as"),
+        ("libpypy3.9-c.so", "PyPy: Python functions are not shown"),
     ],
 )
 def test_own_functions(module: str, says: str) -> None:

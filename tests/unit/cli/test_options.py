@@ -83,6 +83,8 @@ def test_process_is_named_once() -> None:
         ([], 2, "Usage: flametap"),
         (["recrod"], 2, "did you mean `flametap record`"),
         (["nonsense"], 2, "neither a command nor a process id"),
+        (["top", "--pid", "1"], 2, "`flametap PID` shows a live page"),
+        (["record", "-p", "1", "-d", "unlimited"], 2, "until Ctrl-C"),
         (["0"], 2, "'0' is not a process id"),
         (["--pid", "x"], 2, "'x' is not a process id"),
         (["9999999999"], 3, "no process 9999999999"),

@@ -34,6 +34,8 @@ def request_of(selection: Selection = EVERYTHING, **options: Any) -> ExportReque
         ("-", "speedscope", "speedscope"),
         ("out.txt", "folded", "folded"),
         ("report.HTML", None, "html"),
+        ("profile.txt", "raw", "folded"),
+        ("profile.svg", "flamegraph", "svg"),
     ],
 )
 def test_format_is_told_by_option_or_name(path: str, explicit: str | None, expected: str) -> None:

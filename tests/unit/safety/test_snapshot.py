@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 from pathlib import Path
 
+import pytest
+
+from flametap.linux.file_rights import ProcessUser
+from flametap.linux.maps import read_maps
 from flametap.safety import snapshot
 from flametap.safety.snapshot import CpuTimer
 
@@ -55,3 +60,25 @@ def test_kernel_that_does_not_tell_of_timers(tmp_path: Path) -> None:
 
 def test_process_without_timers(tmp_path: Path) -> None:
     assert _taken_with(tmp_path, "") == frozenset()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="map_files is for root")
+def test_page_of_a_file_without_a_name_whose_mapping_was_split(tmp_path: Path) -> None:
+    """As the loader's after Frida has hooked it, where the file's path leads nowhere: in a chroot,
+    or after an upgrade."""
+    path = tmp_path / "code"
+    path.write_bytes(b"".join(bytes([i]) * mmap.PAGESIZE for i in range(3)))
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+    path.unlink()
+    mapped.madvise(mmap.MADV_DONTFORK, mmap.PAGESIZE, mmap.PAGESIZE)
+    assert [part.name for part in read_maps("/proc/self")].count("code") == 3
+    (joined,) = [part for part in snapshot.mappings(os.getpid()) if part.name == "code"]
+    user = ProcessUser(os.getpid())
+    pages = [
+        snapshot.file_page(user, joined, addr)
+        for addr in range(joined.start, joined.end, mmap.PAGESIZE)
+    ]
+    assert all(pages)
+    assert len(set(pages)) == 3
+    mapped.close()

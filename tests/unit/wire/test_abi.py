@@ -56,7 +56,9 @@ def enum_members(name: str) -> list[str]:
 def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """What the compiler makes of the header: expression → value."""
     expressions = [*CONSTANTS]
-    for name in ("counter", "verdict", "managed_verdict", "thread_state", "section_kind", "recipe"):
+    for name in ("counter", "verdict", "managed_verdict", "thread_state", "section_kind"):
+        expressions += enum_members(name)
+    for name in ("recipe", "ruby_recipe"):
         expressions += enum_members(name)
     for name in (*STRUCTS, "interval_record"):
         expressions.append(f"sizeof(struct {name})")
@@ -142,6 +144,15 @@ def test_every_word_of_a_recipe_has_its_name_and_place(truth: dict[str, int]) ->
     assert [f"RECIPE_{name.upper()}" for name in abi.RECIPE_NAMES] == members
     assert [truth[name] for name in members] == list(range(len(members)))
     assert len(members) <= truth["RECIPE_WORDS"]
+
+
+def test_rubys_words_follow_them(truth: dict[str, int]) -> None:
+    members = enum_members("ruby_recipe")
+    own = abi.RUBY_RECIPE_NAMES[len(abi.RECIPE_NAMES) :]
+    assert [f"RUBY_{name.upper()}" for name in own] == members
+    assert abi.RUBY_RECIPE_NAMES[: len(abi.RECIPE_NAMES)] == abi.RECIPE_NAMES
+    assert [truth[name] for name in members] == [len(abi.RECIPE_NAMES) + i for i in range(len(own))]
+    assert len(abi.RUBY_RECIPE_NAMES) <= truth["RECIPE_WORDS"]
 
 
 def test_enums_equal_the_header(truth: dict[str, int]) -> None:

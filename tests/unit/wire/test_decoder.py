@@ -97,7 +97,7 @@ def test_name_that_is_not_utf8_is_readable() -> None:
     ("damaged", "message"),
     [
         (b"JUNK" + sample_batch()[4:], "batch starts with"),
-        (sample_batch()[:4] + b"\x09" + sample_batch()[5:], "has version 9"),
+        (sample_batch()[:4] + b"\xfe" + sample_batch()[5:], "has version 254"),
         (sample_batch()[:8] + bytes(4) + sample_batch()[12:], "impossible size"),
         (sample_batch()[:8] + b"\xf8\xff\xff\xff" + sample_batch()[12:], "impossible size"),
         (wire.batch(1 << 63), "impossible time"),

@@ -1,5 +1,5 @@
-// What is shown of a program in Python, Java or JavaScript: the choice of a language, the interpreter's own functions, and the
-// time with the GIL only. Only recordings with such functions have them.
+// What is shown of a program in Python, Java, JavaScript or Ruby: the choice of a language, the interpreter's own
+// functions, and the time with the GIL only. Only recordings with such functions have them.
 
 import { byId, choice } from './dom.js';
 

@@ -18,12 +18,12 @@ from ....wire.abi import (
     V8_CODE_IS_BYTECODE,
     V8_CODE_IS_OPTIMISED,
     V8_KIND_SHIFT,
-    V8_OBJECT_BYTES,
 )
 from ....wire.events import Code
 from .exits import DeoptExits, read_exits
 from .functions import Functions, SharedFunction
 from .heap import ARRAY_DATA, TAG, Heap, is_object
+from .identity import numbers_of_record
 from .positions import BytecodeOffsets, Position, PositionTable
 
 _ADDRESS_MASK = (1 << V8_KIND_SHIFT) - 1
@@ -33,8 +33,6 @@ _MAX_LITERALS = 1 << 16
 _CALL = struct.Struct("<Qi4x")  # InliningPosition: place in the caller, index of the function
 _MAX_CALLS = 1 << 14
 _WEAK = 2  # this bit is set in weak pointers
-_NUMBERS = struct.Struct("<2Q")  # of the script, and of the compilation
-_I32 = struct.Struct("<i")
 
 
 @dataclass(frozen=True)
@@ -150,21 +148,19 @@ def _is_unchanged(heap: Heap, code: Code, addr: int) -> bool:
     By the numbers that the engine gives to scripts, their functions, and compilations.
     """
     layout = heap.layout
-    object_words, shared_words, numbers = (part.raw for part in code.parts[:3])
-    if len(numbers) != _NUMBERS.size or min(len(object_words), len(shared_words)) < V8_OBJECT_BYTES:
+    numbers = numbers_of_record(code, layout)
+    if numbers is None:
         return False
     kind, tagged, shared = code.detail[0] >> V8_KIND_SHIFT, addr + TAG, code.detail[1] + TAG
-    script_number, deopt_number = _NUMBERS.unpack(numbers)
-    (number,) = _I32.unpack_from(shared_words, layout.shared_number)
-    if heap.integer(shared, layout.shared_number) != number:
+    if heap.integer(shared, layout.shared_number) != numbers.function:
         return False
     script = heap.field(shared, layout.shared_script)
-    if not is_object(script) or heap.field(script, layout.script_ends + 8) != script_number:
+    if not is_object(script) or heap.field(script, layout.script_ends + 8) != numbers.script:
         return False
     if kind == V8_CODE_IS_OPTIMISED:
         deopt = heap.field(tagged, layout.code_deopt)
         at = ARRAY_DATA + 8 * layout.deopt_number
-        return is_object(deopt) and heap.field(deopt, at) == deopt_number
+        return is_object(deopt) and heap.field(deopt, at) == numbers.compilation
     if kind == V8_CODE_IS_BASELINE:
         return _runs_by(heap, shared, tagged)
     return tagged in (heap.field(shared, layout.shared_data), _bytecode_of(heap, 0, shared))

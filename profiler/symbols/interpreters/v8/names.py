@@ -2,7 +2,8 @@
 
 The agent's record of a piece of code says where it and its function lie; their names are read in
 the process, in a thread of its own: a hostile process may make a read wait for ever. What has
-changed since the record was made has no name.
+changed since the record was made has no name, until the same function is met again: then all that
+was seen of it has.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from ..found import FoundInterpreter
 from .code import CodePlaces, read_code
 from .functions import Functions, SharedFunction
 from .heap import Heap
+from .identity import keys_of
+from .kept_codes import KeptCodes
 from .paths import module_of, short_path
 
 UNKNOWN = "[unknown JavaScript function]"
@@ -40,7 +43,7 @@ class V8Code:
         self, code_id: int, places: CodePlaces | None, functions: FunctionNames, *, inlines: bool
     ) -> None:
         self.source = ""  # nothing more is to be found in a file
-        self.code_id = code_id  # 0: it stands for all functions that have no name
+        self.code_id = code_id
         self._places = places
         self._functions = functions
         self._inlines = inlines
@@ -145,6 +148,7 @@ class V8Names:
         self._memory: ProcessMemory | None = None
         self._readers: dict[int, tuple[Heap, Functions, bytes]] = {}
         self._gone: set[int] = set()  # code ids
+        self._known = KeptCodes()
         self._lineless = 0
 
     def ask(self, codes: Iterable[Code]) -> None:
@@ -193,27 +197,36 @@ class V8Names:
                     break
                 codes = list(self._wanted)
                 self._wanted.clear()
-            self._on_named([(code.code_id, self._named(code)) for code in codes])
+            named: list[tuple[int, V8Code]] = []
+            for code in codes:
+                self._name(code, named)
+            self._on_named(named)
         if self._memory is not None:
             self._memory.close()
 
-    def _named(self, code: Code) -> V8Code:
-        places = None
-        if not code.is_gone:
-            with contextlib.suppress(MemoryReadError, OSError):
-                reader = self._reader(code.recipe_id)
-                if reader is not None:
-                    heap, functions, lengths = reader
-                    places = read_code(heap, functions, code, lengths)
-            if places is None:
-                self._gone.add(code.code_id)
+    def _name(self, code: Code, named: list[tuple[int, V8Code]]) -> None:
+        """Append what a record stands for, and those that can be named by it."""
+        reader = None if code.is_gone else self._reader(code.recipe_id)
+        places = None if reader is None else self._read(code, reader)
+        keys = () if reader is None else keys_of(code, reader[0].layout)
         if places is not None:
-            self._gone.discard(code.code_id)
             self._lineless += not places.has_lines
             if not self._tables.take(places.size):
                 places = CodePlaces(places.function, None)
-        code_id = 0 if code.is_gone else code.code_id
-        return V8Code(code_id, places, self._functions, inlines=self._inlines)
+        earlier = self._known.add(code.code_id, keys, places)
+        if places is None:
+            places = self._known.places(keys)
+        for code_id in (code.code_id, *earlier):
+            made = places if code_id == code.code_id else earlier[code_id]
+            (self._gone.add if made is None else self._gone.discard)(code_id)
+            named.append((code_id, V8Code(code_id, made, self._functions, inlines=self._inlines)))
+
+    def _read(self, code: Code, reader: tuple[Heap, Functions, bytes]) -> CodePlaces | None:
+        """Read what a record refers to; None if it has changed."""
+        with contextlib.suppress(MemoryReadError, OSError):
+            heap, functions, lengths = reader
+            return read_code(heap, functions, code, lengths)
+        return None
 
     def _reader(self, recipe_id: int) -> tuple[Heap, Functions, bytes] | None:
         reader = self._readers.get(recipe_id)

@@ -278,6 +278,7 @@ def test_map_is_read_after_the_target_has_gone(
         (["/usr/bin/java", "/usr/lib/jvm/lib/server/libjvm.so"], f"jcmd {PID} Compiler.perfmap"),
         (["/usr/bin/node", "/lib/libc.so.6"], "node with --perf-basic-prof"),
         (["/usr/share/dotnet/libcoreclr.so"], "DOTNET_PerfMapEnabled=1"),
+        (["/memfd:doublemapper"], "--enable-perf-map"),
         (["/usr/lib/libpython3.13.so.1.0", "/usr/lib/libjvm.so"], "jcmd"),
         (["/usr/lib/postgresql/15/lib/llvmjit.so"], "jit_profiling_support"),
     ],
