@@ -56,7 +56,7 @@ static u32 thawed_state_sigsafe(const struct code_blob *blob, u64 pc)
     static const u8 moved[7] = {0x48, 0x8b, 0xe3, 0x48, 0x83, 0xec, 0x10};
     u64 at, floor = pc - blob->code > THAWED_BYTES_MAX ? pc - THAWED_BYTES_MAX : blob->code;
     u32 i;
-    for (at = pc - 3; at >= floor && pc + 16 <= blob->limit; at--) {
+    for (at = pc - 2; at >= floor && pc + 16 <= blob->limit; at--) {
         const u8 *code = (const u8 *)at;
         if (code[0] == 0xff && code[1] == 0xe3)
             return THAWED_NONE;           /* the stub has ended */
