@@ -33,6 +33,7 @@ C_SOURCES = (
     "unwind/stack_reader.c",
     "unwind/frame.c",
     "arch/x86_64/jit_frame.c",
+    "arch/x86_64/replaced_frame.c",
     "arch/x86_64/prologue.c",
     "unwind/heuristics.c",
     "unwind/bare_frame.c",

@@ -194,6 +194,7 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
     }
     if (bp_is_frame) {
         u64 cfa = u->bp + 16;
+        leave_replaced_sigsafe(u, saved, &cfa, &ra);
         u->bp = saved;
         if (in_jit && rbp_use_sigsafe(u, u->pc) == RBP_IS_FRAME)
             u->chained = u->frame_count;

@@ -558,6 +558,37 @@ static void case_frame_of_jit_code_on_another_stack(void)
     }
 }
 
+/* .NET's code that was replaced while it ran: the new code's frame, below the old one, has the rbp of the method's caller. */
+static void case_frame_of_a_method_that_was_replaced(void)
+{
+    static const struct { const char *code; u32 bytes; } patchpoints[] = {
+        {"\x7f\x0e\x48\x8d\x7d\xc8\xbe\x1e\0\0\0\xe8\0\0\0", 16},
+        {"\x7f\x0f\x48\x8d\x7d\xc8\xbe\x1e\0\0\0\xff\x15\0\0\0", 17},
+        {"\x7f\x11\x48\x8d\xbd\x38\xff\xff\xff\xbe\x1e\0\x02\0\xe8\0\0\0", 19},
+        {"\x7f\x0e\x48\x8d\x7d\xc8\xbe\x1e\0\0\x10\xe8\0\0\0", 16}, /* another number */
+        {"\x7f\x0e\x48\x8d\x75\xc8\xbe\x1e\0\0\0\xe8\0\0\0", 16},   /* another argument */
+        {"\x7f\x20\x48\x8d\x7d\xc8\xbe\x1e\0\0\0\xe8\0\0\0", 16},   /* the jump leads elsewhere */
+    };
+    for (u32 i = 0; i < sizeof patchpoints / sizeof *patchpoints; i++) {
+        u8 *page = world_of_jit("\x55\x48\x89\xe5\x56\x57", 6);
+        memcpy(page + 0x525 - patchpoints[i].bytes, patchpoints[i].code, patchpoints[i].bytes);
+        stack[10] = stack[14] = (u64)(stack + 20);
+        stack[15] = (u64)page + 0x325;
+        stack[20] = 0;
+        stack[21] = RETURN_TO(1);
+        walk((u64)page + 0x110, 2, (u64)(stack + 10), 1, NULL);
+        expect(VERDICT_GUESSED, 3,
+               (u64[]){(u64)page + 0x110, (u64)page + (i < 3 ? 0x324 : 0x524), RETURN_TO(1) - 1});
+    }
+    u8 *page = world_of_jit("\x55\x48\x89\xe5\x56\x57", 6);
+    memcpy(page + 0x525 - 16, patchpoints[0].code, 16);
+    stack[10] = (u64)(stack + 20);        /* the old code's frame is nowhere */
+    stack[20] = 0;
+    stack[21] = RETURN_TO(1);
+    walk((u64)page + 0x110, 2, (u64)(stack + 10), 1, NULL);
+    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x110, (u64)page + 0x524, RETURN_TO(1) - 1});
+}
+
 /*
  * A thread asleep: rbp is not known. Function 1 (rules 1 to 3: entered, rbp pushed, rbp set) has made a frame of 64
  * bytes below rbp and called function 7, which sleeps. Functions 5 and 8 call function 1, function 6 is the root.
@@ -979,6 +1010,7 @@ static const struct {
     CASE(chain_of_frames_that_ends),
     CASE(rbp_of_0_in_code_that_leaves_rbp_alone),
     CASE(frame_of_jit_code_on_another_stack),
+    CASE(frame_of_a_method_that_was_replaced),
     CASE(stale_word_below_the_return_address),
     CASE(frame_that_is_over_among_the_locals),
     CASE(frame_of_a_computed_size),
