@@ -40,6 +40,50 @@ static u32 callee_state_sigsafe(const struct code_blob *blob, u64 pc)
     return state == FRAME_IS_WHOLE ? entry_state_sigsafe(blob->code, pc) : state;
 }
 
+#define POLL_SEARCH_BYTES 1024            /* of a blob's code, up to where it takes the pc */
+
+/*
+ * Return the pc of a thread that a poll in a loop has stopped, while it is not on the stack: 0 if it is, or if the blob is for
+ * other things. The signal's handler has led the thread to the blob, and kept the pc in the machine's record of it. The blob
+ * begins with `push %rbx`, which makes room, and later does `mov N(%r15),%rbx; mov %rbx,8(%rbp)`
+ * (SharedRuntime::generate_handler_blob). Context: signal.
+ */
+static u64 polled_pc_sigsafe(struct java_step *step, u64 pc)
+{
+    const struct code_blob *blob = &step->blob;
+    const u8 *code = (const u8 *)blob->code;
+    u64 at, thread, end = blob->code + POLL_SEARCH_BYTES;
+    if (end + 16 > blob->limit || code[0] != 0x53 || code[1] != 0x55 || !leaf_register_sigsafe(step->u, 15, &thread))
+        return 0;
+    for (at = pc < blob->code + 9 ? blob->code + 9 : pc; at < end; at++) {
+        code = (const u8 *)at;
+        if (code[0] == 0x48 && code[1] == 0x89 && code[2] == 0x5d && code[3] == 8 && code[-7] == 0x49 && code[-6] == 0x8b &&
+            code[-5] == 0x9f)
+            return machine_word_sigsafe(step->u, thread + field_u32_sigsafe(at - 4));
+    }
+    return 0;
+}
+
+/* Step from such a blob to where the poll was. Context: signal. */
+static u32 polled_leave_sigsafe(struct java_step *step, u64 pc, u64 polled)
+{
+    struct unwinder *u = step->u;
+    u32 state = stub_state_sigsafe(&step->blob, pc);
+    u64 frame = state == FRAME_IS_WHOLE ? u->bp : u->sp, bp;
+    if (!is_java_return_sigsafe(step->recipe, step->heaps, polled))
+        return 0;
+    if (state == FRAME_IS_RETURN) {       /* nothing but the room is on the stack, or not even that */
+        if (pc == step->blob.code)
+            u->sp -= 8;
+        return java_return_sigsafe(step, u->sp + 8, polled);
+    }
+    if (frame < u->sp || !stack_word_sigsafe(u, frame, &bp))
+        return 0;
+    u->bp = bp;
+    u->bp_known = 1;
+    return java_return_sigsafe(step, frame + 16, polled);
+}
+
 #define ROUTINE_WORDS_MAX 640             /* what a routine may save: all registers, those of vectors too */
 
 /* Find where the return address is of a blob that is one routine without a known size: it is the one that follows a call to
@@ -159,14 +203,18 @@ static u32 adapter_step_sigsafe(struct java_step *step, u64 pc)
 /* Step from a stub. Context: signal. */
 static u32 stub_step_sigsafe(struct java_step *step, u64 pc)
 {
+    u64 polled;
     u32 state;
     blob_frame_add_sigsafe(step, pc);
     if (!step->is_leaf && pc == step->recipe[HOTSPOT_CALL_STUB_RETURN])
         return rbp_frame_leave_sigsafe(step);
     if (step->blob.kind == BLOB_BACK)
-        return continuation_leave_sigsafe(step);
+        return continuation_leave_sigsafe(step, pc);
     if (step->blob.kind == BLOB_BARE)
         return adapter_step_sigsafe(step, pc);
+    polled = step->is_leaf && step->blob.kind == BLOB_OTHER ? polled_pc_sigsafe(step, pc) : 0;
+    if (polled)
+        return polled_leave_sigsafe(step, pc, polled);
     if (step->blob.kind == BLOB_OTHER && step->blob.frame_words > 1 && step->blob.frame_words < 1 << 12)
         return callee_step_sigsafe(step, pc);
     state = stub_state_sigsafe(&step->blob, pc);

@@ -525,6 +525,61 @@ static void case_virtual_threads_that_came_back(void)
     require(u.managed_verdict == MANAGED_TORN, "an entry without a return address is none");
 }
 
+/* The last instructions of the stub, when the frames of the virtual thread are on the stack. */
+static void case_virtual_threads_whose_frames_are_back(void)
+{
+    static const u8 barrier[] = {0x49, 0x8b, 0xa7, 48, 0, 0, 0, 0x50};
+    static const u8 leaves[] = {0x48, 0x8b, 0xe3, 0x48, 0x83, 0xec, 0x10, 0x5d, 0xc3};
+    static const u8 throws[] = {0x48, 0x8b, 0xe3, 0x48, 0x83, 0xec, 0x10, 0x49, 0x8b, 0xff, 0x50, 0x5d, 0x5a, 0xff, 0xe3};
+    world_new(64);
+    u64 stub = blob_new("StubRoutines (continuation stubs)", 1024, 0, 0);
+    outer_at(16, 4);
+    left_java_at(0, 0, 0);
+    memcpy((void *)(stub + 90), barrier, sizeof barrier);
+    memcpy((void *)(stub + 200), leaves, sizeof leaves);
+    memcpy((void *)(stub + 300), throws, sizeof throws);
+    stack[15] = outer + 60;
+    stack[14] = 0x777;
+    stack[51] = outer + 60;               /* the carrier's, above the entry */
+    stack[55] = ROOT + 5;
+    java_thread[6] = (u64)(stack + 42);
+    leaf_at(stub + 203, 16, "below the stack pointer are rbp and the return address");
+    require(u.sp == (u64)(stack + 20), "to the frame that is back");
+    leaf_at(stub + 207, 14, "before rbp is taken");
+    require(u.sp == (u64)(stack + 20), "to the frame that is back");
+    leaf_at(stub + 208, 15, "at the return");
+    require(u.sp == (u64)(stack + 20), "to the frame that is back");
+    take(stub + 310, 14, 0x777, no_registers);
+    require(u.managed_verdict == MANAGED_TORN, "on the way to where an exception is handled nothing is said to be exact");
+    take(stub + 315, 14, 0x777, no_registers);
+    require(u.managed_verdict == MANAGED_EXACT && u.sp == (u64)(stack + 56), "the code behind it leads to the carrier");
+}
+
+/* A poll in a loop: the signal's handler leads the thread to a stub, and keeps its pc. */
+static void case_polls_that_stop_a_loop(void)
+{
+    static const u8 begins[] = {0x53, 0x55, 0x48, 0x8b, 0xec, 0x9c}, takes[] = {0x49, 0x8b, 0x9f, 8, 0, 0, 0, 0x48, 0x89, 0x5d, 8};
+    u64 registers[23] = {0}, thread[2] = {0};
+    world_new(64);
+    u64 stub = blob_new("new_instance", 2048, 356, 0);
+    memcpy((void *)stub, begins, sizeof begins);
+    memcpy((void *)(stub + 300), takes, sizeof takes);
+    outer_at(20, 4);
+    thread[1] = outer + 60;
+    registers[7] = (u64)thread;           /* r15 */
+    static const struct { u32 pc, sp; } at[] = {{0, 20}, {1, 19}, {2, 18}, {5, 18}, {6, 17}, {300, 10}, {307, 10}};
+    stack[18] = 0x777;
+    stack[19] = outer + 100;              /* the room: what rbx was */
+    for (u32 i = 0; i < sizeof at / sizeof *at; i++) {
+        take(stub + at[i].pc, at[i].sp, (u64)(stack + 18), registers);
+        walked(5, "to the loop");
+        is_compiled(2, outer + 60, 77, "at its poll");
+        require(u.sp == (u64)(stack + 24), "with its frame");
+    }
+    take(stub + 311, 10, (u64)(stack + 18), registers);
+    is_compiled(2, outer + 100, 77, "from then on its pc is on the stack");
+}
+
 /* Barriers of the garbage collector: one of the code, out of line, and one at the entry of methods. */
 static void case_barriers(void)
 {
@@ -769,6 +824,8 @@ static const struct test tests[] = {
     CASE(callers_that_push_arguments),
     CASE(threads_that_left_java),
     CASE(virtual_threads_that_came_back),
+    CASE(virtual_threads_whose_frames_are_back),
+    CASE(polls_that_stop_a_loop),
     CASE(barriers),
     CASE(frames_of_stubs),
     CASE(frames_made_without_a_push),
