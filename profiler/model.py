@@ -147,6 +147,9 @@ class RawFrame:
         return self.addr >> 32
 
 
+NO_MODULE = 0
+"""``RawFrame.module_id`` of addresses outside of all files: code made at run time, mostly."""
+
 MANAGED = -1
 """``RawFrame.module_id`` of the functions of interpreted programs."""
 

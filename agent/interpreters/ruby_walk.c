@@ -67,7 +67,7 @@ static u32 ruby_add_iseq_sigsafe(struct managed_walk *w, const u64 *recipe, u32 
     if (!ruby_body_sigsafe(w, recipe, &iseq, &body) || !managed_word_sigsafe(w, body + recipe[RECIPE_CODE_BYTES], &start) ||
         !managed_u32_sigsafe(w, body + recipe[RUBY_BODY_WORDS], &words))
         return 0;
-    /* The pc is that of the next instruction. */
+    /* The pc is that of the next instruction; 0 in a frame that YJIT has just made. */
     if (pc >= start && (pc - start) / 8 <= words && words < NO_POSITION)
         position = (pc - start) / 8 - (pc > start);
     return ruby_add_code_sigsafe(w, recipe, recipe_index, iseq, ruby_method_sigsafe(w, environment), position);
@@ -102,7 +102,7 @@ static u32 ruby_frames_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u
             !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_POSITION], &pc))
             return 0;
         is_c = (flags & RUBY_FRAME_KIND_MASK) == RUBY_FRAME_C_METHOD;
-        if (!is_c && (!iseq || !pc || flags & RUBY_FRAME_IN_C || (flags & RUBY_FRAME_KIND_MASK) == RUBY_FRAME_DUMMY))
+        if (!is_c && (!iseq || flags & RUBY_FRAME_IN_C || (flags & RUBY_FRAME_KIND_MASK) == RUBY_FRAME_DUMMY))
             continue;
         ruby_copying_sigsafe(w, is_shared);
         is_added = is_c ? ruby_add_c_sigsafe(w, recipe, recipe_index, environment)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..model import MANAGED, Frame, FrameKind, Function, Module, SymbolSource
+from ..model import MANAGED, NO_MODULE, Frame, FrameKind, Function, Module, SymbolSource
 from ..profile.store import Profile
 from ..symbols import Symbolizer
 from ..symbols.locate.source_text import SourceText, read_source
@@ -229,7 +229,7 @@ class CodeView:
         np.add.at(by_module, which, found.total_ns)
         heaviest = int(np.argmax(by_module))
         module_id = int(module_ids[heaviest])
-        if module_id == 0:
+        if module_id == NO_MODULE:
             none.notes.append(GENERATED)
             return none
         notes = []

@@ -27,7 +27,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from ..model import MANAGED, MANAGED_KINDS, FrameKind, Function
+from ..model import MANAGED, MANAGED_KINDS, NO_MODULE, FrameKind, Function
 from ..symbols.interpreters.function_origin import is_plumbing_of_any
 
 Bools = npt.NDArray[np.bool_]
@@ -92,6 +92,8 @@ class FrameFilter:
         module_ids: npt.NDArray[np.int32],
         is_eval: Bools,
         function_traits: npt.NDArray[np.uint8],
+        *,
+        jit_is_plumbing: bool = False,
     ) -> Bools:
         """Return at which addresses all functions are hidden, in stacks with Python frames.
 
@@ -101,6 +103,8 @@ class FrameFilter:
             module_ids: of each address.
             is_eval: whether each address is in an interpreter's loop.
             function_traits: of the function at each address, the innermost one.
+            jit_is_plumbing: nameless code made at run time is the interpreter's: it runs the
+                functions that stand beside it in the stack.
         """
         if self.language is Language.NATIVE:
             is_managed: Bools = module_ids == MANAGED
@@ -109,7 +113,10 @@ class FrameFilter:
         if not hides_eval:
             return np.zeros(len(is_eval), bool)
         is_nameless = _has(function_traits, _IS_NAMELESS)
-        return is_eval | (np.isin(module_ids, np.unique(module_ids[is_eval])) & is_nameless)
+        modules = np.unique(module_ids[is_eval])
+        if jit_is_plumbing:
+            modules = np.append(modules, np.int32(NO_MODULE))
+        return is_eval | (np.isin(module_ids, modules) & is_nameless)
 
 
 ALL_FRAMES = FrameFilter()

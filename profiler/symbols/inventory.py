@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ..linux.elf_headers import EM_386, EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64
-from ..model import Frame, Module
+from ..model import NO_MODULE, Frame, Module
 from .advice import advice, is_too_large
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
@@ -176,7 +176,7 @@ class Inventory:
         Raises:
             ObjectError: a table is damaged.
         """
-        if self._jit is not None and found.module.module_id == 0:
+        if self._jit is not None and found.module.module_id == NO_MODULE:
             first = len(self._asked)
             self._asked += file_addrs
             self._jit.submit(enumerate(file_addrs, first))

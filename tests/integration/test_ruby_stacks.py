@@ -31,6 +31,7 @@ from stacks import of_tree
 
 pytestmark = [pytest.mark.needs("attach"), pytest.mark.needs("ruby")]
 
+YJIT = "ruby3.3-yjit"
 Adopt = Callable[[Target], Target]
 TARGETS = Path(__file__).parents[1] / "targets"
 # Methods and the classes that have them, as they are shown.
@@ -98,14 +99,15 @@ def ruby_stack(capture: Capture, thread_id: int) -> Seen:
     return Seen(frames[::-1], names)
 
 
-@pytest.fixture(params=["ruby", *nightly("ruby3.3")])
-def ruby(request: pytest.FixtureRequest, require_capability: Callable[[str], str]) -> str:
-    """A Ruby: Debian's, which is stripped, or another with its symbols."""
-    return require_capability(request.param)
+@pytest.fixture(params=["ruby", *nightly("ruby3.3", YJIT)])
+def ruby(request: pytest.FixtureRequest, require_capability: Callable[[str], str]) -> list[str]:
+    """A Ruby: Debian's, which is stripped, or another with its symbols, or that with YJIT."""
+    path = require_capability(request.param)
+    return [path, "--yjit", "--yjit-call-threshold=2"] if request.param == YJIT else [path]
 
 
-def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt, ruby: str) -> None:
-    target = adopt(Target([ruby, TARGETS / "ruby_stacks.rb"]))
+def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt, ruby: list[str]) -> None:
+    target = adopt(Target([*ruby, TARGETS / "ruby_stacks.rb"]))
     wait_until(lambda: len(target.lines) > 1, "the stacks")
     theirs = {
         int(tid): [Frame(*each) for each in frames]
@@ -138,8 +140,8 @@ def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt, ruby: str)
     target.finish()
 
 
-def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: str) -> None:
-    target = adopt(Target([ruby, TARGETS / "ruby_split.rb"]))
+def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: list[str]) -> None:
+    target = adopt(Target([*ruby, TARGETS / "ruby_split.rb"]))
     capture = record(target.pid, 1.0, cpu_s=CPU_S)
     spent = {
         name: float(value)
@@ -167,7 +169,8 @@ def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: str) -> 
     bad = [ManagedVerdict.TORN.name, ManagedVerdict.MISPLACED.name, ManagedVerdict.DEPTH.name]
     assert sum(managed.get(name, 0) for name in bad) <= 0.002 * sum(managed.values()), managed
     assert sum(managed.values()) >= 0.98 * capture.profile.total_ns(Clock.CPU), managed
-    assert complete_share(capture) > 0.995
+    # In a fiber YJIT's code has no frames of its own to be told by: the native stack ends there.
+    assert complete_share(capture) > (0.8 if "--yjit" in ruby else 0.995)
 
 
 @pytest.mark.needs("ruby3.3")

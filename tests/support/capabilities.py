@@ -268,6 +268,7 @@ CAPABILITIES: dict[str, Capability] = {
     "caddy": Capability(command("caddy"), ("caddy",)),  # Go
     "ruby": Capability(command("ruby"), ("ruby",)),
     "ruby3.3": Capability(ruby("3.3"), required=False),
+    "ruby3.3-yjit": Capability(ruby("3.3-yjit"), required=False),
     "erlang": Capability(command("erlc"), ("erlang-base",)),
     "mono": Capability(all_of(command("mono"), command("mcs")), ("mono-runtime", "mono-mcs")),
     "sbcl": Capability(command("sbcl"), ("sbcl",)),

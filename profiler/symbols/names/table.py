@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...model import Frame, FrameKind, Function, RawFrame
+from ...model import NO_MODULE, Frame, FrameKind, Function, RawFrame
 from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # module name of code outside any file
@@ -65,7 +65,7 @@ def unnamed_function(frame: RawFrame, module_name: str) -> Function:
 
     The stand-in for JIT code has no address: one function would have hundreds of them.
     """
-    if frame.module_id == 0:
+    if frame.module_id == NO_MODULE:
         return Function(JIT_MODULE, JIT_MODULE, kind=FrameKind.UNKNOWN)
     module_name = module_name or f"[module {frame.module_id}]"
     return Function(f"{module_name}+{frame.addr:#x}", module_name, kind=FrameKind.UNKNOWN)

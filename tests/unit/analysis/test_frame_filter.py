@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+import wire
 from flametap.analysis import calltree, own_frames
 from flametap.analysis.frame_filter import FrameFilter, Language, traits
 from flametap.analysis.function_weights import line_weights, places
@@ -14,9 +15,10 @@ from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
 from flametap.analysis.selection import Selection
 from flametap.analysis.shown_frames import StackReader
-from flametap.model import MANAGED, Clock, FrameKind, Function
+from flametap.model import MANAGED, Clock, Frame, FrameKind, Function
 from flametap.profile.stacks import ROOT, TRUNCATED
-from profiles import random_profile, stacks_of_tree
+from flametap.profile.store import Profile
+from profiles import apply, random_profile, stacks_of_tree
 from python_profiles import (
     CALL,
     DUMPS,
@@ -29,6 +31,7 @@ from python_profiles import (
     SORT,
     WORKER,
     naive_filtered,
+    named,
     python_profile,
     random_python_profile,
 )
@@ -229,3 +232,27 @@ def test_masks() -> None:
     modules, is_eval = np.array([1, 1, 2], np.int32), np.array([True, False, False])
     own = np.array([0, nameless, nameless], np.uint8)
     assert ALL.hidden_addresses(modules, is_eval, own).tolist() == [True, True, False]
+
+
+def test_nameless_code_made_at_run_time_is_plumbing_of_ruby_only() -> None:
+    ruby = Function("Posts#index", "app/posts.rb", "/srv/app/posts.rb", FrameKind.RUBY)
+    outer, inner = wire.managed_frame(1, 4), wire.managed_frame(2, 9)
+    made, main = wire.frame(0, 0x7000), wire.frame(1, 0x1000)
+    profile = Profile()
+    apply(
+        profile,
+        9_000_000,
+        modules=[wire.module(1, "/usr/lib/libruby-3.3.so")],
+        threads=[wire.thread(1, 101, "ruby")],
+        traces=[wire.trace(1, [made, inner, made, outer, main])],
+        intervals=[wire.interval(1, 1, 1_000_000, 7_000, 7_000)],
+    )
+    for function, hidden in ((ruby, True), (SERVE, False)):
+        table = named(
+            profile,
+            {main: [Frame(MAIN, 0)], outer: [Frame(function, 4)], inner: [Frame(function, 9)]},
+        )
+        (path,) = stacks_of_tree(calltree.build(profile, table, Clock.CPU))
+        names = [each.name for each in path]
+        made_names = [] if hidden else ["[jit]"]
+        assert names == ["main", function.name, *made_names, function.name, *made_names]
