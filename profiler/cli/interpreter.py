@@ -20,13 +20,43 @@ if TYPE_CHECKING:
 # A process that serves pages of its memory itself may make us wait for ever.
 LOOK_TIMEOUT_S = 1.0
 _OTHER_PYTHON = re.compile(r"(?:libpython|python)(2\.\d+|3\.\d+)(?:[dmut]*\.so.*)?")
-_PYPY = re.compile(r"libpypy(3\.\d+|2\.\d+)?-c\.so|pypy(?:3(?:\.\d+)?|2)?(?:-c)?")
-# Runtime → how its functions are shown without a perf map.
+# Programs and libraries without any way to have their functions named.
+_NAMELESS = [
+    (
+        re.compile(r"libpypy(3\.\d+|2\.\d+)?-c\.so|pypy(?:3(?:\.\d+)?|2)?(?:-c)?"),
+        "PyPy: Python functions are not shown: they are [jit] and the interpreter's own",
+    ),
+    (
+        re.compile(r"bun(?:\.exe)?"),
+        "Bun: JavaScript functions are not shown: they are [jit] and the engine's own",
+    ),
+    (
+        re.compile(r"libperl\.so[\d.]*|perl(?:5[\d.]*)?"),
+        "Perl: subroutines appear as the interpreter's C functions",
+    ),
+    (
+        re.compile(r"(?:lib)?php(?:-fpm|-cgi)?[\d.]*(?:\.so)?"),
+        "PHP: PHP functions appear as the interpreter's C functions",
+    ),
+    (
+        re.compile(r"libluajit-[\d.]*so[\d.]*|luajit[\w.-]*"),
+        "LuaJIT: Lua functions are not shown: they are [jit] and the interpreter's own",
+    ),
+    (
+        re.compile(r"liblua[\d.]*(?:-c\+\+)?\.so[\d.]*|lua(?:5[\d.]*)?"),
+        "Lua: Lua functions appear as the interpreter's C functions",
+    ),
+]
+# Runtime → how its functions are shown, if nothing names them.
 _SHOWN = {
     "Java": "compiled methods are [jit], interpreted ones the JVM's own functions",
     "Node.js": "compiled functions are [jit], interpreted ones node's own functions",
     "Ruby": "Ruby methods appear as the interpreter's C functions, compiled ones as [jit]",
     ".NET": "compiled methods are [jit]",
+    "V8": "compiled functions are [jit], interpreted ones the engine's own functions",
+    "Erlang": "compiled functions are [jit]",
+    "Mono": "compiled methods are [jit]",
+    "Julia": "compiled functions are [jit]",
 }
 
 
@@ -66,7 +96,7 @@ def shown(found: FoundInterpreter) -> str:
 def interpreter_lines(
     pid: int, proc: str = procfs.PROC, found: Sequence[FoundInterpreter] | None = None
 ) -> list[str]:
-    """Describe how a Python, PyPy, Java, node or Ruby process is shown, one line for each.
+    """Describe how the functions of an interpreted program are shown, one line for each.
 
     Return none for other processes, and where /proc cannot be read.
 
@@ -92,7 +122,7 @@ def interpreter_lines(
         (other.startswith("Python") and bool(lines))
         or (other.startswith("Java") and HOTSPOT in runtimes)
         or (other.startswith("Ruby") and RUBY in shown_runtimes)
-        or (other.startswith("Node.js") and V8 in shown_runtimes)
+        or (other.startswith(("Node.js", "V8")) and V8 in shown_runtimes)
     )
     return [*lines, other] if other and not is_said else lines
 
@@ -111,8 +141,9 @@ def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
             return f"{runtime.name}: its perf map names its functions"
         remedy = runtime.remedy.format(pid=pid)
         return f"{runtime.name}: {_SHOWN[runtime.name]}; for more, {remedy}"
-    if any(_PYPY.fullmatch(module) for module in modules):
-        return "PyPy: Python functions are not shown: they are [jit] and the interpreter's own"
+    for pattern, says in _NAMELESS:
+        if any(pattern.fullmatch(module) for module in modules):
+            return says
     for module in modules:
         if match := _OTHER_PYTHON.fullmatch(module):
             return f"Python {match[1]}: Python functions appear as the interpreter's C functions"

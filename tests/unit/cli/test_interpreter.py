@@ -25,6 +25,14 @@ from flametap.symbols.interpreters.recipe import Recipe
         ("libpython2.7.so.1.0", "Python 2.7: "),
         ("libruby-3.1.so.3.1.2", "Ruby: Ruby methods appear as"),
         ("libpypy3.9-c.so", "PyPy: Python functions are not shown"),
+        ("deno", "V8: compiled functions are [jit], "),
+        ("beam.smp", "+JPperf true"),
+        ("libmonosgen-2.0.so.1.0.0", "MONO_ENV_OPTIONS=--jitmap"),
+        ("bun.exe", "Bun: JavaScript functions are not shown"),
+        ("perl", "Perl: subroutines appear as"),
+        ("php-fpm8.2", "PHP: PHP functions appear as"),
+        ("libluajit-5.1.so.2.1.0", "LuaJIT: "),
+        ("lua5.4", "Lua: "),
     ],
 )
 def test_own_functions(module: str, says: str) -> None:
@@ -37,7 +45,9 @@ def test_perf_map_is_what_names_them() -> None:
     assert "jcmd" in shown_of(["libjvm.so"], 7, has_map=True)
 
 
-@pytest.mark.parametrize("module", ["nginx", "python-helper", "libpython.so"])
+@pytest.mark.parametrize(
+    "module", ["nginx", "python-helper", "libpython.so", "libperlfoo.so", "lualatex"]
+)
 def test_other_programs(module: str) -> None:
     assert shown_of([module, "libc.so.6"], 7, has_map=False) == ""
 
