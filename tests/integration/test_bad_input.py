@@ -164,7 +164,7 @@ def test_flametap_itself() -> None:
 def test_target_that_exits_during_the_attach(start: Start, tmp_path: Path, delay_ms: int) -> None:
     target = start("sleeper")
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", tmp_path / "o.folded") as run:
-        wait_until(lambda: kernel.status(target.pid)["TracerPid"] != "0", "the attach", 20)
+        wait_until(lambda: kernel.status(target.pid)["TracerPid"] != "0", "the attach")
         time.sleep(delay_ms / 1000)
         target.close()
         result = run.result(20)
@@ -237,7 +237,7 @@ def test_ctrl_c_at_any_moment(start: Start, tmp_path: Path, delay_ms: int) -> No
     target = start("ratio")
     before = receipt.take(target.pid)
     with cli.Running(str(tmp_path), "record", "-p", target.pid, "-o", tmp_path / "o.folded") as run:
-        wait_until(run.has_begun, "flametap to begin", 20)
+        wait_until(run.has_begun, "flametap to begin")
         time.sleep(delay_ms / 1000)
         run.interrupt()
         result = run.result(20)

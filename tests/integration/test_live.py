@@ -27,7 +27,7 @@ def test_first_graph_has_names(start: Start) -> None:
     """How soon it comes is measured by ``make bench``."""
     target = start("ratio")
     with capturing(target.pid, rate_hz=100) as capture:
-        wait_until(lambda: {"main", "heavy"} <= stacks(capture).names(), "names", 20)
+        wait_until(lambda: {"main", "heavy"} <= stacks(capture).names(), "names")
     target.finish()
 
 
@@ -69,7 +69,7 @@ def test_live_serves_lines_and_instructions_while_it_records(start: Start, tmp_p
                     return int(number)
             return None
 
-        wait_until(lambda: number() is not None, "uneven with its file", 20)
+        wait_until(lambda: number() is not None, "uneven with its file")
         # Enough for the heaviest of its lines to be told from the others.
         wait_until(
             lambda: ask(f"lines?function={number()}")["self_ns"] > 2 * 10**8, "0.2 s of it", 30
@@ -128,7 +128,7 @@ def test_dump_shows_threads_that_signals_reach_late(start: Start, kind: str) -> 
         )
 
     # On a busy machine one dump may not meet them.
-    wait_until(are_seen, "stacks of the busy threads", 60)
+    wait_until(are_seen, "stacks of the busy threads")
     target.finish()
 
 

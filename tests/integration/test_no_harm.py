@@ -144,7 +144,7 @@ def test_killed_profiler_leaves_the_target_alone(start: Start, tmp_path: Path) -
     before = receipt.take(target.pid)
     arguments = ("record", "-p", target.pid, "-r", 1000, "-o", tmp_path / "out.folded")
     with cli.Running(str(tmp_path), *arguments) as run:
-        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin")
         run.process.kill()
         run.process.wait()
     assert receipt.harm_after_settling(target.pid, before, timeout_s=60, was_killed=True) == []
@@ -165,7 +165,7 @@ def test_second_ctrl_c_ends_at_once_and_does_no_harm(start: Start, tmp_path: Pat
     before = receipt.take(target.pid)
     arguments = ("record", "-p", target.pid, "-r", 1000, "-o", tmp_path / "out.folded")
     with cli.Running(str(tmp_path), *arguments) as run:
-        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin")
         run.interrupt()
         time.sleep(0.005)
         run.interrupt()
@@ -187,7 +187,7 @@ def test_exec_ends_the_recording_and_the_new_program_runs(
     out = tmp_path / "out.folded"
     arguments = ("record", "-p", target.pid, "-r", 1000, "--clock", "wall", "-o", out)
     with cli.Running(str(tmp_path), *arguments) as run:
-        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin", 30)
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin")
         time.sleep(0.5)
         target.say("go", timeout_s=120)
         result = run.result(20)

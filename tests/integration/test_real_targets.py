@@ -73,7 +73,7 @@ def test_redis_under_benchmark(adopt: Adopt, tmp_path: Path, seconds: float) -> 
     socket = tmp_path / "redis.sock"
     server = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", ""]
     target = adopt(Target([*server, "--dir", str(tmp_path)], announces=False))
-    wait_until(lambda: "The server is now ready" in "".join(target.lines), "redis", 10)
+    wait_until(lambda: "The server is now ready" in "".join(target.lines), "redis")
     expected = Expectation(
         names=("main", "aeMain", "readQueryFromClient"),
         modules=("libc.so.6",),
@@ -112,7 +112,7 @@ def test_nginx_worker_under_wrk(
     nginx = require_capability("nginx")
     master = adopt(Target([nginx, "-p", tmp_path, "-c", conf], announces=False))
     children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
-    wait_until(lambda: children.read_text().split() or not master.alive, "nginx's worker", 10)
+    wait_until(lambda: children.read_text().split() or not master.alive, "nginx's worker")
     assert master.alive, master.errors
     worker = int(children.read_text().split()[0])
     expected = Expectation(
@@ -125,7 +125,7 @@ def test_nginx_worker_under_wrk(
         capture = record(worker, seconds, cpu_s=ENOUGH_CPU_S)
         assert wrk.alive, wrk.errors
         wrk.signal(signal.SIGINT)  # it reports then, too
-        wait_until(lambda: not wrk.alive, "wrk to end", 20)
+        wait_until(lambda: not wrk.alive, "wrk to end")
         wrk.finish()  # and all of its report has been read
     check(capture, expected)
     report = "\n".join(wrk.lines)
@@ -198,7 +198,7 @@ def test_openssl_speed(adopt: Adopt, algorithm: str, function: str, seconds: flo
     evp = ["-evp"] if algorithm.startswith("aes") else []
     command = ["openssl", "speed", "-seconds", "60", *evp, algorithm]
     target = adopt(Target(command, announces=False))
-    wait_until(lambda: kernel.process_cpu_ns(target.pid) > 50e6, "openssl at work", 10)
+    wait_until(lambda: kernel.process_cpu_ns(target.pid) > 50e6, "openssl at work")
     expected = Expectation(names=(function,), modules=("openssl", "libcrypto.so.3"))
     with unharmed(target.pid, expected):
         capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
@@ -213,7 +213,7 @@ def test_rust_program(adopt: Adopt, seconds: float) -> None:
         target = adopt(
             Target(["rg", "-c", r"w[aeiou]+rd\d{3}x"], announces=False, stdin=words.stdout)
         )
-        wait_until(lambda: kernel.process_cpu_ns(target.pid) > 20e6, "rg at work", 10)
+        wait_until(lambda: kernel.process_cpu_ns(target.pid) > 20e6, "rg at work")
         expected = Expectation(names=(), modules=("rg", "libc.so.6"))
         with unharmed(target.pid, expected):
             capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)

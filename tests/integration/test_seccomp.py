@@ -160,7 +160,7 @@ def test_chromiums_renderer_survives(adopt: Callable[[Target], Target], tmp_path
         return any(procfs.read_status(pid).seccomp == procfs.SECCOMP_FILTER for pid in renderers())
 
     try:
-        wait_until(is_filtered, "a sandboxed renderer", 15)
+        wait_until(is_filtered, "a sandboxed renderer")
     except (AssertionError, *procfs.GONE):
         pytest.skip("chromium's sandbox does not run here")
     (pid, *_) = [p for p in renderers() if procfs.read_status(p).seccomp == procfs.SECCOMP_FILTER]

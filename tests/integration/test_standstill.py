@@ -38,7 +38,7 @@ def recording(target: Target, folder: Path, duration_s: float = 1.5) -> cli.Runn
 
 def wait_until_traced(pid: int) -> None:
     status = Path(f"/proc/{pid}/status")
-    wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "the attach", 30)
+    wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "the attach")
 
 
 def assert_goes_on(target: Target, before: receipt.Receipt) -> None:
@@ -77,7 +77,7 @@ def frozen_group(request: pytest.FixtureRequest) -> Iterator[tuple[Path, str, st
     (folder / switch).write_text(off)
     for pid in (folder / "cgroup.procs").read_text().split():
         (folder.parent / "cgroup.procs").write_text(pid)
-    wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group to empty", 15)
+    wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group to empty")
     folder.rmdir()
 
 
@@ -95,7 +95,7 @@ def test_frozen_target_is_refused_and_frozen_amid_a_recording_it_goes_on(
     result.assert_refused(5, "frozen", "thaw")
     (folder / switch).write_text(off)
     with recording(target, tmp_path) as run:
-        wait_until(lambda: is_sampled(target.pid), "the recording", 30)
+        wait_until(lambda: is_sampled(target.pid), "the recording")
         (folder / switch).write_text(on)
         assert run.result(END_S).exit_code in (0, 5, 6), run.output
     (folder / switch).write_text(off)
@@ -107,7 +107,7 @@ def test_target_stopped_amid_a_recording_goes_on(start: Start, tmp_path: Path) -
     target = start("parked", "short")
     before = receipt.take(target.pid)
     with recording(target, tmp_path) as run:
-        wait_until(lambda: is_sampled(target.pid), "the recording", 30)
+        wait_until(lambda: is_sampled(target.pid), "the recording")
         os.kill(target.pid, signal.SIGSTOP)
         assert run.result(END_S).exit_code in (0, 5, 6), run.output
     os.kill(target.pid, signal.SIGCONT)
@@ -167,7 +167,7 @@ def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path:
     target = start("parked", "short")
     before = receipt.take(target.pid)
     with recording(target, tmp_path, 20) as run:
-        wait_until(lambda: is_sampled(target.pid), "the recording", 30)
+        wait_until(lambda: is_sampled(target.pid), "the recording")
         second = cli.run("record", "-p", target.pid, "-d", 1, "-o", os.devnull, "-f", "folded")
         second.assert_refused(5, rf"already recorded.*process {run.process.pid}\b")
         run.interrupt()
@@ -200,7 +200,7 @@ def test_third_ctrl_c_waits_for_nobody(start: Start, tmp_path: Path) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
     with recording(target, tmp_path, duration_s=60) as run:
-        wait_until(lambda: is_sampled(target.pid), "the agent in the target", 30)
+        wait_until(lambda: is_sampled(target.pid), "the agent in the target")
         # A list of children may miss some while others end (proc(5)).
         wait_until(lambda: injectors_of(run.process.pid), "the process that attaches")
         (injector,) = injectors_of(run.process.pid)

@@ -51,7 +51,7 @@ def test_changed_code_is_told_and_the_recording_saved(start: Start, tmp_path: Pa
         str(tmp_path), "record", "-p", target.pid, "-d", 3, "--verify-detach", "-o", out
     ) as run:
         ring = "flametap-ring"
-        wait_until(lambda: ring in Path(f"/proc/{target.pid}/maps").read_text(), ring, 20)
+        wait_until(lambda: ring in Path(f"/proc/{target.pid}/maps").read_text(), ring)
         # The last byte of the mapping: padding that nothing runs.
         memory = os.open(f"/proc/{target.pid}/mem", os.O_RDWR)
         was = os.pread(memory, 1, libc.end - 1)
