@@ -154,7 +154,7 @@ def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: list[str
         for name in spent
     }
     total = sum(seen.values())
-    assert total >= 0.9 * shown.total, shown.heaviest()  # the rest is the program's bookkeeping
+    assert total >= 0.8 * shown.total, shown.heaviest()  # the rest is the program's bookkeeping
     for name, seconds in spent.items():
         share = seconds / sum(spent.values())
         assert seen[name] / total == pytest.approx(share, abs=SHARE_ERROR), name
