@@ -23,6 +23,7 @@ SHORT, LONG = 800, 100_000
 ENOUGH_S = 3_600.0
 UNEXPLAINED = 1e-4
 MOST_UNEXPLAINED_SHORT = 1
+STRIPPED = ("3.14", "3.15", "debian")  # Debian's: their C functions have no names
 
 
 @pytest.mark.parametrize(
@@ -58,4 +59,6 @@ def test_stacks_are_those_that_the_program_notes(
     assert unexplained <= max(MOST_UNEXPLAINED_SHORT, UNEXPLAINED * compared), tally
     assert not counts["wrong name"], tally
     assert not counts["wrong line"], tally
-    assert not counts["C function missing"], tally
+    if version not in STRIPPED:
+        assert counts["C functions between"] >= 0.05 * samples, counts
+        assert not counts["C function missing"], tally
