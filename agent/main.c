@@ -91,6 +91,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
 {
     struct agent *a = pages_new(sizeof *a);
     struct thread_signals signals;
+    struct moment start;
     i64 error;
     if (!a)
         return -12;
@@ -104,8 +105,9 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
     a->random = now_ns_sigsafe() | 1;
     a->clock_cookie = random_next(random_next(a->random ^ read_tsc_sigsafe() << 20) | 1);
     a->cache_generation = 1;
-    a->tsc_start = read_tsc_sigsafe();
-    a->tsc_start_ns = now_ns_sigsafe();
+    moment_read(&start);
+    a->tsc_start = start.tsc;
+    a->tsc_start_ns = start.ns;
     error = ring_new(a);
     if (!error && agent_allocate(a))
         error = -12;

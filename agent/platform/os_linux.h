@@ -79,6 +79,28 @@ static u64 now_ns_sigsafe(void)
     return (u64)clock_ns_sigsafe(CLOCK_MONOTONIC_ID);
 }
 
+#define MOMENT_TICKS_MAX 20000            /* some microseconds */
+#define MOMENT_TRIES 4
+
+/* One moment by CLOCK_MONOTONIC and by the time stamp counter. */
+struct moment {
+    u64 ns;
+    u64 tsc;
+};
+
+/* Read both clocks. Again if this thread lost its CPU between the readings. */
+static void moment_read(struct moment *moment)
+{
+    u64 before, after;
+    u32 tries = 0;
+    do {
+        before = read_tsc_sigsafe();
+        moment->ns = now_ns_sigsafe();
+        after = read_tsc_sigsafe();
+    } while (after - before > MOMENT_TICKS_MAX && ++tries < MOMENT_TRIES);
+    moment->tsc = before + (after - before) / 2;
+}
+
 /* Sleep until CLOCK_MONOTONIC reaches `deadline_ns`; a signal meanwhile (setuid's broadcast) does not end the sleep. */
 static void sleep_until_ns(u64 deadline_ns)
 {

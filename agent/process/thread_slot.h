@@ -48,12 +48,13 @@ struct thread_slot {
     u64 stack_start;                      /* from that block; both 0 if unknown */
     u64 stack_end;
     u64 thread_pointer_seen;              /* answer: the current thread pointer */
-    u32 frame_count;                      /* answer: number of frames; the next six fields are part of the answer */
+    u32 frame_count;                      /* answer: number of frames; the next seven fields are part of the answer */
     u32 verdict;
     u32 managed_verdict;
     u32 marks;                            /* enum mark */
     u64 fault_pc;
     u64 handler_tsc;
+    u64 began_tsc;                        /* answer: when the handler began */
     u32 near_fork;
     u32 sent_off_cpu;                     /* by the sampler: runnable, but not on a CPU when the signal was sent */
     u32 sent_on_cpu;                      /* by the sampler: on a CPU while the signal was sent */

@@ -60,12 +60,19 @@ static void stacks_note(struct agent *a, struct thread_slot *slot, u64 sp)
     room_learn(a, slot, sp);
 }
 
-/* Take one timer sample: its stack stands for the CPU time since the sample before. */
-static void sample_take(struct agent *a, struct thread_slot *slot, struct sample *sample, u64 now_ns, u64 now_tsc)
+/* Return when a handler began, by the counter. `now` is read again for a sample that came meanwhile: the one before may
+ * have taken long, as its modules were compiled. */
+static u64 handler_began_ns(const struct agent *a, struct moment *now, u64 began_tsc)
 {
-    /* The sample may be newer than the clock reading. */
-    u64 age_tsc = now_tsc > sample->began_tsc ? now_tsc - sample->began_tsc : 0;
-    u64 taken_ns = now_ns - (age_tsc * a->ns_per_tsc_20 >> 20);
+    if (began_tsc > now->tsc)
+        moment_read(now);
+    return now->ns - ((now->tsc > began_tsc ? now->tsc - began_tsc : 0) * a->ns_per_tsc_20 >> 20);
+}
+
+/* Take one timer sample: its stack stands for the CPU time since the sample before. */
+static void sample_take(struct agent *a, struct thread_slot *slot, struct sample *sample, struct moment *now)
+{
+    u64 taken_ns = handler_began_ns(a, now, sample->began_tsc);
     struct verdicts verdicts = {sample->verdict, sample->managed_verdict, sample->marks, sample->fault_pc};
     u32 trace_id, injected = 0;
     handler_cost_add(a, sample->took_tsc, sample->took_cpu_ns);
@@ -88,24 +95,25 @@ static void samples_collect(struct agent *a, struct thread_slot *slot)
 {
     struct sample *sample;
     u32 missed = slot->samples_missed;
-    u64 now_ns, now_tsc;
+    struct moment now;
     count_up(a, COUNTER_SAMPLES_LOST, missed - slot->samples_missed_told);
     slot->samples_missed_told = missed;
     sample = sample_next(slot);
     if (!sample)
         return;
-    now_ns = now_ns_sigsafe();
-    now_tsc = read_tsc_sigsafe();
+    moment_read(&now);
     for (; sample; sample = sample_next(slot)) {
-        sample_take(a, slot, sample, now_ns, now_tsc);
+        sample_take(a, slot, sample, &now);
         sample_drop(slot, sample);
     }
 }
 
-/* Collect a handler's answer to a signal that was sent: its stack stands for the time up to the moment of sending. */
+/* Collect a handler's answer to a signal that was sent: its stack stands for the CPU time up to the look before the
+ * sending. This thread may have waited for a CPU between the two, so its moment is that of the handler. */
 static void answer_collect(struct agent *a, struct thread_slot *slot)
 {
     struct verdicts verdicts;
+    struct moment now;
     u32 trace_id, injected = 0;
     repairs_collect(a, slot);
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_ANSWERED)
@@ -147,7 +155,8 @@ static void answer_collect(struct agent *a, struct thread_slot *slot)
     if (slot->woken)
         return;                           /* it was leaving a wait, so it had no CPU and used no CPU time here */
     if (stands_for_cpu(a, slot)) {
-        interval_ran(a, slot, slot->sent_ns, slot->sent_cpu_ns, trace_id, slot->marks);
+        moment_read(&now);
+        interval_ran(a, slot, handler_began_ns(a, &now, slot->began_tsc), slot->sent_cpu_ns, trace_id, slot->marks);
         slot->timer_set_cpu_ns = slot->sent_cpu_ns;
         cpu_timer_set_far(a, slot);
     } else {

@@ -305,6 +305,7 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
     slot->alternate_start = *(u64 *)((u8 *)context + UCONTEXT_STACK_START);
     slot->alternate_bytes = *(u64 *)((u8 *)context + UCONTEXT_STACK_BYTES);
     answer_sigsafe(a, slot, gregs, mask);
+    slot->began_tsc = started;
     slot->handler_tsc = read_tsc_sigsafe() - started;
     store_release_u32(&slot->signal_state, SIGNAL_ANSWERED);
 }

@@ -8,9 +8,13 @@
 #define TURN_NS 100000ULL                 /* the minimum in Linux */
 
 /* Measure nanoseconds per TSC tick over the first second; later if there was no round before. */
-static void tsc_calibrate(struct agent *a, u64 now_ns)
+static void tsc_calibrate(struct agent *a)
 {
-    u64 ticks = read_tsc_sigsafe() - a->tsc_start, passed_ns = now_ns - a->tsc_start_ns;
+    struct moment now;
+    u64 ticks, passed_ns;
+    moment_read(&now);
+    ticks = now.tsc - a->tsc_start;
+    passed_ns = now.ns - a->tsc_start_ns;
     if (ticks > 1000000 && (passed_ns < 1000000000ULL || !a->ns_per_tsc_20) && passed_ns < CALIBRATION_MAX_NS)
         a->ns_per_tsc_20 = (passed_ns << 20) / ticks;
 }
@@ -84,7 +88,7 @@ static void sampler_pause(struct agent *a)
 static void sampler_round(struct agent *a, u64 now_ns)
 {
     u64 once_cpu_ns = a->once_cpu_ns, own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-    tsc_calibrate(a, now_ns);
+    tsc_calibrate(a);
     round_note(a, now_ns);
     gaps_keep(a, now_ns);
     maps_keep(a, now_ns);

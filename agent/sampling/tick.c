@@ -193,7 +193,6 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
         return;
     }
     slot->is_on_alternate = alternate_has_room(a, slot);
-    state_ensure(a, slot, now_ns);
     if (runs)
         phase_note(a, slot, now_ns);
     clock_keep(a, slot, now_ns);
@@ -208,6 +207,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     struct unwinder u;
     struct verdicts verdicts;
     u32 result, trace_id, injected = 0, rounds = 0;
+    state_ensure(a, slot, now_ns);
     while ((result = parked_take(a, slot, cpu_ns, &wait, &u)) == PARKED_RETRY && rounds++ < COMPILE_ROUNDS_MAX)
         learn(a);
     if (result == PARKED_SEEN) {
