@@ -68,7 +68,7 @@ def click_until(page: Page, child: int, condition: str, before: str) -> None:
     for _ in range(20):
         page.wait_for_function(STILL)
         place = page.evaluate(
-            f"(child) => flametap.graph.placeOf(({HOLDER})(child))",
+            f"(child) => flametap.graph.middleOf(({HOLDER})(child))",
             child,
         )
         page.mouse.click(place["x"], place["y"])

@@ -18,6 +18,8 @@ function prepare(canvas, width, height) {
     canvas.width = w;
     canvas.height = h;
   }
+  // A scroll bar takes its room from the graph, and covers none of it.
+  if (canvas.style.width !== `${width}px`) canvas.style.width = `${width}px`;
   const context = canvas.getContext('2d');
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);

@@ -174,11 +174,11 @@ export class Graph {
    * visible, or nothing is drawn yet. */
   locate(name) {
     const at = this.view.functions.name.indexOf(name);
-    return this.placeOf(at < 0 ? -1 : this.view.boxes.function.indexOf(at));
+    return this.middleOf(at < 0 ? -1 : this.view.boxes.function.indexOf(at));
   }
 
   /** Returns middle and width of a box, as locate() does. */
-  placeOf(box) {
+  middleOf(box) {
     const span = box < 0 || !this.scene ? null : this.painter.span(this.scene, box);
     if (!span) return null;
     const area = this.scroller.getBoundingClientRect();

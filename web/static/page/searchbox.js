@@ -99,7 +99,7 @@ export class SearchBox {
     const { result } = this;
     const isBad = Boolean(result?.error);
     this.input.setAttribute('aria-invalid', String(isBad));
-    this.box.classList.toggle('is-bad', isBad);
+    for (const each of [this.box, byId('search-found')]) each.classList.toggle('is-bad', isBad);
     byId('search-step').hidden = !result?.count;
     byId('search-callers').hidden = !result?.count || isReport;
     setText(byId('search-result'), this.describe());
