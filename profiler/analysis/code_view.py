@@ -181,8 +181,15 @@ class CodeView:
             return SourceText(None, self._why_no_lines(function))
         if function.kind is FrameKind.PYTHON and file.startswith("<"):
             return SourceText(None, IN_NO_FILE)
-        roots = self._symbolizer.roots if self._symbolizer else ()
-        return read_source(file, roots, self._built_ns(function))
+        if self._symbolizer is None:
+            return read_source(file, ())
+        roots, built_ns = self._symbolizer.roots, self._built_ns(function)
+        if function.kind is FrameKind.JAVASCRIPT:
+            built_ns = self._symbolizer.mapped_ns(file)
+        found = read_source(file, roots, built_ns)
+        if function.kind is FrameKind.JAVASCRIPT and (found.lines is None or found.note):
+            return self._symbolizer.embedded_text(file) or found
+        return found
 
     def _why_no_lines(self, function: Function) -> str:
         sources = self._symbolizer.sources() if self._symbolizer else []

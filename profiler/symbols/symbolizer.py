@@ -31,6 +31,7 @@ from .jit.names_thread import JitNames
 from .line_thread import REST_AFTER_S, LineReader
 from .locate.module_files import TargetFiles
 from .locate.open_file import Root
+from .locate.source_text import SourceText
 from .module_work import Address, ModuleWork
 from .names.inline_chains import LineSource
 from .names.limits import Budgets
@@ -222,6 +223,14 @@ class Symbolizer:
     def roots(self) -> tuple[Root, ...]:
         """Where a path of the target is valid: its root, if it is known."""
         return self._files.roots
+
+    def embedded_text(self, file: str) -> SourceText | None:
+        """Return a source's text as a source map of the target has it; None if none has."""
+        return self._managed.source_maps.text(file)
+
+    def mapped_ns(self, file: str) -> int:
+        """Return when the source map was written that names a source (Unix, ns); 0 if unknown."""
+        return self._managed.source_maps.modified_ns(file)
 
     def close(self) -> None:
         """End the threads and close all files. Names that are missing then will not be found."""

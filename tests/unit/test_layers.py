@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "symbols.jit": ("errors", "linux", "model", "symbols.names"),
     "symbols.interpreters": (
         *("linux", "model", "wire"),
-        *("symbols.locate", "symbols.names", "symbols.object"),
+        *("symbols.debuginfo", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols": (
         *("linux", "model", "wire"),

@@ -15,8 +15,9 @@ from ..locate.open_file import Image, OpenFile, Root, image_of
 # so the worker reads the checked file even if it was deleted or is in another mount namespace.
 OPENED = ("debug", "alt")
 # What a job wants: a symcache; a table of calls (``tail_call_graph``); the ELF file inside
-# ``.gnu_debugdata``; a note on missing parts, and no payload.
+# ``.gnu_debugdata``; a note on missing parts, and no payload; the table of a source map.
 SYMCACHE, CALLS, MINI_SYMBOLS, MISSING_PARTS = "symcache", "calls", "mini symbols", "missing parts"
+SOURCE_MAP = "source map"
 
 _DESCRIPTOR = re.compile(r"/proc/self/fd/(\d+)")
 

@@ -30,7 +30,7 @@ from ...linux import sandbox
 from ...linux.raw_syscall import raw_syscall
 from ..locate.open_file import OpenFile, Root
 from ..names.inline_chains import LinesError
-from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, Built, DebugJob
+from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, SOURCE_MAP, Built, DebugJob
 
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
@@ -94,6 +94,7 @@ def _answer(message: bytes, files: list[int], connection: socket.socket) -> Buil
 
     from .build_callgraph import build_calls
     from .small_jobs import name_missing_parts, unpack_mini_symbols
+    from .source_map import build_source_map
     from .symcache import build_symcache
 
     if job.wants == MINI_SYMBOLS:
@@ -102,6 +103,8 @@ def _answer(message: bytes, files: list[int], connection: socket.socket) -> Buil
         return name_missing_parts(job, open_named)
     if job.wants == CALLS:
         return build_calls(job)
+    if job.wants == SOURCE_MAP:
+        return build_source_map(job)
     return build_symcache(job, open_named)
 
 
@@ -131,7 +134,7 @@ def _import_readers() -> None:
 
     If the library cannot be loaded, we send an error and do not die.
     """
-    from . import build_callgraph, small_jobs, symcache  # noqa: F401
+    from . import build_callgraph, small_jobs, source_map, symcache  # noqa: F401
 
     symcache.load_library()
     for codec in ("ascii", "latin-1", "utf-8"):

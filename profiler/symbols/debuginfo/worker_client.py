@@ -44,9 +44,14 @@ Lend = Callable[[str, int], OpenFile]
 
 
 class Worker:
-    """A client of at most one process. One thread calls ``build``, any may call ``close``."""
+    """A client of at most one process. One thread calls ``build``, any may call ``close``.
 
-    def __init__(self) -> None:
+    Args:
+        subject: what it reads, for messages.
+    """
+
+    def __init__(self, subject: str = "its debug information") -> None:
+        self._subject = subject
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
@@ -91,7 +96,7 @@ class Worker:
                 connection.settimeout(max(end_s - time.monotonic(), 0.001))
         except TimeoutError:
             self._end()
-            raise LinesError(_too_slow(cpu_s * WALL_FACTOR)) from None
+            raise LinesError(self._too_slow(cpu_s * WALL_FACTOR)) from None
         except OSError as error:
             raise LinesError(self._death(cpu_s)) from error
         try:
@@ -99,7 +104,7 @@ class Worker:
                 raise LinesError(self._death(cpu_s))
             said = parse_answer(answer)
             if not received:
-                raise LinesError("its debug information gave no result")
+                raise LinesError(f"{self._subject} gave no result")
             return replace(said, payload=_contents(received[0]))
         finally:
             for descriptor in received:
@@ -150,12 +155,15 @@ class Worker:
                 code = process.wait(_EXIT_TIMEOUT_S)
         self._end()
         if code == -signal.SIGXCPU:
-            return _too_slow(cpu_s)
+            return self._too_slow(cpu_s)
         if code in (-signal.SIGABRT, -signal.SIGKILL):
-            return "reading its debug information took too much memory, or crashed"
+            return f"reading {self._subject} took too much memory, or crashed"
         if code is not None and code < 0:
-            return f"reading its debug information crashed ({signal.Signals(-code).name})"
+            return f"reading {self._subject} crashed ({signal.Signals(-code).name})"
         return "the process that reads debug information has ended"
+
+    def _too_slow(self, seconds: int) -> str:
+        return f"{self._subject} was not read within {seconds} s"
 
     def _end(self) -> None:
         with self._lock:
@@ -228,7 +236,3 @@ def _memory_bytes() -> int:
     """Return the memory limit of the process in bytes: half of the machine's memory."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(total // 2, MIN_MEMORY_BYTES)
-
-
-def _too_slow(seconds: int) -> str:
-    return f"its debug information was not read within {seconds} s"

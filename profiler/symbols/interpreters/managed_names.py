@@ -25,7 +25,10 @@ from .python.class_finder import ClassFinder
 from .python.derived_names import SourceNames
 from .python.names import PythonCode, PythonNames
 from .ruby.names import RubyCode, RubyNames
+from .v8.mapped_places import SourceMap
 from .v8.names import V8Code, V8Names
+from .v8.scripts import Script
+from .v8.source_maps import SourceMaps
 
 _CODE_MASK = 0xFFFFFFFF
 _POSITION_SHIFT = 32
@@ -70,6 +73,7 @@ class ManagedNames:
         self._java = JavaNames(self._number_base_of, budgets.names, budgets.table_bytes)
         self._ruby = RubyNames(budgets.names, budgets.table_bytes)
         self._finder = ClassFinder(roots, self._found_classes)
+        self.source_maps = SourceMaps(roots, self._found_map, budgets.table_bytes)
         self._v8 = V8Names(
             pid,
             lambda recipe_id: self._interpreters.get(recipe_id),
@@ -167,7 +171,7 @@ class ManagedNames:
 
     def _missing(self, runtime: str) -> str:
         if runtime == V8:
-            return self._v8.note
+            return "; ".join(filter(None, (self._v8.note, self.source_maps.note)))
         return self._names_of(runtime).note
 
     def _names_of(self, runtime: str) -> PythonNames | JavaNames | RubyNames:
@@ -181,6 +185,7 @@ class ManagedNames:
             self._closing = True
             self._changed.notify_all()
         self._finder.close()
+        self.source_maps.close()
         self._v8.close()
 
     def _runtime_of(self, recipe_id: int) -> str:
@@ -220,9 +225,16 @@ class ManagedNames:
             source = each[1].source
             if source and not self._closing:
                 if source not in self._bare:
-                    self._finder.ask(source)
+                    self._ask_for(each[1])
                 self._bare.setdefault(source, []).append(each)
                 self._bare_count += 1
+
+    def _ask_for(self, code: PythonCode | JavaCode | V8Code | RubyCode) -> None:
+        """Have the file read that says more about a function."""
+        if not isinstance(code, V8Code):
+            self._finder.ask(code.source)
+        elif code.awaited is not None:
+            self.source_maps.ask(code.awaited)
 
     def _keep_nameless(self, address_id: int, code: V8Code, position: int) -> None:
         """Keep an address for the time when its function can be read. The lock is held."""
@@ -252,11 +264,12 @@ class ManagedNames:
     def _found_classes(self, path: str, names: SourceNames | None) -> None:
         """Give better names to the functions of a file."""
         with self._changed:
-            waiting = self._bare.pop(path, [])
-            self._bare_count -= len(waiting)
+            waiting = self._take_bare(path)
             for code in {id(code): code for _, code, _ in waiting}.values():
+                if not isinstance(code, PythonCode):
+                    continue
                 code.source = ""
-                if names is None or not isinstance(code, PythonCode):
+                if names is None:
                     continue
                 name, is_in_class = names.qualified(code.name, code.first_line)
                 if name != code.name:
@@ -266,3 +279,21 @@ class ManagedNames:
             if names is not None:
                 self._set(waiting)
             self._changed.notify_all()
+
+    # -- the thread of the source maps ----------------------------------------------------------
+
+    def _found_map(self, key: str, script: Script, found: SourceMap | None) -> None:
+        """Give the functions of a script the places that they were made from."""
+        with self._changed:
+            script.key, script.map = "", found
+            waiting = self._take_bare(key)
+            for code in {id(code): code for _, code, _ in waiting}.values():
+                if isinstance(code, V8Code):
+                    code.forget_frames()
+            self._set(waiting)
+            self._changed.notify_all()
+
+    def _take_bare(self, key: str) -> list[_Named]:
+        waiting = self._bare.pop(key, [])
+        self._bare_count -= len(waiting)
+        return waiting

@@ -53,7 +53,7 @@ def read_source(path: str, roots: Sequence[Root], built_ns: int = 0) -> SourceTe
             note = ""
             if built_ns and modified_ns > built_ns:
                 note = "the file is newer than the program: line numbers may be wrong"
-            return SourceText(_lines(text), note)
+            return SourceText(lines_of(text), note)
     reason = "; ".join(problems) or "the process's root is not known"
     return SourceText(None, f"{path} cannot be shown: {reason}")
 
@@ -86,7 +86,8 @@ def _read(path: str, root: Root, max_bytes: int) -> tuple[bytes, int]:
         file.close()
 
 
-def _lines(data: bytes) -> list[str]:
+def lines_of(data: bytes) -> list[str]:
+    """Return the lines of a text, each cut to ``MAX_LINE_CHARS``."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     lines = text.split("\n")
     return [line[:MAX_LINE_CHARS] for line in lines]

@@ -37,10 +37,11 @@ _WEAK = 2  # this bit is set in weak pointers
 
 @dataclass(frozen=True)
 class Place:
-    """A function, and a line in it (0 if unknown)."""
+    """A function, and a line in it (0 if unknown) with its file."""
 
     function: SharedFunction
     line: int
+    file: str = ""
 
 
 class InlinedCall:
@@ -79,6 +80,12 @@ class CodePlaces:
         return self._table is not None
 
     @property
+    def functions(self) -> list[SharedFunction]:
+        """The function, and those that are inlined into it."""
+        inlined = (call.function for call in self._calls.values())
+        return [self.function, *(each for each in inlined if each is not None)]
+
+    @property
     def size(self) -> int:
         """The bytes that its table takes."""
         return 0 if self._table is None else self._table.size
@@ -108,7 +115,8 @@ class CodePlaces:
 
 
 def _place(function: SharedFunction, position: Position) -> Place:
-    return Place(function, function.script.place(position.offset)[0])
+    spot = function.script.spot(position.offset)
+    return Place(function, spot.line, spot.file)
 
 
 def read_code(heap: Heap, functions: Functions, code: Code, lengths: bytes) -> CodePlaces | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ...names.limits import Budget
 from .heap import ARRAY_DATA, TAG, Heap, MemoryReadError, is_object, small_integer
+from .mapped_places import Spot
 from .scripts import Script, read_script
 
 _SCOPE_FIRST = 8  # bytes before the words of a ScopeInfo
@@ -36,9 +37,19 @@ class SharedFunction:
     script: Script
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Line and column where it begins; (0, 0) if unknown."""
-        return self.script.place(self.start)
+    def is_whole(self) -> bool:
+        """True for the code of a script outside of all functions."""
+        return not self.name and self.start == 0
+
+    @property
+    def spot(self) -> Spot:
+        """Where it begins."""
+        return self.script.spot_of_all() if self.is_whole else self.script.spot(self.start)
+
+    @property
+    def own_name(self) -> str:
+        """Its name in the source that the script was made from, if that is known."""
+        return self.script.name(self.name, self.start)
 
 
 class Functions:

@@ -21,12 +21,13 @@ from ....wire.abi import NO_POSITION
 from ....wire.events import Code
 from ...names.limits import Budget, cut
 from ..found import FoundInterpreter
-from .code import CodePlaces, read_code
+from .code import CodePlaces, Place, read_code
 from .functions import Functions, SharedFunction
 from .heap import Heap
 from .identity import keys_of
 from .kept_codes import KeptCodes
 from .paths import module_of, short_path
+from .scripts import Script
 
 UNKNOWN = "[unknown JavaScript function]"
 _MAX_CODES = 1 << 18
@@ -37,17 +38,36 @@ _CLOSE_TIMEOUT_S = 0.5
 class V8Code:
     """One piece of code of a function."""
 
-    __slots__ = ("_frames", "_functions", "_inlines", "_places", "code_id", "source")
+    __slots__ = ("_frames", "_functions", "_inlines", "_places", "_scripts", "code_id")
 
     def __init__(
         self, code_id: int, places: CodePlaces | None, functions: FunctionNames, *, inlines: bool
     ) -> None:
-        self.source = ""  # nothing more is to be found in a file
         self.code_id = code_id
         self._places = places
         self._functions = functions
         self._inlines = inlines
         self._frames: dict[int, tuple[Frame, ...]] = {}
+        # Those whose source maps may say more.
+        self._scripts: list[Script] = []
+        if places is not None:
+            scripts = {each.script.key: each.script for each in places.functions}
+            self._scripts = [script for key, script in scripts.items() if key]
+
+    @property
+    def awaited(self) -> Script | None:
+        """A script whose source map is not known yet."""
+        return next((each for each in self._scripts if each.key), None)
+
+    @property
+    def source(self) -> str:
+        """What has to be found before its frames are final; "" for nothing."""
+        awaited = self.awaited
+        return "" if awaited is None else awaited.key
+
+    def forget_frames(self) -> None:
+        """Have its frames made anew: the source map of a script is known."""
+        self._frames.clear()
 
     @property
     def is_nameless(self) -> bool:
@@ -69,7 +89,12 @@ class V8Code:
         places = self._places.at(position)
         if not self._inlines:
             places = places[:1]
-        return tuple(Frame(self._functions.function(each.function), each.line) for each in places)
+        return tuple(self._frame(each) for each in places)
+
+    def _frame(self, place: Place) -> Frame:
+        function = self._functions.function(place.function)
+        is_elsewhere = place.line and place.file != function.file and function.file
+        return Frame(function, place.line, place.file if is_elsewhere else "")
 
 
 _UNKNOWN_FRAMES = (Frame(Function(UNKNOWN, "", kind=FrameKind.SYNTHETIC)),)
@@ -85,11 +110,11 @@ class FunctionNames:
 
     def function(self, shared: SharedFunction) -> Function:
         """Return the function for one of the engine's."""
-        line, column = shared.place
-        key = (shared.name, shared.script.file, line, column)
+        file, line, column = shared.spot
+        key = (shared.own_name, file, line, column)
         function = self._functions.get(key)
         if function is None:
-            function = _function(*key, is_whole=not shared.name and shared.start == 0)
+            function = _function(*key, is_whole=shared.is_whole)
             size = len(function.name) + len(function.full_name) + len(function.file)
             if len(self._functions) >= _MAX_CODES or not self._budget.take(size + _CODE_BYTES):
                 self.left_out += 1

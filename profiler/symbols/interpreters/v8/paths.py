@@ -30,6 +30,11 @@ def module_of(file: str) -> str:
     return short_path(file) or "[javascript]"
 
 
+def is_built_in(file: str) -> bool:
+    """Return whether a script is one of the engine's own modules."""
+    return _BUILT_IN.match(file) is not None
+
+
 def origin_of_script(file: str) -> Origin:
     """Return whose the code in a script is."""
     if _PACKAGE.fullmatch(file):

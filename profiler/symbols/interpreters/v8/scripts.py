@@ -1,11 +1,12 @@
-"""Read scripts: their names, and where their lines begin.
+"""Read scripts: their names, where their lines begin, and which source map they name.
 
 A script has the ends of its lines if it was asked for a line before; else they are found in its
-source, which lies in memory as a string. Only the ends are kept.
+source, which lies in memory as a string. The source is kept only if it names a map.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from urllib.parse import unquote
 
@@ -14,6 +15,9 @@ import numpy.typing as npt
 
 from ...names.limits import Budget, cut
 from .heap import Heap, Text, small_integer
+from .map_link import identifier_of, link_of
+from .mapped_places import SourceMap, Spot
+from .paths import is_built_in
 
 _MAX_LINES = 8 << 20
 _NEWLINE, _RETURN = 10, 13
@@ -21,19 +25,40 @@ _SEPARATORS = (0x2028, 0x2029)  # end lines, too
 _FILE_URL = re.compile(r"file://(?:localhost)?(?=/)")
 Ends = npt.NDArray[np.int32]
 _NO_ENDS: Ends = np.zeros(0, np.int32)
+_numbers = itertools.count(1)
 
 
 class Script:
-    """One script."""
+    """One script.
 
-    def __init__(self, file: str, ends: Ends) -> None:
+    Args:
+        file: its name.
+        ends: offset of the last character of each line.
+        source: its text, if it names a map.
+        link: the URL of that map; "" for none.
+
+    Attributes:
+        key: tells it apart from all others whose maps are awaited; "" if it awaits none.
+        map: what its code was made from; None if it is not known.
+    """
+
+    def __init__(self, file: str, ends: Ends, source: Text | None = None, link: str = "") -> None:
         self.file = file
-        self._ends = ends  # offset of the last character of each line
+        self.source = source
+        self.link = link
+        self.key = f"source map {next(_numbers)}" if link else ""
+        self.map: SourceMap | None = None
+        self._ends = ends
 
     @property
     def has_lines(self) -> bool:
         """True if lines are known."""
         return len(self._ends) > 0
+
+    @property
+    def line_count(self) -> int:
+        """The number of its lines; 0 if it is unknown."""
+        return len(self._ends)
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return line and column, from 1 on, of a character; (0, 0) if unknown."""
@@ -45,6 +70,29 @@ class Script:
         start = int(self._ends[index - 1]) + 1 if index else 0
         return index + 1, offset - start + 1
 
+    def spot(self, offset: int) -> Spot:
+        """Return the place of a character, in the source that it was made from if that is known."""
+        line, column = self.place(offset)
+        found = None if self.map is None else self.map.spot(line, column)
+        return Spot(self.file, line, column) if found is None else found
+
+    def spot_of_all(self) -> Spot:
+        """Return where the script begins: in its source, if it was made from one file."""
+        file = "" if self.map is None else self.map.only_file
+        return Spot(file, 1, 1) if file else Spot(self.file, *self.place(0))
+
+    def name(self, name: str, start: int) -> str:
+        """Return what the source calls a function.
+
+        Args:
+            name: what the engine calls it.
+            start: the offset at which it begins.
+        """
+        if self.map is None or self.source is None or not name:
+            return name
+        at = identifier_of(self.source, name.rpartition(".")[2], start)
+        return self.map.name(*self.place(at)) or name
+
 
 def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
     """Read a script.
@@ -52,20 +100,25 @@ def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
     Args:
         heap: the heap it lies in.
         tagged: the Script.
-        budget: the bytes that line ends may take.
+        budget: the bytes that line ends, and the sources that are kept, may take.
 
     Raises:
         MemoryReadError: it cannot be read.
     """
     layout = heap.layout
-    name = heap.text(heap.field(tagged, layout.script_name), 1 << 16)
+    file = file_of(str(heap.text(heap.field(tagged, layout.script_name), 1 << 16) or ""))
     ends = _listed_ends(heap, heap.field(tagged, layout.script_ends))
-    if not len(ends):
+    link, source = "", None
+    if not len(ends) or not is_built_in(file):
         source = heap.text(heap.field(tagged, layout.script_source))
-        ends = _NO_ENDS if source is None else ends_of(source)
+        if not len(ends) and source is not None:
+            ends = ends_of(source)
+        link = "" if source is None or is_built_in(file) else link_of(source)
     if not budget.take(ends.nbytes):
-        ends = _NO_ENDS
-    return Script(file_of(str(name or "")), ends)
+        return Script(file, _NO_ENDS)
+    if source is None or not link or not budget.take(len(source.raw)):
+        return Script(file, ends)
+    return Script(file, ends, source, link)
 
 
 def file_of(name: str) -> str:
