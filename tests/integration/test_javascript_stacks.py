@@ -9,7 +9,7 @@ import pytest
 
 import receipt
 from flametap.model import ManagedVerdict
-from javascript import Frame, of_capture, of_error
+from js_stacks import Frame, of_capture, of_error
 from nightly import nightly
 from recording import capturing
 from running import Target, wait_until

@@ -17,7 +17,7 @@ from flametap.analysis.calltree import build
 from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
-from javascript import Frame, of_capture, of_error
+from js_stacks import Frame, of_capture, of_error
 from nightly import nightly
 from recording import capturing
 from running import Target, wait_until

@@ -38,6 +38,7 @@ from host_fuzzing import Reader
 from java_readers import JAVA_READERS
 from ruby_readers import RUBY_READERS
 from symbol_readers import SYMBOL_READERS
+from v8_readers import V8_READERS
 
 SMALL_RING_BYTES = 1 << 12
 PID = 4242
@@ -370,6 +371,7 @@ READERS: dict[str, Reader] = {
     **SYMBOL_READERS,
     **JAVA_READERS,
     **RUBY_READERS,
+    **V8_READERS,
 }
 
 

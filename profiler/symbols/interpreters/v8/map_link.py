@@ -21,15 +21,25 @@ MAX_URL_CHARACTERS = 4096  # but for those that hold the map
 _MAX_NAME_CHARACTERS = 256
 _MAX_BETWEEN = 64  # between a function's name and its parameters: "=async function*"
 _MAX_CLASS_CHARACTERS = 1 << 16  # between a class's name and its constructor
-_MARK = "sourceMappingURL="
-_COMMENT = re.compile(r"//[#@][ \t]sourceMappingURL=([^\s'\"`]+)[ \t]*")
+_MAP, _NAME = "sourceMappingURL=", "sourceURL="
+_COMMENT = re.compile(r"//[#@][ \t]source(?:Mapping)?URL=([^\s'\"`]+)[ \t]*")
+_REST = re.compile(r"//.*|[\s)\]};]*")  # a line behind it: evaluated modules end in brackets
 _DATA = re.compile(r"data:([^,]*),", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 def link_of(source: Text) -> str:
     """Return the URL of the map that a script names; "" if it names none."""
-    mark = _MARK.encode("utf-16-le" if source.is_wide else "latin-1")
+    return _url_in_comment(source, _MAP)
+
+
+def name_of(source: Text) -> str:
+    """Return the name that evaluated code gives itself; "" if it gives none."""
+    return _url_in_comment(source, _NAME)
+
+
+def _url_in_comment(source: Text, text: str) -> str:
+    mark = text.encode("utf-16-le" if source.is_wide else "latin-1")
     width = 2 if source.is_wide else 1
     at = source.raw.rfind(mark)
     if at < 4 * width or at % width:
@@ -39,7 +49,7 @@ def link_of(source: Text) -> str:
     if found is None:
         return ""
     rest = (line.strip() for line in tail[found.end() :].splitlines())
-    if not all(line.startswith("//") for line in rest if line):
+    if not all(map(_REST.fullmatch, rest)):
         return ""  # it is within the code
     url = found[1]
     return url if len(url) <= MAX_URL_CHARACTERS or _DATA.match(url[:1024]) else ""
@@ -119,7 +129,7 @@ def source_file(source: str, folder: str) -> str:
     elif scheme[1].lower() == "file":
         name = _absolute(_url_path(source), "/")
     else:  # webpack://name/./src/x.ts: no file that we could find
-        head, _, path = source.partition("://")
+        head, _, path = source.partition("?")[0].partition("://")  # webpack adds hashes
         name = f"{head}://{posixpath.normpath(path).lstrip('/')}" if path else source
     return cut("".join(c if c.isprintable() else "?" for c in name))
 

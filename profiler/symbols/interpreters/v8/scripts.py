@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...names.limits import Budget, cut
 from .heap import Heap, Text, small_integer
-from .map_link import identifier_of, link_of
+from .map_link import identifier_of, link_of, name_of
 from .mapped_places import SourceMap, Spot
 from .paths import is_built_in
 
@@ -25,6 +25,7 @@ _SEPARATORS = (0x2028, 0x2029)  # end lines, too
 _FILE_URL = re.compile(r"file://(?:localhost)?(?=/)")
 Ends = npt.NDArray[np.int32]
 _NO_ENDS: Ends = np.zeros(0, np.int32)
+_SHORT = 2  # names of variables that are no longer are a minifier's
 _numbers = itertools.count(1)
 
 
@@ -90,8 +91,10 @@ class Script:
         """
         if self.map is None or self.source is None or not name:
             return name
-        at = identifier_of(self.source, name.rpartition(".")[2], start)
-        return self.map.name(*self.place(at)) or name
+        holder, _, own = name.rpartition(".")
+        found = self.map.name(*self.place(identifier_of(self.source, own, start)))
+        # The engine puts the variable before it to which the function was given: "e.run".
+        return found or (own if len(holder.partition(".")[0]) <= _SHORT else name)
 
 
 def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
@@ -114,6 +117,8 @@ def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
         if not len(ends) and source is not None:
             ends = ends_of(source)
         link = "" if source is None or is_built_in(file) else link_of(source)
+        if source is not None and not file:
+            file = file_of(name_of(source))
     if not budget.take(ends.nbytes):
         return Script(file, _NO_ENDS)
     if source is None or not link or not budget.take(len(source.raw)):

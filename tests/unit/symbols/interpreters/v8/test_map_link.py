@@ -9,6 +9,7 @@ from flametap.symbols.interpreters.v8.map_link import (
     data_of,
     identifier_of,
     link_of,
+    name_of,
     path_of,
     source_file,
 )
@@ -37,11 +38,18 @@ def texts(text: str) -> list[Text]:
         ("\u2603 f()\n//# sourceMappingURL=a.map", "a.map"),
         ("//# sourceMappingURL=" + "a" * 5000, ""),
         ("//# sourceMappingURL=data:application/json,{}", "data:application/json,{}"),
+        ("eval\n//# sourceMappingURL=a.map\n//# sourceURL=webpack:///x.ts\n\n}", "a.map"),
         ("", ""),
     ],
 )
 def test_map_is_named_by_the_last_comment(code: str, url: str) -> None:
     assert [link_of(text) for text in texts(code)] == [url] * len(texts(code))
+
+
+def test_evaluated_code_may_name_itself() -> None:
+    for text in texts("f()\n//# sourceURL=[module]\n//# sourceURL=webpack:///x.ts\n}"):
+        assert name_of(text) == "webpack:///x.ts"
+        assert link_of(text) == ""
 
 
 def test_long_comment_is_searched_in_a_moment() -> None:
@@ -87,7 +95,7 @@ def test_map_lies_beside_the_script(url: str, script: str, path: str) -> None:
         ("/abs/app.ts", "/abs/app.ts"),
         ("file:///abs/a%20b.ts", "/abs/a b.ts"),
         ("webpack://shop/./src/app.ts", "webpack://shop/src/app.ts"),
-        ("webpack:///./src/app.ts", "webpack://src/app.ts"),
+        ("webpack:///./src/app.ts?9aad", "webpack://src/app.ts"),
         ("webpack://shop/../" + "../" * 9 + "x.ts", "webpack://../" + "../" * 8 + "x.ts"),
         ("../" * 90 + "etc/passwd", "/etc/passwd"),
         ("a\u202esj.ts\n", "/srv/dist/a?sj.ts?"),

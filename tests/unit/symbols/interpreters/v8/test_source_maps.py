@@ -83,6 +83,15 @@ def test_functions_have_names_and_places_of_their_sources(asked: Asked, folder: 
     )
 
 
+def test_variables_of_a_minifier_are_no_part_of_a_name(asked: Asked) -> None:
+    script = built(PROJECT / "bundle" / "app.js")
+    assert script.name("e.settle", 20) == "e.settle"
+    asked.about(script)
+    assert script.name("e.settle", 20) == "settle"
+    assert script.name("Ledger.settle", 20) == "Ledger.settle"
+    assert script.name("", 20) == ""
+
+
 def test_place_that_the_map_does_not_know_stays(asked: Asked) -> None:
     script = built(PROJECT / "dist" / "app.js")
     asked.about(script)
