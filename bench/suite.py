@@ -19,6 +19,7 @@ import cost
 import depth
 import eintr
 import idle
+import java_peers
 import latency_c
 import latency_python
 import latency_tachyon
@@ -53,6 +54,7 @@ BENCHES: tuple[Bench, ...] = (
     truth.BENCH,
     servers.BENCH,
     completeness.BENCH,
+    java_peers.BENCH,
 )
 LIMIT_S = 900.0  # of one bench, unless more is requested
 BY_NAME = {bench.name: bench for bench in BENCHES}

@@ -35,6 +35,10 @@ HEAVY_SHARE = (
     0.91,
 )  # of 0.75, by four standard errors of a sample each 4 ms of the least time
 LEAST_WORK_NS = 5e8
+COLLECTORS = ("Serial", "Parallel", "G1", "Z", "Shenandoah")
+STRESS_S = 60.0
+LEAST_LOADED = 500  # classes, in that time: it is thousands
+COLOURS = ("Red", "Green", "Blue")  # of Churn.java
 
 
 class Frame(NamedTuple):
@@ -255,3 +259,29 @@ def test_virtual_threads_lead_to_their_carriers(
     assert capture.status().verdict_cpu_ns.get("GUESSED", 0) < 0.01 * seen.total
     assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
     assert target.finish() == ["done"]
+
+
+def wrong_colours(stack: tuple[str, ...]) -> bool:
+    """Whether a stack of Churn has a method of a class that its caller does not use, root first."""
+    of_class = {name.partition(".")[0] for name in stack if name.startswith("Churn$")}
+    callers = {f"Churn.{colour.lower()}" for colour in COLOURS} & set(stack)
+    used = {f"Churn${name.removeprefix('Churn.').capitalize()}" for name in callers}
+    return not of_class & {f"Churn${colour}" for colour in COLOURS} <= used
+
+
+@pytest.mark.parametrize("collector", nightly(*COLLECTORS))
+def test_collectors_and_classes_that_come_and_go_do_no_harm(
+    adopt: Adopt, builder: Builder, collector: str
+) -> None:
+    options = [f"-XX:+Use{collector}GC", "-Xmx32m", "-XX:MaxMetaspaceSize=32m"]
+    options += ["-XX:+UnlockExperimentalVMOptions", "-XX:ReservedCodeCacheSize=16m"]
+    target = adopt(Target(["java", *options, "-cp", str(builder.java_class("Churn")), "Churn"]))
+    capture = record(target.pid, STRESS_S)
+    seen = stacks(capture)
+    coloured = seen.where(lambda stack: any(name.startswith("Churn$") for name in stack))
+    assert coloured.total > 0.05 * seen.total, seen.heaviest()
+    assert [stack for stack in coloured.weights if wrong_colours(stack)] == []
+    assert complete_share(capture) > 0.999
+    (report,) = target.finish()
+    assert int(report.removeprefix("loaded ")) > LEAST_LOADED, report
+    assert target.errors == []

@@ -47,9 +47,9 @@ const QUEUED = { light: [0.79, 0.12, 20], dark: [0.505, 0.11, 28] }; // waits fo
 const QUEUED_NAME = '[waiting for a CPU]';
 /** Whose code a function is (flametap.analysis.origins), as the legend lists it. */
 export const ORIGINS = [
-  { origin: 'project', label: 'yours', text: 'Python code of the program itself' },
-  { origin: 'library', label: 'library', text: 'Python code of installed packages' },
-  { origin: 'stdlib', label: 'standard library', text: "Python's own standard library" },
+  { origin: 'project', label: 'yours', text: 'Code of the program itself' },
+  { origin: 'library', label: 'library', text: 'Installed packages; of Java, packages that many programs use' },
+  { origin: 'stdlib', label: 'standard library', text: 'What comes with the language: its standard library, the JDK' },
   { origin: 'native', label: 'C', text: 'Native code: the interpreter, C extensions, libraries' },
   { origin: 'kernel', label: 'kernel', text: 'System calls' },
 ];

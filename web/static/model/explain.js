@@ -138,16 +138,17 @@ export function explainVerdicts(verdictNs) {
 
 /** ManagedVerdict of model.py: name, label, meaning, level. */
 export const PYTHON_VERDICTS = [
-  ['EXACT', 'Exact', 'Each Python function stands above the native function that runs it.', 'good'],
+  ['EXACT', 'Exact', 'Each interpreted function stands above the native function that runs it.', 'good'],
   ['ENTERING', 'At a call', 'Exact; the innermost function was just being called or left.', 'good'],
-  ['REPAIRED', 'Put together', 'Python was changing its list of functions; the parts were joined again.', 'good'],
+  ['REPAIRED', 'Put together', 'The interpreter was changing its list of functions; the parts were joined again.', 'good'],
   ['NEAREST', 'Nearly exact', 'Java: the compiler noted nothing for the innermost instruction. Line and inlined methods are those of the next place it noted.', 'fair'],
   ['TORN', 'Cut', 'The list of functions changed while it was read: some are missing.', 'bad'],
   ['MISPLACED', 'Placed by order', 'Some functions may stand above the wrong native function.', 'fair'],
   ['DEPTH', 'Too deep', 'More functions than the limit: the outermost are missing.', 'bad'],
 ];
 
-/** Returns CPU time with Python functions by verdict: {total, exact, rows: [{label, text, level, ns}]}. */
+/** Returns CPU time with interpreted functions by verdict: {total, exact, whole, rows: [{label, text, level, ns}]}; whole is
+ * exact, and what lacks nothing but has inlined methods or a line nearby. */
 export function explainPython(verdictNs = {}) {
   const rows = PYTHON_VERDICTS.map(([name, label, text, level]) => {
     return { name, label, text, level, ns: verdictNs[name] ?? 0 };
@@ -156,6 +157,7 @@ export function explainPython(verdictNs = {}) {
   return {
     total: sum(rows),
     exact: sum(rows.filter(({ level }) => level === 'good')),
+    whole: sum(rows.filter(({ name, level }) => level === 'good' || name === 'NEAREST')),
     rows: rows.filter(({ ns }) => ns > 0),
   };
 }
@@ -286,11 +288,11 @@ export function summarise(status) {
   ];
   const python = explainPython(status.managed_verdict_cpu_ns);
   if (python.total) {
-    const exact = python.exact / python.total;
+    const whole = python.whole / python.total;
     facts.splice(1, 0, {
       id: 'python',
-      level: exact >= 0.99 ? 'good' : exact >= 0.9 ? 'fair' : 'bad',
-      text: `${formatShare(python.exact, python.total)} exact Python stacks`,
+      level: whole >= 0.99 ? 'good' : whole >= 0.9 ? 'fair' : 'bad',
+      text: `${formatShare(python.whole, python.total)} ${python.whole > python.exact ? 'whole' : 'exact'} ${languagesOf(status)} stacks`,
     });
   }
   if (!status.symbols?.length && !status.symbols_pending) {
@@ -300,6 +302,11 @@ export function summarise(status) {
     facts.push({ id: 'eintr', level: 'bad', text: `${formatPlural(eintr, 'system call')} interrupted` });
   }
   return facts;
+}
+
+/** Names the languages of interpreted functions (model.Status): "Python", "Java and Ruby". */
+export function languagesOf(status) {
+  return (status.languages ?? []).join(' and ') || 'Python';
 }
 
 /** Says where a thread is now (model.ThreadInfo, or a group of web/encode_threads.py): {text, title, isQuiet}. */

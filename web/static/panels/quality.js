@@ -9,6 +9,7 @@ import {
   explainPython,
   explainVerdicts,
   formatEngine,
+  languagesOf,
   summarise,
 } from '../model/explain.js';
 import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from '../model/format.js';
@@ -133,11 +134,14 @@ export class Quality {
     });
   }
 
-  showPython({ managed_verdict_cpu_ns: verdictNs }) {
-    const { total, exact, rows } = explainPython(verdictNs);
+  showPython(status) {
+    const verdictNs = status.managed_verdict_cpu_ns;
+    const { total, whole, rows } = explainPython(verdictNs);
+    const name = languagesOf(status);
     byId('quality-python-section').hidden = !total;
-    fill(byId('quality-python'), verdictNs, () => [
-      h('p', {}, h('strong', {}, formatShare(exact, total)), ' of the CPU time in Python is in stacks with all their Python functions, each in its place.'),
+    byId('quality-python-section').querySelector('h2').textContent = name;
+    fill(byId('quality-python'), [verdictNs, name], () => [
+      h('p', {}, h('strong', {}, formatShare(whole, total)), ` of the CPU time in ${name} is in stacks with all their ${name} functions, each in its place.`),
       h('ul', { class: 'facts' }, verdictRows(rows, total)),
     ]);
   }

@@ -37,6 +37,14 @@ test('every verdict on Python functions is explained, and exact ones add up', ()
   assert.equal(explain.explainPython().total, 0);
 });
 
+test('what the compiler described nearby only is no lack', () => {
+  const found = explain.explainPython({ EXACT: 30, NEAREST: 69, TORN: 1 });
+  assert.deepEqual([found.exact, found.whole], [30, 99]);
+  const status = { managed_verdict_cpu_ns: { EXACT: 30, NEAREST: 70 }, languages: ['Java'], verdict_cpu_ns: {}, counters: {} };
+  const { text, level } = explain.summarise(status).find(({ id }) => id === 'python');
+  assert.deepEqual([text, level], ['100 % whole Java stacks', 'good']);
+});
+
 test('a Python function has source and no assembly', () => {
   const f = { kind: 'python' };
   assert.ok(explain.hasCode(f) && !explain.hasAssembly(f));
