@@ -147,6 +147,9 @@ class RawFrame:
         return self.addr >> 32
 
 
+KERNEL_FRAME = RawFrame(0, 0xFFFF_FFFF_FFFF)
+"""What a thread of the kernel runs (agent/abi.h: KERNEL_CODE)."""
+
 MANAGED = -1
 """``RawFrame.module_id`` of the functions of interpreted programs."""
 
