@@ -88,6 +88,7 @@ C_SOURCES = (
     "sampling/cpu_timers.c",
     "sampling/sample_ring.c",
     "process/threads.c",
+    "process/kernel_threads.c",
     "interpreters/lock_holder.c",
     "interpreters/ruby_threads.c",
     "interpreters/python_states.c",

@@ -31,11 +31,12 @@
  *   7  frames of JavaScript: recipes of V8, its functions among the codes
  *   8  JavaScript: hash and length of a script; functions that are named later
  *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
+ *  10  threads of the kernel: KERNEL_CODE
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 9
+#define ABI_VERSION 10
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -45,7 +46,8 @@
 /* A frame is one u64. Bits 63..56 say what it is. */
 #define FRAME_KIND_SHIFT 56
 #define FRAME_KIND_MODULE 0               /* bits 55..40 module id (1..65535), bits 39..0 file_addr */
-#define FRAME_KIND_RUNTIME 1              /* bits 55..0 runtime_addr: code that belongs to no file */
+#define FRAME_KIND_RUNTIME 1              /* bits 55..0 runtime_addr: code that belongs to no file; or KERNEL_CODE */
+#define KERNEL_CODE 0xffffffffffffULL     /* what a thread of the kernel runs */
 #define FRAME_KIND_MANAGED 2              /* a function of an interpreted program: bits 55..32 position in its code in
                                            * units of the runtime, NO_POSITION if unknown; bits 31..0 code id */
 #define FRAME_KIND_EVAL 3                 /* as kind MODULE: the interpreter's loop, which runs the managed frames that

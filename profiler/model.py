@@ -150,6 +150,9 @@ class RawFrame:
 NO_MODULE = 0
 """``RawFrame.module_id`` of addresses outside of all files: code made at run time, mostly."""
 
+KERNEL_FRAME = RawFrame(NO_MODULE, 0xFFFF_FFFF_FFFF)
+"""What a thread of the kernel runs (agent/abi.h: KERNEL_CODE)."""
+
 MANAGED = -1
 """``RawFrame.module_id`` of the functions of interpreted programs."""
 

@@ -129,6 +129,7 @@ struct thread_slot {
     u32 seen_in;                          /* number of the last directory reading that contained it */
     u32 is_gone;                          /* it has ended since then */
     u32 signals_blocked;                  /* 1, or BLOCKED_FOR_GOOD */
+    u32 is_of_kernel;                     /* kernel_threads.c */
     u64 admission_from_ns;                /* admission.c: when the host may be asked next; 0: not blocked before */
     u64 admission_pause_ns;
     u32 admission_is_asked;               /* the host's answer has not come yet */

@@ -13,6 +13,10 @@
 #define PATH_BYTES 64
 #define FDS_SPARE 16
 #define THREAD_ID_MAX (1U << 24)          /* the host keeps tables by thread id */
+#define OF_KERNEL 0x204010ULL             /* PF_KTHREAD, PF_IO_WORKER, PF_USER_WORKER (since 6.4): <linux/sched.h> */
+#define WORKERS_SINCE_MAJOR 5             /* Linux 5.12; before, they were processes, and the second bit meant */
+#define WORKERS_SINCE_MINOR 12            /* something else */
+#define FLAGS_FIELD 7                     /* of /proc/PID/task/TID/stat, counted from the state on; proc(5) */
 
 static i32 task_file_open(const struct agent *a, u32 tid, const char *name)
 {
@@ -95,6 +99,29 @@ static u32 thread_blocks_signal(struct agent *a, u32 tid)
     struct thread_signals signals;
     thread_signals_read(a, tid, &signals);
     return (u32)(signals.blocked >> (a->signo - 1)) & 1;
+}
+
+/* Return whether a thread is one of the kernel's: kernel_threads.c. */
+static u32 thread_is_of_kernel(struct agent *a, u32 tid)
+{
+    char text[512];
+    i64 got = task_file_read(a, tid, "stat", text, sizeof text), at = got;
+    const char *field;
+    u32 i;
+    while (at > 0 && text[at - 1] != ')')
+        at--;
+    if (at <= 0)
+        return 0;
+    field = text + at;
+    for (i = 0; i < FLAGS_FIELD && field < text + got; i++) {
+        while (field < text + got && *field == ' ')
+            field++;
+        if (i < FLAGS_FIELD - 1)
+            while (field < text + got && *field != ' ')
+                field++;
+    }
+    return (parse_number(&field, text + got, 10) & OF_KERNEL) != 0 &&
+           kernel_is_since(WORKERS_SINCE_MAJOR, WORKERS_SINCE_MINOR);
 }
 
 /* Find the slot of a thread; 0 if it has none. Listings come almost in the order of the slots, so the search starts
@@ -205,6 +232,9 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
         return;
     }
     slot->signals_blocked = thread_blocks_signal(a, tid);
+    slot->is_of_kernel = slot->signals_blocked && thread_is_of_kernel(a, tid);
+    if (slot->is_of_kernel)               /* they block all, but that is not in the way of anything */
+        slot->signals_blocked = 0;
 }
 
 /* Add the handler's counts of restarted calls, which it keeps in the slot, to the counters. */

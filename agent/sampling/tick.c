@@ -207,6 +207,10 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     struct unwinder u;
     struct verdicts verdicts;
     u32 result, trace_id, injected = 0, rounds = 0;
+    if (slot->is_of_kernel) {
+        kernel_thread_look(a, slot, now_ns);
+        return;
+    }
     state_ensure(a, slot, now_ns);
     while ((result = parked_take(a, slot, cpu_ns, &wait, &u)) == PARKED_RETRY && rounds++ < COMPILE_ROUNDS_MAX)
         learn(a);

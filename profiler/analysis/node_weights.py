@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..linux.syscalls import syscall_number
-from ..model import Clock
+from ..model import KERNEL_FRAME, Clock
 from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
 from ..symbols.names.table import FramePool, SymbolTable
@@ -160,7 +160,7 @@ class SeenCpu:
     """The recorded CPU time of one or more threads."""
 
     with_stack_ns: int
-    system_ns: int  # the part of with_stack_ns in system calls
+    system_ns: int  # the part of with_stack_ns in system calls, or of threads of the kernel
     unblocking_ns: int  # the part of system_ns in rt_sigprocmask
     without_stack_ns: int
     samples: int
@@ -183,7 +183,8 @@ class SeenCpu:
 def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
     """Return the CPU time by thread id, for threads that have any."""
     leaves, taken = profile.leaf_weights(Clock.CPU), profile.leaf_samples(Clock.CPU)
-    leaves = in_kernel(leaves, profile.trie(), table)
+    trie = profile.trie()
+    leaves = in_kernel(leaves, trie, table)
     thread_ids = np.unique(np.concatenate((leaves.thread_id, taken.thread_id)))
 
     def sums(threads: Ints, weights: Int64s) -> list[int]:
@@ -192,7 +193,7 @@ def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
         return [int(each) for each in found]
 
     has_none = np.isin(leaves.node, (UNATTRIBUTED, TABLE_FULL))
-    is_system = ~has_none & (leaves.sysno >= 0)
+    is_system = ~has_none & ((leaves.sysno >= 0) | _are_of_kernel(leaves.node, profile, trie))
     unblocks = ~has_none & (leaves.sysno == syscall_number("rt_sigprocmask"))
     columns = (
         sums(leaves.thread_id[~has_none], leaves.weight[~has_none]),
@@ -204,6 +205,15 @@ def cpu_by_thread(profile: Profile, table: SymbolTable) -> dict[int, SeenCpu]:
     seen = (SeenCpu(*row) for row in zip(*columns, strict=True))
     by_thread = zip(thread_ids.tolist(), seen, strict=True)
     return {thread_id: each for thread_id, each in by_thread if each.total_ns}
+
+
+def _are_of_kernel(node: Ints, profile: Profile, trie: Trie) -> npt.NDArray[np.bool_]:
+    """Return which of some nodes are all that a thread of the kernel shows."""
+    module_ids, addrs = profile.addresses()
+    is_kernel = np.append(
+        (module_ids == KERNEL_FRAME.module_id) & (addrs == KERNEL_FRAME.addr), False
+    )  # and of none
+    return is_kernel[trie.address[node]]
 
 
 def _by_level(trie: Trie) -> tuple[Int64s, list[Int64s]]:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ..linux import eintr_restart, procfs, ptrace
 from ..linux.ptrace_thread import Tracer
 from ..linux.syscalls import syscall_numbers
-from ..linux.tasks import system_call, tasks
+from ..linux.tasks import is_of_kernel, system_call, tasks
 from . import fork_exit
 from .attach_events import Asked, HeldGoes, HeldStands, LetGo, Release, Seized, Tick
 from .attach_state import Held, Progress
@@ -166,7 +166,7 @@ class ForkHold:
             self.tracer.run(lambda: self._look(tid, read))
 
     def _look(self, tid: int, read: Callable[[], object]) -> int:
-        if tid in self._held or ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+        if tid in self._held or not self._seize(tid):
             return 0
         self._progress.apply(Seized(tid, time.monotonic(), is_brief=True))
         ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
@@ -186,7 +186,7 @@ class ForkHold:
     def _stop(self, tids: Iterable[int]) -> int:
         coming = []
         for tid in tids:
-            if tid not in self._held and not ptrace.ptrace(ptrace.PTRACE_SEIZE, tid, None, None):
+            if tid not in self._held and self._seize(tid):
                 self._progress.apply(Seized(tid, self.until_s()))
                 ptrace.ptrace(ptrace.PTRACE_INTERRUPT, tid, None, None)
                 coming.append(tid)
@@ -208,6 +208,12 @@ class ForkHold:
         for tid in stopped:
             eintr_restart.prepare(tid)
         return 0
+
+    def _seize(self, tid: int) -> bool:
+        """Begin to trace a thread, unless it is one of the kernel's."""
+        return not is_of_kernel(self.pid, tid) and not ptrace.ptrace(
+            ptrace.PTRACE_SEIZE, tid, None, None
+        )
 
     def _has_stopped(self, tid: int) -> bool:
         """Take note of the signal that it may have stopped with. True also when it has ended."""

@@ -69,7 +69,7 @@ from ..linux.ptrace import (
     PTRACE_POKEDATA,
     PTRACE_SEIZE,
 )
-from ..linux.tasks import system_call, tasks
+from ..linux.tasks import is_of_kernel, system_call, tasks
 from . import frida_quirks
 from .attach_events import (
     Action,
@@ -160,6 +160,8 @@ class PtraceProxy:
         tid = call.tid
         if any(main.leaves_others_alone() for main in self._beside(tid)):
             return _refuse()  # nothing that it executes is overwritten: see ``bootstrap_code``
+        if is_of_kernel(tid, tid):
+            return _refuse()
         self._hold.release(tid)
         frida_quirks.silence(self._silenced)
         self._loaders.wait_until_left(tid)

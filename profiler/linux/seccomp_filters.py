@@ -27,7 +27,7 @@ from .ptrace import (
 )
 from .seccomp import INSTRUCTION, allows_timers
 from .syscalls import syscall_number
-from .tasks import tasks
+from .tasks import is_of_kernel, tasks
 
 NOBODYS, OTHERS, MAIN = 0, 1, 2
 ASKED_MAX = 64  # threads with filters of their own: each stands still for a moment
@@ -65,7 +65,7 @@ def allow_timers(pid: int) -> bool:
     own_count = procfs.read_task_seccomp(os.getpid(), os.getpid())[1]
     # Who has as many as the main thread has the same.
     asked = {pid} | {tid for tid, count in counts.items() if count != counts.get(pid, 0)}
-    asked = {tid for tid in asked if counts.get(tid, 0)}
+    asked = {tid for tid in asked if counts.get(tid, 0) and not is_of_kernel(pid, tid)}
     if len(asked) > ASKED_MAX:
         return False
     for tid in asked:

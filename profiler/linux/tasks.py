@@ -1,9 +1,21 @@
-"""The threads of a process, and what system call each waits in. proc(5), ``task``, ``syscall``."""
+"""The threads of a process, and what system call each waits in. proc(5), ``task``, ``syscall``.
+
+Some belong to the kernel: those that io_uring(7) and vhost have started for the process. They are
+listed like others, but run no code of the program's. They must not be traced: one that is made to
+run a system call never comes back, and a signal that is let in ends it, and with it the program's
+input and output.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
+
+# PF_KTHREAD, PF_IO_WORKER and PF_USER_WORKER (since 6.4) of <linux/sched.h>. Threads that work for
+# a process are listed with it since 5.12; before, the second bit meant something else.
+OF_KERNEL = 0x0020_0000 | 0x10 | 0x4000
+WORKERS_SINCE = (5, 12)
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,21 @@ def rest_mark(pid: int, tid: int, proc: str = "/proc") -> tuple[int, int] | None
         return int(own), int(forced)
     except (KeyError, ValueError):
         return None
+
+
+def is_of_kernel(pid: int, tid: int, proc: str = "/proc") -> bool:
+    """Whether a thread is one of the kernel's; False if it has gone. proc(5), ``stat``, flags."""
+    try:
+        with open(f"{proc}/{pid}/task/{tid}/stat", "rb") as file:
+            flags = int(file.read().rpartition(b")")[2].split()[6])
+    except (OSError, ValueError, IndexError):
+        return False
+    return bool(flags & OF_KERNEL) and _kernel_version() >= WORKERS_SINCE
+
+
+def _kernel_version() -> tuple[int, ...]:
+    """Its first two numbers. uname(2)."""
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 
 def own_tids(pid: int, proc: str = "/proc") -> dict[int, int]:

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from ..errors import CannotAttachError, PermissionRefusedError
 from ..linux import executable, procfs, seccomp, seccomp_filters
 from ..linux.elf_headers import EM_X86_64
+from ..linux.tasks import is_of_kernel
 from . import freeze_estimate, permissions
 from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
@@ -244,7 +245,11 @@ def _check_seccomp(name: str, target: Target) -> Finding:
     # Reading filters stops a thread. A thread with as many filters as the main thread has the same
     # ones, so we skip it.
     inherited = counts.get(target.pid, 0)
-    own = [tid for tid, count in counts.items() if count not in (0, inherited)]
+    own = [
+        tid
+        for tid, count in counts.items()
+        if count not in (0, inherited) and not is_of_kernel(target.pid, tid, target.proc)
+    ]
     # The pids of another procfs are not valid for ptrace.
     is_real = target.proc == procfs.PROC
     missing: set[str] = set()

@@ -22,12 +22,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...model import NO_MODULE, Frame, FrameKind, Function, RawFrame
+from ...model import KERNEL_FRAME, NO_MODULE, Frame, FrameKind, Function, RawFrame
 from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # module name of code outside any file
 COLLECTION = Function("[garbage collection]", "", kind=FrameKind.SYNTHETIC)
 """What an interpreter does while it collects garbage; the function that made it do so calls it."""
+
+KERNEL_THREAD = Function("[kernel thread]", "", kind=FrameKind.SYNTHETIC)
+"""What a thread of the kernel does that works for the process: io_uring's, vhost's."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def unnamed_function(frame: RawFrame, module_name: str) -> Function:
 
     The stand-in for JIT code has no address: one function would have hundreds of them.
     """
+    if frame == KERNEL_FRAME:
+        return KERNEL_THREAD
     if frame.module_id == NO_MODULE:
         return Function(JIT_MODULE, JIT_MODULE, kind=FrameKind.UNKNOWN)
     module_name = module_name or f"[module {frame.module_id}]"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap.model import ManagedVerdict, ThreadState, Verdict
+from flametap.model import KERNEL_FRAME, ManagedVerdict, ThreadState, Verdict
 from flametap.wire import abi
-from flametap.wire.events import INTERVAL_DTYPE
+from flametap.wire.events import INTERVAL_DTYPE, raw_frame
 
 AGENT = Path(__file__).resolve().parents[3] / "agent"
 HEADERS = (AGENT / "abi.h", AGENT / "recipe.h")
@@ -165,3 +165,9 @@ def test_enums_equal_the_header(truth: dict[str, int]) -> None:
     assert len(ManagedVerdict) == len(enum_members("managed_verdict"))
     assert len(Verdict) == len(enum_members("verdict"))
     assert len(ThreadState) == len(enum_members("thread_state"))
+
+
+def test_threads_of_the_kernel_have_one_address() -> None:
+    assert (
+        raw_frame(abi.FRAME_KIND_RUNTIME << abi.FRAME_KIND_SHIFT | abi.KERNEL_CODE) == KERNEL_FRAME
+    )

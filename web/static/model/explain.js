@@ -232,6 +232,8 @@ const FRAME_KINDS = {
 const SYNTHETIC = {
   '[unattributed]':
     'CPU time that was counted exactly, but never sampled: of threads that block signals, or end too soon.',
+  '[kernel thread]':
+    'A thread of the kernel that works for the program (io_uring, vhost). Its CPU time is counted; it has no stack of the program.',
   '[waiting for a CPU]': 'The thread could run, but all CPUs that it may use were busy.',
   '[stack table full]': "Time whose stacks exceed flametap's memory limit.",
   '[truncated]': 'The parent of all stacks whose outermost callers are not known.',
