@@ -40,6 +40,8 @@ _EXPORT_LIST = re.compile(r"^export\s+\{(?P<names>[^}]*)\};[ \t]*$", re.MULTILIN
 _OTHER_EXPORT = re.compile(r"^export\b.*$", re.MULTILINE)
 # Comments that have lines of their own: a quarter of the text.
 _COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/[ \t]*)\n", re.MULTILINE | re.DOTALL)
+# The same in style sheets, and the indentation of lines.
+_STYLE_SPACE = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*\n|^[ \t]+", re.MULTILINE | re.DOTALL)
 _STYLE = re.compile(r'[ \t]*<link rel="stylesheet" href="static/([^"]+)">\n')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 _MODULE = re.compile(r'[ \t]*<script type="module" src="static/main\.js"></script>\n')
@@ -64,7 +66,7 @@ def page(data: str, variables: Mapping[str, Any]) -> str:
     """
     source = files("flametap.web").joinpath("templates/index.html").read_text("utf-8")
     html = jinja2.Environment(autoescape=True).from_string(source).render(**variables)
-    styles = "".join(read_static(path) for path in _STYLE.findall(html))
+    styles = "".join(_STYLE_SPACE.sub("", read_static(path)) for path in _STYLE.findall(html))
     html = _STYLE.sub("", html)
     scripts: list[str] = []
 
