@@ -141,10 +141,10 @@ def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:
             return f"{runtime.name}: its perf map names its functions"
         remedy = runtime.remedy.format(pid=pid)
         return f"{runtime.name}: {_SHOWN[runtime.name]}; for more, {remedy}"
-    for pattern, says in _NAMELESS:
-        if any(pattern.fullmatch(module) for module in modules):
-            return says
     for module in modules:
         if match := _OTHER_PYTHON.fullmatch(module):
             return f"Python {match[1]}: Python functions appear as the interpreter's C functions"
+    for pattern, says in _NAMELESS:
+        if any(pattern.fullmatch(module) for module in modules):
+            return says
     return ""

@@ -39,6 +39,11 @@ def test_own_functions(module: str, says: str) -> None:
     assert says in shown_of([module, "libc.so.6"], 7, has_map=False)
 
 
+def test_python_that_uses_another_interpreter() -> None:
+    # As dnf does: rpm's library loads Lua.
+    assert shown_of(["liblua5.3.so.5.3.0", "python3.6"], 7, has_map=False).startswith("Python 3.6")
+
+
 def test_perf_map_is_what_names_them() -> None:
     assert shown_of(["node"], 7, has_map=True) == "Node.js: its perf map names its functions"
     # Java's is written when asked for: later code is not in it.
