@@ -1,8 +1,8 @@
 /*
  * Threads of the kernel that work for the target: those of io_uring(7) and vhost. They are listed with the target's own,
- * but run none of its code, and have no stack of it. A signal that reaches one ends it, whatever its handler does, and a
- * stop by a tracer may never end. So they are never sampled, nor is the host asked for anything about them: their clocks
- * tell what CPU time they use, for a stack of one frame. Sampler thread only.
+ * but run none of its code and have none of its stacks. A signal ends such a thread, also where the target has a handler
+ * for it. A stop by a tracer may last for ever. So they are never sampled, and the host is asked for nothing about them.
+ * Their CPU time is read from their clocks; its stack is one frame. Sampler thread only.
  */
 
 /* Look at a thread of the kernel that used CPU time since the last look, or that was never looked at. */

@@ -106,21 +106,16 @@ static u32 thread_is_of_kernel(struct agent *a, u32 tid)
 {
     char text[512];
     i64 got = task_file_read(a, tid, "stat", text, sizeof text), at = got;
-    const char *field;
-    u32 i;
+    const char *flags;
+    u32 spaces = 0;
     while (at > 0 && text[at - 1] != ')')
         at--;
     if (at <= 0)
         return 0;
-    field = text + at;
-    for (i = 0; i < FLAGS_FIELD && field < text + got; i++) {
-        while (field < text + got && *field == ' ')
-            field++;
-        if (i < FLAGS_FIELD - 1)
-            while (field < text + got && *field != ' ')
-                field++;
-    }
-    return (parse_number(&field, text + got, 10) & OF_KERNEL) != 0 &&
+    for (; at < got && spaces < FLAGS_FIELD; at++)
+        spaces += text[at] == ' ';        /* one before each field */
+    flags = text + at;
+    return (parse_number(&flags, text + got, 10) & OF_KERNEL) != 0 &&
            kernel_is_since(WORKERS_SINCE_MAJOR, WORKERS_SINCE_MINOR);
 }
 

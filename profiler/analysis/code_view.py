@@ -183,11 +183,10 @@ class CodeView:
             return SourceText(None, IN_NO_FILE)
         if self._symbolizer is None:
             return read_source(file, ())
-        roots, built_ns = self._symbolizer.roots, self._built_ns(function)
-        if function.kind is FrameKind.JAVASCRIPT:
-            built_ns = self._symbolizer.mapped_ns(file)
-        found = read_source(file, roots, built_ns)
-        if function.kind is FrameKind.JAVASCRIPT and (found.lines is None or found.note):
+        is_script = function.kind is FrameKind.JAVASCRIPT
+        built_ns = self._symbolizer.mapped_ns(file) if is_script else self._built_ns(function)
+        found = read_source(file, self._symbolizer.roots, built_ns)
+        if is_script and (found.lines is None or found.note):
             return self._symbolizer.embedded_text(file) or found
         return found
 

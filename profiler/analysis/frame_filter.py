@@ -33,7 +33,7 @@ from ..symbols.interpreters.function_origin import is_plumbing_of_any
 Bools = npt.NDArray[np.bool_]
 
 # What decides whether a function is hidden, as bits.
-_IS_MANAGED, _IS_PLUMBING, _IS_OURS, _IS_NAMELESS = 1, 2, 4, 8
+_IS_MANAGED, _IS_PLUMBING, _IS_OURS, _IS_NAMELESS, _IS_RUBY = 1, 2, 4, 8, 16
 _ALWAYS_SHOWN = (FrameKind.SYNTHETIC, FrameKind.SYSCALL)
 
 
@@ -47,6 +47,8 @@ class Language(str, Enum):
 
 def traits(function: Function) -> int:
     """Return what a filter needs to know of a function, as one number."""
+    if function.kind is FrameKind.RUBY:
+        return _IS_MANAGED | _IS_RUBY
     if function.kind in MANAGED_KINDS:
         return _IS_MANAGED
     if function.kind in _ALWAYS_SHOWN:
@@ -92,19 +94,17 @@ class FrameFilter:
         module_ids: npt.NDArray[np.int32],
         is_eval: Bools,
         function_traits: npt.NDArray[np.uint8],
-        *,
-        jit_is_plumbing: bool = False,
     ) -> Bools:
         """Return at which addresses all functions are hidden, in stacks with Python frames.
 
-        A function without a name in the file of an interpreter counts as plumbing: most are.
+        A function without a name in the file of an interpreter counts as plumbing: most are. So
+        does one outside of all files, made at run time, if there are functions of Ruby: YJIT's code
+        has no names, and the interpreter keeps a frame for each method that it runs.
 
         Args:
             module_ids: of each address.
             is_eval: whether each address is in an interpreter's loop.
             function_traits: of the function at each address, the innermost one.
-            jit_is_plumbing: nameless code made at run time is the interpreter's: it runs the
-                functions that stand beside it in the stack.
         """
         if self.language is Language.NATIVE:
             is_managed: Bools = module_ids == MANAGED
@@ -114,7 +114,7 @@ class FrameFilter:
             return np.zeros(len(is_eval), bool)
         is_nameless = _has(function_traits, _IS_NAMELESS)
         modules = np.unique(module_ids[is_eval])
-        if jit_is_plumbing:
+        if _has(function_traits, _IS_RUBY).any():
             modules = np.append(modules, np.int32(NO_MODULE))
         return is_eval | (np.isin(module_ids, modules) & is_nameless)
 

@@ -83,14 +83,7 @@ def shown_frames(
     of_function = np.frombuffer(table.labels(traits), np.uint8)
     innermost = np.array(whole.functions)[np.array(whole.first) + np.array(whole.count) - 1]
     hides_function = frames.hidden_functions(of_function)
-    kinds = {function.kind for function in table.functions}
-    hides_address = frames.hidden_addresses(
-        module_ids,
-        is_eval,
-        of_function[innermost],
-        # YJIT's code has no names, and the interpreter keeps a frame for each method that it runs.
-        jit_is_plumbing=FrameKind.RUBY in kinds,
-    )
+    hides_address = frames.hidden_addresses(module_ids, is_eval, of_function[innermost])
     # A hidden address of the collector keeps its first frame, that of the garbage collection.
     for address in collections:
         if hides_address[address]:
@@ -108,6 +101,7 @@ def shown_frames(
         _without(whole, hides_function, ~nothing, nothing) if is_python_only else whole,
         n,
     )
+    kinds = {function.kind for function in table.functions}
     other = next(
         (function for kind, function in _OTHERS.items() if kind in kinds), NO_PYTHON_FUNCTION
     )

@@ -108,12 +108,12 @@ def list_tasks(pid: int, proc: str = PROC) -> list[int]:
 
 def read_task_state(pid: int, tid: int, proc: str = PROC) -> str:
     """One letter: R S D T t Z X I."""
-    return _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0]
+    return _stat_fields(f"{proc}/{pid}/task/{tid}")[0]
 
 
 def read_task_times(pid: int, tid: int, proc: str = PROC, *, is_exact: bool) -> TaskTimes:
     """What a thread has used. ``is_exact``: read a second file, for the exact sum."""
-    fields = _read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()
+    fields = _stat_fields(f"{proc}/{pid}/task/{tid}")
     unit_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     # Fields 14, 15 and 10.
     user_ns, system_ns, faults = int(fields[11]), int(fields[12]), int(fields[7])
@@ -128,7 +128,7 @@ def read_start_ticks(pid: int, proc: str = PROC) -> int:
     """When the process started, in clock ticks since the machine did; tells processes apart that
     had the same number.
     """
-    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    fields = _stat_fields(f"{proc}/{pid}")
     return int(fields[19])  # field 22, starttime
 
 
@@ -137,7 +137,7 @@ def read_exit_status(pid: int, proc: str = PROC) -> int | None:
 
     The kernel answers 0 where we lack the right to trace.
     """
-    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    fields = _stat_fields(f"{proc}/{pid}")
     return int(fields[49]) if fields[0] in "ZX" else None  # field 52, exit_code
 
 
@@ -158,10 +158,12 @@ def read_task_seccomp(pid: int, tid: int, proc: str = PROC) -> tuple[int, int]:
 
 def is_kernel_thread(pid: int, proc: str = PROC) -> bool:
     """True for a thread of the kernel: it has no program and no memory of its own."""
-    # The name in parentheses may itself hold parentheses and spaces: fields are counted from the
-    # last ")".
-    fields = _read(f"{proc}/{pid}/stat").rpartition(")")[2].split()
-    return bool(int(fields[6]) & PF_KTHREAD)
+    return bool(_flags(f"{proc}/{pid}") & PF_KTHREAD)
+
+
+def read_task_flags(pid: int, tid: int, proc: str = PROC) -> int:
+    """What the kernel notes of a thread: ``PF_…`` of <linux/sched.h>."""
+    return _flags(f"{proc}/{pid}/task/{tid}")
 
 
 def read_task_name(pid: int, tid: int, proc: str = PROC) -> str:
@@ -306,6 +308,17 @@ def _read_lines(path: str) -> list[str]:
     """
     text = _read(path)
     return text.removesuffix("\n").split("\n") if text else []
+
+
+def _stat_fields(folder: str) -> list[str]:
+    """The fields of ``stat``, from the third on: the state. proc(5)."""
+    # The name in parentheses may itself hold parentheses and spaces: fields are counted from the
+    # last ")".
+    return _read(f"{folder}/stat").rpartition(")")[2].split()
+
+
+def _flags(folder: str) -> int:
+    return int(_stat_fields(folder)[6])
 
 
 def _read(path: str) -> str:

@@ -12,9 +12,11 @@ import os
 import re
 from dataclasses import dataclass
 
-# PF_KTHREAD, PF_IO_WORKER and PF_USER_WORKER (since 6.4) of <linux/sched.h>. Threads that work for
-# a process are listed with it since 5.12; before, the second bit meant something else.
-OF_KERNEL = 0x0020_0000 | 0x10 | 0x4000
+from . import procfs
+
+# The latter are PF_IO_WORKER and PF_USER_WORKER (since 6.4) of <linux/sched.h>. Threads that work
+# for a process are listed with it since 5.12; before, the second bit meant something else.
+OF_KERNEL = procfs.PF_KTHREAD | 0x10 | 0x4000
 WORKERS_SINCE = (5, 12)
 
 
@@ -85,8 +87,7 @@ def rest_mark(pid: int, tid: int, proc: str = "/proc") -> tuple[int, int] | None
 def is_of_kernel(pid: int, tid: int, proc: str = "/proc") -> bool:
     """Whether a thread is one of the kernel's; False if it has gone. proc(5), ``stat``, flags."""
     try:
-        with open(f"{proc}/{pid}/task/{tid}/stat", "rb") as file:
-            flags = int(file.read().rpartition(b")")[2].split()[6])
+        flags = procfs.read_task_flags(pid, tid, proc)
     except (OSError, ValueError, IndexError):
         return False
     return bool(flags & OF_KERNEL) and _kernel_version() >= WORKERS_SINCE

@@ -97,22 +97,19 @@ def identifier_of(source: Text, name: str, start: int) -> int:
     if not name or start <= 0 or len(name) > _MAX_NAME_CHARACTERS:
         return -1
 
-    def before(characters: int) -> tuple[int, str]:
-        first = max(start - characters, 0)
-        raw = source.raw[first * width : start * width]
-        return first, raw.decode("utf-16-le", "surrogatepass") if source.is_wide else str(
-            Text(raw, is_wide=False)
-        )
+    def before(characters: int) -> str:
+        raw = source.raw[max(start - characters, 0) * width : start * width]
+        return str(Text(raw, is_wide=source.is_wide))
 
-    first, text = before(len(name) + _MAX_BETWEEN)
+    text = before(len(name) + _MAX_BETWEEN)
     word = rf"(?<![\w$]){re.escape(name)}(?![\w$])"
     found = re.search(rf"{word}\s*(?:[=:]\s*)?(?:async\b\s*)?(?:function\b\s*\*?\s*)?$", text)
     if found:
-        return first + found.start()
+        return start - len(text) + found.start()
     if text.rstrip().endswith("constructor"):
-        first, text = before(_MAX_CLASS_CHARACTERS)
+        text = before(_MAX_CLASS_CHARACTERS)
         at = max(text.rfind(f"class {name} "), text.rfind(f"class {name}{{"))
-        return first + at + len("class ") if at >= 0 else -1
+        return start - len(text) + at + len("class ") if at >= 0 else -1
     return -1
 
 

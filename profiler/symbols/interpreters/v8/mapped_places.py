@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...debuginfo.source_map_table import Origin, SourceMapTable
+from ...debuginfo.source_map_table import SourceMapTable
 from .map_link import source_file
 
 
@@ -36,17 +36,14 @@ class SourceMap:
         """The file that all is made from; "" if there are several."""
         return next(iter(self._numbers)) if len(self._numbers) == 1 else ""
 
-    def _origin(self, line: int, column: int) -> Origin | None:
-        return self._table.origin(line, column)
-
     def spot(self, line: int, column: int) -> Spot | None:
         """Return what a place in the script was made from; None if the map does not say."""
-        found = self._origin(line, column)
+        found = self._table.origin(line, column)
         return None if found is None else Spot(self.files[found.source], found.line, found.column)
 
     def name(self, line: int, column: int) -> str:
         """Return what the source calls what stands exactly there; "" if the map does not say."""
-        found = self._origin(line, column)
+        found = self._table.origin(line, column)
         return "" if found is None else found.name
 
     def text(self, file: str) -> str | None:

@@ -111,14 +111,13 @@ def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
     layout = heap.layout
     file = file_of(str(heap.text(heap.field(tagged, layout.script_name), 1 << 16) or ""))
     ends = _listed_ends(heap, heap.field(tagged, layout.script_ends))
-    link, source = "", None
-    if not len(ends) or not is_built_in(file):
+    link, source, may_name = "", None, not is_built_in(file)
+    if may_name or not len(ends):
         source = heap.text(heap.field(tagged, layout.script_source))
-        if not len(ends) and source is not None:
-            ends = ends_of(source)
-        link = "" if source is None or is_built_in(file) else link_of(source)
-        if source is not None and not file:
-            file = file_of(name_of(source))
+    if source is not None:
+        ends = ends if len(ends) else ends_of(source)
+        link = link_of(source) if may_name else ""
+        file = file or file_of(name_of(source))
     if not budget.take(ends.nbytes):
         return Script(file, _NO_ENDS)
     if source is None or not link or not budget.take(len(source.raw)):

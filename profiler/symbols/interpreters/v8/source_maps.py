@@ -174,10 +174,8 @@ class SourceMaps:
             file = self._open(path, MAX_MAP_BYTES, "its source map")
             try:
                 folder = posixpath.dirname(path)
-                payload, modified_ns = (
-                    self._parsed(path, file.fileno(), file.size),
-                    (file.modified_ns),
-                )
+                payload = self._parsed(path, file.fileno(), file.size)
+                modified_ns = file.modified_ns
             finally:
                 file.close()
         table = SourceMapTable(payload)
