@@ -132,6 +132,13 @@ def test_function_has_its_name_before_its_parameters(code: str, name: str) -> No
         assert code[at : at + len(name)] == name if name else at == -1
 
 
+def test_characters_outside_the_basic_plane_count_twice_as_in_the_engine() -> None:
+    code = "/*😀*/ function ab"
+    (text,) = texts(f"{code}() {{}}")
+    start = len(code) + 1
+    assert identifier_of(text, "ab", start) == start - len("ab")
+
+
 def test_functions_without_a_name_and_places_outside() -> None:
     (text, _) = texts("function f() {}")
     assert identifier_of(text, "", 10) == identifier_of(text, "f", -1) == -1
