@@ -12,11 +12,15 @@
  *
  * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), and from
  * stack_probe.py for threads that computed at the attach. A stack with room for our handler alone may still be too
- * small if our signal interrupts a handler of the target's there.
+ * small if our signal interrupts a handler of the target's there: then our handler looks what is left, and takes no
+ * sample if that is too little. Only its frame and its entry must have room.
  */
 
-#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them */
-#define OTHER_HANDLER_BYTES 4096          /* reserve for the target's own handler */
+#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them: 1300 measured */
+#define ENTRY_STACK_BYTES 640             /* of it, until our handler knows that there is room for its callees */
+/* Reserve for the target's own handler. CPython's need 400, and 1700 when they call another library for the first time;
+ * with AVX-512 3000. Its main thread's alternate stack (faulthandler) has 8192 and a frame, which is room for this one. */
+#define OTHER_HANDLER_BYTES 3584
 #define FRAME_BYTES_FALLBACK 4096         /* before Linux 5.14 there is no AT_MINSIGSTKSZ */
 #define QUIET_LOOKS 100                   /* looks at a thread that was never seen in a handler on an alternate stack */
 /* SIGHUP 1, SIGINT 2, SIGQUIT 3, SIGTERM 15: requests to end or restart the program, so rare. Every Python program has
@@ -48,7 +52,8 @@ static u64 handler_bytes_needed_sigsafe(const struct agent *a)
 /* Return the stack bytes that it needs if it may interrupt a handler of the target's. */
 static u64 alternate_bytes_needed(const struct agent *a)
 {
-    return handler_bytes_needed_sigsafe(a) + (a->alternate_handlers ? a->frame_bytes + OTHER_HANDLER_BYTES : 0);
+    u64 alone = handler_bytes_needed_sigsafe(a), nested = 2 * a->frame_bytes + OTHER_HANDLER_BYTES + ENTRY_STACK_BYTES;
+    return a->alternate_handlers && nested > alone ? nested : alone;
 }
 
 /* Return whether our handler shall run on alternate stacks. */

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recording import record
+from recording import ENOUGH_CPU_S, complete_share, doubts, record
 from running import Target
 
 # As in gunicorn: CPython lets all its handlers run on alternate stacks. Threads wait for the GIL
@@ -26,6 +26,18 @@ input()
 """
 
 
+# As in pytest, IPython's kernels and many containers (PYTHONFAULTHANDLER=1): the main thread has an
+# alternate stack of some 10 kB, for SIGSEGV.
+FAULT_HANDLER = """
+import faulthandler, signal
+faulthandler.enable()
+signal.signal(signal.SIGUSR1, lambda *_: None)
+print("ready", flush=True)
+while True:
+    sum(range(1000))
+"""
+
+
 @pytest.mark.needs("python", "attach")
 def test_threads_of_a_service_with_handlers_are_sampled_at_once(
     adopt: Callable[[Target], Target], require_capability: Callable[[str], str], tmp_path: Path
@@ -38,5 +50,19 @@ def test_threads_of_a_service_with_handlers_are_sampled_at_once(
         counters = capture.status().counters
         doubted = counters.get("small_stack", 0) + counters.get("stray_stack", 0)
         assert doubted <= counters["signals_handled"] / 4
+    finally:
+        capture.close()
+
+
+@pytest.mark.needs("python", "attach")
+def test_program_with_a_fault_handler_is_sampled(
+    adopt: Callable[[Target], Target], require_capability: Callable[[str], str], tmp_path: Path
+) -> None:
+    script = tmp_path / "service.py"
+    script.write_text(FAULT_HANDLER)
+    target = adopt(Target([require_capability("python"), script]))
+    capture = record(target.pid, 0.3, cpu_s=ENOUGH_CPU_S)
+    try:
+        assert complete_share(capture) >= 0.99, doubts(capture)
     finally:
         capture.close()
