@@ -185,13 +185,12 @@ class Skeleton:
         frames, merged = self._frames, self._merged
         self_of_frame = np.zeros(len(frames.parent), np.int64)
         np.add.at(self_of_frame, of_leaf, weight)
-        total_of_frame = self_of_frame.copy()
-        for level in self._levels[:0:-1]:
-            np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
-        total_ns = merged.sums(total_of_frame)
-        line, line_file = merged.lines(frames.line, frames.line_file, total_of_frame)
-        parent = merged.parent
-        own_ns, depth = merged.sums(self_of_frame), merged.depths()
+        own_ns = merged.sums(self_of_frame)
+        total_ns = merged.totals(own_ns)
+        line, line_file = merged.lines(
+            frames.line, frames.line_file, self._totals(self_of_frame, total_ns)
+        )
+        parent, depth = merged.parent, merged.depths
         columns: tuple[npt.NDArray[Any], ...]
         columns = (self._function, own_ns, total_ns, line, line_file, depth)
         has_weight = total_ns > 0
@@ -212,6 +211,17 @@ class Skeleton:
             functions=self._functions,
             line_files=self._line_files,
         )
+
+    def _totals(self, self_of_frame: Int64s, total_ns: Int64s) -> Int64s:
+        """Return the weight of each frame with all below it, which says whose line is shown."""
+        frames, merged = self._frames, self._merged
+        if len(merged) == len(merged.place):  # each frame is a node
+            total: Int64s = total_ns[merged.place]
+            return total
+        total = self_of_frame.copy()
+        for level in self._levels[:0:-1]:
+            np.add.at(total, frames.parent[level], total[level])
+        return total
 
 
 def children(tree: CallTree) -> tuple[Int32s, Int32s]:
