@@ -223,6 +223,20 @@ def test_arguments_pushed_for_a_stub_do_not_hide_the_caller(adopt: Adopt, builde
     assert target.finish() == ["done"]
 
 
+@pytest.mark.parametrize("version", ["java", *nightly("java11", "java21", "java25")])
+def test_routines_of_the_virtual_machine_have_names(
+    adopt: Adopt, builder: Builder, require_capability: Require, version: str
+) -> None:
+    java = "java" if version == "java" else require_capability(version)
+    classes = builder.java_class("Copies")
+    target = adopt(Target([java, "-XX:CompileCommand=quiet", "-cp", str(classes), "Copies"]))
+    seen = stacks(record(target.pid, 1.0, cpu_s=CPU_S / 4))
+    in_work = seen.where(lambda stack: "Copies.work" in stack)
+    stubs = {stack[-1] for stack in in_work.weights if stack[-1].startswith("[")}
+    assert {"[jbyte_disjoint_arraycopy]", "[libmLog]"} <= stubs, seen.heaviest()
+    assert not any("routines of the virtual machine" in name for name in stubs), seen.heaviest()
+
+
 def test_threads_in_code_without_unwind_information_keep_their_java_frames(
     adopt: Adopt, builder: Builder
 ) -> None:

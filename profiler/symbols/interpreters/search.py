@@ -248,7 +248,10 @@ class Interpreters:
             return
         place.recipe_id = recipe_id
         self._last_id = max(self._last_id, recipe_id)
-        place.found = _found_hotspot(place, location, made, "")
+        routines = hotspot.routines_of(memory, location, made)
+        if place.found is None or place.found.routines != routines:
+            place.checked = Checked.UNSEEN  # its compilers may be about to add some
+        place.found = replace(_found_hotspot(place, location, made, ""), routines=routines)
 
     def _check_v8(self, place: _Place, location: v8.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
