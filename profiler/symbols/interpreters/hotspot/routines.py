@@ -151,12 +151,13 @@ def _text(memory: ProcessMemory, addr: int) -> str:
     return name if plain == name else plain.removesuffix("_stub")
 
 
+_MATHEMATICS = ("dlog", "dexp", "dpow", "dsin", "dcos", "dtan", "dcbrt", "fmod")  # since 25
 # What routines do, by a part of their names in lower case, for those who know Java.
 _USES = (
     ("arraycopy", "copies arrays (System.arraycopy, Arrays.copyOf, clone, strings)"),
     ("_fill", "fills arrays (Arrays.fill)"),
     ("mismatch", "compares arrays (Arrays.equals, Arrays.mismatch)"),
-    ("libm", "a function of Math"),
+    *((part, "a function of Math") for part in ("libm", *_MATHEMATICS)),
     ("crc", "a checksum"),
     ("adler", "a checksum"),
     ("base64", "Base64"),
