@@ -32,7 +32,7 @@
  *   8  JavaScript: hash and length of a script; functions that are named later
  *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  *  10  threads of the kernel: KERNEL_CODE
- *  11  stubs of HotSpot: the place in them
+ *  11  HotSpot: places in its stubs, recipes that want no inlined methods
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H

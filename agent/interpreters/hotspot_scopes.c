@@ -146,6 +146,10 @@ static u32 compiled_read(struct agent *a, u32 recipe_index, const struct code_bl
         if (scope > 0 && (is_exact || is_leaf))
             count = scopes_read(a, recipe_index, &table, scope, root, is_exact ? flags : flags | JAVA_NEAREST, words);
     }
+    if (count && recipe[HOTSPOT_OUTERMOST] == 1) {
+        words[0] = words[count - 1];
+        return 1;
+    }
     if (count)
         return count;
     words[0] = method_word(a, recipe_index, root, JAVA_NO_INDEX, flags);

@@ -341,6 +341,7 @@ HOTSPOT_RECIPE_NAMES = (
     "thread_anchor_fp",
     "heap_limit",
     "heap_map_high",
+    "outermost",
 )
 
 # "<" keeps Python from adding padding; abi.h has none.

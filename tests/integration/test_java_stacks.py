@@ -13,7 +13,8 @@ import pytest
 import receipt
 from flametap.analysis.calltree import build
 from flametap.capture.live import Capture
-from flametap.model import Clock, FrameKind, ManagedVerdict
+from flametap.model import MANAGED, Clock, FrameKind, ManagedVerdict
+from flametap.wire.abi import JAVA_INLINED
 from nightly import nightly
 from recording import capturing, complete_share, record, stacks
 from running import Target, wait_until
@@ -220,6 +221,28 @@ def test_arguments_pushed_for_a_stub_do_not_hide_the_caller(adopt: Adopt, builde
         ("Subtypes$$Lambda.run", "Subtypes.work", "Subtypes.ask")
     }, in_stub.heaviest()
     assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.parametrize("inlines", [True, False])
+def test_inlined_methods_are_left_out_on_request(
+    adopt: Adopt, builder: Builder, inlines: bool
+) -> None:
+    classes = builder.java_class("Ratio")
+    options = ["-XX:CompileCommand=quiet", "-XX:CompileCommand=inline,Ratio.*"]
+    target = adopt(Target(["java", *options, "-cp", str(classes), "Ratio"]))
+    with capturing(target.pid, inlines=inlines) as capture:
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) > CPU_S / 4 * 1e9, "some CPU time", 60
+        )
+        capture.stop()
+        capture.finish_symbols(60)
+        seen = stacks(capture)
+        frames = [capture.profile.locate(at)[0] for at in range(capture.profile.n_addresses)]
+    in_work = seen.where(lambda stack: "Ratio.work" in stack)
+    assert in_work.total > 0.5 * seen.total, seen.heaviest()
+    is_inlined = [each.position & JAVA_INLINED for each in frames if each.module_id == MANAGED]
+    assert any(is_inlined) == inlines, seen.heaviest()
     assert target.finish() == ["done"]
 
 

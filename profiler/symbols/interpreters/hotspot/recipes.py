@@ -117,8 +117,16 @@ def locate(memory: ProcessMemory, elf: LoadedElf) -> Location:
     return Location(version, major, (elf.start, elf.end), tables, _zeroed(elf))
 
 
-def make_recipe(memory: ProcessMemory, place: Location, recipe_id: int) -> Recipe | str:
+def make_recipe(
+    memory: ProcessMemory, place: Location, recipe_id: int, *, inlines: bool = True
+) -> Recipe | str:
     """Return the recipe, or a line that says why there is none.
+
+    Args:
+        memory: the memory of the process.
+        place: the virtual machine in it.
+        recipe_id: its number.
+        inlines: whether the agent sends inlined methods.
 
     Raises:
         NotReadyError: it is starting.
@@ -136,6 +144,8 @@ def make_recipe(memory: ProcessMemory, place: Location, recipe_id: int) -> Recip
         "frame_bytecode": _FRAME_BYTECODE,
     }
     try:
+        if not inlines:
+            numbers["outermost"] = 1
         numbers |= _offsets(tables)
         statics = tables.statics
         numbers["call_stub_return"] = memory.word(statics["StubRoutines._call_stub_return_address"])
