@@ -32,11 +32,12 @@
  *   8  JavaScript: hash and length of a script; functions that are named later
  *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  *  10  threads of the kernel: KERNEL_CODE
+ *  11  HotSpot: places in its stubs, recipes that want no inlined methods
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 10
+#define ABI_VERSION 11
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -250,7 +251,11 @@ struct code_record {
 #define JAVA_NO_INDEX 0xffff
 #define JAVA_TIER_SHIFT 16                /* four bits: 0 interpreted, 1 to 3 compiled by C1, 4 by C2, JAVA_TIER_NATIVE … */
 #define JAVA_TIER_NATIVE 5                /* calls C code */
-#define JAVA_TIER_STUB 6                  /* is no method, but a stub of the virtual machine */
+#define JAVA_TIER_STUB 6                  /* is no method, but a stub of the virtual machine. If detail 1 of its record is not 0,
+                                           * that is where code of many routines begins (runtime_addr), and the position has the
+                                           * bytes from there: bits 15..0 the lower ones, 23..22 the upper ones */
+#define JAVA_STUB_SHIFT 22
+#define JAVA_STUB_BYTES 0x40000           /* that such code can have: JAVA_NO_INDEX beyond */
 #define JAVA_INLINED 0x100000             /* is inlined into the frame below it */
 #define JAVA_NEAREST 0x200000             /* by what the compiler noted for the next place in the code: there is nothing for
                                            * this one */

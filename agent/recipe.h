@@ -194,6 +194,7 @@ enum hotspot_recipe {
     HOTSPOT_THREAD_ANCHOR_FP = 66,
     HOTSPOT_HEAP_LIMIT = 67,              /* to where a code heap may grow */
     HOTSPOT_HEAP_MAP_HIGH = 68,           /* end of its map of segments */
+    HOTSPOT_OUTERMOST = 69,               /* 1: of methods that are inlined into each other, only the outermost is wanted; else ABSENT */
 };
 
 /*

@@ -15,7 +15,8 @@
 #define PART_METHOD 1
 #define PART_SOURCE 2
 #define PART_LINES 3
-#define STUB_FINGERPRINT 1                /* in place of a method's: the address is that of the stub's name */
+#define STUB_FINGERPRINT 1                /* in place of a method's: the address is that of the stub's name … */
+#define ROUTINES_FINGERPRINT 2            /* … of a blob with many routines */
 #define NUMBER_HIGH 192                   /* bytes of a compressed number from here on are followed by more */
 
 static u32 memory_u64(struct agent *a, u64 runtime_addr, u64 *value)
@@ -150,9 +151,19 @@ static u32 java_stub_copy(struct agent *a, const u64 *recipe, u64 name, struct c
     return length;
 }
 
-/* The same for either. */
+/* Copy the name of a blob with many routines, and say where it begins. */
+static u32 java_routines_copy(struct agent *a, const u64 *recipe, u64 blob, struct code_record *record, u8 *to)
+{
+    u64 name;
+    record->detail[1] = blob;
+    return memory_u64(a, blob + recipe[HOTSPOT_BLOB_NAME], &name) ? java_stub_copy(a, recipe, name, record, to) : 0;
+}
+
+/* The same for each of them. */
 static u32 java_code_copy(struct agent *a, const u64 *recipe, u64 code, u32 fingerprint, struct code_record *record, u8 *to)
 {
+    if (fingerprint == ROUTINES_FINGERPRINT)
+        return java_routines_copy(a, recipe, code, record, to);
     return fingerprint == STUB_FINGERPRINT ? java_stub_copy(a, recipe, code, record, to)
                                            : java_method_copy(a, recipe, code, fingerprint, record, to);
 }

@@ -146,10 +146,34 @@ static u32 compiled_read(struct agent *a, u32 recipe_index, const struct code_bl
         if (scope > 0 && (is_exact || is_leaf))
             count = scopes_read(a, recipe_index, &table, scope, root, is_exact ? flags : flags | JAVA_NEAREST, words);
     }
+    if (count && recipe[HOTSPOT_OUTERMOST] == 1) {
+        words[0] = words[count - 1];
+        return 1;
+    }
     if (count)
         return count;
     words[0] = method_word(a, recipe_index, root, JAVA_NO_INDEX, flags);
     return words[0] != 0;
+}
+
+/* Return the word of a stub; 0 if there is no room. Of many routines in one blob, it says where in that. */
+static u64 stub_word(struct agent *a, u32 recipe_index, const struct code_blob *blob, u64 pc, u32 is_leaf)
+{
+    const u64 *recipe = a->recipes[recipe_index];
+    u64 code, position = JAVA_NO_INDEX, offset = pc - !is_leaf - blob->start;
+    u32 fingerprint = STUB_FINGERPRINT, id;
+    if (!is_leaf && pc == recipe[HOTSPOT_CALL_STUB_RETURN]) {
+        code = pc;
+    } else if (blob->kind == BLOB_STUBS) {
+        code = blob->start;
+        fingerprint = ROUTINES_FINGERPRINT;
+        if (offset < JAVA_STUB_BYTES)
+            position = (offset >> 16 << JAVA_STUB_SHIFT) | (offset & 0xffff);
+    } else {
+        code = field_u64_sigsafe(blob->start + recipe[HOTSPOT_BLOB_NAME]);
+    }
+    id = java_code_number(a, recipe_index, code, fingerprint);
+    return id ? java_word(position, (u64)JAVA_TIER_STUB << JAVA_TIER_SHIFT, id) : 0;
 }
 
 /* Find what a frame of compiled code or a stub stands for, into `words`, with room for SCOPES_MAX. Returns how many. */
@@ -162,10 +186,8 @@ static u32 place_find(struct agent *a, u32 recipe_index, u64 pc, u64 detail, u64
     if (!heaps || !blob_find_sigsafe(recipe, heaps, is_leaf ? pc : pc - 1, &blob) || blob.compile_id != (u32)detail)
         return 0;
     if (!blob.compile_id) {
-        u64 name = !is_leaf && pc == recipe[HOTSPOT_CALL_STUB_RETURN] ? pc : field_u64_sigsafe(blob.start + recipe[HOTSPOT_BLOB_NAME]);
-        u32 id = java_code_number(a, recipe_index, name, STUB_FINGERPRINT);
-        words[0] = java_word(JAVA_NO_INDEX, (u64)JAVA_TIER_STUB << JAVA_TIER_SHIFT, id);
-        return id != 0;
+        words[0] = stub_word(a, recipe_index, &blob, pc, is_leaf);
+        return words[0] != 0;
     }
     count = compiled_read(a, recipe_index, &blob, pc, is_leaf, words);
     return blob_find_sigsafe(recipe, heaps, is_leaf ? pc : pc - 1, &again) && again.compile_id == blob.compile_id ? count : 0;

@@ -115,7 +115,7 @@ class Capture(Views):
             self._heartbeat = Heartbeat(ring)
             ring.set_budget(self.options.budget_ppm)
             self._interpreters = InterpreterWatch(
-                Interpreters(self.pid),
+                Interpreters(self.pid, inlines=self.options.inlines),
                 self._session.set_recipes,
                 symbolizer.set_interpreters,
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -50,6 +50,8 @@ JAVA_NO_INDEX = 0xFFFF
 JAVA_TIER_SHIFT = 16
 JAVA_TIER_NATIVE = 5
 JAVA_TIER_STUB = 6
+JAVA_STUB_SHIFT = 22
+JAVA_STUB_BYTES = 0x40000
 JAVA_INLINED = 0x100000
 JAVA_NEAREST = 0x200000
 RUBY_SINGLETON = 0x100000000
@@ -339,6 +341,7 @@ HOTSPOT_RECIPE_NAMES = (
     "thread_anchor_fp",
     "heap_limit",
     "heap_map_high",
+    "outermost",
 )
 
 # "<" keeps Python from adding padding; abi.h has none.

@@ -13,7 +13,8 @@ import pytest
 import receipt
 from flametap.analysis.calltree import build
 from flametap.capture.live import Capture
-from flametap.model import Clock, FrameKind, ManagedVerdict
+from flametap.model import MANAGED, Clock, FrameKind, ManagedVerdict
+from flametap.wire.abi import JAVA_INLINED
 from nightly import nightly
 from recording import capturing, complete_share, record, stacks
 from running import Target, wait_until
@@ -221,6 +222,43 @@ def test_arguments_pushed_for_a_stub_do_not_hide_the_caller(adopt: Adopt, builde
     }, in_stub.heaviest()
     assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
     assert target.finish() == ["done"]
+
+
+@pytest.mark.parametrize("inlines", [True, False])
+def test_inlined_methods_are_left_out_on_request(
+    adopt: Adopt, builder: Builder, inlines: bool
+) -> None:
+    classes = builder.java_class("Ratio")
+    options = ["-XX:CompileCommand=quiet", "-XX:CompileCommand=inline,Ratio.*"]
+    target = adopt(Target(["java", *options, "-cp", str(classes), "Ratio"]))
+    with capturing(target.pid, inlines=inlines) as capture:
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) > CPU_S / 4 * 1e9, "some CPU time", 60
+        )
+        capture.stop()
+        capture.finish_symbols(60)
+        seen = stacks(capture)
+        frames = [capture.profile.locate(at)[0] for at in range(capture.profile.n_addresses)]
+    in_work = seen.where(lambda stack: "Ratio.work" in stack)
+    assert in_work.total > 0.5 * seen.total, seen.heaviest()
+    is_inlined = [each.position & JAVA_INLINED for each in frames if each.module_id == MANAGED]
+    assert any(is_inlined) == inlines, seen.heaviest()
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.parametrize("version", ["java", *nightly("java11", "java21", "java25")])
+def test_routines_of_the_virtual_machine_have_names(
+    adopt: Adopt, builder: Builder, require_capability: Require, version: str
+) -> None:
+    java = "java" if version == "java" else require_capability(version)
+    classes = builder.java_class("Copies")
+    target = adopt(Target([java, "-XX:CompileCommand=quiet", "-cp", str(classes), "Copies"]))
+    seen = stacks(record(target.pid, 1.0, cpu_s=CPU_S / 4))
+    in_work = seen.where(lambda stack: "Copies.work" in stack)
+    stubs = {stack[-1] for stack in in_work.weights if stack[-1].startswith("[")}
+    assert "[jbyte_disjoint_arraycopy]" in stubs, seen.heaviest()
+    assert stubs & {"[libmLog]", "[dlog]"}, seen.heaviest()
+    assert not any("routines of the virtual machine" in name for name in stubs), seen.heaviest()
 
 
 def test_threads_in_code_without_unwind_information_keep_their_java_frames(

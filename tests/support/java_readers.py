@@ -74,7 +74,7 @@ def _read_method(data: bytes) -> None:
         at += size
     assert len(parts) == CODE_PARTS
     budgets = Budgets()
-    names = JavaNames(lambda _: data[-1] & 1, budgets.names, budgets.table_bytes)
+    names = JavaNames(lambda _: data[-1] & 1, lambda _: (), budgets.names, budgets.table_bytes)
     method = names.code(Code(1, 1, False, tuple(parts), (name_bytes, 0)))
     for position in (0, 1, 77, JAVA_NO_INDEX, 0xFFFFFF, data[0]):
         (frame,) = method.frames_at(position)

@@ -23,12 +23,14 @@ TAIL_NS = 20_000_000
 
 
 @contextmanager
-def capturing(pid: int, *, rate_hz: float = 1000.0, budget_ppm: int = 0) -> Iterator[Capture]:
+def capturing(
+    pid: int, *, rate_hz: float = 1000.0, budget_ppm: int = 0, inlines: bool = True
+) -> Iterator[Capture]:
     """Attaches and samples while the block runs; then stops, detaches and finishes the symbols.
 
     The capture stays readable after the block, until the context is left.
     """
-    capture = Capture(pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm))
+    capture = Capture(pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, inlines=inlines))
     try:
         capture.start()
         yield capture

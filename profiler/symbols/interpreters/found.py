@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .hotspot.routines import Routine
 from .recipe import Recipe
 from .v8.layout import Layout
 
@@ -40,6 +41,7 @@ class FoundInterpreter:
     # Of V8: where its objects have what; see ``v8.positions.BytecodeOffsets``.
     layout: Layout | None = field(default=None, repr=False)
     bytecode_lengths: bytes = field(default=b"", repr=False)
+    routines: tuple[Routine, ...] = field(default=(), repr=False)  # of HotSpot, sorted
 
 
 def languages_of(found: Iterable[FoundInterpreter]) -> list[str]:

@@ -21,6 +21,7 @@ from ..names.limits import Budgets
 from ..names.table import SymbolTable
 from .found import HOTSPOT, RUBY, V8, FoundInterpreter
 from .hotspot.names import JavaCode, JavaNames
+from .hotspot.routines import Routine
 from .python.class_finder import ClassFinder
 from .python.derived_names import SourceNames
 from .python.names import PythonCode, PythonNames
@@ -70,7 +71,9 @@ class ManagedNames:
         self._interpreters: dict[int, FoundInterpreter] = {}
         self._silent: list[FoundInterpreter] = []  # those without a recipe
         self._names = PythonNames(self._version_of, budgets.names, budgets.table_bytes)
-        self._java = JavaNames(self._number_base_of, budgets.names, budgets.table_bytes)
+        self._java = JavaNames(
+            self._number_base_of, self._routines_of, budgets.names, budgets.table_bytes
+        )
         self._ruby = RubyNames(budgets.names, budgets.table_bytes)
         self._finder = ClassFinder(roots, self._found_classes)
         self.source_maps = SourceMaps(roots, self._found_map, budgets.table_bytes)
@@ -204,6 +207,10 @@ class ManagedNames:
     def _number_base_of(self, recipe_id: int) -> int:
         found = self._interpreters.get(recipe_id)
         return found.recipe["number_base"] if found is not None and found.recipe else 0
+
+    def _routines_of(self, recipe_id: int) -> tuple[Routine, ...]:
+        found = self._interpreters.get(recipe_id)
+        return () if found is None else found.routines
 
     def _version_of(self, recipe_id: int) -> tuple[int, int]:
         found = self._interpreters.get(recipe_id)

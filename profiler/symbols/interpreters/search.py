@@ -9,7 +9,7 @@ Nothing here raises for what a process or its files are: a problem is a note. On
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...linux.file_rights import ProcessUser
@@ -47,6 +47,7 @@ _UNTESTED = "builds without a global lock are not tested"
 
 
 Location = find.Location | hotspot.Location | v8.Location | ruby.Location
+_Locate = Callable[[ProcessMemory, LoadedElf, ElfFile | None], v8.Location | ruby.Location]
 
 
 class _Place:
@@ -69,6 +70,7 @@ class Interpreters:
         proc: where procfs is mounted.
         without: device and inode of files that hold no interpreter, for looks at many processes in
             a row; they are skipped, and further ones are added.
+        inlines: whether the agent sends methods of Java that are inlined.
 
     Attributes:
         found: those of the last look, in the order in which they were first found.
@@ -76,8 +78,14 @@ class Interpreters:
     """
 
     def __init__(
-        self, pid: int, proc: str = PROC, without: set[tuple[str, int]] | None = None
+        self,
+        pid: int,
+        proc: str = PROC,
+        without: set[tuple[str, int]] | None = None,
+        *,
+        inlines: bool = True,
     ) -> None:
+        self._inlines = inlines
         self._without = set() if without is None else without
         self._folder = f"{proc}/{pid}"
         self._root = Root(f"{self._folder}/root", ProcessUser(pid, proc))
@@ -134,9 +142,9 @@ class Interpreters:
             elif has_tables(elf):
                 self._add_hotspot(memory, file, elf)
             elif v8_layout.has_symbols(elf):
-                self._add_v8(memory, file, elf)
+                self._add_opened(memory, file, elf, v8.locate)
             elif ruby.is_exported(elf):
-                self._add_ruby(memory, file, elf)
+                self._add_opened(memory, file, elf, ruby.locate)
             else:
                 hidden.append((file, elf))
         if not self._places:
@@ -194,22 +202,13 @@ class Interpreters:
         except MemoryReadError:
             self._seen.discard(file.key)  # it is being loaded
 
-    def _add_v8(self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf) -> None:
+    def _add_opened(
+        self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf, locate: _Locate
+    ) -> None:
         image = open_mapped(self._folder, self._root, file.code)
         own = image.elf if image is not None and isinstance(image.elf, ElfFile) else None
         try:
-            self._places.append(_Place(file, v8.locate(memory, elf, own)))
-        except MemoryReadError:
-            self._seen.discard(file.key)  # it is being loaded
-        finally:
-            if image is not None:
-                image.close()
-
-    def _add_ruby(self, memory: ProcessMemory, file: MappedFile, elf: LoadedElf) -> None:
-        image = open_mapped(self._folder, self._root, file.code)
-        own = image.elf if image is not None and isinstance(image.elf, ElfFile) else None
-        try:
-            self._places.append(_Place(file, ruby.locate(memory, elf, own)))
+            self._places.append(_Place(file, locate(memory, elf, own)))
         except MemoryReadError:
             self._seen.discard(file.key)  # it is being loaded
         finally:
@@ -231,7 +230,9 @@ class Interpreters:
     ) -> None:
         recipe_id = place.recipe_id or self._last_id + 1
         try:
-            made = _within_limit(hotspot.make_recipe(memory, location, recipe_id), location)
+            made = _within_limit(
+                hotspot.make_recipe(memory, location, recipe_id, inlines=self._inlines), location
+            )
         except hotspot.NotReadyError:
             place.found = _found_hotspot(place, location, None, "", has_started=False)
             return
@@ -248,7 +249,10 @@ class Interpreters:
             return
         place.recipe_id = recipe_id
         self._last_id = max(self._last_id, recipe_id)
-        place.found = _found_hotspot(place, location, made, "")
+        routines = hotspot.routines_of(memory, location, made)
+        if place.found is None or place.found.routines != routines:
+            place.checked = Checked.UNSEEN  # its compilers may be about to add some
+        place.found = replace(_found_hotspot(place, location, made, ""), routines=routines)
 
     def _check_v8(self, place: _Place, location: v8.Location) -> None:
         recipe_id = place.recipe_id or self._last_id + 1

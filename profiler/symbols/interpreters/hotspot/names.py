@@ -13,17 +13,29 @@ import re
 from collections.abc import Callable
 
 from ....model import Frame, FrameKind, Function
-from ....wire.abi import CODE_PARTS, JAVA_NEAREST, JAVA_NO_INDEX
+from ....wire.abi import (
+    CODE_PARTS,
+    JAVA_NEAREST,
+    JAVA_NO_INDEX,
+    JAVA_STUB_SHIFT,
+    JAVA_TIER_SHIFT,
+)
 from ....wire.events import Code, CodePart
 from ...names.limits import LEFT_OUT, Budget
 from ..known_codes import KnownCodes
 from .line_table import JavaLines
+from .routines import Routine, name_at, use_of
 from .signature import parameters_of
 
 GONE = "[java method gone]"
 STUBS = "[jvm]"
 UNMOUNTED = "unmounted frames"  # of a virtual thread, and what brings them back
 _FRAMES_BACK = "StubRoutines (continuation"
+# What is shown of many routines side by side, where they are not known one by one.
+_ROUTINES = "routines of the virtual machine"
+_SECOND_ROUTINES = "array copies and other routines of the virtual machine"
+_HAS_ARRAY_COPIES = re.compile(r"\((2|final ?stubs|compiler ?stubs)\)")
+_CALL_STUB = "call_stub"  # is "call stub", wherever in it a thread is
 _CLASS, _METHOD, _FILE, _LINES = range(CODE_PARTS)
 # Hidden classes have the address of the class behind their names, since 15 after "+", then "/"; the
 # generated ones are numbered as well.
@@ -57,6 +69,45 @@ class JavaCode:
         return frames
 
 
+class StubCode(JavaCode):
+    """Many routines of the virtual machine, which lie side by side.
+
+    Args:
+        name: of all of them.
+        start: runtime_addr of the first byte.
+        routines: returns those that are known by now.
+    """
+
+    __slots__ = ("_named", "_routines", "_start")
+
+    def __init__(self, name: str, start: int, routines: Callable[[], tuple[Routine, ...]]) -> None:
+        words = _SECOND_ROUTINES if _HAS_ARRAY_COPIES.search(name) else _ROUTINES
+        super().__init__(Function(f"[{words}]", STUBS, full_name=f"{words} ({name})"))
+        self._start = start
+        self._routines = routines
+        self._named: dict[str, tuple[Frame]] = {}
+
+    def frames_at(self, position: int) -> tuple[Frame]:
+        """Return the frame at a position: that of the routine, if it is known."""
+        offset = position & JAVA_NO_INDEX
+        if offset == JAVA_NO_INDEX:
+            return super().frames_at(JAVA_NO_INDEX)
+        offset |= position >> JAVA_STUB_SHIFT << JAVA_TIER_SHIFT
+        name = name_at(self._routines(), self._start + offset)
+        if not name:
+            return super().frames_at(JAVA_NO_INDEX)
+        frames = self._named.get(name)
+        if frames is None:
+            use = use_of(name)
+            function = Function(
+                f"[{_CALL_STUB.replace('_', ' ') if name == _CALL_STUB else name}]",
+                STUBS,
+                full_name=f"{name}: {use}" if use else name,
+            )
+            frames = self._named[name] = (Frame(function),)
+        return frames
+
+
 _NO_CODE = JavaCode(Function(GONE, "", kind=FrameKind.SYNTHETIC))
 _LEFT_OUT = JavaCode(Function(LEFT_OUT, "", kind=FrameKind.UNKNOWN))
 
@@ -72,12 +123,20 @@ class JavaNames:
 
     Args:
         number_base_of: recipe id → the least byte of compressed numbers.
+        routines_of: recipe id → the virtual machine's own routines.
         names: the characters of names that may be kept.
         tables: the bytes of line tables that may be kept.
     """
 
-    def __init__(self, number_base_of: Callable[[int], int], names: Budget, tables: Budget) -> None:
+    def __init__(
+        self,
+        number_base_of: Callable[[int], int],
+        routines_of: Callable[[int], tuple[Routine, ...]],
+        names: Budget,
+        tables: Budget,
+    ) -> None:
         self._number_base_of = number_base_of
+        self._routines_of = routines_of
         self._known = KnownCodes("methods", _NO_CODE, _LEFT_OUT, names, tables)
         self._has_nearest = False
 
@@ -88,9 +147,9 @@ class JavaNames:
     def code(self, code: Code) -> JavaCode:
         """Return what a record is; the same for equal ones."""
         base = self._number_base_of(code.recipe_id)
-        return self._known.get(
-            code, lambda: (base, code.parts, code.detail[0]), lambda: self._make(code, base)
-        )
+        name_bytes, start = code.detail
+        key = (base, code.parts, name_bytes, 0 if name_bytes else start)
+        return self._known.get(code, lambda: key, lambda: self._make(code, base))
 
     @property
     def note(self) -> str:
@@ -103,6 +162,8 @@ class JavaNames:
             name = _text(code.parts[_METHOD]).replace("[", "(").replace("]", ")")
             if name.startswith(_FRAMES_BACK):
                 name = UNMOUNTED
+            elif code.detail[1]:
+                return StubCode(name, code.detail[1], lambda: self._routines_of(code.recipe_id))
             return JavaCode(Function(f"[{name}]", STUBS, kind=FrameKind.NATIVE))
         method = code.parts[_METHOD].raw
         class_name = class_text(_text(code.parts[_CLASS]))

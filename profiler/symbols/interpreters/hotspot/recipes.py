@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ....linux.elf_headers import PT_LOAD
 from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ....wire.abi import HOTSPOT_HEAPS, RUNTIME_HOTSPOT
 from ..loaded_symbols import LoadedElf
 from ..recipe import Recipe
+from .routines import Routine, Variables, find_routines
 from .tables import VmTables, read_tables
 
 OLDEST = 11
@@ -97,6 +99,7 @@ class Location(NamedTuple):
     major: int
     image: tuple[int, int]  # start and end of its file's memory
     tables: VmTables
+    zeroed: tuple[tuple[int, int], ...] = ()  # its variables that the file does not hold
 
 
 class NotReadyError(Exception):
@@ -111,11 +114,19 @@ def locate(memory: ProcessMemory, elf: LoadedElf) -> Location:
     """
     tables = read_tables(memory, elf)
     version, major = _version(memory, tables)
-    return Location(version, major, (elf.start, elf.end), tables)
+    return Location(version, major, (elf.start, elf.end), tables, _zeroed(elf))
 
 
-def make_recipe(memory: ProcessMemory, place: Location, recipe_id: int) -> Recipe | str:
+def make_recipe(
+    memory: ProcessMemory, place: Location, recipe_id: int, *, inlines: bool = True
+) -> Recipe | str:
     """Return the recipe, or a line that says why there is none.
+
+    Args:
+        memory: the memory of the process.
+        place: the virtual machine in it.
+        recipe_id: its number.
+        inlines: whether the agent sends inlined methods.
 
     Raises:
         NotReadyError: it is starting.
@@ -133,6 +144,8 @@ def make_recipe(memory: ProcessMemory, place: Location, recipe_id: int) -> Recip
         "frame_bytecode": _FRAME_BYTECODE,
     }
     try:
+        if not inlines:
+            numbers["outermost"] = 1
         numbers |= _offsets(tables)
         statics = tables.statics
         numbers["call_stub_return"] = memory.word(statics["StubRoutines._call_stub_return_address"])
@@ -145,6 +158,21 @@ def make_recipe(memory: ProcessMemory, place: Location, recipe_id: int) -> Recip
     except KeyError as error:
         return f"{place.version}: a build that is not known (it does not say {error.args[0]})"
     return Recipe(numbers)
+
+
+def routines_of(memory: ProcessMemory, place: Location, recipe: Recipe) -> tuple[Routine, ...]:
+    """Return the virtual machine's own routines that there are by now."""
+    variables = Variables(place.image, place.zeroed)
+    return find_routines(memory, variables, recipe["call_stub_return"])
+
+
+def _zeroed(elf: LoadedElf) -> tuple[tuple[int, int], ...]:
+    found = []
+    for each in elf.program_headers:
+        if each.kind == PT_LOAD and each.memory_size > each.file_size:
+            start = elf.load_bias + each.vaddr
+            found.append(((start + each.file_size + 7) // 8 * 8, start + each.memory_size))
+    return tuple(found)
 
 
 def _version(memory: ProcessMemory, tables: VmTables) -> tuple[str, int]:

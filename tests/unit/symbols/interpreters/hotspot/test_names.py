@@ -6,17 +6,24 @@ import pytest
 
 from flametap.model import Frame, FrameKind, Function
 from flametap.symbols.interpreters.hotspot.names import GONE, JavaNames, class_text
+from flametap.symbols.interpreters.hotspot.routines import Routine
 from flametap.symbols.interpreters.hotspot.signature import parameters_of
 from flametap.symbols.names.limits import LEFT_OUT, Budgets
 from flametap.wire.abi import (
     JAVA_INLINED,
     JAVA_NEAREST,
     JAVA_NO_INDEX,
+    JAVA_STUB_SHIFT,
     JAVA_TIER_SHIFT,
     JAVA_TIER_STUB,
 )
 from flametap.wire.events import Code, CodePart
 
+ROUTINES = (
+    Routine(0x5100, 0x5200, "call_stub"),
+    Routine(0x25000, 0x25100, "jbyte_arraycopy"),
+    Routine(0x25100, 0x25108, "new_one"),
+)
 LINES = bytes([0xFF, 1, 15, 3 << 3 | 1])  # 0: 7, 3: 8
 
 
@@ -36,7 +43,7 @@ def code(
 @pytest.fixture
 def names() -> JavaNames:
     budgets = Budgets()
-    return JavaNames(lambda _: 1, budgets.names, budgets.table_bytes)
+    return JavaNames(lambda _: 1, lambda _: ROUTINES, budgets.names, budgets.table_bytes)
 
 
 def test_a_method_has_its_class_file_line_and_parameters(names: JavaNames) -> None:
@@ -85,6 +92,41 @@ def test_stubs_are_the_machines_own(names: JavaNames, name: bytes, shown: str) -
     assert frame.function == Function(shown, "[jvm]")
 
 
+@pytest.mark.parametrize(
+    ("offset", "shown", "full_name"),
+    [
+        (0x100, "[call stub]", "call_stub"),
+        (
+            0x20010,
+            "[jbyte_arraycopy]",
+            "jbyte_arraycopy: copies arrays (System.arraycopy, Arrays.copyOf, clone, strings)",
+        ),
+        (0x20101, "[new_one]", "new_one"),
+        (
+            0x20108,
+            "[array copies and other routines of the virtual machine]",
+            "array copies and other routines of the virtual machine (StubRoutines (2))",
+        ),
+    ],
+)
+def test_routines_of_the_machine_have_names(
+    names: JavaNames, offset: int, shown: str, full_name: str
+) -> None:
+    parts = tuple(CodePart(part, 1, False) for part in (b"", b"StubRoutines (2)", b"", b""))
+    stubs = names.code(Code(3, 1, False, parts, (0, 0x5000)))
+    position = offset >> 16 << JAVA_STUB_SHIFT | JAVA_TIER_STUB << JAVA_TIER_SHIFT | offset & 0xFFFF
+    (frame,) = stubs.frames_at(position)
+    assert frame.function == Function(shown, "[jvm]", full_name=full_name)
+    assert stubs.frames_at(position) is stubs.frames_at(position)
+
+
+def test_a_place_beyond_what_can_be_told_has_the_name_of_all(names: JavaNames) -> None:
+    parts = tuple(CodePart(part, 1, False) for part in (b"", b"StubRoutines (1)", b"", b""))
+    stubs = names.code(Code(3, 1, False, parts, (0, 0x5000)))
+    (frame,) = stubs.frames_at(JAVA_TIER_STUB << JAVA_TIER_SHIFT | JAVA_NO_INDEX)
+    assert frame.function.name == "[routines of the virtual machine]"
+
+
 def test_what_is_gone_is_counted(names: JavaNames) -> None:
     gone = names.code(Code(4, 1, True, code().parts, (0, 0)))
     assert gone.frames_at(0)[0].function.name == GONE
@@ -104,7 +146,7 @@ def test_names_have_a_budget() -> None:
         pass
     while budgets.names.take(64):
         pass
-    full = JavaNames(lambda _: 1, budgets.names, budgets.table_bytes)
+    full = JavaNames(lambda _: 1, lambda _: (), budgets.names, budgets.table_bytes)
     assert full.code(code()).frames_at(0)[0].function.name == LEFT_OUT
     assert "names take too much memory" in full.note
 
