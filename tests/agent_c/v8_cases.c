@@ -318,6 +318,32 @@ static void case_frames_that_are_being_made_or_left(void)
     leaf_at(fast + 113, 21, no_registers, &a, &b, "at the return");
 }
 
+static void case_entries_of_v8_up_to_10(void)
+{
+    static const u8 near[] = {0x48, 0x8b, 0x59, 0xa0, 0xf6, 0x43, 0x0f, 1, 0x74, 5, 0xe9, 1, 2, 3, 4, 0x55, 0x48, 0x89, 0xe5};
+    static const u8 far[] = {0x48, 0x8b, 0x59, 0xc0, 0xf6, 0x43, 0x0f, 1, 0x74, 13, 0x49, 0xba, 1, 2, 3, 4, 5, 6, 7, 8,
+                             0x41, 0xff, 0xe2, 0x55, 0x48, 0x89, 0xe5};
+    static const u8 other[] = {0x48, 0x8b, 0x59, 0xc0, 0xf6, 0x43, 0x0f, 1, 0x74, 6, 0xe9, 1, 2, 3, 4, 0x90, 0x90, 0x55, 0x48, 0x89, 0xe5};
+    world_new();
+    u64 script = script_new(5);
+    struct function a = function_new(script, 1), b = function_new(script, 2);
+    u64 fast = code_new(&a, OPTIMISED, 256), plain = code_new(&b, BASELINE, 512);
+    frame_at(40, 60, ROOT + 5, b.function);
+    stack[20] = (u64)(stack + 40);
+    stack[21] = plain + 100;
+    memcpy((void *)fast, near, sizeof near);
+    leaf_at(fast, 21, no_registers, &a, &b, "at the entry, with a near jump");
+    leaf_at(fast + 4, 21, no_registers, &a, &b, "… the test");
+    leaf_at(fast + 8, 21, no_registers, &a, &b, "… the jump");
+    memcpy((void *)fast, far, sizeof far);
+    leaf_at(fast, 21, no_registers, &a, &b, "at the entry, with a far jump");
+    leaf_at(fast + 4, 21, no_registers, &a, &b, "… the test");
+    leaf_at(fast + 8, 21, no_registers, &a, &b, "… the jump");
+    leaf_at(fast + 23, 21, no_registers, &a, &b, "before the push");
+    memcpy((void *)fast, other, sizeof other);
+    require(state_of_code_sigsafe((const u8 *)fast + 4) == V8_FRAME_WHOLE, "another jump is no entry");
+}
+
 static void case_builtins_without_a_frame(void)
 {
     static const u8 call[] = {0xe8, 1, 2, 3, 4};
@@ -582,6 +608,7 @@ struct test {
 static const struct test tests[] = {
     CASE(frames_of_all_kinds),
     CASE(frames_that_are_being_made_or_left),
+    CASE(entries_of_v8_up_to_10),
     CASE(builtins_without_a_frame),
     CASE(functions_that_go_on_in_the_interpreter),
     CASE(memory_that_is_used_again),

@@ -50,6 +50,8 @@ class Layout:
     script_name: int
     script_source: int
     script_ends: int
+    script_first_line: int
+    script_first_column: int
     scope_locals: int  # index of a word
     scope_first: int  # the first word of variables
     bytecode_data: int
@@ -184,6 +186,8 @@ def _exported(symbols: _Symbols) -> dict[str, Any]:
         "script_name": name,
         "script_source": first(f"{script}source__Object", default=name - 8),
         "script_ends": first(f"{script}line_ends__Object"),
+        "script_first_line": name + 8,
+        "script_first_column": name + 16,
         "scope_locals": first("scopeinfo_idx_ncontextlocals"),
         "scope_first": first("scopeinfo_idx_first_vars"),
         "bytecode_data": first("class_BytecodeArray__data__uintptr_t", default=54),
