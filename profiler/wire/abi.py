@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -57,6 +57,7 @@ RUBY_IN_C = 0x200000000
 V8_CODE_IS_BYTECODE = 1
 V8_CODE_IS_BASELINE = 2
 V8_CODE_IS_OPTIMISED = 3
+V8_CODE_IS_REGEXP = 4
 V8_OBJECT_BYTES = 64
 V8_KIND_SHIFT = 56
 
@@ -267,6 +268,7 @@ V8_RECIPE_NAMES = (
     "script_number",
     "deopt_number",
     "bytecode_table",
+    "kind_regexp",
 )
 # Those of enum hotspot_recipe; the heaps have a name each.
 HOTSPOT_RECIPE_NAMES = (
