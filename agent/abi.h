@@ -32,7 +32,7 @@
  *   8  JavaScript: hash and length of a script; functions that are named later
  *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  *  10  threads of the kernel: KERNEL_CODE
- *  11  HotSpot: places in its stubs, recipes that want no inlined methods
+ *  11  HotSpot: places in its stubs, recipes that want no inlined methods; JavaScript: code of regular expressions
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
@@ -269,6 +269,7 @@ enum v8_code {
     V8_CODE_IS_BYTECODE = 1,
     V8_CODE_IS_BASELINE = 2,
     V8_CODE_IS_OPTIMISED = 3,
+    V8_CODE_IS_REGEXP = 4,                /* of a regular expression: one record for all, without parts and addresses */
 };
 #define V8_OBJECT_BYTES 64                /* of an object in a record */
 #define V8_KIND_SHIFT 56

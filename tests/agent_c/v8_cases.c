@@ -20,7 +20,7 @@
 #define CONTEXT 0x70000001ULL             /* looks like an object; nobody reads it */
 #define KIND_AT 12
 enum kinds { META = 1, SHARED, CODE, BYTECODE, FUNCTION, SCRIPT, STRING, ARRAY, HOLDER, KINDS };
-enum { BASELINE = 11, OPTIMISED = 13 };
+enum { REGEXP = 3, BASELINE = 11, OPTIMISED = 13 };
 
 static struct agent *agent;
 static struct unwinder u;
@@ -122,6 +122,7 @@ static void world_new(void)
     made[V8_SCRIPT_NUMBER] = 64;
     made[V8_DEOPT_NUMBER] = 16 + 8 * 5;
     made[V8_BYTECODE_TABLE] = 32;
+    made[V8_KIND_REGEXP] = REGEXP;
     agent_set_recipes(made, 1);
     recipe = agent->recipes[0];
     v8_keep(agent);
@@ -279,6 +280,24 @@ static void case_frames_of_all_kinds(void)
         require(answer[3] == ROOT + 4, "the root is as it was");
     }
     require(agent->codes_out.records == 3, "each has one record");
+}
+
+static void case_regular_expressions(void)
+{
+    world_new();
+    struct function a = function_new(script_new(5), 1);
+    u64 plain = code_new(&a, BASELINE, 512), expression = code_new(&a, REGEXP, 256), other = code_new(&a, REGEXP + 1, 256);
+    frame_at(20, 40, plain + 100, a.function);
+    frame_at(40, 60, ROOT + 5, a.function);
+    for (u32 round = 0; round < 2; round++) {
+        take(expression + 60 + round, 10, 20, no_registers);
+        require(resolve() == 3 && answer[0] >> WORD_SHIFT == FRAME_KIND_MANAGED, "a frame of its own");
+        require((answer[0] & 0xffffffff) == agent->v8_regexp_id, "the same for all");
+        is_of(answer[1], &a, V8_CODE_IS_BASELINE, 99, "its caller is known");
+    }
+    take(other + 60, 10, 20, no_registers);
+    require(resolve() == 3 && answer[0] == other + 60, "other code stays what it is");
+    require(agent->codes_out.records == 2, "one record for all");
 }
 
 static void leaf_at(u64 pc, u32 sp, const u64 *gregs, const struct function *leaf, const struct function *caller, const char *promise)
@@ -607,6 +626,7 @@ struct test {
 #define CASE(name) {#name, case_##name}
 static const struct test tests[] = {
     CASE(frames_of_all_kinds),
+    CASE(regular_expressions),
     CASE(frames_that_are_being_made_or_left),
     CASE(entries_of_v8_up_to_10),
     CASE(builtins_without_a_frame),

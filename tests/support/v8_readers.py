@@ -76,6 +76,7 @@ _LAYOUT = Layout(
     code_flags=48,
     code_deopt=16,
     code_table=24,
+    regexp_kind=3,
     baseline_kind=11,
     deopt_literals=2,
     deopt_positions=7,
