@@ -120,7 +120,8 @@ enum counter {
     COUNTER_BUDGET_RAISED = 32,           /* … and raised again */
     COUNTER_GAPS = 33,                    /* times all of the target stood still: SIGSTOP, freezer, debugger */
     COUNTER_GAP_NS = 34,                  /* how long; in no interval */
-    COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled: no room for it on one of the thread's stacks */
+    COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled, and signals without a sample: no room on one of
+                                           * the thread's stacks */
     COUNTER_MODULES_LOST = 36,            /* mapped files that found no number: frames in them are bare addresses */
     COUNTER_RECORDS_LOST = 37,            /* news of threads (name, end) that found no room in the ring */
     COUNTER_STRAY_STACK = 38,             /* … it left its own stack (coroutines) and has no alternate one with room */

@@ -90,6 +90,8 @@ struct thread_slot {
     volatile u64 samples_read;            /* by the sampler: bytes ever read from it */
     volatile u32 samples_missed;          /* by the handler: samples without room in the ring */
     u32 samples_missed_told;
+    volatile u32 signals_crowded;         /* by the handler: signals that met too little of an alternate stack */
+    u32 signals_crowded_told;
     u64 timer_random;                     /* by the handler, after the timer was created */
     volatile u32 has_clock;               /* perf_clocks.c: enum clock_kind; by the sampler */
     u32 clock_asked;                      /* enum clock_kind */

@@ -59,6 +59,7 @@ static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, cons
 static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask, u32 is_crowded)
 {
     u32 is_skipped = is_crowded || is_shut_sigsafe(a);
+    slot->signals_crowded += is_crowded;
     slot->near_fork = !is_skipped && is_fork_sigsafe(a, gregs);
     slot->woken = 0;
     slot->waited_in = NOT_WAITING;
@@ -100,7 +101,7 @@ static void timer_pass_over_sigsafe(struct agent *a, struct thread_slot *slot, c
     if (load_acquire_u32(&slot->timer_is_set)) {
         store_release_u32(&slot->timer_is_set, 0);
         clock_want_sigsafe(a, slot, 0);
-        slot->samples_missed++;
+        slot->signals_crowded++;
     }
     slot->eintr_unrepairable += (i64)gregs[GREG_RAX] == -ERR_EINTR;
 }

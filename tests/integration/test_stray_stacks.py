@@ -67,7 +67,7 @@ def test_handler_that_leaves_little_of_its_stack_is_passed_over(start: Start) ->
 
         def is_met() -> bool:
             counters = capture.status().counters
-            return min(counters.get("samples_lost", 0), counters.get("signals_handled", 0)) > ENOUGH
+            return min(counters.get("small_stack", 0), counters.get("signals_handled", 0)) > ENOUGH
 
         wait_until(is_met, "samples in the handlers and outside of them", PATIENCE_S)
         capture.stop()
