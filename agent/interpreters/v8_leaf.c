@@ -1,7 +1,7 @@
 /*
  * Where code of V8 has its return address while it makes or leaves its frame. Only for the innermost frame: everywhere else
  * the frame is whole. All of this may run in the handler. The page that the thread runs is read in place: it is mapped, as it
- * will go on there; other code is read with process_vm_readv.
+ * will go on there; other code is read with process_vm_readv: an address in a register may be of code that is gone.
  *
  *   entry   [mov -n(%rcx),%rbx  testb $1,n(%rbx)  jne …]  push %rbp  mov %rsp,%rbp        compiled code: was it thrown away?
  *           [… je over a jump: jmp …, or movabs $n,%r10  jmp *%r10]  push …               up to V8 10
@@ -129,7 +129,8 @@ static u32 code_around_sigsafe(struct unwinder *u, u64 pc, u8 *bytes)
         return 0;
     low = low < range->start ? range->start : low;
     high = high > range->end ? range->end : high;
-    if (u->in_handler && u->gregs && !u->frame_count && (low ^ pc) < PAGE_BYTES && ((high - 1) ^ pc) < PAGE_BYTES) {
+    if (u->in_handler && u->gregs && !u->frame_count && pc == u->pc && (low ^ pc) < PAGE_BYTES &&
+        ((high - 1) ^ pc) < PAGE_BYTES) {
         bytes_copy(bytes + (low - (pc - LEAF_BACK_BYTES)), (const void *)low, high - low);
         return 1;
     }

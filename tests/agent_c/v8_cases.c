@@ -363,6 +363,19 @@ static void case_entries_of_v8_up_to_10(void)
     require(state_of_code_sigsafe((const u8 *)fast + 4) == V8_FRAME_WHOLE, "another jump is no entry");
 }
 
+static void case_registers_that_point_to_code_that_is_gone(void)
+{
+    u64 registers[32] = {0};
+    world_new();
+    struct function a = function_new(script_new(5), 1);
+    u64 gone = (u64)jit + HEAP_BYTES - 0x1000;
+    require(mprotect((void *)gone, 0x1000, PROT_NONE) == 0, "a page that V8 has given back");
+    frame_at(20, 60, ROOT + 5, a.function);
+    registers[GREG_R11] = registers[GREG_R15] = gone + 0x7ff;
+    take(ENGINE + 0x500, 10, 20, registers);
+    require(u.frame_count > 0, "the stack is walked without it");
+}
+
 static void case_builtins_without_a_frame(void)
 {
     static const u8 call[] = {0xe8, 1, 2, 3, 4};
@@ -629,6 +642,7 @@ static const struct test tests[] = {
     CASE(regular_expressions),
     CASE(frames_that_are_being_made_or_left),
     CASE(entries_of_v8_up_to_10),
+    CASE(registers_that_point_to_code_that_is_gone),
     CASE(builtins_without_a_frame),
     CASE(functions_that_go_on_in_the_interpreter),
     CASE(memory_that_is_used_again),
