@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.shape import IDLE_NAMES, TARGETED, Shape, Verb, in_order
+from flametap.analysis.shape import TARGETED, Shape, Verb, in_order, is_idle
 from flametap.analysis.shaped_stack import StackStep, shaped
 from flametap.analysis.tree_view import TreeIndex
 from flametap.export import StackShaper
@@ -60,12 +60,16 @@ class ShapedExport:
         if upward is not None and upward.verb in TARGETED:
             remember(index, upward.target)
         functions = tree.functions
-        idle = {at for at, each in enumerate(functions) if each.name in IDLE_NAMES}
+
+        def ends_idle(stack: Sequence[int]) -> bool:
+            return is_idle([functions[each] for each in stack])
+
         steps = [
             StackStep(
                 step.verb,
-                idle if step.verb is Verb.NO_IDLE else frozenset(chosen.get(step.target, ())),
+                frozenset(chosen.get(step.target, ())),
                 self._shaper.box(step.target) if step.verb is Verb.FOLD else -1,
+                ends_idle if step.verb is Verb.NO_IDLE else None,
             )
             for step in in_order(self._shape)
             if step.verb is not Verb.CHAINS

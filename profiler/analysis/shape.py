@@ -7,18 +7,20 @@ turned over at last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
+from ..model import Function
 from . import transforms
 from .calltree import CallTree
 from .name_order import Order
 from .tree_view import TreeIndex
 from .upward import callers, invert
+from .wait_names import is_for_work
 
 Bools = npt.NDArray[np.bool_]
 
@@ -48,6 +50,7 @@ IDLE_CALLS = (
 )
 """Where threads wait for work, or for time to pass. A lock's wait is none of them."""
 IDLE_NAMES = frozenset(f"[{name}]" for name in IDLE_CALLS)
+FUTEX = "[futex]"  # a wait for a lock or for work: the functions above it tell
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,7 @@ def _done(index: TreeIndex, step: Step, order: Order, chosen: ChosenOf, box: Box
     if step.verb is Verb.CHAINS:
         return transforms.fold_chains(index, order)
     if step.verb is Verb.NO_IDLE:
-        is_idle = np.array([each.name in IDLE_NAMES for each in index.tree.functions], bool)
-        return transforms.without(index, is_idle, order)
+        return transforms.without_nodes(index, _idle(index), order)
     which = _mask(index, chosen(index, step.target))
     if step.verb is Verb.FOLD:
         return transforms.fold_runs(index, which, box(step.target), order)
@@ -129,6 +131,28 @@ def _done(index: TreeIndex, step: Step, order: Order, chosen: ChosenOf, box: Box
         Verb.FOCUS: transforms.focus,
     }
     return actions[step.verb](index, which, order)
+
+
+def is_idle(stack: Sequence[Function]) -> bool:
+    """Return True for a stack, root first, that ends where a thread has nothing to do."""
+    name = stack[-1].name if stack else ""
+    return name in IDLE_NAMES or (name == FUTEX and is_for_work(stack[-2::-1]))
+
+
+def _idle(index: TreeIndex) -> Bools:
+    """Return the nodes of idle waits."""
+    functions = index.tree.functions
+    found = transforms.nodes_of(index, np.array([each.name in IDLE_NAMES for each in functions]))
+    is_futex = np.array([each.name == FUTEX for each in functions])
+    parent, function = index.tree.parent, index.tree.function
+
+    def above(node: int) -> Iterator[Function]:
+        while (node := int(parent[node])) > 0:
+            yield functions[function[node]]
+
+    for node in np.flatnonzero(transforms.nodes_of(index, is_futex)).tolist():
+        found[node] = is_for_work(above(node))
+    return found
 
 
 def turned(

@@ -6,7 +6,7 @@ function is part of one depends on all stacks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from .shape import Verb
@@ -18,13 +18,15 @@ class StackStep:
 
     Attributes:
         verb: what it does; not ``Verb.CHAINS``.
-        chosen: the ids of its functions; of ``Verb.NO_IDLE``, those of the idle waits.
+        chosen: the ids of its functions.
+        is_idle: of ``Verb.NO_IDLE``: whether a stack ends in an idle wait.
         box: id of the function that stands for them, if they are folded.
     """
 
     verb: Verb
     chosen: Collection[int] = ()
     box: int = -1
+    is_idle: Callable[[Sequence[int]], bool] | None = None
 
 
 def shaped(stack: Sequence[int], steps: Sequence[StackStep]) -> list[int] | None:
@@ -52,8 +54,10 @@ def _done(stack: list[int], step: StackStep) -> list[int] | None:
         return _without_repeats(stack)
     if step.verb is Verb.INVERTED:
         return stack[::-1]
+    if step.is_idle is not None:
+        return None if step.is_idle(stack) else stack
     at = next((at for at, each in enumerate(stack) if each in chosen), None)
-    if step.verb in (Verb.WITHOUT, Verb.NO_IDLE):
+    if step.verb is Verb.WITHOUT:
         return stack if at is None else None
     if at is None:
         return None

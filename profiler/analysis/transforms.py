@@ -89,7 +89,12 @@ def only(index: TreeIndex, chosen: Bools, order: Order) -> CallTree:
 
 def without(index: TreeIndex, unwanted: Bools, order: Order) -> CallTree:
     """Leave out the stacks that pass through functions."""
-    return _with_weight(index, ~_inside(index, nodes_of(index, unwanted)), order)
+    return without_nodes(index, nodes_of(index, unwanted), order)
+
+
+def without_nodes(index: TreeIndex, unwanted: Bools, order: Order) -> CallTree:
+    """Leave out the stacks that pass through nodes."""
+    return _with_weight(index, ~_inside(index, unwanted), order)
 
 
 def without_leaves(index: TreeIndex, unwanted: Bools, order: Order) -> CallTree:

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from ..profile.wait_stacks import WaitStacks
 from ..symbols.names.table import SymbolTable
-from .wait_names import WaitName, wait_name
+from .wait_names import SILENT_FRAMES, WaitName, wait_name
 
-_SILENT_FRAMES = 8  # at the leaf end, at most, before one says what it waits for
 _FIRST_GAP_S = 0.25
 _LAST_GAP_S = 60.0
 _MAX_UNSURE = 10_000  # more stacks than these are not looked at again
@@ -80,7 +79,7 @@ class WaitCauses:
         """Return the last word before a silent function, and whether all have names."""
         said, is_sure = WaitName.SILENT, True
         for depth, address in enumerate(frames):
-            if address < 0 or (said is WaitName.SILENT and depth >= _SILENT_FRAMES):
+            if address < 0 or (said is WaitName.SILENT and depth >= SILENT_FRAMES):
                 break
             words = self._words.get(address)
             if words is None:

@@ -9,6 +9,7 @@ CPython 3.8 to 3.15, HotSpot 8 to 25, Go 1.18 to 1.25, Rust's std and parking_lo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 
 from ..model import FrameKind, Function
@@ -23,6 +24,7 @@ class WaitName(IntEnum):
     CARRIER = 3  # nothing, and is part of how a runtime waits: its callers may say more
 
 
+SILENT_FRAMES = 8  # at the leaf end, at most, before one says what it waits for
 _LOCK = re.compile(
     r"_*pthread_(mutex|rwlock|spin)_\w*|_*lll_lock_wait\w*|__lock|_IO_flockfile|flockfile"
     # CPython
@@ -90,6 +92,24 @@ def wait_name(function: Function) -> WaitName:
         function.kind in _KINDS and _CARRIER_MODULES.fullmatch(function.module)
     )
     return WaitName.CARRIER if is_carrier else WaitName.SILENT
+
+
+def is_for_work(functions: Iterable[Function]) -> bool:
+    """Return True if a thread that is asleep in a futex waits for what another thread brings.
+
+    Args:
+        functions: of its stack, leaf first, without the system call.
+    """
+    said = WaitName.SILENT
+    for depth, function in enumerate(functions):
+        word = wait_name(function)
+        if word in (WaitName.LOCK, WaitName.WORK):
+            said = word
+        elif (word is WaitName.SILENT and said is not WaitName.SILENT) or (
+            said is WaitName.SILENT and depth + 1 >= SILENT_FRAMES
+        ):
+            break
+    return said is WaitName.WORK
 
 
 def _python(function: Function) -> WaitName:

@@ -7,8 +7,10 @@ clock for the time that passed. Asleep is the rest, of both.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -136,6 +138,32 @@ def _check_page(page: Page) -> None:
         _check_moment(alone.ledger(), totals, alone.lists_all)
 
 
+def _check_ranges(page: Page, duration_ms: int) -> None:
+    """Ranges of a recording that is over: each by itself, and thirds that make up the whole."""
+    thirds = [round(duration_ms * part / 3) for part in range(3)] + [duration_ms + 1]
+    ranges = [f"{begin}-{end}" for begin, end in itertools.pairwise(thirds)]
+    sums: Counter[str] = Counter()
+    for range_ in (*ranges, "last777", f"{duration_ms // 2}-{duration_ms // 2 + 1}"):
+        names = [f"{clock.value.replace('-', '_')}_ns" for clock in Clock]
+        view = [
+            page.ask("view", clock=clock.value, range=range_, width=1000)["total_ns"]
+            for clock in Clock
+        ]
+        rows = page.threads(range=range_)
+        for row in rows:
+            assert row["cpu_ns"] + row["off_cpu_ns"] == row["wall_ns"], (range_, row)
+        assert view[0] + view[2] == view[1], (range_, view)
+        if len(rows) < page.MAX_ROWS:
+            assert view == [sum(row[name] for row in rows) for name in names], range_
+        if range_ in ranges:
+            sums.update(dict(zip((clock.value for clock in Clock), view, strict=True)))
+    n_threads = page.ask("threads")["count"]
+    for clock in Clock:
+        expected, total = page.ask("view", clock=clock.value)["total_ns"], sums[clock.value]
+        # An interval that is cut is shared out in whole nanoseconds.
+        assert abs(total - expected) <= 10 * len(ranges) * n_threads, (clock, total, expected)
+
+
 def _check_moment(functions: Ledger, totals: list[int], lists_all: bool) -> None:
     cpu_ns, wall_ns, off_ns = totals
     assert cpu_ns + off_ns == wall_ns
@@ -211,6 +239,7 @@ def test_cpu_and_waiting_and_sleep_make_up_the_time_that_passed(
         recorded = _record(pid, _check_page)
     capture = recorded.capture
     _check_page(Page(capture))
+    _check_ranges(Page(capture), round(capture.profile.duration_ns / 1e6))
     threads: dict[str, list[ThreadInfo]] = {}
     for info in capture.threads():
         threads.setdefault(f"{info.name} ({info.tid})", []).append(info)

@@ -74,6 +74,8 @@ class Ledger:
 class Page:
     """What a page that shows a recording asks for."""
 
+    MAX_ROWS = 500  # of the thread selector, that are asked for
+
     def __init__(self, capture: Capture) -> None:
         self._client: FlaskClient = create_app(capture, TOKEN).test_client()
         self._client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
@@ -90,9 +92,9 @@ class Page:
         response = self._client.post("/api/pause", json={"paused": paused})
         assert response.status_code == 200, response.text
 
-    def threads(self) -> list[dict[str, Any]]:
+    def threads(self, **query: object) -> list[dict[str, Any]]:
         """The rows of the thread selector."""
-        rows: list[dict[str, Any]] = self.ask("threads", limit=500)["rows"]
+        rows: list[dict[str, Any]] = self.ask("threads", limit=self.MAX_ROWS, **query)["rows"]
         return rows
 
     def moment(self, thread_id: int | None = None) -> Moment:

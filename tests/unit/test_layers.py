@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("flametap", "analysis", "errors", "model", "profile", "symbols.names"),
         *("web.bundle", "web.encode_lanes"),
     ),
-    "web": ("analysis", "errors", "export", "model", "web.encode_lanes"),
+    "web": ("analysis", "errors", "export", "model", "web.bundle", "web.encode_lanes"),
     "cli": (
         "analysis",
         "capture",

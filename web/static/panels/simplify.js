@@ -7,7 +7,7 @@ const CHOICES = [
   ['inverted', 'Upside down', 'Begin with the functions in which time was spent; their callers follow', 'v'],
   ['chains', 'Fold chains', 'Functions that do nothing but call the next one are one box', 'j'],
   ['recursion', 'Fold recursion', 'A function that calls itself directly is one box'],
-  ['busy', 'Leave out idle waits', 'Waits for work, and sleeps: poll, accept, nanosleep …'],
+  ['busy', 'Leave out idle waits', 'Waits for work, and sleeps: poll, accept, queues, nanosleep …'],
 ];
 const ORIGINS = [
   ['fold:=library', 'Fold libraries'],
