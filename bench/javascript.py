@@ -7,11 +7,13 @@ flametap and one of the others sample the same process at the same time; servers
 apart by file, line and column where they begin, so no name has to be equal.
 
 Node's profiler gives a function the time of the builtins and of the native code that it calls, but
-not that of the garbage collector, and counts the time in which the thread waits for a CPU:
-flametap's stacks, by wall time, are summed up to the innermost JavaScript function, without those
-that collect. It knows inlined functions only in code that was compiled while it ran, so it runs
-from the beginning. perf says which code runs: inlined functions belong to what contains them, and
-only stacks whose innermost function is JavaScript count, as parts of all CPU time.
+not that of the garbage collector: flametap's stacks are summed up to the innermost JavaScript
+function, without those that collect. Its samples count, not the time between them: that holds the
+time in which the thread waits for a CPU, too. One sample of each such wait is left, in the function
+that goes on: in a server that shares its CPU with its clients, in what writes answers. It knows
+inlined functions only in code that was compiled while it ran, so it runs from the beginning. perf
+says which code runs: inlined functions belong to what contains them, and only stacks whose
+innermost function is JavaScript count, as parts of all CPU time.
 
 FOLDER keeps the packages that npm installs for the next run. Needs node, npm, wrk and perf.
 """
@@ -241,7 +243,7 @@ def beside_own(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
         node.ask(f"stop {profile}", "stopped")
         capture.stop()
         capture.finish_symbols(60)
-        ours = functions(capture, node.pid, Clock.WALL)
+        ours = functions(capture, node.pid, to_caller=True)
     theirs = of_profile(json.loads(profile.read_text()))
     for each in (ours, theirs):  # its own start and end
         for place in [place for place in each if place.startswith("node:inspector:")]:
@@ -261,7 +263,7 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
             perf.send_signal(signal.SIGINT)
         capture.stop()
         capture.finish_symbols(60)
-        leaves = functions(capture, node.pid, Clock.CPU)
+        leaves = functions(capture, node.pid, to_caller=False)
         (main,) = (each for each in capture.threads() if each.tid == node.pid)
     script = subprocess.run(
         ["perf", "script", "-i", str(samples), "-F", "ip,sym", "--tid", str(node.pid)],
@@ -276,10 +278,10 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
 Sums = Counter[str]
 
 
-def functions(capture: Capture, pid: int, clock: Clock) -> Sums:
-    """Self times by place: of leaves, by wall time up to the innermost JavaScript function."""
+def functions(capture: Capture, pid: int, *, to_caller: bool) -> Sums:
+    """Self times by place: of JavaScript functions, or with what they call in other languages."""
     (main,) = (each.thread_id for each in capture.threads() if each.tid == pid)
-    tree = build(capture.profile, capture.table, clock, frozenset({main}))
+    tree = build(capture.profile, capture.table, Clock.CPU, frozenset({main}))
     sums = Sums()
     holders: list[str] = [""] * len(tree.parent)
     for at in range(1, len(tree.parent)):
@@ -287,7 +289,7 @@ def functions(capture: Capture, pid: int, clock: Clock) -> Sums:
         if function.kind is FrameKind.JAVASCRIPT:
             place = _PLACE.search(function.full_name)
             holders[at] = place[0].strip() if place else ""
-        elif clock is Clock.WALL and not _COLLECTS.search(function.full_name or function.name):
+        elif to_caller and not _COLLECTS.search(function.full_name or function.name):
             holders[at] = holders[int(tree.parent[at])]
         if holders[at]:
             sums[holders[at]] += int(tree.self_ns[at])
@@ -295,7 +297,7 @@ def functions(capture: Capture, pid: int, clock: Clock) -> Sums:
 
 
 def of_profile(profile: dict[str, Any]) -> Sums:
-    """Self times of node's own profiler by place."""
+    """Samples of node's own profiler by place."""
     nodes = {each["id"]: each for each in profile["nodes"]}
     holders = {child: each["id"] for each in nodes.values() for child in each.get("children", ())}
 
@@ -312,9 +314,9 @@ def of_profile(profile: dict[str, Any]) -> Sums:
 
     places = {number: place for number in nodes if (place := place_of(number))}
     sums = Sums()
-    for number, passed_us in zip(profile["samples"], profile["timeDeltas"][1:], strict=False):
+    for number in profile["samples"]:
         if number in places:
-            sums[places[number]] += passed_us
+            sums[places[number]] += 1
     return sums
 
 

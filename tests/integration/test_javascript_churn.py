@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.needs("attach"), pytest.mark.needs("node")]
 CHURN = Path(__file__).parents[1] / "targets" / "churn.js"
 SMALL = "--max-semi-space-size=1"
 SECONDS, LONG_S = 0.5, 60.0
-CPU_S = 1.5
+CPU_S = 0.8
 LINES = 9  # of a script
 LEAST_PAIRS, LEAST_MADE = 10, 20  # it is hundreds
 UNKNOWN = "[unknown JavaScript function]"

@@ -7,16 +7,15 @@ large, leaves the bare names.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ...locate.open_file import Root
 from ...locate.source_text import source_bytes
+from ..request_thread import RequestThread
 from .derived_names import MAX_SOURCE_BYTES, SourceNames
 
 _MAX_KEPT = 128  # files whose definitions are kept: a thousand of them take 1 MB
-_CLOSE_TIMEOUT_S = 0.5  # the file system may not answer
 
 
 class ClassFinder:
@@ -33,46 +32,24 @@ class ClassFinder:
     ) -> None:
         self._roots = roots
         self._on_read = on_read
-        self._changed = threading.Condition()
-        self._wanted: list[str] = []
-        self._thread: threading.Thread | None = None
-        self._closing = False
         self._kept: OrderedDict[str, SourceNames | None] = OrderedDict()
+        self._requests = RequestThread[str]("flametap-classes", self._answer, at_once=1)
 
     def ask(self, path: str) -> None:
         """Request the names of a file; each request gets an answer."""
-        with self._changed:
-            if self._closing:
-                return
-            self._wanted.append(path)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="flametap-classes", daemon=True
-                )
-                self._thread.start()
-            self._changed.notify_all()
+        self._requests.ask([path])
 
     def close(self) -> None:
         """End the thread. Idempotent."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is not None:
-            thread.join(timeout=_CLOSE_TIMEOUT_S)
+        self._requests.close()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._wanted)
-                if self._closing:
-                    return
-                path = self._wanted.pop(0)
-            if path not in self._kept:
-                self._kept[path] = self._read(path)
-                if len(self._kept) > _MAX_KEPT:
-                    self._kept.popitem(last=False)
-            self._on_read(path, self._kept[path])
+    def _answer(self, paths: list[str]) -> None:
+        (path,) = paths
+        if path not in self._kept:
+            self._kept[path] = self._read(path)
+            if len(self._kept) > _MAX_KEPT:
+                self._kept.popitem(last=False)
+        self._on_read(path, self._kept[path])
 
     def _read(self, path: str) -> SourceNames | None:
         data = source_bytes(path, self._roots, MAX_SOURCE_BYTES)

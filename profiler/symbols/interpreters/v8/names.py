@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
@@ -21,6 +19,7 @@ from ....wire.abi import NO_POSITION, V8_CODE_IS_REGEXP, V8_KIND_SHIFT
 from ....wire.events import Code
 from ...names.limits import Budget, cut
 from ..found import FoundInterpreter
+from ..request_thread import RequestThread
 from .code import CodePlaces, Place, read_code
 from .functions import Functions, SharedFunction
 from .heap import Heap
@@ -32,7 +31,6 @@ from .scripts import Script
 UNKNOWN = "[unknown JavaScript function]"
 _MAX_CODES = 1 << 18
 _CODE_BYTES = 512  # of one in our memory, without its texts and tables
-_CLOSE_TIMEOUT_S = 0.5
 
 
 class V8Code:
@@ -183,11 +181,7 @@ class V8Names:
         self._tables = tables
         self._functions = FunctionNames(names)
         self._inlines = inlines
-        self._changed = threading.Condition()
-        self._wanted: deque[Code] = deque()
-        self._working = 0
-        self._thread: threading.Thread | None = None
-        self._closing = False
+        self._requests = RequestThread[Code]("flametap-v8", self._answer, on_end=self._end)
         self._memory: ProcessMemory | None = None
         self._readers: dict[int, tuple[Heap, Functions, bytes]] = {}
         self._gone: set[int] = set()  # code ids
@@ -196,14 +190,7 @@ class V8Names:
 
     def ask(self, codes: Iterable[Code]) -> None:
         """Request the names of pieces of code; each gets an answer, but for those at the end."""
-        with self._changed:
-            if self._closing:
-                return
-            self._wanted.extend(codes)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="flametap-v8", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+        self._requests.ask(codes)
 
     @property
     def note(self) -> str:
@@ -223,27 +210,17 @@ class V8Names:
 
     def close(self) -> None:
         """End the thread. Idempotent."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is not None:
-            thread.join(timeout=_CLOSE_TIMEOUT_S)
+        self._requests.close()
 
     # -- the thread -----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._wanted)
-                if self._closing:
-                    break
-                codes = list(self._wanted)
-                self._wanted.clear()
-            named: list[tuple[int, V8Code]] = []
-            for code in codes:
-                self._name(code, named)
-            self._on_named(named)
+    def _answer(self, codes: list[Code]) -> None:
+        named: list[tuple[int, V8Code]] = []
+        for code in codes:
+            self._name(code, named)
+        self._on_named(named)
+
+    def _end(self) -> None:
         if self._memory is not None:
             self._memory.close()
 

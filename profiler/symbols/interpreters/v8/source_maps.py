@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -25,6 +24,7 @@ from ...locate.source_text import SourceText, lines_of
 from ...names.inline_chains import LinesError
 from ...names.limits import Budget
 from ...object.object_file import ObjectError
+from ..request_thread import RequestThread
 from .heap import MAX_TEXT_CHARACTERS, Text
 from .map_link import data_of, is_data, path_of
 from .mapped_places import SourceMap
@@ -32,7 +32,6 @@ from .paths import short_path
 from .scripts import Script
 
 _MAX_MAPS = 1 << 13
-_CLOSE_TIMEOUT_S = 0.5
 _REST_AFTER_S = 2.0
 _BOM = b"\xef\xbb\xbf"
 
@@ -57,25 +56,22 @@ class SourceMaps:
         self._on_read = on_read
         self._tables = tables
         self._worker = Worker("its source map")
-        self._changed = threading.Condition()
-        self._wanted: dict[str, Script] = {}
         self._asked: set[str] = set()
-        self._thread: threading.Thread | None = None
-        self._closing = False
+        self._requests = RequestThread[Script](
+            "flametap-maps",
+            self._answer,
+            at_once=1,
+            on_idle=self._worker.rest,
+            idle_s=_REST_AFTER_S,
+        )
         # By file, link and a hash of the script's text; why there is none.
         self._found: dict[tuple[str, str, bytes], SourceMap | str] = {}
 
     def ask(self, script: Script) -> None:
         """Request the map of a script."""
-        with self._changed:
-            if self._closing or script.key in self._asked:
-                return
+        if script.key not in self._asked:
             self._asked.add(script.key)
-            self._wanted[script.key] = script
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="flametap-maps", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            self._requests.ask([script])
 
     @property
     def note(self) -> str:
@@ -114,31 +110,17 @@ class SourceMaps:
 
     def close(self) -> None:
         """End the thread. Idempotent."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-            thread = self._thread
+        self._requests.end()
         self._worker.close()
-        if thread is not None:
-            thread.join(timeout=_CLOSE_TIMEOUT_S)
+        self._requests.close()
 
     # -- the thread -----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                has_work = self._changed.wait_for(
-                    lambda: self._closing or bool(self._wanted), _REST_AFTER_S
-                )
-                if not has_work:
-                    self._worker.rest()
-                self._changed.wait_for(lambda: self._closing or self._wanted)
-                if self._closing:
-                    return
-                key = next(iter(self._wanted))
-                script = self._wanted.pop(key)
-            found = self._map_of(script)
-            self._on_read(key, script, found if isinstance(found, SourceMap) else None)
+    def _answer(self, scripts: list[Script]) -> None:
+        (script,) = scripts
+        key = script.key
+        found = self._map_of(script)
+        self._on_read(key, script, found if isinstance(found, SourceMap) else None)
 
     def _map_of(self, script: Script) -> SourceMap | str:
         source = script.source
