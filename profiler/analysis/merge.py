@@ -56,11 +56,16 @@ class Merged:
     def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
         """Return each merged node's line and its file: those of its heaviest node that has one.
 
-        Of several, the lowest: the order of the nodes depends on which others there are.
+        Of several, the lowest: the order of the nodes depends on which others there are. Where none
+        has a line, the file's number alone: it also says how the function runs.
         """
         with_line = np.where(line > 0, weights, 0)
         most = np.zeros(len(self), np.int64)
         np.maximum.at(most, self.place, with_line)
+        lacks = (most[self.place] == 0) & (line_file > 0)
+        if lacks.any():
+            with_line = np.where(lacks, weights, with_line)
+            np.maximum.at(most, self.place, with_line)
         which = np.flatnonzero((with_line > 0) & (with_line == most[self.place]))
         both = line_file[which].astype(np.int64) << 32 | line[which]
         lowest = np.full(len(self), _NO_LINE, np.int64)

@@ -337,6 +337,7 @@ class FakeSource:
             self._depth[kept],
             self.functions,
             ["", TAKEN_IN],
+            ["", ""],
         )
 
     def threads(self) -> list[ThreadInfo]:
