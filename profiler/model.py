@@ -196,6 +196,8 @@ class Frame:
     line: int = 0
     # The line's file if it is not the function's file (code from #include or #line), else "".
     other_file: str = ""
+    # How an interpreted program's function runs here: "compiled by C2"; "" if not known.
+    tier: str = ""
 
     @property
     def file(self) -> str:

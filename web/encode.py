@@ -25,6 +25,7 @@ The answer to a view request (weights and positions in nanoseconds of the reques
                     twin (what its spelling in a URL needs, mostly "": see names)
                     origin (of a profile with Python functions: whose code it is, see Origin)
     line_files      [str]   the first is ""
+    line_tiers      [str]   the same: how the function of the box runs, mostly "" (model.Frame.tier)
     search          null, or {pattern, error: str | null, total_ns, count,
                     top: [{path: [function id], total_ns}]}   the outermost matches, heaviest first
     table           null, or {rows: {id name module file kind full_name twin origin self_ns
@@ -208,6 +209,7 @@ def _encode_boxes(
         },
         "functions": columns,
         "line_files": [tree.line_files[file] for file in files],
+        "line_tiers": [tree.line_tiers[file] for file in files],
     }
 
 

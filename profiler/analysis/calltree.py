@@ -54,6 +54,7 @@ class CallTree:
     depth: Int32s  # [n]; 0 for the root
     functions: Sequence[Function]  # those of the symbol table; not all occur in the tree
     line_files: Sequence[str]  # those of the symbol table; the first is ""
+    line_tiers: Sequence[str] = ("",)  # the same: how the function runs at the line
     # Of trees that are compared (see comparison): the own weight of each node here and there.
     sides: tuple[Int64s, ...] = ()
     # Of a tree with folded chains: the function where each node's chain ends, or itself.
@@ -164,7 +165,8 @@ class Skeleton:
     def __init__(self, frames: Frames, table: SymbolTable, by_line: bool = False) -> None:
         functions, by_rank = table.functions, np.array(table.by_name(), np.int32)
         self._by_line = by_line
-        self._frames, self._functions, self._line_files = frames, functions, table.line_files
+        self._frames, self._functions = frames, functions
+        self._line_files, self._line_tiers = table.line_files, table.line_tiers
         rank_of = np.empty(len(by_rank), np.int64)
         rank_of[by_rank] = np.arange(len(by_rank))
         # What is merged has the same rank: first by name of the function, then by line.
@@ -215,6 +217,7 @@ class Skeleton:
             depth=depth,
             functions=self._functions,
             line_files=self._line_files,
+            line_tiers=self._line_tiers,
             made_by=None if self._by_line else (weakref.ref(self), nodes),
         )
 

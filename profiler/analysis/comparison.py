@@ -92,6 +92,7 @@ def join(here: CallTree, there: CallTree, order: Order, *, is_rest: bool = False
         depth=merged.depths,
         functions=here.functions,
         line_files=here.line_files,
+        line_tiers=here.line_tiers,
         sides=(self_here, self_there),
     )
 

@@ -138,7 +138,9 @@ def _occurrences(
 
 def _places_of(pool: FramePool, at: Int64s) -> Int64s:
     """Return the source positions of frames of the pool: file index and line as one number."""
-    files, lines = np.array(pool.line_files, np.int64)[at], np.array(pool.lines, np.int64)[at]
+    numbers = np.array(pool.line_files, np.int64)[at]
+    files = np.array(pool.file_numbers, np.int64)[numbers]
+    lines = np.array(pool.lines, np.int64)[at]
     return files << _LINE_BITS | lines
 
 

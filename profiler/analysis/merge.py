@@ -60,12 +60,13 @@ class Merged:
     def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
         """Return each merged node's line and its file: those of its heaviest node that has one.
 
-        Of several, the lowest: the order of the nodes depends on which others there are.
+        Of several, the lowest: the order of the nodes depends on which others there are. Where none
+        has a line, the file's number alone: it also says how the function runs.
         """
         with_line = np.where(line > 0, weights, 0)
         both = line_file.astype(np.int64) << 32 | line
         lowest = np.zeros(len(self), np.int64)
-        lowest[self.place] = np.where(with_line > 0, both, 0)
+        lowest[self.place] = np.where(weights > 0, both, 0)
         # Most nodes are made of one. For the others it is dearer.
         several = self._several
         if not len(several):
@@ -73,6 +74,10 @@ class Merged:
         place, with_line, both = self.place[several], with_line[several], both[several]
         most = np.zeros(len(self), np.int64)
         np.maximum.at(most, place, with_line)
+        lacks = (most[place] == 0) & (line_file[several] > 0)
+        if lacks.any():
+            with_line = np.where(lacks, weights[several], with_line)
+            np.maximum.at(most, place, with_line)
         which = np.flatnonzero((with_line > 0) & (with_line == most[place]))
         lowest[place] = _NO_LINE
         np.minimum.at(lowest, place[which], both[which])

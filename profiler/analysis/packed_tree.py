@@ -31,6 +31,7 @@ class PackedTrees:
     functions: Sequence[Function]
     origins: Sequence[str]  # whose code each function is; empty without Python functions
     line_files: Sequence[str]  # the first is ""
+    line_tiers: Sequence[str]  # the same
     trees: Sequence[bytes]  # deflated
 
 
@@ -48,6 +49,7 @@ def pack(trees: Sequence[CallTree]) -> PackedTrees:
         functions,
         [origin_of(function).value for function in functions] if has_managed else [],
         [newest.line_files[int(file)] for file in files],
+        [newest.line_tiers[int(file)] for file in files],
         [deflate(_columns(tree, used, files)) for tree in trees],
     )
 

@@ -172,6 +172,7 @@ def _joined(own: FramePool, other: FramePool, n: int) -> FramePool:
         functions=own.functions + other.functions,
         lines=own.lines + other.lines,
         line_files=own.line_files + other.line_files,
+        file_numbers=own.file_numbers,
         lost_pairs=own.lost_pairs
         + array("q", (np.array(other.lost_pairs, np.int64) + shift).tobytes()),
         lost_first=own.lost_first + moved(other.lost_first),
@@ -248,8 +249,9 @@ class StackReader:
     def frames(self, node: int, *, or_innermost: bool = True) -> list[Frame]:
         """Return the shown frames of the stack that ends in a node, root first; see ``places``."""
         functions, files = self._table.functions, self._table.line_files
+        tiers = self._table.line_tiers
         return [
-            Frame(functions[function], line, files[file])
+            Frame(functions[function], line, files[file], tiers[file])
             for function, line, file in self.places(node, or_innermost=or_innermost)
         ]
 

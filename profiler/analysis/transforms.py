@@ -220,6 +220,7 @@ def _rebuilt(
         depth=merged.depths,
         functions=tree.functions,
         line_files=tree.line_files,
+        line_tiers=tree.line_tiers,
         sides=tuple(sums(side) for side in tree.sides),
         chain_end=ends,
     )

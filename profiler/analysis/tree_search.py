@@ -44,7 +44,7 @@ def match_functions(tree: CallTree, matches: Callable[[Function], bool]) -> Bool
     elsewhere = np.flatnonzero(tree.line_file)
     pairs = np.stack((tree.function[elsewhere], tree.line_file[elsewhere]), axis=1)
     for function, file in np.unique(pairs, axis=0).tolist():
-        if not used[function]:
+        if not used[function] and tree.line_files[file]:
             used[function] = matches(replace(tree.functions[function], file=tree.line_files[file]))
     return used
 

@@ -171,6 +171,7 @@ class _Upward:
             ),
             functions=before.functions,
             line_files=before.line_files,
+            line_tiers=before.line_tiers,
             sides=tuple(np.concatenate(column) for column in self.side_ends),
             is_cut=np.concatenate(self.cuts),
         )

@@ -72,7 +72,11 @@ def _names(packed: PackedTrees) -> dict[str, Any]:
     columns["kind"] = [function.kind.value for function in functions]
     if packed.origins:
         columns["origin"] = list(packed.origins)
-    return {"functions": columns, "line_files": column(packed.line_files)}
+    return {
+        "functions": columns,
+        "line_files": column(packed.line_files),
+        "line_tiers": list(packed.line_tiers),
+    }
 
 
 def _status(request: ExportRequest) -> dict[str, Any]:

@@ -338,6 +338,7 @@ class FakeSource:
             self._depth[kept],
             self.functions,
             ["", TAKEN_IN],
+            ["", ""],
         )
 
     def threads(self, span: Span | None = None) -> list[ThreadInfo]:

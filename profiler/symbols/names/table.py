@@ -50,6 +50,7 @@ class FramePool:
     functions: array[int]
     lines: array[int]
     line_files: array[int]  # index into ``SymbolTable.line_files``, 0 for the function's own file
+    file_numbers: array[int]  # of each such index, the first one with the same file
     lost_pairs: array[int]
     lost_first: array[int]
     lost_count: array[int]
@@ -105,8 +106,8 @@ class SymbolTable:
         self._pool_functions = array("i")
         self._pool_lines = array("i")
         self._pool_files = array("i")
-        self._line_files = [""]
-        self._line_file_ids = {"": 0}
+        self._line_files, self._line_tiers, self._file_numbers = [""], [""], array("i", [0])
+        self._line_file_ids = {("", ""): 0}
         # Per address: position in the pool, number of frames, and 1 if they are not a stand-in.
         self._first = array("i")
         self._count = array("i")
@@ -124,8 +125,13 @@ class SymbolTable:
 
     @property
     def line_files(self) -> Sequence[str]:
-        """Source files of lines outside their function's file, by number; the first is ""."""
+        """Source files of lines, by number; "" for the function's own file. The first is ""."""
         return self._line_files
+
+    @property
+    def line_tiers(self) -> Sequence[str]:
+        """How the functions of the same numbers run (``Frame.tier``). The first is ""."""
+        return self._line_tiers
 
     @property
     def revision(self) -> int:
@@ -210,7 +216,7 @@ class SymbolTable:
         with self._change():
             self._reach(max(address_ids) + 1)
             ids = np.array([self._id_of(function) for function in packed.functions], np.int32)
-            files = np.array([self._file_id(file) for file in packed.files], np.int32)
+            files = np.array([self._file_id(file, "") for file in packed.files], np.int32)
             place = len(self._pool_functions)
             self._pool_functions.frombytes(ids[packed.function].tobytes())
             self._pool_lines.frombytes(packed.line.astype(np.int32).tobytes())
@@ -250,6 +256,7 @@ class SymbolTable:
                 self._pool_functions[:],
                 self._pool_lines[:],
                 self._pool_files[:],
+                self._file_numbers[:],
                 array("q", pairs),
                 array("i", (self._lost[pair][0] for pair in pairs)),
                 array("i", (self._lost[pair][1] for pair in pairs)),
@@ -287,7 +294,7 @@ class SymbolTable:
         for frame in frames:
             self._pool_functions.append(self._id_of(frame.function))
             self._pool_lines.append(frame.line if frame.line < 1 << 31 else 0)
-            self._pool_files.append(self._file_id(frame.other_file))
+            self._pool_files.append(self._file_id(frame.other_file, frame.tier))
         return place
 
     def _frames(self, first: int, count: int) -> list[Frame]:
@@ -296,14 +303,20 @@ class SymbolTable:
                 self._functions[self._pool_functions[i]],
                 self._pool_lines[i],
                 self._line_files[self._pool_files[i]],
+                self._line_tiers[self._pool_files[i]],
             )
             for i in range(first, first + count)
         ]
 
-    def _file_id(self, file: str) -> int:
-        number = self._line_file_ids.setdefault(file, len(self._line_files))
-        if number == len(self._line_files):
+    def _file_id(self, file: str, tier: str) -> int:
+        number = self._line_file_ids.get((file, tier))
+        if number is None:
+            # Without a tier, so that each file has one number that stands for it.
+            same = self._file_id(file, "") if tier else len(self._line_files)
+            number = self._line_file_ids[file, tier] = len(self._line_files)
             self._line_files.append(file)
+            self._line_tiers.append(tier)
+            self._file_numbers.append(same)
         return number
 
     def _id_of(self, function: Function) -> int:

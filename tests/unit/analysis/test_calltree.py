@@ -127,6 +127,17 @@ def test_line_is_that_of_the_heaviest_address() -> None:
         assert (tree.line_files[int(tree.line_file[work])], tree.line[work]) == (file, line)
 
 
+@pytest.mark.parametrize("line", [0, 9])
+def test_how_a_function_runs_is_that_of_the_heaviest_address(line: int) -> None:
+    profile, table = small_profile()
+    for address in range(profile.n_addresses):
+        tier = "compiled by C2" if address == 0 else "interpreted"
+        table.set(address, [Frame(WORK, line, tier=tier)])
+    tree = calltree.build(profile, table, Clock.CPU)
+    tiers = {tree.line_tiers[file] for file in tree.line_file[1:].tolist()}
+    assert tiers - {""} == {"compiled by C2", "interpreted"}  # "": what has no stack
+
+
 def test_of_lines_that_are_as_heavy_the_lowest_is_shown() -> None:
     """The order of the nodes that are merged depends on which others there are."""
     parent, key = np.array([-1, 0, 0, 0]), np.zeros(4, np.int64)

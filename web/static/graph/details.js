@@ -54,7 +54,13 @@ function about(view, box, palette) {
   const isPython = f.kind === 'python';
   const place = isPython ? `${file}${line ? `:${line}` : ''}` : formatPlace(file, line);
   return [
-    h('p', { class: 'name' }, f.full_name || f.name, kind && h('span', { class: 'badge' }, kind.badge)),
+    h(
+      'p',
+      { class: 'name' },
+      f.full_name || f.name,
+      kind && h('span', { class: 'badge' }, kind.badge),
+      view.tierOf(box) && h('span', { class: 'badge' }, view.tierOf(box)),
+    ),
     f.module &&
       h(
         'p',

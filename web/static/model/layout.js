@@ -79,6 +79,11 @@ export class BoxView {
     return this.line_files[this.boxes.line_file[box]] || (this.functionOf(box)?.file ?? '');
   }
 
+  /** Returns how the function of a box runs ("compiled by C2"); "" if there is nothing to say. */
+  tierOf(box) {
+    return this.line_tiers[this.boxes.line_file[box]] ?? '';
+  }
+
   isRun(box) {
     return this.boxes.hidden[box] > 0;
   }

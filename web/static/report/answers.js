@@ -16,9 +16,10 @@ export class Answers {
    * @param trees clock → Tree
    * @param functions columns, by function
    * @param lineFiles the first is ""
+   * @param lineTiers the same
    */
-  constructor(trees, functions, lineFiles) {
-    Object.assign(this, { trees, functions, lineFiles });
+  constructor(trees, functions, lineFiles, lineTiers) {
+    Object.assign(this, { trees, functions, lineFiles, lineTiers });
   }
 
   functionAt(id) {
@@ -137,7 +138,7 @@ export class Answers {
       first: runs.map((at) => tree.function[boxes[at].first]),
       last: runs.map((at) => tree.function[boxes[at].first + boxes[at].hidden - 1]),
     };
-    return { boxes: columns, runs: ends, functions, line_files: this.lineFiles };
+    return { boxes: columns, runs: ends, functions, line_files: this.lineFiles, line_tiers: this.lineTiers };
   }
 
   columns(ids) {

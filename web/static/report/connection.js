@@ -59,7 +59,7 @@ async function answers(clock) {
 async function unpack() {
   if (data.format !== FORMAT) throw new Error('The report is of another version of flametap.');
   const names = await part('names');
-  return new Answers({}, names.functions, names.line_files);
+  return new Answers({}, names.functions, names.line_files, names.line_tiers);
 }
 
 const ANSWERS = {

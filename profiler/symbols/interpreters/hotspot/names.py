@@ -15,6 +15,7 @@ from collections.abc import Callable
 from ....model import Frame, FrameKind, Function
 from ....wire.abi import (
     CODE_PARTS,
+    JAVA_INLINED,
     JAVA_NEAREST,
     JAVA_NO_INDEX,
     JAVA_STUB_SHIFT,
@@ -36,6 +37,8 @@ _ROUTINES = "routines of the virtual machine"
 _SECOND_ROUTINES = "array copies and other routines of the virtual machine"
 _HAS_ARRAY_COPIES = re.compile(r"\((2|final ?stubs|compiler ?stubs)\)")
 _CALL_STUB = "call_stub"  # is "call stub", wherever in it a thread is
+_TIERS = ("interpreted", *["compiled by C1"] * 3, "compiled by C2", "native method")
+_TIER_MASK = 15
 _CLASS, _METHOD, _FILE, _LINES = range(CODE_PARTS)
 # Hidden classes have the address of the class behind their names, since 15 after "+", then "/"; the
 # generated ones are numbered as well.
@@ -44,6 +47,13 @@ _NUMBERED = re.compile(
     r"(\$\$Lambda)(\$\d+)?$|((?:GeneratedMethodAccessor|GeneratedConstructorAccessor"
     r"|GeneratedSerializationConstructorAccessor))\d+$"
 )
+
+
+def _tier(position: int) -> str:
+    """Return how a method runs at a position, in words."""
+    tier = position >> JAVA_TIER_SHIFT & _TIER_MASK
+    words = _TIERS[tier] if tier < len(_TIERS) else ""
+    return words.replace("compiled", "inlined") if position & JAVA_INLINED else words
 
 
 class JavaCode:
@@ -55,17 +65,18 @@ class JavaCode:
         self.function = function
         self.source = ""  # nothing more is to be found in a file
         self._lines = lines
-        self._frames: dict[int, tuple[Frame]] = {}
+        self._frames: dict[tuple[int, str], tuple[Frame]] = {}
 
     def frames_at(self, position: int) -> tuple[Frame]:
-        """Return the frame at a position (``abi.h``); the same object for each line."""
+        """Return the frame at a position (``abi.h``); the same object for each line and tier."""
         index = position & JAVA_NO_INDEX
         line = 0
         if self._lines is not None and index != JAVA_NO_INDEX:
             line = self._lines.line_at(index)
-        frames = self._frames.get(line)
+        tier = _tier(position) if self.function.kind is FrameKind.JAVA else ""
+        frames = self._frames.get((line, tier))
         if frames is None:
-            frames = self._frames[line] = (Frame(self.function, line),)
+            frames = self._frames[line, tier] = (Frame(self.function, line, "", tier),)
         return frames
 
 

@@ -27,6 +27,11 @@ from .identity import numbers_of_record
 from .positions import BytecodeOffsets, Position, PositionTable
 
 _ADDRESS_MASK = (1 << V8_KIND_SHIFT) - 1
+_TIERS = {
+    V8_CODE_IS_BYTECODE: "interpreted",
+    V8_CODE_IS_BASELINE: "baseline",
+    V8_CODE_IS_OPTIMISED: "optimised",
+}
 _MAX_TABLE_BYTES = 1 << 20
 _MAX_BYTECODE_BYTES = 1 << 22
 _MAX_LITERALS = 1 << 16
@@ -73,6 +78,7 @@ class CodePlaces:
         self._bytecodes = bytecodes
         self._calls = calls or {}
         self._exits = exits
+        self.tier = ""  # how it runs, in words
 
     @property
     def has_lines(self) -> bool:
@@ -147,6 +153,8 @@ def read_code(heap: Heap, functions: Functions, code: Code, lengths: bytes) -> C
         places = _of_optimised(heap, functions, function, tagged)
     else:
         return None
+    if places is not None:
+        places.tier = _TIERS[kind]
     return places if _is_unchanged(heap, code, addr) else None
 
 

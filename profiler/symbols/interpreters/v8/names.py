@@ -98,16 +98,18 @@ class V8Code:
         if self._places is None:
             return _REGEXP_FRAMES if self._is_regexp else _UNKNOWN_FRAMES
         if position == NO_POSITION:
-            return (Frame(self._functions.function(self._places.function)),)
+            return (Frame(self._functions.function(self._places.function), tier=self._places.tier),)
         places = self._places.at(position)
         if not self._inlines:
             places = places[:1]
-        return tuple(self._frame(each) for each in places)
+        inlined = f"inlined, {self._places.tier}" if self._places.tier else "inlined"
+        tiers = [self._places.tier] + [inlined] * (len(places) - 1)
+        return tuple(map(self._frame, places, tiers))
 
-    def _frame(self, place: Place) -> Frame:
+    def _frame(self, place: Place, tier: str) -> Frame:
         function = self._functions.function(place.function)
         is_elsewhere = place.line and place.file != function.file and function.file
-        return Frame(function, place.line, place.file if is_elsewhere else "")
+        return Frame(function, place.line, place.file if is_elsewhere else "", tier)
 
 
 _UNKNOWN_FRAMES = (Frame(Function(UNKNOWN, "", kind=FrameKind.SYNTHETIC)),)
@@ -236,7 +238,8 @@ class V8Names:
         if places is not None:
             self._lineless += not places.has_lines
             if not self._tables.take(places.size):
-                places = CodePlaces(places.function, None)
+                tier, places = places.tier, CodePlaces(places.function, None)
+                places.tier = tier
         earlier = self._known.add(code.code_id, keys, places)
         if places is None:
             places = self._known.places(keys)

@@ -55,6 +55,20 @@ def test_a_line_may_be_in_another_file_than_its_function() -> None:
     assert list(table.line_files) == ["", "body.inc"]
 
 
+def test_how_a_function_runs_is_kept_beside_the_file_of_its_line() -> None:
+    table = SymbolTable(locate)
+    frames = [
+        Frame(MAIN, 7),
+        Frame(MAIN, 7, tier="interpreted"),
+        Frame(MAIN, 7, "a.inc", "baseline"),
+    ]
+    table.set(0, frames)
+    assert table.frames(0) == frames
+    assert list(table.line_tiers) == ["", "interpreted", "", "baseline"]
+    assert list(table.line_files) == ["", "", "a.inc", "a.inc"]
+    assert list(table.pool(1).file_numbers) == [0, 0, 2, 2]
+
+
 def test_frames_between_two_addresses() -> None:
     table = SymbolTable(locate)
     tail = Frame(Function("jumps", "prog", kind=FrameKind.TAIL_CALL), 7)

@@ -34,6 +34,7 @@ function small() {
       full_name: ['', '', '', ''],
     },
     line_files: ['', 'b.inc'],
+    line_tiers: ['', 'interpreted'],
     search: null,
     table: null,
   });
@@ -42,6 +43,11 @@ function small() {
 test('a line is in the file of its function or in one that this takes in', () => {
   const view = small();
   assert.deepEqual([0, 1, 2, 3, 5].map((box) => view.lineFileOf(box)), ['', '', 'main2.c', 'b.inc', '']);
+});
+
+test('a box says how its function runs', () => {
+  const view = small();
+  assert.deepEqual([0, 3, 5].map((box) => view.tierOf(box)), ['', 'interpreted', '']);
 });
 
 test('a point finds its box, empty stretches and missing rows find none', () => {

@@ -55,14 +55,16 @@ def test_a_method_has_its_class_file_line_and_parameters(names: JavaNames) -> No
         "java.util.HashMap.get(java.lang.Object)",
     )
     method = names.code(code())
-    assert method.frames_at(4) == (Frame(function, 8),)
-    assert method.frames_at(0) == (Frame(function, 7),)
+    assert method.frames_at(4) == (Frame(function, 8, tier="interpreted"),)
+    assert method.frames_at(0) == (Frame(function, 7, tier="interpreted"),)
 
 
 def test_how_it_runs_makes_no_other_box(names: JavaNames) -> None:
     method = names.code(code())
     tiers = [tier << JAVA_TIER_SHIFT | flag | 4 for tier in range(5) for flag in (0, JAVA_INLINED)]
-    assert len({method.frames_at(position) for position in tiers}) == 1
+    frames = {method.frames_at(position)[0] for position in tiers}
+    assert len({(frame.function, frame.line) for frame in frames}) == 1
+    assert {frame.tier for frame in frames} >= {"interpreted", "compiled by C1", "inlined by C2"}
     assert method.frames_at(JAVA_NO_INDEX)[0].line == 0
 
 
