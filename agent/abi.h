@@ -32,7 +32,7 @@
  *   8  JavaScript: hash and length of a script; functions that are named later
  *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  *  10  threads of the kernel: KERNEL_CODE
- *  11  HotSpot: places in its stubs, recipes that want no inlined methods
+ *  11  HotSpot: places in its stubs, recipes that want no inlined methods; JavaScript: code of regular expressions
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
@@ -120,7 +120,8 @@ enum counter {
     COUNTER_BUDGET_RAISED = 32,           /* … and raised again */
     COUNTER_GAPS = 33,                    /* times all of the target stood still: SIGSTOP, freezer, debugger */
     COUNTER_GAP_NS = 34,                  /* how long; in no interval */
-    COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled: no room for it on one of the thread's stacks */
+    COUNTER_SMALL_STACK = 35,             /* thread-ticks not signalled, and signals without a sample: no room on one of
+                                           * the thread's stacks */
     COUNTER_MODULES_LOST = 36,            /* mapped files that found no number: frames in them are bare addresses */
     COUNTER_RECORDS_LOST = 37,            /* news of threads (name, end) that found no room in the ring */
     COUNTER_STRAY_STACK = 38,             /* … it left its own stack (coroutines) and has no alternate one with room */
@@ -269,6 +270,7 @@ enum v8_code {
     V8_CODE_IS_BYTECODE = 1,
     V8_CODE_IS_BASELINE = 2,
     V8_CODE_IS_OPTIMISED = 3,
+    V8_CODE_IS_REGEXP = 4,                /* of a regular expression: one record for all, without parts and addresses */
 };
 #define V8_OBJECT_BYTES 64                /* of an object in a record */
 #define V8_KIND_SHIFT 56

@@ -317,6 +317,7 @@ struct agent {
     u64 v8_maps[V8_MAPS_KNOWN];           /* v8_heap.c: words by which what holds code begins */
     u32 v8_map_next;
     u32 v8_unknown_id;                    /* code id of functions whose names could not be had; 0: none yet */
+    u32 v8_regexp_id;                     /* code id of regular expressions; 0: none yet */
     struct loop_place {                   /* managed_merge.c, by recipe: interpreters may be of different builds */
         volatile u64 distance;            /* from a run's anchor to the CFA of its native frame; 0: not known yet */
         volatile u64 pc;                  /* a call site in the interpreter's loop */

@@ -229,6 +229,7 @@ enum v8_recipe {
     V8_SCRIPT_NUMBER = 28,                /* a small integer, another one for each script */
     V8_DEOPT_NUMBER = 29,                 /* in what optimised code says: a small integer, another one for each compilation */
     V8_BYTECODE_TABLE = 30,               /* in bytecode: its table of positions */
+    V8_KIND_REGEXP = 31,                  /* code of this kind is a regular expression; ABSENT if that is not known */
 };
 
 #endif

@@ -20,6 +20,7 @@ import depth
 import eintr
 import idle
 import java_peers
+import javascript
 import latency_c
 import latency_python
 import latency_tachyon
@@ -55,6 +56,7 @@ BENCHES: tuple[Bench, ...] = (
     servers.BENCH,
     completeness.BENCH,
     java_peers.BENCH,
+    javascript.BENCH,
 )
 LIMIT_S = 900.0  # of one bench, unless more is requested
 BY_NAME = {bench.name: bench for bench in BENCHES}

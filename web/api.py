@@ -23,7 +23,7 @@ GET heat      heat maps (encode_lanes.py): kind=cpu|waits  from=MS  to=MS  colum
 GET status    {status: model.Status, thread_count}
 GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
               re:PATTERN  sort=cpu|wall|off-cpu|held|awaited|name|tid|waits  group=1  offset=ROW
-              limit=ROWS  ids=1,2
+              limit=ROWS  ids=1,2  range=… (their weights in this time)
 GET elsewhere what there is if a view is empty: {wall_ns: of all threads, children: processes that
               the target has started and that have used CPU time: {pid, command, cpu_ns}}
 GET events    server-sent events. ``status``: model.Status without ``symbols``, at most five times a
@@ -219,8 +219,9 @@ def blueprint(service: Service) -> Blueprint:
 
     @api.get("/threads")
     def threads() -> Response:
-        query = parse_thread_query(request.args.to_dict())
-        return json_response(encode_threads(service.threads.get(), query))
+        args = request.args.to_dict()
+        found = service.threads.within(parse_selection(args).span)
+        return json_response(encode_threads(found, parse_thread_query(args)))
 
     @api.get("/elsewhere")
     def elsewhere() -> Response:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 from collections.abc import Callable, Iterable
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, render_template, request
 
 from .api import Service, blueprint
+from .bundle import MAIN, SCRIPT, STYLE, bundle, joined, style
 from .exports import RequestOf
 from .gate import MAX_BODY_BYTES
 from .guard import protect
@@ -51,9 +55,35 @@ def create_app(
 
     @app.get("/")
     def page() -> str:
-        return render_template("index.html", status=source.status())
+        service.trees.begin()
+        return joined(render_template("index.html", status=source.status()))
+
+    @app.get(f"/{SCRIPT}")
+    def script() -> Response:
+        return Response(_script(_newest_ns()), mimetype="text/javascript")
+
+    @app.get(f"/{STYLE}")
+    def sheet() -> Response:
+        return Response(_style(_newest_ns()), mimetype="text/css")
 
     return app
+
+
+def _newest_ns() -> int:
+    """Return when a file of the page was changed last: who works on it has only to reload."""
+    folder = Path(str(files("flametap.web")))
+    return max(path.stat().st_mtime_ns for path in folder.glob("[st]*/**/*"))
+
+
+@functools.lru_cache(1)
+def _script(_newest_ns: int) -> str:
+    return bundle(MAIN)
+
+
+@functools.lru_cache(1)
+def _style(_newest_ns: int) -> str:
+    template = files("flametap.web").joinpath("templates/index.html")
+    return style(template.read_text("utf-8"))
 
 
 def _compress(response: Response) -> Response:

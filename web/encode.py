@@ -35,6 +35,8 @@ The answer to a view request (weights and positions in nanoseconds of the reques
     runs            columns: the box of each run, and the ids of the functions at its ends
         box first last
     names           only of an answer to a page that keeps functions: see known_functions.py
+    origins         of a profile with Python functions: {total_ns, own_ns: {origin: nanoseconds}}
+                    below the zoom; else null
     steps           [0 or 1] for each step of the shape: whether it means a function of the tree
     comparison      null, or {here_ns there_ns here_total_ns there_total_ns sample_ns is_share}:
                     what the weights of both sides are parts of, and their sums
@@ -47,7 +49,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flametap.analysis.comparison import Sizes, function_changes, grades, z_scores
-from flametap.analysis.function_sums import top_functions
+from flametap.analysis.function_sums import origin_sums, top_functions
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_search import find_matches, match_functions
@@ -132,9 +134,17 @@ def encode_view(view: View, query: ViewQuery, revision: int) -> dict[str, Any]:
         **_encode_boxes(boxes, view, matching),
         "search": search,
         "table": _encode_table(view, listed_zoom, query, matching) if query.table else None,
+        "origins": _encode_origins(view.listed, listed_zoom),
         "steps": view.steps,
         "comparison": encode_comparison(view),
     }
+
+
+def _encode_origins(index: TreeIndex, below: int) -> dict[str, Any] | None:
+    if not index.has_managed:
+        return None
+    total_ns = int(index.tree.total_ns[below])
+    return {"total_ns": total_ns, "own_ns": origin_sums(index, below)}
 
 
 def _encode_run(index: TreeIndex, run: range) -> dict[str, int]:

@@ -11,7 +11,7 @@ from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_places import LockPlaces
 from flametap.analysis.lock_waits import LockWaits
-from flametap.analysis.selection import Selection
+from flametap.analysis.selection import Selection, Span
 from flametap.model import ChildProcess, Function, Status, ThreadInfo
 
 
@@ -22,8 +22,12 @@ class ProfileSource(Protocol):
         """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
         ...
 
-    def threads(self) -> list[ThreadInfo]:
-        """Return all threads of the target that have any weight, exited ones included."""
+    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
+        """Return all threads of the target that have any weight, exited ones included.
+
+        Args:
+            span: the time that their weights are of; None for all.
+        """
         ...
 
     def children(self) -> list[ChildProcess]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+from flametap.analysis.selection import Span
 from flametap.model import ThreadInfo
 
 from .source import ProfileSource
@@ -19,6 +20,7 @@ class ThreadList:
         self._revision = -1
         self._made_s = float("-inf")
         self._threads: list[ThreadInfo] = []
+        self._within: tuple[Span, int, list[ThreadInfo]] | None = None
 
     def get(self, age_s: float = 0.0) -> list[ThreadInfo]:
         """Return the threads.
@@ -35,3 +37,13 @@ class ThreadList:
                 self._revision = revision
                 self._made_s = time.monotonic()
             return self._threads
+
+    def within(self, span: Span | None) -> list[ThreadInfo]:
+        """Return the threads with their weights in a range of time."""
+        if span is None:
+            return self.get()
+        with self._lock:
+            revision = self._source.wait_newer(-1, 0.0)
+            if self._within is None or self._within[:2] != (span, revision):
+                self._within = span, revision, self._source.threads(span)
+            return self._within[2]

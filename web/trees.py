@@ -7,6 +7,7 @@ which stays cached, so that another shape costs only its own steps.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flametap.analysis.comparison import join, widened
-from flametap.analysis.selection import Selection
+from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_rows import heaviest_path
 from flametap.analysis.tree_view import TreeIndex
@@ -73,6 +74,18 @@ class TreeCache:
         self.shaper = Shaper(source, self.names)
         self._lock = threading.Lock()
         self._slots: OrderedDict[Wanted, _Slot] = OrderedDict()
+
+    def begin(self) -> None:
+        """Build the tree that most pages show first, while the browser loads the page."""
+        with self._lock:
+            if self._slots:  # pages are open already
+                return
+
+        def build() -> None:
+            with contextlib.suppress(Exception):  # the page's own request tells it
+                self.get(EVERYTHING, 0)
+
+        threading.Thread(target=build, name="flametap-web-first", daemon=True).start()
 
     def get(self, wanted: Wanted | Selection, revision: int) -> tuple[int, TreeIndex]:
         """Get a tree of at least the given revision, or the current one if that is older.

@@ -54,6 +54,7 @@
 #define RUNS_MAX 1024
 #define STEPS_MAX 32768                   /* of one walk: a millisecond */
 #define CACHED_PAGES 256
+#define SPAN_BYTES 256                    /* of a frame or a code object, at most */
 #define MIXED_STRINGS 8
 #define CACHED_LINES 64                   /* of LINE_BYTES, copied by a handler */
 #define LINE_BYTES 512
@@ -136,6 +137,12 @@ struct managed_walk {
     u32 is_copying;                       /* in a handler: another thread may take away what is read, so it is copied */
     u64 runtime_start;                    /* a variable of the interpreter's file, which stays mapped */
     u64 runtime_bytes;
+    u64 stack_start;                      /* of the thread's own stack: what the native walk has read of it, in place */
+    u64 stack_bytes;
+    const u64 *measured;                  /* the recipe that the next two are of */
+    u32 frame_bytes;                      /* up to its last field that is read */
+    u32 code_bytes;
+    u64 span[SPAN_BYTES / 8];             /* a copy of what lies on two pages; only for sleeping threads */
     u64 page_last;                        /* last byte of the page that was read last, in the handler; 0: none */
     u64 walk_number;                      /* 0 … PAGE_BYTES - 1 */
     u64 pages[CACHED_PAGES];              /* page | walk_number: known to be readable, or copied; others: not */

@@ -54,8 +54,15 @@ static const u8 *managed_copied_sigsafe(struct managed_walk *w, u64 runtime_addr
 static const u8 *managed_at_sigsafe(struct managed_walk *w, u64 runtime_addr)
 {
     u64 page = runtime_addr & ~(PAGE_BYTES - 1);
-    u32 at = (u32)(page / PAGE_BYTES ^ page / PAGE_BYTES / CACHED_PAGES) & (CACHED_PAGES - 1);
-    if (w->in_handler && (w->is_alive || runtime_addr - w->runtime_start < w->runtime_bytes))
+    /* One of CACHED_PAGES places. All bits count: objects that belong together lie in pages that differ in few. */
+    u32 at = (u32)(page * 0x9e3779b97f4a7c15ULL >> 56);
+    /* A place that holds nothing yet looks like page 0. */
+    if (w->pages[at] == (page | w->walk_number) && w->in_handler && !w->is_copying && page) {
+        w->page_last = page | (PAGE_BYTES - 1);
+        return (const u8 *)runtime_addr;
+    }
+    if (w->in_handler && (w->is_alive || runtime_addr - w->runtime_start < w->runtime_bytes ||
+                          runtime_addr - w->stack_start < w->stack_bytes))
         return (const u8 *)runtime_addr;
     if (runtime_addr < LOWEST_ADDRESS || runtime_addr >> 47)
         return (const u8 *)0;
@@ -86,6 +93,29 @@ static u32 managed_word_sigsafe(struct managed_walk *w, u64 runtime_addr, u64 *v
         return 0;
     *value = *(const volatile u64 *)at;
     return 1;
+}
+
+/* Return where `bytes` bytes (a multiple of 8, at most SPAN_BYTES) can be read together; 0 if they cannot be read. The
+ * next reading of anything may overwrite what is there. Context: signal. */
+static const u8 *managed_span_sigsafe(struct managed_walk *w, u64 runtime_addr, u64 bytes)
+{
+    u64 last = runtime_addr + bytes - 8, i;
+    const u8 *at;
+    if (runtime_addr & 7 || bytes > SPAN_BYTES)
+        return (const u8 *)0;
+    if (!w->is_copying) {
+        at = (runtime_addr | (PAGE_BYTES - 1)) == w->page_last ? (const u8 *)runtime_addr
+                                                                : managed_at_sigsafe(w, runtime_addr);
+        if (!at || !((runtime_addr ^ last) & ~(PAGE_BYTES - 1)))
+            return at;
+        if (w->in_handler)
+            return managed_at_sigsafe(w, last) ? at : (const u8 *)0;
+    }
+    /* Copies of pages lie apart. */
+    for (i = 0; i < bytes / 8; i++)
+        if (!managed_word_sigsafe(w, runtime_addr + 8 * i, &w->span[i]))
+            return (const u8 *)0;
+    return (const u8 *)w->span;
 }
 
 /* The same for four bytes. Context: signal. */
@@ -123,7 +153,7 @@ static struct managed_walk *sampler_walk(struct agent *a)
 {
     a->parked_walk->agent = a;
     a->parked_walk->in_handler = 0;
-    a->parked_walk->runtime_bytes = 0;
+    a->parked_walk->runtime_bytes = a->parked_walk->stack_bytes = 0;
     managed_forget_pages_sigsafe(a->parked_walk);
     return a->parked_walk;
 }

@@ -303,7 +303,7 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
         w->marks = w->is_copying = 0;
         w->agent = u->agent;
         w->in_handler = u->in_handler;
-        w->runtime_bytes = 0;
+        w->runtime_bytes = w->stack_bytes = 0;
         managed_forget_pages_sigsafe(w);
         if (!count && u->in_handler && thread_pointer)
             count = state_by_lock_sigsafe(w, thread_pointer, w->states);
@@ -320,6 +320,10 @@ static u32 stack_take_sigsafe(struct unwinder *u, struct managed_walk *w, u64 th
     w->steps_left = STEPS_MAX;
     w->leaf_sp = leaf_sp;
     managed_forget_pages_sigsafe(w);
+    if (u->in_handler && !u->window_delta && u->window_end - u->window_start >= 8) {
+        w->stack_start = u->window_start;
+        w->stack_bytes = u->window_end - u->window_start - 7;
+    }
     for (i = 0; i < count; i++) {
         u32 runs = w->run_count;
         recipe = u->agent->recipes[w->states[i].recipe];

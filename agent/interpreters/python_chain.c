@@ -17,6 +17,30 @@ struct python_chain {
     u32 verdict;                          /* enum managed_verdict */
 };
 
+/* What is read of a frame. */
+struct python_frame {
+    u64 code;                             /* runtime_addr */
+    u64 previous;                         /* runtime_addr of its caller's frame */
+    u64 position;                         /* in the code: a number of units, or a pointer */
+    u8 owner;                             /* 0 where frames have none */
+    u8 is_entry;
+};
+
+/* Read a frame. Returns 0 if it cannot be read, or is its own caller. Context: signal. */
+static u32 frame_read_sigsafe(struct managed_walk *w, const u64 *recipe, u64 frame, struct python_frame *found)
+{
+    const u8 *at = managed_span_sigsafe(w, frame, w->frame_bytes);
+    if (!at)
+        return 0;
+    found->code = *(const volatile u64 *)(at + recipe[RECIPE_FRAME_CODE]) & ~recipe[RECIPE_FRAME_CODE_TAGS];
+    found->previous = *(const volatile u64 *)(at + recipe[RECIPE_FRAME_PREVIOUS]);
+    found->position = recipe[RECIPE_FRAME_POSITION_UNIT] ? *(const volatile u32 *)(at + recipe[RECIPE_FRAME_POSITION])
+                                                         : *(const volatile u64 *)(at + recipe[RECIPE_FRAME_POSITION]);
+    found->owner = recipe[RECIPE_FRAME_OWNER] == ABSENT ? 0 : at[recipe[RECIPE_FRAME_OWNER]];
+    found->is_entry = recipe[RECIPE_FRAME_IS_ENTRY] == ABSENT ? 0 : at[recipe[RECIPE_FRAME_IS_ENTRY]];
+    return found->previous != frame;
+}
+
 /* Count one step along a chain. Returns 0 when there were too many: damaged chains may lead in a circle. Context: signal. */
 static u32 walk_step_sigsafe(struct managed_walk *w)
 {
@@ -38,22 +62,20 @@ static u32 is_run_sigsafe(struct managed_walk *w, const u64 *recipe, u64 cframe,
     u64 seen = 0;
     u32 steps;
     for (steps = 0; steps < CHAIN_MAX; steps++) {
-        u64 previous;
-        u8 owner, is_entry = 0;
-        if (!walk_step_sigsafe(w) || !frame || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) ||
-            !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_OWNER], &owner))
+        struct python_frame found;
+        if (!walk_step_sigsafe(w) || !frame || !frame_read_sigsafe(w, recipe, frame, &found))
             return 0;
-        if (recipe[RECIPE_WALK] == PYTHON_CFRAME_ENTRIES && owner == OWNER_CSTACK)
-            return frame - cframe + LOCALS_BYTES < 2 * LOCALS_BYTES && ends_at_caller_sigsafe(w, recipe, cframe, previous);
-        if (owner >= OWNER_CSTACK)
+        if (recipe[RECIPE_WALK] == PYTHON_CFRAME_ENTRIES && found.owner == OWNER_CSTACK)
+            return frame - cframe + LOCALS_BYTES < 2 * LOCALS_BYTES && ends_at_caller_sigsafe(w, recipe, cframe, found.previous);
+        if (found.owner >= OWNER_CSTACK)
             return 0;
         if (recipe[RECIPE_WALK] == PYTHON_CFRAMES) {
-            if (!managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_IS_ENTRY], &is_entry) || is_entry > 1)
+            if (found.is_entry > 1)
                 return 0;
-            if (is_entry)
-                return ends_at_caller_sigsafe(w, recipe, cframe, previous);
+            if (found.is_entry)
+                return ends_at_caller_sigsafe(w, recipe, cframe, found.previous);
         }
-        frame = previous;
+        frame = found.previous;
         if (frame == seen)
             return 0;
         if (!(steps & (steps + 1)))

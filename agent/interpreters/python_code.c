@@ -30,14 +30,30 @@ static u32 string_mix_sigsafe(struct managed_walk *w, const u64 *recipe, u64 str
     return 1;
 }
 
+/* Note how much of a frame and of a code object is read, for managed_span_sigsafe. No field is larger than a word, also
+ * where a hostile process says that it lies between two. Context: signal. */
+static void fields_measure_sigsafe(struct managed_walk *w, const u64 *recipe)
+{
+    static const u8 of_frame[] = {RECIPE_FRAME_CODE, RECIPE_FRAME_PREVIOUS, RECIPE_FRAME_POSITION, RECIPE_FRAME_OWNER,
+                                  RECIPE_FRAME_IS_ENTRY};
+    static const u8 of_code[] = {RECIPE_OBJECT_TYPE, RECIPE_CODE_NAME, RECIPE_CODE_FILE_NAME, RECIPE_CODE_LINE_TABLE,
+                                 RECIPE_CODE_FIRST_LINE, RECIPE_CODE_VERSION, RECIPE_CODE_QUALIFIED_NAME};
+    u64 end = 0, i;
+    for (i = 0; i < sizeof of_frame; i++)
+        if (recipe[of_frame[i]] != ABSENT && recipe[of_frame[i]] + 8 > end)
+            end = recipe[of_frame[i]] + 8;
+    w->frame_bytes = (u32)(end + 7) & ~7U;
+    for (end = i = 0; i < sizeof of_code; i++)
+        if (recipe[of_code[i]] != ABSENT && recipe[of_code[i]] + 8 > end)
+            end = recipe[of_code[i]] + 8;
+    w->code_bytes = (u32)(end + 7) & ~7U;
+    w->measured = recipe;
+}
+
 /* Mix in the names of a code object that has no version: a new object may get the address of an old one, and so may each
  * of its parts. Returns 0 if they cannot be read. Context: signal. */
-static u32 code_names_mix_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code, u64 name, u64 file, u64 *hash)
+static u32 code_names_mix_sigsafe(struct managed_walk *w, const u64 *recipe, u64 name, u64 qualified, u64 file, u64 *hash)
 {
-    u64 qualified = name;
-    if (recipe[RECIPE_CODE_QUALIFIED_NAME] != ABSENT &&
-        !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_QUALIFIED_NAME], &qualified))
-        return 0;
     return string_mix_sigsafe(w, recipe, name, hash) && string_mix_sigsafe(w, recipe, file, hash) &&
            (qualified == name || string_mix_sigsafe(w, recipe, qualified, hash));
 }
@@ -49,19 +65,25 @@ static u32 code_names_mix_sigsafe(struct managed_walk *w, const u64 *recipe, u64
  */
 static u32 code_fingerprint_sigsafe(struct managed_walk *w, const u64 *recipe, u64 code, u32 *is_shim)
 {
-    u64 type, name, file, lines, hash;
+    const u8 *at;
+    u64 name, qualified, file, lines, hash;
     u32 first_line, version = 0;
-    if (!managed_word_sigsafe(w, code + recipe[RECIPE_OBJECT_TYPE], &type) || type != recipe[RECIPE_CODE_TYPE_ADDR] ||
-        !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_NAME], &name) ||
-        !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_FILE_NAME], &file) ||
-        !managed_word_sigsafe(w, code + recipe[RECIPE_CODE_LINE_TABLE], &lines) ||
-        !managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_FIRST_LINE], &first_line))
+    if (w->measured != recipe)
+        fields_measure_sigsafe(w, recipe);
+    at = managed_span_sigsafe(w, code, w->code_bytes);
+    if (!at || *(const volatile u64 *)(at + recipe[RECIPE_OBJECT_TYPE]) != recipe[RECIPE_CODE_TYPE_ADDR])
         return 0;
-    *is_shim = name == file && code >= recipe[RECIPE_IMAGE_START] && code < recipe[RECIPE_IMAGE_END];
+    name = qualified = *(const volatile u64 *)(at + recipe[RECIPE_CODE_NAME]);
+    file = *(const volatile u64 *)(at + recipe[RECIPE_CODE_FILE_NAME]);
+    lines = *(const volatile u64 *)(at + recipe[RECIPE_CODE_LINE_TABLE]);
+    first_line = *(const volatile u32 *)(at + recipe[RECIPE_CODE_FIRST_LINE]);
     if (recipe[RECIPE_CODE_VERSION] != ABSENT)
-        managed_u32_sigsafe(w, code + recipe[RECIPE_CODE_VERSION], &version);
+        version = *(const volatile u32 *)(at + recipe[RECIPE_CODE_VERSION]);
+    if (recipe[RECIPE_CODE_QUALIFIED_NAME] != ABSENT)
+        qualified = *(const volatile u64 *)(at + recipe[RECIPE_CODE_QUALIFIED_NAME]);
+    *is_shim = name == file && code >= recipe[RECIPE_IMAGE_START] && code < recipe[RECIPE_IMAGE_END];
     hash = code_mix_sigsafe(code_mix_sigsafe(name, lines), (u64)version << 32 | first_line);
-    if (!version && !code_names_mix_sigsafe(w, recipe, code, name, file, &hash))
+    if (!version && !code_names_mix_sigsafe(w, recipe, name, qualified, file, &hash))
         return 0;
     return (u32)hash ? (u32)hash : 1;
 }

@@ -60,23 +60,14 @@ static u32 walk_add_code_sigsafe(struct managed_walk *w, const u64 *recipe, u32 
 }
 
 /* Append one frame. Returns 0 at the end of what can be read. Context: signal. */
-static u32 frame_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, u64 frame)
+static u32 frame_add_sigsafe(struct managed_walk *w, const u64 *recipe, u32 recipe_index, const struct python_frame *frame)
 {
-    u64 code, at, position;
-    if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_CODE], &code))
-        return 0;
-    code &= ~recipe[RECIPE_FRAME_CODE_TAGS];
-    if (recipe[RECIPE_FRAME_POSITION_UNIT]) {
-        u32 index;
-        if (!managed_u32_sigsafe(w, frame + recipe[RECIPE_FRAME_POSITION], &index))
-            return 0;
-        position = (i32)index < 0 ? NO_POSITION : (u64)index * recipe[RECIPE_FRAME_POSITION_UNIT] / 2;
-    } else {
-        if (!managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_POSITION], &at))
-            return 0;
-        position = (at - (code + recipe[RECIPE_CODE_BYTES])) / 2;
-    }
-    return walk_add_code_sigsafe(w, recipe, recipe_index, code, position);
+    u64 position;
+    if (recipe[RECIPE_FRAME_POSITION_UNIT])
+        position = (i32)frame->position < 0 ? NO_POSITION : frame->position * recipe[RECIPE_FRAME_POSITION_UNIT] / 2;
+    else
+        position = (frame->position - (frame->code + recipe[RECIPE_CODE_BYTES])) / 2;
+    return walk_add_code_sigsafe(w, recipe, recipe_index, frame->code, position);
 }
 
 /* Give each frame object the C frame of the loop that runs it, from the root. `first_run` is the first of this thread
@@ -126,16 +117,16 @@ static u32 frame_objects_walk_sigsafe(struct managed_walk *w, const u64 *recipe,
 {
     u32 first_run = w->run_count;
     while (frame && !w->is_cut) {
-        u64 back;
-        if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &back) || back == frame ||
-            !frame_add_sigsafe(w, recipe, recipe_index, frame)) {
+        struct python_frame found;
+        if (!walk_step_sigsafe(w) || !frame_read_sigsafe(w, recipe, frame, &found) ||
+            !frame_add_sigsafe(w, recipe, recipe_index, &found)) {
             if (w->is_cut)
                 break;                        /* no room for this one: the others have their places */
             return 0;
         }
         run_end_sigsafe(w, 0);
         run_begin_sigsafe(w);
-        frame = back;
+        frame = found.previous;
     }
     return recipe[RECIPE_WALK] == PYTHON_FRAME_OBJECTS ||
            cframes_pair_sigsafe(w, recipe, state, first_run, u);
@@ -147,20 +138,18 @@ static u32 cframes_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
 {
     u64 frame = chain->frame, cframe = chain->cframe, current;
     for (; frame && !w->is_cut; chain->cframe = cframe) {
-        u64 previous;
-        u8 is_entry;
-        if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
-            !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_IS_ENTRY], &is_entry) ||
-            !frame_add_sigsafe(w, recipe, recipe_index, frame))
+        struct python_frame found;
+        if (!walk_step_sigsafe(w) || !frame_read_sigsafe(w, recipe, frame, &found) ||
+            !frame_add_sigsafe(w, recipe, recipe_index, &found))
             return w->is_cut;
-        if (is_entry) {
+        if (found.is_entry) {
             run_end_sigsafe(w, cframe);
             if (!managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_PREVIOUS], &cframe) ||
-                !managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_FRAME], &current) || current != previous)
+                !managed_word_sigsafe(w, cframe + recipe[RECIPE_CFRAME_FRAME], &current) || current != found.previous)
                 return 0;
             run_begin_sigsafe(w);
         }
-        frame = previous;
+        frame = found.previous;
     }
     return w->is_cut || cframe == state + recipe[RECIPE_THREAD_ROOT_CFRAME] || is_greenlet_cframe_sigsafe(w, u, cframe);
 }
@@ -175,21 +164,19 @@ static u32 entries_walk_sigsafe(struct managed_walk *w, const u64 *recipe, u32 r
         !managed_word_sigsafe(w, state + recipe[RECIPE_THREAD_BASE_FRAME], &base))
         return 0;
     while (frame && frame != base && !w->is_cut) {
-        u64 previous;
-        u8 owner;
-        if (!walk_step_sigsafe(w) || !managed_word_sigsafe(w, frame + recipe[RECIPE_FRAME_PREVIOUS], &previous) || previous == frame ||
-            !managed_u8_sigsafe(w, frame + recipe[RECIPE_FRAME_OWNER], &owner))
+        struct python_frame found;
+        if (!walk_step_sigsafe(w) || !frame_read_sigsafe(w, recipe, frame, &found))
             return 0;
-        if (owner >= OWNER_CSTACK) {
+        if (found.owner >= OWNER_CSTACK) {
             run_end_sigsafe(w, frame);
             run_begin_sigsafe(w);
             is_inside = 0;
         } else {
-            if (!frame_add_sigsafe(w, recipe, recipe_index, frame))
+            if (!frame_add_sigsafe(w, recipe, recipe_index, &found))
                 return w->is_cut;
             is_inside = 1;
         }
-        frame = previous;
+        frame = found.previous;
     }
     /* The chain of a greenlet ends without the sentinel. */
     return w->is_cut || (!is_inside && (!base || frame == base || greenlet_frame_sigsafe(u, 0) != NATIVE_NONE));
@@ -203,6 +190,8 @@ static void python_walk_sigsafe(struct managed_walk *w, const struct python_stat
     struct python_chain chain;
     u32 runs = w->run_count, whole;
     w->recipe = state->recipe;
+    if (w->measured != recipe)
+        fields_measure_sigsafe(w, recipe);
     run_begin_sigsafe(w);
     if (!chain_begin_sigsafe(w, recipe, state->runtime_addr, u, gregs, &chain)) {
         w->verdict = MANAGED_TORN;

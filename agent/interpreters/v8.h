@@ -45,6 +45,7 @@ struct v8_place {
     u64 pc;                               /* 0: free */
     u64 object;                           /* runtime_addr of the Code; 0: it is none of JavaScript's */
     u64 round;                            /* when that was found out */
+    u64 is_regexp;
 };
 
 /* A Code or bytecode of a function. */

@@ -100,8 +100,21 @@ static u64 v8_mix(const u64 *recipe, const struct v8_known *known, const struct 
     return code_mix_sigsafe(seen, *identity);
 }
 
-/* Send a record; `known` is 0 for one that stands for all functions that have no name. `code_id` is its number, 0 for a new
- * one. Returns the number; 0 if there is no room. */
+/* Send a record without parts: of what has no name, or of all code of a kind. Returns its number; 0 if there is no room. */
+static u32 v8_bare_record_send(struct agent *a, const u64 *recipe, u32 flags, u64 kind)
+{
+    struct code_record *record = record_new(a, &a->codes_out, (u32)sizeof *record);
+    if (!record)
+        return 0;
+    record->code_id = ++a->next_code_id;
+    record->recipe_id = (u16)recipe[RECIPE_ID];
+    record->flags = (u16)flags;
+    record_part_clear(record);
+    record->detail[0] = kind << V8_KIND_SHIFT;
+    return record->code_id;
+}
+
+/* Send a record. `code_id` is its number, 0 for a new one. Returns the number; 0 if there is no room. */
 static u32 v8_record_send(struct agent *a, const u64 *recipe, const struct v8_known *known, const struct v8_watched *w,
                           u32 code_id)
 {
@@ -111,23 +124,19 @@ static u32 v8_record_send(struct agent *a, const u64 *recipe, const struct v8_kn
         return code_id;
     record->code_id = code_id ? code_id : ++a->next_code_id;
     record->recipe_id = (u16)recipe[RECIPE_ID];
-    record->flags = known ? 0 : CODE_GONE;
+    record->flags = 0;
     record_part_clear(record);
-    if (known) {
-        record->detail[0] = (u64)known->kind << V8_KIND_SHIFT | known->object;
-        record->detail[1] = known->shared;
-        record->part_bytes[0] = record->part_bytes[1] = V8_OBJECT_BYTES;
-        record->part_bytes[2] = V8_NUMBERS_BYTES;
-        bytes_copy(to, w->object, V8_OBJECT_BYTES);
-        bytes_copy(to + V8_OBJECT_BYTES / 8, w->shared, V8_OBJECT_BYTES);
-        to[V8_OBJECT_BYTES / 4] = v8_part(w->script, sizeof w->script, recipe[V8_SCRIPT_NUMBER]);
-        to[V8_OBJECT_BYTES / 4 + 1] = w->deopt;
-        to[V8_OBJECT_BYTES / 4 + 2] = w->name;
-        to[V8_OBJECT_BYTES / 4 + 3] = w->source;
-    } else {
-        a->codes_out.used -= V8_RECORD_BYTES;
-    }
-    count_up(a, COUNTER_CODES, known && !code_id ? 1 : 0);
+    record->detail[0] = (u64)known->kind << V8_KIND_SHIFT | known->object;
+    record->detail[1] = known->shared;
+    record->part_bytes[0] = record->part_bytes[1] = V8_OBJECT_BYTES;
+    record->part_bytes[2] = V8_NUMBERS_BYTES;
+    bytes_copy(to, w->object, V8_OBJECT_BYTES);
+    bytes_copy(to + V8_OBJECT_BYTES / 8, w->shared, V8_OBJECT_BYTES);
+    to[V8_OBJECT_BYTES / 4] = v8_part(w->script, sizeof w->script, recipe[V8_SCRIPT_NUMBER]);
+    to[V8_OBJECT_BYTES / 4 + 1] = w->deopt;
+    to[V8_OBJECT_BYTES / 4 + 2] = w->name;
+    to[V8_OBJECT_BYTES / 4 + 3] = w->source;
+    count_up(a, COUNTER_CODES, code_id ? 0 : 1);
     return record->code_id;
 }
 
@@ -136,8 +145,16 @@ static u32 v8_unknown(struct agent *a, const u64 *recipe)
 {
     count_up(a, COUNTER_CODES_LOST, a->v8_unknown_id ? 0 : 1);
     if (!a->v8_unknown_id)
-        a->v8_unknown_id = v8_record_send(a, recipe, (const struct v8_known *)0, (const struct v8_watched *)0, 0);
+        a->v8_unknown_id = v8_bare_record_send(a, recipe, CODE_GONE, 0);
     return a->v8_unknown_id;
+}
+
+/* Return the number of the record for regular expressions. */
+static u32 v8_regexp(struct agent *a, const u64 *recipe)
+{
+    if (!a->v8_regexp_id)
+        a->v8_regexp_id = v8_bare_record_send(a, recipe, 0, V8_CODE_IS_REGEXP);
+    return a->v8_regexp_id;
 }
 
 /* Return the slot of an object, or a free one for it. */
@@ -196,7 +213,7 @@ static u32 v8_unnamed_set(struct agent *a, const u64 *recipe, struct v8_known *s
         return code_id;
     found->shared = 0;
     found->seen = v8_own_mix(a, found);
-    found->code_id = found->seen ? v8_record_send(a, recipe, (const struct v8_known *)0, (const struct v8_watched *)0, 0) : 0;
+    found->code_id = found->seen ? v8_bare_record_send(a, recipe, CODE_GONE, 0) : 0;
     if (!found->code_id)
         return v8_unknown(a, recipe);
     a->v8_known_count += !slot->object;

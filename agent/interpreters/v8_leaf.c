@@ -1,9 +1,10 @@
 /*
  * Where code of V8 has its return address while it makes or leaves its frame. Only for the innermost frame: everywhere else
  * the frame is whole. All of this may run in the handler. The page that the thread runs is read in place: it is mapped, as it
- * will go on there; other code is read with process_vm_readv.
+ * will go on there; other code is read with process_vm_readv: an address in a register may be of code that is gone.
  *
  *   entry   [mov -n(%rcx),%rbx  testb $1,n(%rbx)  jne …]  push %rbp  mov %rsp,%rbp        compiled code: was it thrown away?
+ *           [… je over a jump: jmp …, or movabs $n,%r10  jmp *%r10]  push …               up to V8 10
  *           mov $n,%ebx  movabs $n,%r12  call …                                           baseline code: a builtin makes it
  *   exit    mov %rbp,%rsp  pop %rbp  [cmp, jump]  ret, or
  *           pop %r10  lea n(%rsp,%rcx,8),%rsp  push %r10  ret                             the number of arguments varies
@@ -34,6 +35,17 @@ static u32 is_mov_rsp_rbp_at_sigsafe(const u8 *code)
 static u32 is_frame_push_sigsafe(const u8 *code)
 {
     return code[0] == 0x55 && is_mov_rsp_rbp_at_sigsafe(code + 1);
+}
+
+/* Return whether the question if it was thrown away ends at `push`, where the frame is made. */
+static u32 is_deopt_check_before_sigsafe(const u8 *push)
+{
+    if (push[-6] == 0x0f && push[-5] == 0x85)
+        return 1;
+    if (push[-7] == 0x74 && push[-6] == 5 && push[-5] == 0xe9)
+        return 1;
+    return push[-15] == 0x74 && push[-14] == 13 && push[-13] == 0x49 && push[-12] == 0xba && push[-3] == 0x41 &&
+           push[-2] == 0xff && push[-1] == 0xe2;
 }
 
 /* Return whether a `mov %rbp,%rsp; pop %rbp` ends in the byte at `code`. */
@@ -101,8 +113,8 @@ static u32 state_of_code_sigsafe(const u8 *code)
         return V8_FRAME_LEFT;
     if (is_baseline_entry_sigsafe(code) || is_baseline_entry_sigsafe(code - 5) || is_baseline_entry_sigsafe(code - 15))
         return V8_FRAME_RETURN;
-    for (ahead = 6; ahead <= LEAF_CHECK_BYTES; ahead++)
-        if (code[ahead - 6] == 0x0f && code[ahead - 5] == 0x85 && is_frame_push_sigsafe(code + ahead))
+    for (ahead = 1; ahead <= LEAF_CHECK_BYTES; ahead++)
+        if (is_frame_push_sigsafe(code + ahead) && is_deopt_check_before_sigsafe(code + ahead))
             return V8_FRAME_RETURN;
     return exit_state_of_sigsafe(code);
 }
@@ -117,7 +129,8 @@ static u32 code_around_sigsafe(struct unwinder *u, u64 pc, u8 *bytes)
         return 0;
     low = low < range->start ? range->start : low;
     high = high > range->end ? range->end : high;
-    if (u->in_handler && u->gregs && !u->frame_count && (low ^ pc) < PAGE_BYTES && ((high - 1) ^ pc) < PAGE_BYTES) {
+    if (u->in_handler && u->gregs && !u->frame_count && pc == u->pc && (low ^ pc) < PAGE_BYTES &&
+        ((high - 1) ^ pc) < PAGE_BYTES) {
         bytes_copy(bytes + (low - (pc - LEAF_BACK_BYTES)), (const void *)low, high - low);
         return 1;
     }

@@ -36,6 +36,16 @@ static struct v8_place *v8_place_of(struct agent *a, u64 pc)
 
 enum v8_machine { V8_MACHINE_UNKNOWN = 0, V8_MACHINE_KNOWN = 1, V8_MACHINE_OTHER = 2 };
 
+/* Write the word of code that is no function's, at a place that says what it is. */
+static u32 v8_other_word(struct agent *a, const u64 *recipe, const struct v8_place *place, u64 *word)
+{
+    u32 code_id = place->is_regexp ? v8_regexp(a, recipe) : 0;
+    if (!code_id)
+        return V8_MACHINE_OTHER;
+    *word = v8_frame_word(NO_POSITION, code_id);
+    return V8_MACHINE_UNKNOWN;
+}
+
 /* Return the function that this code is of, tagged: what the code says, or what the frame holds if it runs by the code or by
  * the bytecode that the code was made of. 0 if it is not known. */
 static u64 v8_shared_of_machine(const struct agent *a, const u64 *recipe, const struct v8_seen *seen,
@@ -52,17 +62,17 @@ static u64 v8_shared_of_machine(const struct agent *a, const u64 *recipe, const 
                                                                                                                       : 0;
 }
 
-/* Find the code at a pc. Returns V8_MACHINE_OTHER if it is none of a function, else the word for the host in `*word`;
- * V8_MACHINE_UNKNOWN if the function is not known this time, else `known` is set. */
+/* Find the code at a pc. Returns V8_MACHINE_OTHER if it is none of a function or a regular expression, else the word for the
+ * host in `*word`; V8_MACHINE_UNKNOWN if it is not known of which function, else `known` is set. */
 static u32 v8_machine_find(struct agent *a, const u64 *recipe, const struct v8_seen *seen, struct v8_known **known, u64 *word)
 {
     struct v8_place *place = v8_place_of(a, seen->pc);
     struct v8_machine_code code;
     struct v8_known found;
     u64 shared;
-    u32 is_baseline, code_id;
+    u32 has_code, is_baseline, code_id;
     if (place->pc && !place->object && place->round == v8_round(a))
-        return V8_MACHINE_OTHER;
+        return v8_other_word(a, recipe, place, word);
     if (place->pc && place->object) {
         *known = v8_known_of(a, place->object);
         if (v8_still_is(a, recipe, *known) && seen->pc - (*known)->start < (*known)->bytes) {
@@ -73,9 +83,12 @@ static u32 v8_machine_find(struct agent *a, const u64 *recipe, const struct v8_s
     a->v8_place_count += !place->pc;
     place->pc = seen->pc;
     place->round = v8_round(a);
-    place->object = 0;
-    if (!v8_code_find(a, recipe, seen->pc, &code) || code.kind < recipe[V8_KIND_BASELINE])
-        return V8_MACHINE_OTHER;
+    place->object = place->is_regexp = 0;
+    has_code = v8_code_find(a, recipe, seen->pc, &code);
+    if (!has_code || code.kind < recipe[V8_KIND_BASELINE]) {
+        place->is_regexp = has_code && code.kind == recipe[V8_KIND_REGEXP];
+        return v8_other_word(a, recipe, place, word);
+    }
     place->object = code.object;
     *known = v8_known_of(a, code.object);
     code_id = v8_still_is(a, recipe, *known) && (*known)->start == code.start ? (*known)->code_id : 0;

@@ -12,16 +12,22 @@
  *
  * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), and from
  * stack_probe.py for threads that computed at the attach. A stack with room for our handler alone may still be too
- * small if our signal interrupts a handler of the target's there.
+ * small if our signal interrupts a handler of the target's there: then our handler looks what is left, and takes no
+ * sample if that is too little. Only its frame and its entry must have room.
  */
 
-#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them */
-#define OTHER_HANDLER_BYTES 4096          /* reserve for the target's own handler */
+#define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them: 1300 measured */
+#define ENTRY_STACK_BYTES 640             /* of it, until our handler knows that there is room for its callees */
+/* Reserve for the target's own handler. CPython's need 400, and 1700 when they call another library for the first time;
+ * with AVX-512 3000. Its main thread's alternate stack (faulthandler) has 8192 and a frame, which is room for this one. */
+#define OTHER_HANDLER_BYTES 3584
 #define FRAME_BYTES_FALLBACK 4096         /* before Linux 5.14 there is no AT_MINSIGSTKSZ */
 #define QUIET_LOOKS 100                   /* looks at a thread that was never seen in a handler on an alternate stack */
-/* SIGHUP 1, SIGINT 2, SIGQUIT 3, SIGTERM 15: requests to end or restart the program, so rare. Every Python program has
- * a handler for SIGINT, and CPython lets all its handlers run on alternate stacks. */
-#define SELDOM_SIGNALS (1ULL << 0 | 1ULL << 1 | 1ULL << 2 | 1ULL << 14)
+#define BLOCKED_LOOKS 8                   /* looks at a thread that always blocked such signals */
+/* SIGHUP 1, SIGINT 2, SIGQUIT 3, SIGTERM 15, SIGCONT 18, SIGTSTP 20, SIGWINCH 28: requests to end, stop or restart the
+ * program, and other sizes of its terminal, so rare. Every Python program has a handler for SIGINT, those that load
+ * readline one for SIGWINCH, and CPython lets all its handlers run on alternate stacks. */
+#define SELDOM_SIGNALS (1ULL << 0 | 1ULL << 1 | 1ULL << 2 | 1ULL << 14 | 1ULL << 17 | 1ULL << 19 | 1ULL << 27)
 /* SIGILL 4, SIGTRAP 5, SIGABRT 6, SIGBUS 7, SIGFPE 8, SIGSEGV 11, SIGSTKFLT 16, SIGSYS 31: the program is usually about
  * to die. Rust and CPython have small alternate stacks for these alone. */
 #define FATAL_SIGNALS (1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 7 | 1ULL << 10 | 1ULL << 15 | 1ULL << 30)
@@ -48,7 +54,8 @@ static u64 handler_bytes_needed_sigsafe(const struct agent *a)
 /* Return the stack bytes that it needs if it may interrupt a handler of the target's. */
 static u64 alternate_bytes_needed(const struct agent *a)
 {
-    return handler_bytes_needed_sigsafe(a) + (a->alternate_handlers ? a->frame_bytes + OTHER_HANDLER_BYTES : 0);
+    u64 alone = handler_bytes_needed_sigsafe(a), nested = 2 * a->frame_bytes + OTHER_HANDLER_BYTES + ENTRY_STACK_BYTES;
+    return a->alternate_handlers && nested > alone ? nested : alone;
 }
 
 /* Return whether our handler shall run on alternate stacks. */
@@ -100,20 +107,24 @@ static u32 alternate_is_too_small(const struct agent *a, const struct thread_slo
 }
 
 /*
- * Watch a thread whose alternate stack is unknown, in a target with handlers that run on alternate stacks. Its mask
- * shows when such a handler runs: a thread ever seen in one gets no signal; any other gets one only after QUIET_LOOKS
- * looks, unless other threads have large stacks. By then, interrupting a handler there is very unlikely. If the
- * handlers are for rare signals, or CPython's, which only note the signal, one look is enough. If the target handles our
- * own signal there (Go), the stacks are made for signals at any time.
+ * Watch a thread whose alternate stack is unknown, in a target with handlers that run on alternate stacks. A signal that
+ * it blocks now and then is one whose handler runs now and then: such a thread gets no signal. Any other gets one only
+ * after QUIET_LOOKS looks, unless other threads have large stacks. By then, interrupting a handler there is very
+ * unlikely. If the handlers are for rare signals, or CPython's, which only note the signal, one look is enough, or
+ * BLOCKED_LOOKS if it has blocked them ever since; a thread that blocked ours, too (admission.c), blocks them for good,
+ * as libzmq's do. If the target handles our own signal there (Go), the stacks are made for signals at any time.
  */
 static void alternate_watch(struct agent *a, struct thread_slot *slot)
 {
     struct thread_signals signals;
+    u64 own = a->alternate_handlers & ~SELDOM_SIGNALS;
     if (!a->alternate_handlers || a->alternate_is_for_ours || slot->alternate_is_known || slot->is_in_own_handlers ||
         a->alternate_smallest >= alternate_bytes_needed(a) || !thread_signals_read(a, slot->tid, &signals))
         return;
     slot->quiet_looks++;
-    if (signals.blocked & a->alternate_handlers)
+    slot->signals_taken |= own & ~signals.blocked;
+    slot->may_be_in_handler = (own & signals.blocked) != 0;
+    if (signals.blocked & slot->signals_taken)
         slot->is_in_own_handlers = 1;
 }
 
@@ -121,7 +132,10 @@ static void alternate_watch(struct agent *a, struct thread_slot *slot)
  * go. */
 static u32 alternate_is_quiet(const struct agent *a, const struct thread_slot *slot)
 {
+    u32 looks = slot->may_be_in_handler && !slot->is_admitted ? BLOCKED_LOOKS : 0;
     if (!a->alternate_handlers || a->alternate_is_for_ours || a->alternate_smallest >= alternate_bytes_needed(a))
         return 1;
-    return !slot->is_in_own_handlers && slot->quiet_looks > (a->frequent_handlers ? QUIET_LOOKS : 0);
+    if (a->frequent_handlers)
+        looks = QUIET_LOOKS;
+    return !slot->is_in_own_handlers && slot->quiet_looks > looks;
 }

@@ -90,6 +90,8 @@ struct thread_slot {
     volatile u64 samples_read;            /* by the sampler: bytes ever read from it */
     volatile u32 samples_missed;          /* by the handler: samples without room in the ring */
     u32 samples_missed_told;
+    volatile u32 signals_crowded;         /* by the handler: signals that met too little of an alternate stack */
+    u32 signals_crowded_told;
     u64 timer_random;                     /* by the handler, after the timer was created */
     volatile u32 has_clock;               /* perf_clocks.c: enum clock_kind; by the sampler */
     u32 clock_asked;                      /* enum clock_kind */
@@ -140,6 +142,8 @@ struct thread_slot {
     u64 alternate_compared;               /* value of alternate_start at the last comparison */
     u32 quiet_looks;                      /* looks that found no handler of the target's running there */
     u32 is_in_own_handlers;               /* such a handler was seen running */
+    u64 signals_taken;                    /* those with such handlers that it was seen not to block */
+    u32 may_be_in_handler;                /* at the last look it blocked such a signal */
     u64 doubted_sp;                       /* stack pointer that led to ROOM_IN_DOUBT */
     u64 doubted_start;                    /* start of the mapping at doubted_sp */
     u32 doubted_readings;                 /* readings of the maps since then that agree */

@@ -94,10 +94,12 @@ static void sample_take(struct agent *a, struct thread_slot *slot, struct sample
 static void samples_collect(struct agent *a, struct thread_slot *slot)
 {
     struct sample *sample;
-    u32 missed = slot->samples_missed;
+    u32 missed = slot->samples_missed, crowded = slot->signals_crowded;
     struct moment now;
     count_up(a, COUNTER_SAMPLES_LOST, missed - slot->samples_missed_told);
     slot->samples_missed_told = missed;
+    count_up(a, COUNTER_SMALL_STACK, crowded - slot->signals_crowded_told);
+    slot->signals_crowded_told = crowded;
     sample = sample_next(slot);
     if (!sample)
         return;

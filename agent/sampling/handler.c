@@ -54,18 +54,20 @@ static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, cons
     slot->fault_pc = u.fault_pc;
 }
 
-/* Answer the sampler's signal: take the stack, find the wait, restart an interrupted call. Context: signal. */
-static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+/* Answer the sampler's signal: take the stack, find the wait, restart an interrupted call. `is_crowded`: there is no room
+ * for that. Context: signal. */
+static void answer_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask, u32 is_crowded)
 {
-    u32 is_filtered = is_shut_sigsafe(a);
-    slot->near_fork = !is_filtered && is_fork_sigsafe(a, gregs);
+    u32 is_skipped = is_crowded || is_shut_sigsafe(a);
+    slot->signals_crowded += is_crowded;
+    slot->near_fork = !is_skipped && is_fork_sigsafe(a, gregs);
     slot->woken = 0;
     slot->waited_in = NOT_WAITING;
-    if (slot->near_fork || is_filtered) {
+    if (slot->near_fork || is_skipped) {
         slot->verdict = VERDICT_RETRY;
         slot->frame_count = 0;
         slot->fault_pc = 0;
-        slot->eintr_unrepairable += is_filtered && (i64)gregs[GREG_RAX] == -ERR_EINTR;
+        slot->eintr_unrepairable += is_skipped && (i64)gregs[GREG_RAX] == -ERR_EINTR;
         return;
     }
     if ((i64)gregs[GREG_RAX] == -ERR_EINTR) {
@@ -90,6 +92,18 @@ static u64 computed_ns_sigsafe(const struct agent *a, const struct sample *sampl
     if (sample->took_tsc * a->ns_per_tsc_20 >> 20 < TOOK_LONG_NS || is_shut_sigsafe(a))
         return 0;
     return (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - sample->cpu_ns;
+}
+
+/* Take no sample of a thread whose alternate stack has no room for that now: the sampler sets its timer again. The CPU
+ * time goes to the next sample. Context: signal. */
+static void timer_pass_over_sigsafe(struct agent *a, struct thread_slot *slot, const u64 *gregs)
+{
+    if (load_acquire_u32(&slot->timer_is_set)) {
+        store_release_u32(&slot->timer_is_set, 0);
+        clock_want_sigsafe(a, slot, 0);
+        slot->signals_crowded++;
+    }
+    slot->eintr_unrepairable += (i64)gregs[GREG_RAX] == -ERR_EINTR;
 }
 
 /*
@@ -265,6 +279,14 @@ static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 sig
     return (struct thread_slot *)0;
 }
 
+/* Return whether a handler of the target's, which our signal interrupted on an alternate stack, has left too little of it
+ * for our callees. Context: signal. */
+static u32 is_crowded_sigsafe(const u8 *context)
+{
+    u64 left = (u64)&context - *(const u64 *)(context + UCONTEXT_STACK_START);
+    return left < *(const u64 *)(context + UCONTEXT_STACK_BYTES) && left < HANDLER_STACK_BYTES - ENTRY_STACK_BYTES;
+}
+
 /* The signal handler. Context: signal; blocks all signals except those that the target ignores; may not: allocate,
  * lock, call libc, use thread-local storage. */
 static void handle_signal_sigsafe(i32 signo, void *info, void *context)
@@ -274,13 +296,17 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
     u64 *gregs = (u64 *)((u8 *)context + UCONTEXT_GREGS);
     u64 mask = *(u64 *)((u8 *)context + UCONTEXT_SIGMASK);
     struct thread_slot *slot;
+    u32 is_crowded = is_crowded_sigsafe(context);
     i32 nr;
 
     if (!a)
         return;
     slot = slot_of_clock_sigsafe(a, info);
     if (slot) {
-        handle_clock_sigsafe(a, slot, gregs, context, started);
+        if (is_crowded)
+            timer_pass_over_sigsafe(a, slot, gregs);
+        else
+            handle_clock_sigsafe(a, slot, gregs, context, started);
         return;
     }
     slot = slot_of_signal_sigsafe(a, info);
@@ -289,7 +315,10 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         if (!slot)
             return;
     } else if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) == SIGINFO_CODE_TIMER) {
-        handle_timer_sigsafe(a, slot, gregs, context, started);
+        if (is_crowded)
+            timer_pass_over_sigsafe(a, slot, gregs);
+        else
+            handle_timer_sigsafe(a, slot, gregs, context, started);
         return;
     }
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT) {
@@ -304,7 +333,7 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
     slot->sp_seen = gregs[GREG_RSP];
     slot->alternate_start = *(u64 *)((u8 *)context + UCONTEXT_STACK_START);
     slot->alternate_bytes = *(u64 *)((u8 *)context + UCONTEXT_STACK_BYTES);
-    answer_sigsafe(a, slot, gregs, mask);
+    answer_sigsafe(a, slot, gregs, mask, is_crowded);
     slot->began_tsc = started;
     slot->handler_tsc = read_tsc_sigsafe() - started;
     store_release_u32(&slot->signal_state, SIGNAL_ANSWERED);

@@ -13,6 +13,7 @@ caller.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,6 +61,8 @@ class CallTree:
     chain_end: Int32s | None = None
     # Of a tree that was turned over: nodes that have more below them than the tree has.
     is_cut: npt.NDArray[np.bool_] | None = None
+    # What it was made by, and the number of each of its nodes there: ascending.
+    made_by: tuple[weakref.ref[Skeleton], npt.NDArray[np.intp]] | None = None
 
 
 def build(
@@ -161,6 +164,7 @@ class Skeleton:
 
     def __init__(self, frames: Frames, table: SymbolTable, by_line: bool = False) -> None:
         functions, by_rank = table.functions, np.array(table.by_name(), np.int32)
+        self._by_line = by_line
         self._frames, self._functions = frames, functions
         self._line_files, self._line_tiers = table.line_files, table.line_tiers
         rank_of = np.empty(len(by_rank), np.int64)
@@ -187,18 +191,18 @@ class Skeleton:
         frames, merged = self._frames, self._merged
         self_of_frame = np.zeros(len(frames.parent), np.int64)
         np.add.at(self_of_frame, of_leaf, weight)
-        total_of_frame = self_of_frame.copy()
-        for level in self._levels[:0:-1]:
-            np.add.at(total_of_frame, frames.parent[level], total_of_frame[level])
-        total_ns = merged.sums(total_of_frame)
-        line, line_file = merged.lines(frames.line, frames.line_file, total_of_frame)
-        parent = merged.parent
-        own_ns, depth = merged.sums(self_of_frame), merged.depths()
+        own_ns = merged.sums(self_of_frame)
+        total_ns = merged.totals(own_ns)
+        line, line_file = merged.lines(
+            frames.line, frames.line_file, self._totals(self_of_frame, total_ns)
+        )
+        parent, depth = merged.parent, merged.depths
         columns: tuple[npt.NDArray[Any], ...]
         columns = (self._function, own_ns, total_ns, line, line_file, depth)
         has_weight = total_ns > 0
         has_weight[0] = True
-        if not has_weight.all():
+        nodes = np.flatnonzero(has_weight)
+        if len(nodes) < len(has_weight):
             place = np.cumsum(has_weight) - 1
             parent = np.where(parent < 0, -1, place[parent])[has_weight]
             columns = tuple(column[has_weight] for column in columns)
@@ -214,7 +218,29 @@ class Skeleton:
             functions=self._functions,
             line_files=self._line_files,
             line_tiers=self._line_tiers,
+            made_by=None if self._by_line else (weakref.ref(self), nodes),
         )
+
+    def columns(self, shown: npt.NDArray[np.bool_]) -> tuple[Int32s, Int32s, Int32s]:
+        """Return parent, function and depth of the tree of some nodes, with all above them."""
+        place = np.cumsum(shown) - 1
+        parent = place[self._merged.parent[shown]].astype(np.int32)
+        parent[0] = -1
+        return parent, self._function[shown], self._merged.depths[shown]
+
+    def __len__(self) -> int:
+        return len(self._merged)
+
+    def _totals(self, self_of_frame: Int64s, total_ns: Int64s) -> Int64s:
+        """Return the weight of each frame with all below it, which says whose line is shown."""
+        frames, merged = self._frames, self._merged
+        if len(merged) == len(merged.place):  # each frame is a node
+            total: Int64s = total_ns[merged.place]
+            return total
+        total = self_of_frame.copy()
+        for level in self._levels[:0:-1]:
+            np.add.at(total, frames.parent[level], total[level])
+        return total
 
 
 def children(tree: CallTree) -> tuple[Int32s, Int32s]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .calltree import CallTree
+from .calltree import CallTree, Skeleton
 from .expand import split_by
 from .function_sums import FunctionSums
 from .merge import merge
@@ -64,6 +64,10 @@ def join(here: CallTree, there: CallTree, order: Order, *, is_rest: bool = False
     n = len(here.parent)
     if n == len(there.parent) == 1:
         return replace(here, sides=(here.self_ns, there.self_ns))
+    if here.made_by and there.made_by and here.made_by[0]() is there.made_by[0]():
+        skeleton = here.made_by[0]()
+        if skeleton is not None:
+            return _joined(here, there, skeleton, is_rest)
     number = np.concatenate((np.zeros(n, np.int32), np.full(len(there.parent), n, np.int32)))
     parent = np.maximum(np.concatenate((here.parent, there.parent)) + number, 0)
     function = np.concatenate((here.function, there.function))
@@ -85,11 +89,57 @@ def join(here: CallTree, there: CallTree, order: Order, *, is_rest: bool = False
         total_ns=merged.totals(self_here),
         line=line,
         line_file=line_file,
-        depth=merged.depths(),
+        depth=merged.depths,
         functions=here.functions,
         line_files=here.line_files,
         line_tiers=here.line_tiers,
         sides=(self_here, self_there),
+    )
+
+
+def _joined(here: CallTree, there: CallTree, skeleton: Skeleton, is_rest: bool) -> CallTree:
+    """Join two trees that were made by one skeleton, which says what their nodes share."""
+    assert here.made_by
+    assert there.made_by
+    shown = np.zeros(len(skeleton), bool)
+    shown[here.made_by[1]] = shown[there.made_by[1]] = True
+    place = np.cumsum(shown) - 1
+    at_here, at_there = place[here.made_by[1]], place[there.made_by[1]]
+    parent, function, depth = skeleton.columns(shown)
+
+    def spread(values: Ints, at: Ints) -> Ints:
+        found = np.zeros(len(parent), np.int64)
+        found[at] = values
+        return found
+
+    def lines(tree: CallTree, at: Ints) -> tuple[Ints, Ints, Ints]:
+        with_line = np.where(tree.line > 0, tree.total_ns, 0)
+        with_file = np.where(tree.line_file > 0, tree.total_ns, 0)
+        both = tree.line_file.astype(np.int64) << 32 | tree.line
+        return spread(both, at), spread(with_line, at), spread(with_file, at)
+
+    self_here, self_there = spread(here.self_ns, at_here), spread(there.self_ns, at_there)
+    # The line of the heavier side that has one; of both, the lower: as ``Merged.lines``.
+    line_here, here_ns, here_file_ns = lines(here, at_here)
+    line_there, there_ns, there_file_ns = lines(there, at_there)
+    lacks = (here_ns == 0) & (there_ns == 0)
+    here_ns = np.where(lacks, here_file_ns, here_ns)
+    there_ns = np.where(lacks, there_file_ns, there_ns)
+    line = np.where(here_ns > there_ns, line_here, line_there)
+    line = np.where(here_ns == there_ns, np.minimum(line_here, line_there), line)
+    line[(here_ns == 0) & (there_ns == 0)] = 0
+    return CallTree(
+        parent=parent,
+        function=function,
+        self_ns=self_here,
+        total_ns=spread(here.total_ns, at_here),
+        line=(line & 0xFFFFFFFF).astype(np.int32),
+        line_file=(line >> 32).astype(np.int32),
+        depth=depth,
+        functions=here.functions,
+        line_files=here.line_files,
+        line_tiers=here.line_tiers,
+        sides=(self_here, np.maximum(0, self_there - self_here) if is_rest else self_there),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..model import FrameKind
 from .tree_view import TreeIndex
 
 Bools = npt.NDArray[np.bool_]
@@ -52,6 +53,27 @@ def top_functions(
     major, minor = (self_ns, total_ns) if by_self else (total_ns, self_ns)
     order = np.lexsort((-minor, -major))[first : first + limit]
     return TopFunctions(function[order], self_ns[order], total_ns[order], len(function))
+
+
+def origin_sums(index: TreeIndex, below: int) -> dict[str, int]:
+    """Return the own time of the functions below a node by whose code they are, nanoseconds.
+
+    System calls are ``kernel``; the interpreter's functions are ``native``. What is no code, such
+    as a wait for a CPU, is left out.
+    """
+    tree = index.tree
+    nodes = index.subtree(below)
+    own_ns = np.zeros(len(tree.functions) + 1, np.int64)
+    np.add.at(own_ns, tree.function[nodes], tree.self_ns[nodes])  # the root's is the last
+    found: dict[str, int] = {}
+    for function in np.flatnonzero(own_ns[:-1]).tolist():
+        kind = tree.functions[function].kind
+        if kind is FrameKind.SYNTHETIC:
+            continue
+        origin = "kernel" if kind is FrameKind.SYSCALL else index.origin(function)
+        origin = "native" if origin == "interpreter" else origin
+        found[origin] = found.get(origin, 0) + int(own_ns[function])
+    return found
 
 
 class FunctionSums:

@@ -6,8 +6,10 @@ hangs and what it is, and get the merged nodes in a call tree's order.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +47,14 @@ class Merged:
     def totals(self, self_values: Ints) -> Ints:
         """Return each merged node's value with those of all nodes below it."""
         found: Ints = self_values.copy()
-        for begin, end in list(zip(self.starts[:-1], self.starts[1:], strict=True))[:0:-1]:
-            np.add.at(found, self.parent[begin:end], found[begin:end])
+        for end, (above, first) in zip(self.starts[:1:-1], reversed(self._ends), strict=True):
+            if len(first):
+                found[above] += np.add.reduceat(found[:end], first)
         return found
 
+    @cached_property
     def depths(self) -> npt.NDArray[np.int32]:
-        """Return the depth of each merged node."""
+        """The depth of each merged node."""
         return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
 
     def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
@@ -60,18 +64,46 @@ class Merged:
         has a line, the file's number alone: it also says how the function runs.
         """
         with_line = np.where(line > 0, weights, 0)
+        is_noted = line_file > 0
+        if is_noted.any():
+            has_line = np.zeros(len(self), np.bool_)
+            has_line[self.place[with_line > 0]] = True
+            with_line = np.where(is_noted & ~has_line[self.place], weights, with_line)
+        both = line_file.astype(np.int64) << 32 | line
+        lowest = np.zeros(len(self), np.int64)
+        lowest[self.place] = np.where(with_line > 0, both, 0)
+        # Most nodes are made of one. For the others it is dearer.
+        several = self._several
+        if not len(several):
+            return _parts(lowest)
+        place, with_line, both = self.place[several], with_line[several], both[several]
         most = np.zeros(len(self), np.int64)
-        np.maximum.at(most, self.place, with_line)
-        lacks = (most[self.place] == 0) & (line_file > 0)
-        if lacks.any():
-            with_line = np.where(lacks, weights, with_line)
-            np.maximum.at(most, self.place, with_line)
-        which = np.flatnonzero((with_line > 0) & (with_line == most[self.place]))
-        both = line_file[which].astype(np.int64) << 32 | line[which]
-        lowest = np.full(len(self), _NO_LINE, np.int64)
-        np.minimum.at(lowest, self.place[which], both)
+        np.maximum.at(most, place, with_line)
+        which = np.flatnonzero((with_line > 0) & (with_line == most[place]))
+        lowest[place] = _NO_LINE
+        np.minimum.at(lowest, place[which], both[which])
         lowest[lowest == _NO_LINE] = 0
-        return (lowest & 0xFFFFFFFF).astype(np.int32), (lowest >> 32).astype(np.int32)
+        return _parts(lowest)
+
+    @cached_property
+    def _several(self) -> npt.NDArray[np.intp]:
+        """The nodes before that share their merged node with others."""
+        count = np.bincount(self.place, minlength=len(self))
+        return np.flatnonzero(count[self.place] > 1)
+
+    @cached_property
+    def _ends(self) -> list[tuple[AnyInts, AnyInts]]:
+        """Of each level: the nodes that have children there, and the first child of each."""
+        found: list[tuple[AnyInts, AnyInts]] = []
+        for begin, end in itertools.pairwise(self.starts[1:]):
+            above = self.parent[begin:end]
+            first = np.flatnonzero(np.diff(above, prepend=-1))
+            found.append((above[first], begin + first))
+        return found
+
+
+def _parts(both: Ints) -> tuple[Int32s, Int32s]:
+    return (both & 0xFFFFFFFF).astype(np.int32), (both >> 32).astype(np.int32)
 
 
 def merge(

@@ -212,7 +212,7 @@ def _rebuilt(
         total_ns=merged.totals(self_ns),
         line=line,
         line_file=line_file,
-        depth=merged.depths(),
+        depth=merged.depths,
         functions=tree.functions,
         line_files=tree.line_files,
         line_tiers=tree.line_tiers,

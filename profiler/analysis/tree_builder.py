@@ -28,20 +28,29 @@ Key = tuple[int, int, int, FrameFilter]
 _PART = 3
 # Each leaf has weight by one of them.
 _ALL = (Clock.CPU, Clock.WALL)
-_CALL_BITS = 17  # of a system call's number and one more
+_CALL_BITS = 16  # of a system call's number
+_NONE = -1
 
 
 @dataclass(frozen=True)
 class _Kept:
     key: Key
-    codes: npt.NDArray[np.int64]  # of the leaves, ascending
+    of_node: npt.NDArray[np.int32]  # the frame of a stack that ends in no call; _NONE for others
+    codes: npt.NDArray[np.int64]  # of the leaves in a call, ascending
     frame: npt.NDArray[np.intp]  # of each
     skeleton: Skeleton
 
-    def find(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | None:
+    def find(self, leaves: LeafWeights) -> npt.NDArray[np.intp] | None:
         """Return the frames of leaves; None if there is one that is not known."""
-        at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
-        return self.frame[at] if (self.codes[at] == codes).all() else None
+        found = self.of_node[leaves.node].astype(np.intp)
+        in_call = np.flatnonzero(leaves.sysno >= 0)
+        if len(in_call):
+            codes = _codes(leaves.node[in_call], leaves.sysno[in_call])
+            at = np.minimum(np.searchsorted(self.codes, codes), max(len(self.codes) - 1, 0))
+            if not len(self.codes) or (self.codes[at] != codes).any():
+                return None
+            found[in_call] = self.frame[at]
+        return None if (found == _NONE).any() else found
 
 
 class TreeBuilder:
@@ -73,7 +82,7 @@ class TreeBuilder:
             kept = self._kept if self._kept and self._kept.key == key else None
             if kept is None and _PART * len(leaves.node) >= self._n_leaves():
                 kept = self._kept = self._keep(key, trie, leaves)
-        frame = kept.find(_codes(leaves)) if kept else None
+        frame = kept.find(leaves) if kept else None
         if kept is not None and frame is not None:
             return kept.skeleton.tree(frame, leaves.weight)
         found = frames_of(profile, table, trie, leaves, frames)
@@ -95,19 +104,22 @@ class TreeBuilder:
             known = in_kernel(held.where(held.node < len(trie.parent)), trie, table)
             in_call = known.sysno >= 0
             has_end[known.node[~in_call]] = True
-            calls.append(_codes(known.where(in_call)))
-        ends = np.flatnonzero(has_end).astype(np.int64) << _CALL_BITS
-        codes = np.sort(np.concatenate((ends, np.unique(np.concatenate(calls)))))
-        node = (codes >> _CALL_BITS).astype(np.int32)
-        sysno = ((codes & ((1 << _CALL_BITS) - 1)) - 1).astype(np.int16)
-        nothing = np.zeros(len(codes), np.uint32)
+            calls.append(_codes(known.node[in_call], known.sysno[in_call]))
+        ends = np.flatnonzero(has_end).astype(np.int32)
+        codes = np.unique(np.concatenate(calls))
+        node = np.concatenate((ends, (codes >> _CALL_BITS).astype(np.int32)))
+        sysno = np.full(len(node), -1, np.int16)
+        sysno[len(ends) :] = codes & ((1 << _CALL_BITS) - 1)
+        nothing = np.zeros(len(node), np.uint32)
         every = LeafWeights(nothing, node, sysno, nothing.astype(np.int64))
         found = frames_of(profile, table, trie, every, frames)
-        return _Kept(key, codes, found.of_leaf, Skeleton(found, table))
+        of_node = np.full(len(trie.parent), _NONE, np.int32)
+        of_node[ends] = found.of_leaf[: len(ends)]
+        frame = found.of_leaf[len(ends) :]
+        return _Kept(key, of_node, codes, frame, Skeleton(found, table))
 
 
-def _codes(leaves: LeafWeights) -> npt.NDArray[np.int64]:
-    """Return a number for each leaf's node and system call; -1 is none."""
-    sysno = np.maximum(leaves.sysno.astype(np.int64), -1)
-    codes: npt.NDArray[np.int64] = leaves.node.astype(np.int64) << _CALL_BITS | sysno + 1
+def _codes(node: npt.NDArray[np.int32], sysno: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
+    """Return a number for each leaf in a call: its node and the call."""
+    codes: npt.NDArray[np.int64] = node.astype(np.int64) << _CALL_BITS | sysno.astype(np.int64)
     return codes

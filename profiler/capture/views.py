@@ -12,7 +12,7 @@ from ..analysis.heat import Heat, HeatQuery, heat
 from ..analysis.lanes import LaneQuery, Lanes, lanes
 from ..analysis.lock_places import LockPlaces, lock_places, with_text
 from ..analysis.lock_waits import LockWaits, lock_waits
-from ..analysis.selection import Selection
+from ..analysis.selection import Selection, Span
 from ..analysis.tree_builder import TreeBuilder
 from ..analysis.wait_causes import WaitCauses
 from ..model import ChildProcess, Function, ThreadInfo
@@ -45,9 +45,11 @@ class Views:
         self._trees = TreeBuilder(self.profile, self.table)
         self._code = CodeView(self.profile, self.table, symbolizer)
 
-    def threads(self) -> list[ThreadInfo]:
+    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""
-        return self.profile.thread_infos()
+        profile = self.profile
+        between = span.between(profile.start_ns, profile.now_ns) if span else None
+        return profile.thread_infos(between)
 
     def children(self) -> list[ChildProcess]:
         """See ``ProfileSource.children``. Without a live process there are none."""

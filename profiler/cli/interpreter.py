@@ -117,7 +117,8 @@ def interpreter_lines(
         has_map = os.path.exists(f"{proc}/{pid}/root/tmp/perf-{own_pid}.map")
     other = shown_of(names, pid, has_map)
     runtimes = {each.runtime for each in found}
-    shown_runtimes = {each.runtime for each in found if each.recipe is not None}
+    # One that has not run anything yet has no note, and nothing else is to be said of it.
+    shown_runtimes = {each.runtime for each in found if each.recipe is not None or not each.note}
     is_said = (
         (other.startswith("Python") and bool(lines))
         or (other.startswith("Java") and HOTSPOT in runtimes)

@@ -220,7 +220,9 @@ class Intervals:
         return self._weights(weight)
 
     def _add_block(self, weight: Int64s, clock: Clock, block: Block) -> None:
-        state = self._cells.state_of(block.cell)
+        # States are dear to find for ten million intervals, and matter for one clock only.
+        is_off = clock is Clock.OFF_CPU
+        state = self._cells.state_of(block.cell) if is_off else np.empty(0, np.uint8)
         np.add.at(weight, block.cell, weigh(clock, state, block.wall_ns, block.cpu_ns))
 
     def snapshot(

@@ -350,10 +350,14 @@ class Profile:
                 self._intervals, self._stacks, self._roster, self._start_ns, first_cell
             )
 
-    def thread_infos(self) -> list[ThreadInfo]:
-        """Return all threads with their weights and current system calls, first seen first."""
+    def thread_infos(self, between_ns: tuple[int, int] | None = None) -> list[ThreadInfo]:
+        """Return all threads with their weights and current system calls, first seen first.
+
+        Args:
+            between_ns: only the weights between two times, CLOCK_MONOTONIC of the target.
+        """
         with self._lock:
-            return thread_infos(self._roster.threads, self._intervals, self._stacks)
+            return thread_infos(self._roster.threads, self._intervals, self._stacks, between_ns)
 
     def lock_times(self, clock: Clock) -> dict[LockState, dict[int, int]]:
         """Return each thread's time by what it did with the interpreter's lock; no ``NONE``."""

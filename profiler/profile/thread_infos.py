@@ -17,7 +17,10 @@ def _wait_name(sysno: int) -> str:
 
 
 def thread_infos(
-    threads: Mapping[int, Thread], intervals: Intervals, stacks: Stacks
+    threads: Mapping[int, Thread],
+    intervals: Intervals,
+    stacks: Stacks,
+    between_ns: tuple[int, int] | None = None,
 ) -> list[ThreadInfo]:
     """Return all threads with their weights and current system calls, in the order of ``threads``.
 
@@ -25,8 +28,12 @@ def thread_infos(
         threads: by ``thread_id``.
         intervals: theirs.
         stacks: those that the intervals refer to.
+        between_ns: only what lies between these times of the target; None for all.
     """
-    cells = {clock: intervals.totals(clock) for clock in Clock}
+    cells = {
+        clock: intervals.span(clock, *between_ns) if between_ns else intervals.totals(clock)
+        for clock in Clock
+    }
     waits = intervals.open_waits()
     lock = lock_times(cells[Clock.WALL], stacks.stack_marks())
     totals = {clock: by_thread(c.thread_id, c.weight) for clock, c in cells.items()}

@@ -59,6 +59,7 @@ RUBY_IN_C = 0x200000000
 V8_CODE_IS_BYTECODE = 1
 V8_CODE_IS_BASELINE = 2
 V8_CODE_IS_OPTIMISED = 3
+V8_CODE_IS_REGEXP = 4
 V8_OBJECT_BYTES = 64
 V8_KIND_SHIFT = 56
 
@@ -269,6 +270,7 @@ V8_RECIPE_NAMES = (
     "script_number",
     "deopt_number",
     "bytecode_table",
+    "kind_regexp",
 )
 # Those of enum hotspot_recipe; the heaps have a name each.
 HOTSPOT_RECIPE_NAMES = (

@@ -1,7 +1,7 @@
 /*
  * The handler's reads of an interpreter's memory: a page that could be read in one walk may be gone in the next. Built behind
- * the agent's sources. Prints how many walks read the page while it was there, and after it was gone; and how many reads
- * near address 0 gave something.
+ * the agent's sources. Prints how many walks read the page while it was there, and after it was gone; how many reads near
+ * address 0 gave something; and how many walks read bytes on two pages whose second one was gone.
  */
 #include <stdio.h>
 #include <sys/mman.h>
@@ -19,11 +19,18 @@ static u32 reads(struct managed_walk *w, const u8 *memory)
     return done == 2 * PAGES;
 }
 
+/* What begins 16 bytes before the end of the first page. */
+static u32 spans(struct managed_walk *w, const u8 *memory)
+{
+    managed_forget_pages_sigsafe(w);
+    return managed_span_sigsafe(w, (u64)(memory + PAGE_BYTES - 16), 64) != 0;
+}
+
 int main(void)
 {
     struct agent *a = pages_new(sizeof *a);
     struct managed_walk *w = pages_new(sizeof *w);
-    u32 i, there = 0, gone = 0, low = 0;
+    u32 i, there = 0, gone = 0, low = 0, torn = 0;
     u64 value;
     w->agent = a;
     w->in_handler = 1;
@@ -31,11 +38,13 @@ int main(void)
         low += managed_word_sigsafe(w, i, &value);
     for (i = 0; i < WALKS; i++) {
         u8 *memory = pages_new(PAGES * PAGE_BYTES);
-        there += reads(w, memory);
+        there += reads(w, memory) && spans(w, memory);
+        munmap(memory + PAGE_BYTES, PAGE_BYTES);
+        torn += spans(w, memory);
         munmap(memory, PAGES * PAGE_BYTES);
         gone += reads(w, memory);
         low += managed_word_sigsafe(w, 8 * (i % 512), &value);
     }
-    printf("%u %u %u\n", WALKS - there, gone, low);
+    printf("%u %u %u %u\n", WALKS - there, gone, low, torn);
     return 0;
 }

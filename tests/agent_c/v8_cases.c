@@ -20,7 +20,7 @@
 #define CONTEXT 0x70000001ULL             /* looks like an object; nobody reads it */
 #define KIND_AT 12
 enum kinds { META = 1, SHARED, CODE, BYTECODE, FUNCTION, SCRIPT, STRING, ARRAY, HOLDER, KINDS };
-enum { BASELINE = 11, OPTIMISED = 13 };
+enum { REGEXP = 3, BASELINE = 11, OPTIMISED = 13 };
 
 static struct agent *agent;
 static struct unwinder u;
@@ -122,6 +122,7 @@ static void world_new(void)
     made[V8_SCRIPT_NUMBER] = 64;
     made[V8_DEOPT_NUMBER] = 16 + 8 * 5;
     made[V8_BYTECODE_TABLE] = 32;
+    made[V8_KIND_REGEXP] = REGEXP;
     agent_set_recipes(made, 1);
     recipe = agent->recipes[0];
     v8_keep(agent);
@@ -281,6 +282,24 @@ static void case_frames_of_all_kinds(void)
     require(agent->codes_out.records == 3, "each has one record");
 }
 
+static void case_regular_expressions(void)
+{
+    world_new();
+    struct function a = function_new(script_new(5), 1);
+    u64 plain = code_new(&a, BASELINE, 512), expression = code_new(&a, REGEXP, 256), other = code_new(&a, REGEXP + 1, 256);
+    frame_at(20, 40, plain + 100, a.function);
+    frame_at(40, 60, ROOT + 5, a.function);
+    for (u32 round = 0; round < 2; round++) {
+        take(expression + 60 + round, 10, 20, no_registers);
+        require(resolve() == 3 && answer[0] >> WORD_SHIFT == FRAME_KIND_MANAGED, "a frame of its own");
+        require((answer[0] & 0xffffffff) == agent->v8_regexp_id, "the same for all");
+        is_of(answer[1], &a, V8_CODE_IS_BASELINE, 99, "its caller is known");
+    }
+    take(other + 60, 10, 20, no_registers);
+    require(resolve() == 3 && answer[0] == other + 60, "other code stays what it is");
+    require(agent->codes_out.records == 2, "one record for all");
+}
+
 static void leaf_at(u64 pc, u32 sp, const u64 *gregs, const struct function *leaf, const struct function *caller, const char *promise)
 {
     take(pc, sp, 40, gregs);
@@ -316,6 +335,45 @@ static void case_frames_that_are_being_made_or_left(void)
     leaf_at(fast + 111, 22, registers, &a, &b, "… until it is pushed again");
     stack[21] = plain + 100;
     leaf_at(fast + 113, 21, no_registers, &a, &b, "at the return");
+}
+
+static void case_entries_of_v8_up_to_10(void)
+{
+    static const u8 near[] = {0x48, 0x8b, 0x59, 0xa0, 0xf6, 0x43, 0x0f, 1, 0x74, 5, 0xe9, 1, 2, 3, 4, 0x55, 0x48, 0x89, 0xe5};
+    static const u8 far[] = {0x48, 0x8b, 0x59, 0xc0, 0xf6, 0x43, 0x0f, 1, 0x74, 13, 0x49, 0xba, 1, 2, 3, 4, 5, 6, 7, 8,
+                             0x41, 0xff, 0xe2, 0x55, 0x48, 0x89, 0xe5};
+    static const u8 other[] = {0x48, 0x8b, 0x59, 0xc0, 0xf6, 0x43, 0x0f, 1, 0x74, 6, 0xe9, 1, 2, 3, 4, 0x90, 0x90, 0x55, 0x48, 0x89, 0xe5};
+    world_new();
+    u64 script = script_new(5);
+    struct function a = function_new(script, 1), b = function_new(script, 2);
+    u64 fast = code_new(&a, OPTIMISED, 256), plain = code_new(&b, BASELINE, 512);
+    frame_at(40, 60, ROOT + 5, b.function);
+    stack[20] = (u64)(stack + 40);
+    stack[21] = plain + 100;
+    memcpy((void *)fast, near, sizeof near);
+    leaf_at(fast, 21, no_registers, &a, &b, "at the entry, with a near jump");
+    leaf_at(fast + 4, 21, no_registers, &a, &b, "… the test");
+    leaf_at(fast + 8, 21, no_registers, &a, &b, "… the jump");
+    memcpy((void *)fast, far, sizeof far);
+    leaf_at(fast, 21, no_registers, &a, &b, "at the entry, with a far jump");
+    leaf_at(fast + 4, 21, no_registers, &a, &b, "… the test");
+    leaf_at(fast + 8, 21, no_registers, &a, &b, "… the jump");
+    leaf_at(fast + 23, 21, no_registers, &a, &b, "before the push");
+    memcpy((void *)fast, other, sizeof other);
+    require(state_of_code_sigsafe((const u8 *)fast + 4) == V8_FRAME_WHOLE, "another jump is no entry");
+}
+
+static void case_registers_that_point_to_code_that_is_gone(void)
+{
+    u64 registers[32] = {0};
+    world_new();
+    struct function a = function_new(script_new(5), 1);
+    u64 gone = (u64)jit + HEAP_BYTES - 0x1000;
+    require(mprotect((void *)gone, 0x1000, PROT_NONE) == 0, "a page that V8 has given back");
+    frame_at(20, 60, ROOT + 5, a.function);
+    registers[GREG_R11] = registers[GREG_R15] = gone + 0x7ff;
+    take(ENGINE + 0x500, 10, 20, registers);
+    require(u.frame_count > 0, "the stack is walked without it");
 }
 
 static void case_builtins_without_a_frame(void)
@@ -581,7 +639,10 @@ struct test {
 #define CASE(name) {#name, case_##name}
 static const struct test tests[] = {
     CASE(frames_of_all_kinds),
+    CASE(regular_expressions),
     CASE(frames_that_are_being_made_or_left),
+    CASE(entries_of_v8_up_to_10),
+    CASE(registers_that_point_to_code_that_is_gone),
     CASE(builtins_without_a_frame),
     CASE(functions_that_go_on_in_the_interpreter),
     CASE(memory_that_is_used_again),

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection
+from flametap.analysis.selection import Selection, Span
 from flametap.model import ChildProcess, Clock, ThreadInfo
 from page_probe import TWO_FRAMES, at
 
@@ -50,8 +50,8 @@ def test_after_the_end_no_thread_runs(page: Page, source: FakeSource) -> None:
 class OneThread(FakeSource):
     """A process with one thread."""
 
-    def threads(self) -> list[ThreadInfo]:
-        return super().threads()[:1]
+    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
+        return super().threads(span)[:1]
 
 
 class TestOneThread:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, Response, expect
 
 from fake_source import FakeSource
+from flametap.analysis.selection import Span
 from flametap.model import ThreadInfo
 
 pytestmark = pytest.mark.needs("chromium")
@@ -28,7 +29,7 @@ OPEN = """() => new Promise((done) => {
 class ManyThreads(FakeSource):
     """Most of them wait; their weights grow."""
 
-    def threads(self) -> list[ThreadInfo]:
+    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
         return [
             ThreadInfo(
                 at + 1,

@@ -72,6 +72,7 @@ def test_card_has_the_whole_path_and_whose_code_it_is(page: Page) -> None:
 
 def test_legend_and_verdict(page: Page) -> None:
     expect(page.locator("#legend")).to_have_text(re.compile("yours.*library.*standard.*C.*kernel"))
+    expect(page.locator("#legend")).to_contain_text(re.compile(r"yours ?\d[\d.]* %.*C ?\d[\d.]* %"))
     expect(page.locator("#health")).to_contain_text("exact Python stacks")
     page.keyboard.press("q")
     expect(page.locator("#quality-python")).to_contain_text("99.5 % of the CPU time in Python")

@@ -278,6 +278,10 @@ def test_sandwich_of_a_search(page: Page) -> None:
     page.wait_for_function(f"() => ({HALVES})().every((view) => view?.total_ns > 0)")
     found = page.evaluate("() => flametap.views.current.search.total_ns")
     assert page.evaluate(f"() => ({HALVES})().map((view) => view.total_ns)") == [found, found]
+    # The callers are what was asked for: they are not pale because the search does not find them.
+    callers = "flametap.shaping.sandwich.halves[0].graph"
+    page.wait_for_function(f"() => {callers}.scene?.isSearching")
+    assert page.evaluate(f"() => {callers}.scene.dims") is False
     expect(page.locator("#chips")).to_contain_text("“re:malloc$”")
     page.reload()
     page.wait_for_function("() => flametap.shaping.sandwich.halves[1].views.current?.total_ns > 0")

@@ -11,7 +11,7 @@ import receipt
 from flametap.model import ManagedVerdict
 from js_stacks import Frame, of_capture, of_error
 from nightly import nightly
-from recording import capturing
+from recording import capturing, record, stacks
 from running import Target, wait_until
 
 pytestmark = [pytest.mark.needs("attach"), pytest.mark.needs("node")]
@@ -20,6 +20,17 @@ Adopt = Callable[[Target], Target]
 Require = Callable[[str], str]
 
 TARGETS = Path(__file__).parents[1] / "targets"
+WORDS = """
+const text = "word12 another_345 third-".repeat(300);
+let found = 0;
+function countWords() {
+  for (const word of text.matchAll(/([a-z_]+)\\d+/g)) found += word[1].length;
+}
+(function turn() { for (let i = 0; i < 20; i++) countWords(); setImmediate(turn); })();
+process.stdin.resume().on("end", () => { console.log("done"); process.exit(0); });
+console.log("ready ");
+"""
+CPU_S = 0.8
 WORKERS, DEPTH, WARM_UP = 6, 30, 6000
 
 
@@ -86,4 +97,16 @@ def test_sleeping_threads_have_the_frames_that_the_engine_sees(
         assert our[0].name == their[0].name == "park"
     assert verdicts.get(ManagedVerdict.TORN.name, 0) == 0
     assert receipt.harm_after_settling(target.pid, before, has_jit=True) == []
+    assert target.finish() == ["done"]
+
+
+@pytest.mark.parametrize("version", ["node", *nightly("node16", "node18", "node22", "node24")])
+def test_code_of_regular_expressions_is_told_from_other_code(
+    adopt: Adopt, require_capability: Require, version: str
+) -> None:
+    target = adopt(Target([require_capability(version), "-e", WORDS]))
+    seen = stacks(record(target.pid, 0.5, cpu_s=CPU_S))
+    in_words = seen.where(lambda stack: "countWords" in stack)
+    assert in_words.share("(regular expression)") > 0.05, seen.heaviest()
+    assert seen.share("[jit]") < 0.02, seen.heaviest()
     assert target.finish() == ["done"]

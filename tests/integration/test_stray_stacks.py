@@ -4,6 +4,7 @@ thread on its own stack always takes it (``tests/targets/aligned.c``)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -58,6 +59,22 @@ def test_without_room_it_gets_no_signal(start: Start, kind: str) -> None:
     assert receipt.harm_after_settling(target.pid, before) == []
     assert target.finish() == ["wrong 0 spoilt 0"]
     assert seen["signals_sent"] == 0
+
+
+def test_handler_that_leaves_little_of_its_stack_is_passed_over(start: Start) -> None:
+    target = start("altstack", "tight", "busy")
+    with capturing(target.pid, rate_hz=1000) as capture:
+
+        def is_met() -> bool:
+            counters = capture.status().counters
+            return min(counters.get("small_stack", 0), counters.get("signals_handled", 0)) > ENOUGH
+
+        wait_until(is_met, "samples in the handlers and outside of them", PATIENCE_S)
+        capture.stop()
+    for line in target.finish():
+        found = re.fullmatch(r"sent (\d+) handled (\d+) eintr 0 spoilt 0", line)
+        assert found, line
+        assert found[1] == found[2] != "0", line
 
 
 def test_stack_aligned_as_an_arena_is_a_stack(start: Start) -> None:

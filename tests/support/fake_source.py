@@ -33,7 +33,7 @@ from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
 from flametap.analysis.lock_waits import LockWaits
 from flametap.analysis.module_shares import ModuleShare
-from flametap.analysis.selection import Selection
+from flametap.analysis.selection import Selection, Span
 from flametap.capture.limits import check_sampling
 from flametap.model import (
     ChildProcess,
@@ -292,11 +292,17 @@ class FakeSource:
 
     # --- ProfileSource ------------------------------------------------------------------------
 
-    def _weights(self) -> np.ndarray:
+    def _weights(self, span: Span | None = None) -> np.ndarray:
         alive_s = np.maximum(0.0, self._elapsed_s - self._leaf_birth_s)
-        return (self._leaf_rate * (alive_s + 0.2 * np.sin(alive_s + self._leaf_wave) ** 2)).astype(
-            np.int64
-        ) * (alive_s > 0)
+        weights = (
+            self._leaf_rate * (alive_s + 0.2 * np.sin(alive_s + self._leaf_wave) ** 2)
+        ).astype(np.int64) * (alive_s > 0)
+        if span is None:
+            return weights
+        now_ns = int(self._elapsed_s * 1e9)  # as if each weight were spread evenly
+        start_ns, end_ns = span.between(0, now_ns)
+        share = max(0, min(end_ns, now_ns) - start_ns) / max(1, now_ns)
+        return (weights * share).astype(np.int64)
 
     def function_id(self, what: Function) -> int:
         number = self._ids.setdefault(what, len(self.functions))
@@ -307,12 +313,7 @@ class FakeSource:
     def tree(self, selection: Selection) -> CallTree:
         self.tree_calls += 1
         clock, thread_ids = selection.clock, selection.thread_ids
-        weights = self._weights()
-        if selection.span is not None:  # as if each weight were spread evenly
-            now_ns = int(self._elapsed_s * 1e9)
-            start_ns, end_ns = selection.span.between(0, now_ns)
-            share = max(0, min(end_ns, now_ns) - start_ns) / max(1, now_ns)
-            weights = (weights * share).astype(np.int64)
+        weights = self._weights(selection.span)
         if clock is not Clock.WALL:
             weights = weights * (self._leaf_parked == (clock is Clock.OFF_CPU))
         if thread_ids is not None:
@@ -340,8 +341,8 @@ class FakeSource:
             ["", ""],
         )
 
-    def threads(self) -> list[ThreadInfo]:
-        weights = self._weights()
+    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
+        weights = self._weights(span)
         found = []
         for thread, name in enumerate(THREADS):
             mine = self._leaf_thread == thread

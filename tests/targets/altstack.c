@@ -1,22 +1,26 @@
 /*
  * Threads whose own handler runs on an alternate stack (sigaltstack) of BYTES bytes.
- * usage: altstack BYTES busy | sleep
+ * usage: altstack BYTES | tight busy | sleep
  *
  * Two threads each send themselves SIGUSR1 all the time; the handler works for half a millisecond, or sleeps three, and
  * so does the thread between two signals (a thousand times as long where the stack has 32 KB or more). Below each
  * alternate stack lies a page of a known pattern: whoever needs more stack than there is either dies when the kernel
- * lays its frame, or spoils that page. The report counts the signals sent and handled, waits that were cut short, and
- * bytes spoilt.
+ * lays its frame, or spoils that page. "tight" has room for two frames and the handler, and for little else. The report
+ * counts the signals sent and handled, waits that were cut short, and bytes spoilt.
  */
 #include "target.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #define THREADS 2
 #define CANARY_BYTES 4096
 #define CANARY 0x5a
+#define FRAME_ENTRY 51 /* AT_MINSIGSTKSZ */
+#define TIGHT_HANDLER_BYTES 3500
+#define TIGHT_REST_BYTES 724
 
 static int is_asleep;
 static size_t stack_bytes, handler_bytes;
@@ -82,6 +86,11 @@ int main(int count, char **arguments)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
     stack_bytes = count > 1 ? strtoul(arguments[1], NULL, 10) : 8192;
     handler_bytes = stack_bytes >= 8192 ? 1500 : 100; /* 1500: what a handler needs that calls snprintf, say */
+    if (count > 1 && strcmp(arguments[1], "tight") == 0) {
+        size_t frame_bytes = getauxval(FRAME_ENTRY);
+        handler_bytes = TIGHT_HANDLER_BYTES;
+        stack_bytes = 2 * (frame_bytes ? frame_bytes : 4096) + TIGHT_HANDLER_BYTES + TIGHT_REST_BYTES;
+    }
     pauses = stack_bytes >= 32768 ? 1000 : 1; /* so that a moment without handlers is met before one with */
     is_asleep = count > 2 && strcmp(arguments[2], "sleep") == 0;
     sigaction(SIGUSR1, &action, NULL);

@@ -190,7 +190,7 @@ function apply(before) {
 
 /** Shows the chosen threads; those that a URL has by name are known when the first view is there. */
 function showThreads(count = threads.count, status = undefined) {
-  threads.update(count, state.threads.filter(Number.isInteger), state.clock, status);
+  threads.update(count, state.threads.filter(Number.isInteger), state, status);
 }
 
 function showChoices() {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from flametap.analysis import calltree, tree_builder
 from flametap.analysis.calltree import CallTree
+from flametap.analysis.comparison import join
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.name_order import NameOrder
 from flametap.analysis.selection import Selection, Span
 from flametap.analysis.tree_builder import TreeBuilder
 from flametap.model import Clock, Frame, Function
@@ -79,3 +82,24 @@ def test_new_name_is_in_the_next_tree() -> None:
     table.set(0, [Frame(Function("renamed", "libx.so"), 7)])
     check_all(builder, profile, table)
     assert "renamed" in {table.functions[i].name for i in builder.build(Selection()).function[1:]}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("is_rest", [False, True])
+def test_trees_of_one_skeleton_are_joined_as_others_are(seed: int, is_rest: bool) -> None:
+    for profile, table in (random_profile(random.Random(seed), 100), gil_profile()):
+        builder = TreeBuilder(profile, table)
+        whole = builder.build(Selection(Clock.WALL))
+        order = NameOrder().of(table.functions)
+        for selection in SELECTIONS[:7]:
+            here = builder.build(selection)
+            assert here.made_by
+            assert whole.made_by
+            assert here.made_by[0]() is whole.made_by[0]() is not None
+            found = join(here, whole, order, is_rest=is_rest)
+            expected = join(replace(here, made_by=None), whole, order, is_rest=is_rest)
+            for column in COLUMNS:
+                assert getattr(found, column).dtype == getattr(expected, column).dtype
+                assert np.array_equal(getattr(found, column), getattr(expected, column)), column
+            for one, other in zip(found.sides, expected.sides, strict=True):
+                assert np.array_equal(one, other)

@@ -11,7 +11,7 @@ import pytest
 
 from fakeproc import FakeProc, mapping
 from flametap.cli.interpreter import interpreter_lines, shown, shown_of
-from flametap.symbols.interpreters.found import FoundInterpreter
+from flametap.symbols.interpreters.found import RUBY, FoundInterpreter
 from flametap.symbols.interpreters.recipe import Recipe
 
 
@@ -63,6 +63,15 @@ def test_process_by_its_mappings(tmp_path: Path) -> None:
     (line,) = interpreter_lines(7, fake.proc)
     assert line.startswith("Python 3.11: ")
     assert interpreter_lines(8, fake.proc) == []
+
+
+def test_interpreter_that_has_not_run_anything_is_said_once(tmp_path: Path) -> None:
+    # As in Vim and WeeChat, which load Ruby for scripts that nobody has.
+    fake = FakeProc(tmp_path)
+    fake.process(7, maps=mapping(0x1000, 0x1000, "/usr/lib/libruby-3.1.so.3.1.2"))
+    found = FoundInterpreter(0, RUBY, "Ruby 3.1.2", (3, 1), "/usr/lib/libruby-3.1.so", None)
+    (line,) = interpreter_lines(7, fake.proc, [found])
+    assert line == "Ruby 3.1.2: it has not run anything yet"
 
 
 @pytest.mark.needs("attach", "python3.12")

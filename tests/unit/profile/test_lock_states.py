@@ -28,6 +28,13 @@ def test_times_of_each_thread(profile: Profile) -> None:
     infos = {info.thread_id: info for info in profile.thread_infos()}
     assert (infos[WORKER].gil_held_ns, infos[WORKER].gil_awaited_ns) == (35 * MS, 60 * MS)
     assert (infos[READER].gil_held_ns, infos[READER].gil_awaited_ns) == (0, 10 * MS)
+    infos = {
+        info.thread_id: info
+        for info in profile.thread_infos((profile.start_ns + 50 * MS, profile.start_ns + 70 * MS))
+    }
+    assert (infos[WORKER].gil_held_ns, infos[WORKER].gil_awaited_ns) == (10 * MS, 10 * MS)
+    for info in infos.values():
+        assert info.cpu_ns + info.off_cpu_ns == info.wall_ns == 20 * MS
 
 
 @pytest.mark.parametrize(("clock", "ms"), [(Clock.CPU, 80), (Clock.WALL, 95), (Clock.OFF_CPU, 15)])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from flametap.web import bundle as web_bundle
-from flametap.web.bundle import BundleError, bundle, escaped
+from flametap.web.bundle import BundleError, bundle, dense, escaped
 
 MODULES = {
     "main.js": """import { add, ONE as one } from './model/sum.js';
@@ -50,6 +50,15 @@ def test_bundle_does_what_the_modules_do(require_capability: Callable[[str], str
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "3 1 10 ran once\n", done.stderr
     assert script.count("export ") == script.count("import ") == 0
+    command[-1] = dense(script)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "3 1 10 ran once\n", done.stderr
+
+
+def test_dense_script_keeps_all_of_its_strings() -> None:
+    assert dense("if (a) {\n\n  b(`  c  `);\n}\n") == "if (a) {\nb(`  c  `);\n}\n"
+    with pytest.raises(BundleError, match="string of several lines"):
+        dense("a = `\n  b`;\n")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_rebound_name_gets_nothing(client: FlaskClient, path: str) -> None:
         PAGE,
         f"{PAGE}api/status",
         f"{PAGE}static/main.js",
+        f"{PAGE}static/page.js",
         f"{PAGE}?token={TOKEN}",
         "/static/main.js",
         "//",
@@ -168,6 +169,7 @@ def test_other_origins_are_refused_even_with_the_cookie(page: FlaskClient, origi
         ("api/status", "navigate", 403),
         ("api/status", "no-cors", 403),
         ("static/main.js", "no-cors", 403),
+        ("static/page.js", "no-cors", 403),
     ],
 )
 @pytest.mark.parametrize("site", ["same-site", "cross-site"])
@@ -179,7 +181,9 @@ def test_pages_of_other_ports_and_sites_may_only_link_here(
         assert response.status_code == status
 
 
-@pytest.mark.parametrize("path", ["", "api/status", "static/main.js", "api/nonsense", "nonsense"])
+@pytest.mark.parametrize(
+    "path", ["", "api/status", "static/main.js", "static/page.js", "api/nonsense", "nonsense"]
+)
 def test_every_answer_has_the_headers(page: FlaskClient, path: str) -> None:
     for each in (PAGE + path, f"/?token={TOKEN}", "/"):
         with page.get(each) as response:
@@ -203,6 +207,17 @@ def test_page_has_no_inline_script_or_style_and_loads_only_its_own_files(
     for link in set(links):
         with page.get(PAGE + link) as response:
             assert response.status_code == 200
+
+
+def test_page_is_served_with_one_script_and_one_style_sheet(page: FlaskClient) -> None:
+    text = page.get(PAGE).text
+    assert re.findall(r'<link rel="stylesheet" href="([^"]*)"', text) == ["static/page.css"]
+    assert re.findall(r'<script type="module" src="([^"]*)"', text) == ["static/page.js"]
+    script, sheet = (page.get(f"{PAGE}static/{name}") for name in ("page.js", "page.css"))
+    assert "// server/connection.js\n" in script.text  # not the one of a report
+    assert not re.search(r"^(import|export)\b", script.text, re.MULTILINE)
+    assert (script.mimetype, sheet.mimetype) == ("text/javascript", "text/css")
+    assert ":root" in sheet.text
 
 
 def test_command_line_of_the_target_is_text_not_markup() -> None:

@@ -49,6 +49,20 @@ def test_language_and_plumbing_choose_the_functions(client: FlaskClient) -> None
     assert EVAL in view(client, plumbing="1")["functions"]["name"]
 
 
+def test_view_says_whose_code_the_time_is(client: FlaskClient) -> None:
+    answer = view(client, table="self", table_rows=500)
+    rows = answer["table"]["rows"]
+    own_ns: dict[str, int] = {}
+    for kind, origin, ns in zip(rows["kind"], rows["origin"], rows["self_ns"], strict=True):
+        if kind != "synthetic" and ns:
+            whose = "kernel" if kind == "syscall" else origin.replace("interpreter", "native")
+            own_ns[whose] = own_ns.get(whose, 0) + ns
+    assert answer["origins"] == {"total_ns": answer["total_ns"], "own_ns": own_ns}
+    assert {"project", "library", "stdlib", "native"} <= set(own_ns)
+    inverted = view(client, shape="inverted")
+    assert inverted["origins"] == answer["origins"]
+
+
 def test_sums_are_the_same_with_each_filter(client: FlaskClient, python: PythonSource) -> None:
     whole = python.profile.total_ns(Clock.CPU)
     for language in Language:

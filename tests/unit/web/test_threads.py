@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TOKEN, FakeSource
+from flametap.analysis.selection import Span
 from flametap.model import ThreadInfo
 from flametap.web.app import create_app
 from flametap.web.encode_threads import ThreadQuery, encode_threads, format_ids
@@ -27,9 +29,9 @@ class ManyThreads(FakeSource):
 
     calls = 0
 
-    def threads(self) -> list[ThreadInfo]:
+    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
         self.calls += 1
-        return MANY
+        return MANY if span is None else [replace(each, cpu_ns=7) for each in MANY[:3]]
 
 
 @pytest.fixture
@@ -53,6 +55,18 @@ def test_status_is_small_with_ten_thousand_threads(
         assert len(answer.data) < 20_000
         source.advance(0.1)
     assert source.calls == 1  # the number may be two seconds old
+
+
+def test_weights_are_those_of_the_range(client: FlaskClient, source: ManyThreads) -> None:
+    for _ in range(2):
+        answer = threads(client, range="100-200")
+        assert [row["cpu_ns"] for row in answer["rows"]] == [7, 7, 7]
+    assert source.calls == 1
+    source.advance(0.1)
+    threads(client, range="100-200")
+    assert source.calls == 2
+    assert threads(client)["rows"][0]["cpu_ns"] == 9999
+    assert client.get("/api/threads?range=x").status_code == 400
 
 
 def test_only_the_rows_asked_for_are_sent_in_their_order(client: FlaskClient) -> None:

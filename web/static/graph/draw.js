@@ -65,7 +65,7 @@ export class Painter {
   /**
    * Draws the visible rows.
    *
-   * @param scene {view, viewport, rows, scrollTop, width, height, palette, zoomRow, isSearching}
+   * @param scene {view, viewport, rows, scrollTop, width, height, palette, zoomRow, isSearching, dims: what does not match}
    */
   drawBoxes(scene) {
     const { view, rows, scrollTop } = scene;
@@ -103,7 +103,7 @@ export class Painter {
     const at = view.boxes.function[box]; // -1: the root, or a run of narrow boxes
     const isMatch = scene.isSearching && at >= 0 && view.functions.matches[at] === 1;
     const isRun = view.isRun(box);
-    const isDimmed = scene.isSearching && !isMatch;
+    const isDimmed = scene.isSearching && scene.dims && !isMatch;
     const own = at >= 0 ? (this.change?.color(box) ?? this.colors[at]) : isRun ? palette.run : palette.root;
     let color = isMatch ? palette.match : own;
     if (isDimmed) color = palette.dimmed(color);

@@ -26,6 +26,7 @@ export class Graph {
     this.animation = null; // {from, startedAt}
     this.isFlame = true;
     this.palette = null;
+    this.dims = true; // while searching: what does not match
     this.hovered = null;
     this.pointer = null; // {x, y, clientX, clientY} while the mouse is over the graph
     this.selectedPath = null; // chosen by keyboard, touch or search
@@ -217,6 +218,7 @@ export class Graph {
       focusColor: this.focusColor,
       zoomRow: this.view.boxes.row[this.zoomBox],
       isSearching: this.view.search !== null && this.view.search.error === null,
+      dims: this.dims,
     };
     this.painter.drawBoxes(this.scene);
     this.pointAgain();

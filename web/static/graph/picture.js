@@ -29,6 +29,7 @@ function wholeScene(graph) {
     focusColor: graph.focusColor,
     zoomRow: view.boxes.row[view.zoom.box],
     isSearching: view.search !== null && view.search.error === null,
+    dims: graph.dims,
   };
 }
 

@@ -24,6 +24,7 @@ class Half {
       needRow: (row) => this.needRow(row),
     });
     this.graph.setFlame(isFlame);
+    this.graph.dims = false; // a search often leads here: its match is in the middle, and all others are asked for
     this.views = new Views(
       () => this.state(),
       () => ({ width: this.graph.width || innerWidth, rows: this.rows }),

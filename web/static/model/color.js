@@ -187,6 +187,7 @@ export class Palette {
   /** Returns the colour of a function in lists. @param {{origin?: string, module: string}} f */
   swatch(f) {
     if (f.name && isQueued(f)) return this.box(f);
+    if (f.kind === 'syscall' && f.origin) return this.origin('kernel');
     return f.origin ? this.origin(f.origin) : this.module(f.module);
   }
 

@@ -14,6 +14,8 @@ const STATE_TEXT = {
   lost: 'Reconnecting',
 };
 
+const STOPPED = 'stopped'; // by the user, or as the time asked for was over: no news
+
 export class Header {
   /** @param on {changed(), failed(message)} */
   constructor(on) {
@@ -79,7 +81,8 @@ export class Header {
     if (this.line === 'closed') return 'flametap was stopped. The loaded data stays visible.';
     if (this.status?.state === 'saved') return this.status.report;
     if (this.status?.state !== 'ended') return '';
-    return `The recording has ended${this.status.reason ? `: ${this.status.reason}` : ''}.`;
+    const { reason } = this.status;
+    return `The recording has ended${reason && reason !== STOPPED ? `: ${reason}` : ''}.`;
   }
 
   async togglePause() {

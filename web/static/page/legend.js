@@ -2,6 +2,7 @@
 // with most time in the present view.
 
 import { ORIGINS, isQueued } from '../model/color.js';
+import { formatShare } from '../model/format.js';
 import { byId, h, swatch } from './dom.js';
 import { reconcile } from './reconcile.js';
 
@@ -23,10 +24,17 @@ export function modulesOf({ boxes, functions }) {
   return { modules, hasQueued };
 }
 
-function item(color, text, title, isStriped = false) {
+/** Returns the share of a view's time that whose code it is has as own time; "" if it has none. */
+function shareOf(view, origin) {
+  const { total_ns: total = 0, own_ns: own = {} } = view.origins ?? {};
+  return total && own[origin] ? formatShare(own[origin], total) : '';
+}
+
+function item(color, text, title, { isStriped = false, share = '' } = {}) {
   const mark = swatch(color);
   if (isStriped) mark.classList.add('striped');
-  return h('li', { title, 'data-key': text }, mark, h('span', {}, text));
+  const about = share ? `${title}: ${share} of the time is its own` : title;
+  return h('li', { title: about, 'data-key': text }, mark, h('span', {}, text), share && h('b', { class: 'number' }, share));
 }
 
 export class Legend {
@@ -38,11 +46,11 @@ export class Legend {
     if (!palette) return;
     const { modules, hasQueued } = modulesOf(view);
     const shown = palette.hasPython
-      ? ORIGINS.map(({ origin, label, text }) => item(palette.origin(origin), label, text))
+      ? ORIGINS.map(({ origin, label, text }) => item(palette.origin(origin), label, text, { share: shareOf(view, origin) }))
       : modules.slice(0, MODULES).map((module) => item(palette.module(module), module, `Functions of ${module}`));
     if (hasQueued) {
       const queued = { kind: 'synthetic', module: '', name: '[waiting for a CPU]' };
-      shown.push(item(palette.box(queued), 'waiting for a CPU', 'The thread could run, but had no CPU.', true));
+      shown.push(item(palette.box(queued), 'waiting for a CPU', 'The thread could run, but had no CPU.', { isStriped: true }));
     }
     reconcile(this.element, shown);
     this.element.hidden = shown.length === 0;

@@ -70,6 +70,7 @@ export class Locks {
       h('p', { class: 'note' }, `${formatNs(total)} of all threads together, by the line that takes the lock`),
       h('ul', { class: 'lock-places' }, places.map((place) => this.place(place, total, holders))),
       hidden > 0 && h('p', { class: 'note' }, `and ${formatPlural(hidden, 'place')} with less`),
+      places.some(({ kind }) => !isGil(kind)) && h('p', { class: 'note' }, 'Which thread held a lock meanwhile is known of Python’s GIL only; see what the other threads did in the same time.'),
     ].filter(Boolean));
   }
 

@@ -30,6 +30,7 @@ export class Threads {
     this.chosen = [];
     this.isChosen = new Set();
     this.clock = 'cpu';
+    this.range = ''; // of time, as in the state
     this.status = null;
     this.sort = 'weight';
     this.names = new Map(); // thread id → "name (tid)" of chosen threads
@@ -84,14 +85,14 @@ export class Threads {
   }
 
   /** @param status model.Status; the last one if it is missing */
-  update(count, chosen, clock, status = this.status) {
-    const isOtherClock = clock !== this.clock;
-    Object.assign(this, { count, chosen, clock, status, isChosen: new Set(chosen) });
+  update(count, chosen, { clock, range }, status = this.status) {
+    const isOther = clock !== this.clock || range !== this.range;
+    Object.assign(this, { count, chosen, clock, range, status, isChosen: new Set(chosen) });
     this.showLabel();
     if (this.panel.hidden) return;
     this.list.draw();
     this.showHead();
-    if (isOtherClock) this.begin();
+    if (isOther) this.begin();
     else this.refresh();
   }
 
@@ -165,6 +166,7 @@ export class Threads {
     this.isMoving = isOther;
     const query = new URLSearchParams({ offset, limit: ids ? 0 : WINDOW });
     query.set('sort', this.sort === 'weight' ? this.clock : this.sort);
+    if (this.range) query.set('range', this.range);
     if (this.filter.value) query.set('filter', this.filter.value);
     if (this.groups.checked) query.set('group', 1);
     if (ids) query.set('ids', ids.join(','));
@@ -207,7 +209,7 @@ export class Threads {
     this.panel.classList.toggle('has-gil', hasGil);
     for (const title of this.panel.querySelectorAll('#threads-titles .gil')) title.hidden = !hasGil;
     byId('threads-gil').hidden = !hasGil || !answer.gil;
-    if (hasGil && answer.gil) setText(byId('threads-gil'), describeGil(answer.gil, recordedNs(this.status)));
+    if (hasGil && answer.gil) setText(byId('threads-gil'), describeGil(answer.gil, countedNs(this.status, this.range)));
     byId('threads-all').setAttribute('aria-pressed', String(this.chosen.length === 0));
     this.list.scroller.setAttribute('aria-rowcount', String(answer.row_count + 1));
     for (const title of this.panel.querySelectorAll('[role="columnheader"]')) {
@@ -238,7 +240,7 @@ export class Threads {
     const name = row.name || '(no name)';
     const weight = row[WEIGHTS[this.clock]];
     const most = Math.max(1, this.answer.most_ns?.[WEIGHTS[this.clock]] ?? weight);
-    const duration = this.status ? recordedNs(this.status) : 0;
+    const duration = this.status ? countedNs(this.status, this.range) : 0;
     const hasGil = this.status?.has_gil ?? false;
     const box = h('input', {
       type: 'checkbox',
@@ -292,7 +294,10 @@ function titleOf(row) {
   return row.comm ? `${row.name} (the kernel's name: ${row.comm})` : `Show only ${row.name}`;
 }
 
-/** Returns the duration of a recording without its pauses. */
-function recordedNs({ duration_ns: allNs, paused_ns: pausedNs }) {
-  return allNs - pausedNs;
+/** Returns how long the time that is counted is: the chosen range, or the recording without its pauses. */
+function countedNs({ duration_ns: allNs, paused_ns: pausedNs }, range) {
+  const recorded = allNs - pausedNs;
+  const [start, end] = range.split('-').map((ms) => 1e6 * Number(ms));
+  if (range.startsWith('last')) return Math.min(1e6 * Number(range.slice(4)), recorded);
+  return range ? Math.max(0, Math.min(end, allNs) - start) : recorded;
 }

@@ -48,8 +48,22 @@ export class Answers {
       last_row: lastRow,
       ...this.encode(tree, boxes, isMatch),
       search,
+      origins: this.origins(tree, zoom),
       table: table ? this.table(tree, zoom, table, isMatch, query) : null,
     };
+  }
+
+  /** Returns the own time below a node by whose code it is; null where functions have no origin. */
+  origins(tree, below) {
+    const { origin, kind } = this.functions;
+    if (!origin) return null;
+    const own = {};
+    for (const { id, selfNs } of tree.functionsBelow(below, 'self', null)) {
+      if (kind[id] === 'synthetic' || !selfNs) continue;
+      const whose = kind[id] === 'syscall' ? 'kernel' : origin[id] === 'interpreter' ? 'native' : origin[id];
+      own[whose] = (own[whose] ?? 0) + selfNs;
+    }
+    return { total_ns: tree.totalNs[below], own_ns: own };
   }
 
   /** Returns the functions that an element of a path means: an id, or a name with its module. */

@@ -72,7 +72,7 @@ export class Connection {
   }
 
   share() {
-    const worker = new SharedWorker(new URL('stream_worker.js', import.meta.url), { type: 'module' });
+    const worker = new SharedWorker(new URL('static/server/stream_worker.js', document.baseURI), { type: 'module' });
     worker.onerror = () => this.leave(worker);
     worker.port.onmessage = ({ data }) => {
       if (this.worker !== worker) return;

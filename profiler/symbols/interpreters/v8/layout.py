@@ -50,6 +50,8 @@ class Layout:
     script_name: int
     script_source: int
     script_ends: int
+    script_first_line: int
+    script_first_column: int
     scope_locals: int  # index of a word
     scope_first: int  # the first word of variables
     bytecode_data: int
@@ -61,6 +63,7 @@ class Layout:
     code_deopt: int
     code_table: int
     baseline_kind: int  # of code
+    regexp_kind: int | None  # None if it is not known
     deopt_literals: int  # index
     deopt_positions: int  # index
     deopt_shared: int  # index
@@ -184,6 +187,8 @@ def _exported(symbols: _Symbols) -> dict[str, Any]:
         "script_name": name,
         "script_source": first(f"{script}source__Object", default=name - 8),
         "script_ends": first(f"{script}line_ends__Object"),
+        "script_first_line": name + 8,
+        "script_first_column": name + 16,
         "scope_locals": first("scopeinfo_idx_ncontextlocals"),
         "scope_first": first("scopeinfo_idx_first_vars"),
         "bytecode_data": first("class_BytecodeArray__data__uintptr_t", default=54),
@@ -211,6 +216,8 @@ def _by_version(version: tuple[int, int, int], symbols: _Symbols) -> dict[str, A
         "code_deopt": 8 if is_trusted else 16,
         "code_table": 16 if is_trusted else 24,
         "baseline_kind": first("CodeKindBaseline", default=11),
+        # Has no symbol. It moved between 13.6 and 14.6.
+        "regexp_kind": 3 if version[:2] <= (13, 6) else 4 if version[:2] >= (14, 6) else None,
         "deopt_literals": first("DeoptimizationDataLiteralArrayIndex", default=2),
         "deopt_positions": first("DeoptimizationDataInliningPositionsIndex", default=7),
         "deopt_shared": shared_index,

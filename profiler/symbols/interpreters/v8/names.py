@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ....linux.procfs import PROC
 from ....model import Frame, FrameKind, Function
-from ....wire.abi import NO_POSITION
+from ....wire.abi import NO_POSITION, V8_CODE_IS_REGEXP, V8_KIND_SHIFT
 from ....wire.events import Code
 from ...names.limits import Budget, cut
 from ..found import FoundInterpreter
@@ -38,13 +38,28 @@ _CLOSE_TIMEOUT_S = 0.5
 class V8Code:
     """One piece of code of a function."""
 
-    __slots__ = ("_frames", "_functions", "_inlines", "_places", "_scripts", "code_id")
+    __slots__ = (
+        "_frames",
+        "_functions",
+        "_inlines",
+        "_is_regexp",
+        "_places",
+        "_scripts",
+        "code_id",
+    )
 
     def __init__(
-        self, code_id: int, places: CodePlaces | None, functions: FunctionNames, *, inlines: bool
+        self,
+        code_id: int,
+        places: CodePlaces | None,
+        functions: FunctionNames,
+        *,
+        inlines: bool,
+        is_regexp: bool = False,
     ) -> None:
         self.code_id = code_id
         self._places = places
+        self._is_regexp = is_regexp
         self._functions = functions
         self._inlines = inlines
         self._frames: dict[int, tuple[Frame, ...]] = {}
@@ -72,7 +87,7 @@ class V8Code:
     @property
     def is_nameless(self) -> bool:
         """True if its function could not be read."""
-        return self._places is None
+        return self._places is None and not self._is_regexp
 
     def frames_at(self, position: int) -> tuple[Frame, ...]:
         """Return the frames at a position, outermost first; the same object each time."""
@@ -83,7 +98,7 @@ class V8Code:
 
     def _made(self, position: int) -> tuple[Frame, ...]:
         if self._places is None:
-            return _UNKNOWN_FRAMES
+            return _REGEXP_FRAMES if self._is_regexp else _UNKNOWN_FRAMES
         if position == NO_POSITION:
             return (Frame(self._functions.function(self._places.function), tier=self._places.tier),)
         places = self._places.at(position)
@@ -100,6 +115,9 @@ class V8Code:
 
 
 _UNKNOWN_FRAMES = (Frame(Function(UNKNOWN, "", kind=FrameKind.SYNTHETIC)),)
+_REGEXP_FRAMES = (
+    Frame(Function("(regular expression)", "[javascript]", kind=FrameKind.JAVASCRIPT)),
+)
 
 
 class FunctionNames:
@@ -233,6 +251,10 @@ class V8Names:
 
     def _name(self, code: Code, named: list[tuple[int, V8Code]]) -> None:
         """Append what a record stands for, and those that can be named by it."""
+        if code.detail[0] >> V8_KIND_SHIFT == V8_CODE_IS_REGEXP:
+            found = V8Code(code.code_id, None, self._functions, inlines=False, is_regexp=True)
+            named.append((code.code_id, found))
+            return
         reader = None if code.is_gone else self._reader(code.recipe_id)
         places = None if reader is None else self._read(code, reader)
         keys = () if reader is None else keys_of(code, reader[0].layout)

@@ -116,6 +116,8 @@ def make_recipe(place: Location, recipe_id: int) -> Recipe | str:
     }
     if layout.code_start is not None:
         numbers["code_start"] = layout.code_start
+    if layout.regexp_kind is not None:
+        numbers["kind_regexp"] = layout.regexp_kind
     if layout.wrapper_shared is not None:
         numbers["wrapper_shared"] = layout.wrapper_shared
     return Recipe(numbers)

@@ -37,19 +37,29 @@ class Script:
         ends: offset of the last character of each line.
         source: its text, if it names a map.
         link: the URL of that map; "" for none.
+        first: where in the file it begins, line and column from 0 on: a piece of a larger one, or
+            with code around it that its author did not write.
 
     Attributes:
         key: tells it apart from all others whose maps are awaited; "" if it awaits none.
         map: what its code was made from; None if it is not known.
     """
 
-    def __init__(self, file: str, ends: Ends, source: Text | None = None, link: str = "") -> None:
+    def __init__(
+        self,
+        file: str,
+        ends: Ends,
+        source: Text | None = None,
+        link: str = "",
+        first: tuple[int, int] = (0, 0),
+    ) -> None:
         self.file = file
         self.source = source
         self.link = link
         self.key = f"source map {next(_numbers)}" if link else ""
         self.map: SourceMap | None = None
         self._ends = ends
+        self._first_line, self._first_column = first
 
     @property
     def has_lines(self) -> bool:
@@ -62,14 +72,14 @@ class Script:
         return len(self._ends)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return line and column, from 1 on, of a character; (0, 0) if unknown."""
+        """Return line and column in the file, from 1 on, of a character; (0, 0) if unknown."""
         if not self.has_lines or offset < 0:
             return 0, 0
         index = int(np.searchsorted(self._ends, offset))
         if index >= len(self._ends):
             return 0, 0
-        start = int(self._ends[index - 1]) + 1 if index else 0
-        return index + 1, offset - start + 1
+        start = int(self._ends[index - 1]) + 1 if index else -self._first_column
+        return max(index + self._first_line, 0) + 1, max(offset - start, 0) + 1
 
     def spot(self, offset: int) -> Spot:
         """Return the place of a character, in the source that it was made from if that is known."""
@@ -111,6 +121,10 @@ def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
     layout = heap.layout
     file = file_of(str(heap.text(heap.field(tagged, layout.script_name), 1 << 16) or ""))
     ends = _listed_ends(heap, heap.field(tagged, layout.script_ends))
+    first = (
+        small_integer(heap.field(tagged, layout.script_first_line)) or 0,
+        small_integer(heap.field(tagged, layout.script_first_column)) or 0,
+    )
     link, source, may_name = "", None, not is_built_in(file)
     if may_name or not len(ends):
         source = heap.text(heap.field(tagged, layout.script_source))
@@ -119,10 +133,10 @@ def read_script(heap: Heap, tagged: int, budget: Budget) -> Script:
         link = link_of(source) if may_name else ""
         file = file or file_of(name_of(source))
     if not budget.take(ends.nbytes):
-        return Script(file, _NO_ENDS)
+        return Script(file, _NO_ENDS, first=first)
     if source is None or not link or not budget.take(len(source.raw)):
-        return Script(file, ends)
-    return Script(file, ends, source, link)
+        return Script(file, ends, first=first)
+    return Script(file, ends, source, link, first)
 
 
 def file_of(name: str) -> str:

@@ -88,6 +88,7 @@ test('an interpreter is native code, and a native recording keeps its colours', 
   assert.equal(palette.origin('interpreter'), palette.origin('native'));
   assert.equal(palette.swatch(f), palette.module('libx.so'));
   assert.equal(palette.swatch({ ...f, origin: 'stdlib' }), palette.origin('stdlib'));
+  assert.equal(palette.swatch({ name: '[read]', kind: 'syscall', module: '', origin: 'native' }), palette.origin('kernel'));
 });
 
 // Names of modules that get the eleven colours: that of the program, and one for each of the others.

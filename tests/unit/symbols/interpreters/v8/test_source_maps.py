@@ -63,6 +63,14 @@ def built(path: Path) -> Script:
     return loaded(path, path.read_text(), f"{path.name}.map")
 
 
+def test_places_count_from_where_a_script_begins_in_its_file() -> None:
+    text = Text(b"(f(){\n  g()})", is_wide=False)
+    inner = Script("page.html", ends_of(text), first=(100, 40))
+    assert (inner.place(1), inner.place(8)) == ((101, 42), (102, 3))
+    wrapped = Script("case.js", ends_of(text), first=(0, -3))  # code before it that is not its own
+    assert (wrapped.place(0), wrapped.place(3), wrapped.place(8)) == ((1, 1), (1, 1), (2, 3))
+
+
 @pytest.mark.parametrize("folder", ["dist", "bundle"])
 def test_functions_have_names_and_places_of_their_sources(asked: Asked, folder: str) -> None:
     script = built(PROJECT / folder / "app.js")
