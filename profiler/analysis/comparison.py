@@ -112,13 +112,19 @@ def _joined(here: CallTree, there: CallTree, skeleton: Skeleton, is_rest: bool) 
         found[at] = values
         return found
 
-    def lines(tree: CallTree, at: Ints) -> tuple[Ints, Ints]:
-        weight = np.where(tree.line > 0, tree.total_ns, 0)
-        return spread(tree.line_file.astype(np.int64) << 32 | tree.line, at), spread(weight, at)
+    def lines(tree: CallTree, at: Ints) -> tuple[Ints, Ints, Ints]:
+        with_line = np.where(tree.line > 0, tree.total_ns, 0)
+        with_file = np.where(tree.line_file > 0, tree.total_ns, 0)
+        both = tree.line_file.astype(np.int64) << 32 | tree.line
+        return spread(both, at), spread(with_line, at), spread(with_file, at)
 
     self_here, self_there = spread(here.self_ns, at_here), spread(there.self_ns, at_there)
     # The line of the heavier side that has one; of both, the lower: as ``Merged.lines``.
-    (line_here, here_ns), (line_there, there_ns) = lines(here, at_here), lines(there, at_there)
+    line_here, here_ns, here_file_ns = lines(here, at_here)
+    line_there, there_ns, there_file_ns = lines(there, at_there)
+    lacks = (here_ns == 0) & (there_ns == 0)
+    here_ns = np.where(lacks, here_file_ns, here_ns)
+    there_ns = np.where(lacks, there_file_ns, there_ns)
     line = np.where(here_ns > there_ns, line_here, line_there)
     line = np.where(here_ns == there_ns, np.minimum(line_here, line_there), line)
     line[(here_ns == 0) & (there_ns == 0)] = 0
@@ -132,6 +138,7 @@ def _joined(here: CallTree, there: CallTree, skeleton: Skeleton, is_rest: bool) 
         depth=depth,
         functions=here.functions,
         line_files=here.line_files,
+        line_tiers=here.line_tiers,
         sides=(self_here, np.maximum(0, self_there - self_here) if is_rest else self_there),
     )
 

@@ -154,7 +154,7 @@ def read_code(heap: Heap, functions: Functions, code: Code, lengths: bytes) -> C
     else:
         return None
     if places is not None:
-        places.tier = _TIERS[kind]
+        places.tier = _TIERS.get(kind, "")
     return places if _is_unchanged(heap, code, addr) else None
 
 
