@@ -64,11 +64,6 @@ class Merged:
         has a line, the file's number alone: it also says how the function runs.
         """
         with_line = np.where(line > 0, weights, 0)
-        is_noted = line_file > 0
-        if is_noted.any():
-            has_line = np.zeros(len(self), np.bool_)
-            has_line[self.place[with_line > 0]] = True
-            with_line = np.where(is_noted & ~has_line[self.place], weights, with_line)
         both = line_file.astype(np.int64) << 32 | line
         lowest = np.zeros(len(self), np.int64)
         lowest[self.place] = np.where(weights > 0, both, 0)
