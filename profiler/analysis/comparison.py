@@ -221,23 +221,26 @@ def function_changes(
 ) -> FunctionChanges:
     """Return how functions differ in the subtree below a node (itself included).
 
+    Changes that are more than chance come first, the greatest first.
+
     Args:
         index: a joined tree.
         below: the root of the subtree.
         limit: how many functions to return.
         sizes: what the sides are compared by.
-        by_self: order by own weight; otherwise by total weight.
+        by_self: order by changes of own weight; otherwise of total weight.
         matching: whether each function of the tree counts; None for all.
     """
     sums = FunctionSums(index, below, matching)
     self_here, self_there = (sums.self_ns(side) for side in index.tree.sides)
     total_here, total_there = (sums.total_ns(side) for side in index.side_totals)
-    pair = (self_here, self_there) if by_self else (total_here, total_there)
-    differs = np.abs(difference(*pair, sizes))
-    order = np.argsort(-differs, kind="stable")[:limit]
     # Of all functions, not only of those that are returned: the more there are, the more alarms.
     self_grade = grades(z_scores(self_here, self_there, sizes))
     total_grade = grades(z_scores(total_here, total_there, sizes))
+    pair, grade = ((self_here, self_there), self_grade)
+    if not by_self:
+        pair, grade = ((total_here, total_there), total_grade)
+    order = np.lexsort((-np.abs(difference(*pair, sizes)), grade == 0))[:limit]
     return FunctionChanges(
         sums.function[order],
         self_here[order],

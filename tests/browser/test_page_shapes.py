@@ -318,6 +318,7 @@ def test_two_ranges_are_compared_in_graph_tree_and_table(
         expect(grid.get_by_role("columnheader", name="Self")).to_be_visible()
         page.get_by_role("button", name="Compare with the rest").click()
         expect(page.locator("#compare .chip-target")).to_have_text("the rest")
+        expect(page).to_have_url(re.compile("sort=total"))
         expect(grid.get_by_role("columnheader", name="the rest")).to_be_visible()
     finally:
         server.close()

@@ -120,6 +120,15 @@ def test_a_real_change_is_found_and_what_is_noise_is_said_to_be_noise() -> None:
     assert changes.self_here.tolist() == [900 * 10**7, 500 * 10**7, 2 * 10**7]
 
 
+def test_sure_changes_come_before_greater_ones_that_may_be_chance() -> None:
+    here = tree_of([(0, "wide", 1_001_500 * 10**7), (0, "narrow", 1_500 * 10**7)])
+    there = tree_of([(0, "wide", 1_000_000 * 10**7), (0, "narrow", 1_000 * 10**7)])
+    index = TreeIndex(join(here, there, NameOrder().of(here.functions)))
+    for by_self in (True, False):
+        changes = function_changes(index, 0, 10, Sizes(1e13, 1e13, 1e7, False), by_self=by_self)
+        assert [here.functions[at].name for at in changes.function] == ["narrow", "wide"]
+
+
 def test_probabilities_are_those_of_the_normal_distribution() -> None:
     z = np.array([0.0, 1.0, 1.96, 3.29, 6.0])
     expected = [math.erfc(each / math.sqrt(2)) for each in z]

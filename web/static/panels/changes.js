@@ -38,7 +38,7 @@ export class Changes {
     });
     const isSame = elements.length === this.body.children.length && elements.every((each, at) => each === this.body.children[at]);
     if (!isSame) this.body.replaceChildren(...elements);
-    setText(this.caption, `${formatCount(rows.id.length)} of ${formatCount(count)} functions, the greatest change first`);
+    setText(this.caption, `${formatCount(rows.id.length)} of ${formatCount(count)} functions, first those whose change is more than chance`);
     const isRough = asked.clock !== 'cpu';
     const sample = 'Each sample counts as one independent draw; two shares are compared as counts of samples.';
     const rough = 'Waits last longer than a sample, so here the judgement is rough: one long wait looks sure.';
