@@ -20,7 +20,7 @@ function canvas() {
   for (const name of ['setTransform', 'clearRect', 'save', 'restore', 'beginPath', 'rect', 'clip', 'moveTo', 'lineTo']) {
     context[name] = () => {};
   }
-  return { drawn, width: 0, height: 0, getContext: () => context };
+  return { drawn, width: 0, height: 0, style: {}, getContext: () => context };
 }
 
 // all > main > (work, [waiting for a CPU], a run of nine)
@@ -56,7 +56,7 @@ function draw(shown, more = {}) {
   const painter = new Painter(boxes, marks);
   const palette = new Palette('light', 'prog');
   const rows = new Rows({ count: 3, rowHeight: 20, viewHeight: 100, isFlame: false });
-  const scene = { view: shown, viewport: WHOLE, rows, scrollTop: 0, width: 1000, height: 100, palette, focusColor: '#2563eb', zoomRow: 0, isSearching: false, ...more };
+  const scene = { view: shown, viewport: WHOLE, rows, scrollTop: 0, width: 1000, height: 100, palette, focusColor: '#2563eb', zoomRow: 0, isSearching: false, dims: true, ...more };
   painter.drawBoxes(scene);
   return { painter, scene, palette, boxes: boxes.drawn, marks: marks.drawn };
 }
