@@ -36,6 +36,7 @@ _POSITION_SHIFT = 32
 # Code ids that are kept. Each costs a pointer; their contents are bounded by the budgets.
 _MAX_CODE_IDS = 1 << 24
 _MAX_NAMELESS = 1 << 16
+_MAX_ASKED = 1 << 18
 _CLASS_FOUND = "class found in the source file"
 _FUNCTION_FOUND = "function around it found in the source file"
 
@@ -85,7 +86,7 @@ class ManagedNames:
             budgets.table_bytes,
             inlines=inlines,
         )
-        self._asked: set[int] = set()  # codes whose names are being read
+        self._asked_count = 0  # records that are being read
         # By code: addresses of functions that could not be read yet.
         self._nameless: dict[int, list[tuple[int, int]]] = {}
         self._nameless_count = 0
@@ -115,13 +116,14 @@ class ManagedNames:
                 if (known and not is_nameless) or len(self._codes) >= _MAX_CODE_IDS:
                     continue
                 if runtime == V8:
-                    if code.code_id not in self._asked:
-                        self._asked.add(code.code_id)
+                    # Also one that is being read: it may have moved before it could be.
+                    if self._asked_count + len(asked) < _MAX_ASKED:
                         asked.append(code)
                     continue
                 names = self._names_of(runtime)
                 named += self._waiting_for(code.code_id, names.code(code))
             self._set(named)
+            self._asked_count += len(asked)
         if asked:
             self._v8.ask(asked)
 
@@ -151,7 +153,7 @@ class ManagedNames:
     @property
     def is_idle(self) -> bool:
         """True if all addresses whose code has come have their final names."""
-        return self._closing or not (self._bare_count or self._asked)
+        return self._closing or not (self._bare_count or self._asked_count)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until that is so; False after a timeout."""
@@ -251,12 +253,16 @@ class ManagedNames:
 
     # -- the thread that reads V8's names --------------------------------------------------------
 
-    def _named_v8(self, found: list[tuple[int, V8Code]]) -> None:
-        """Name the addresses that waited for these codes."""
+    def _named_v8(self, answered: int, found: list[tuple[int, V8Code]]) -> None:
+        """Name the addresses that waited for these codes: what so many records stand for."""
+        best: dict[int, V8Code] = {}  # one of them may be there twice: without a name, and with it
+        for code_id, made in found:
+            if code_id not in best or not made.is_nameless:
+                best[code_id] = made
         with self._changed:
+            self._asked_count -= answered
             named: list[_Named] = []
-            for code_id, made in found:
-                self._asked.discard(code_id)
+            for code_id, made in best.items():
                 if code_id in self._codes and made.is_nameless:
                     continue
                 named += self._waiting_for(code_id, made)

@@ -161,7 +161,8 @@ class V8Names:
     Args:
         pid: the process; None if there is none whose memory could be read.
         found: recipe id → the interpreter.
-        on_named: called in the thread with code ids and what they are.
+        on_named: called in the thread with the number of records that were read, and with code ids
+            and what they are; also those of earlier records that have a name now.
         names: the characters of names that may be kept.
         tables: the bytes of tables that may be kept.
         inlines: whether inlined functions become frames.
@@ -171,7 +172,7 @@ class V8Names:
         self,
         pid: int | None,
         found: Callable[[int], FoundInterpreter | None],
-        on_named: Callable[[list[tuple[int, V8Code]]], None],
+        on_named: Callable[[int, list[tuple[int, V8Code]]], None],
         names: Budget,
         tables: Budget,
         *,
@@ -220,7 +221,7 @@ class V8Names:
         named: list[tuple[int, V8Code]] = []
         for code in codes:
             self._name(code, named)
-        self._on_named(named)
+        self._on_named(len(codes), named)
 
     def _end(self) -> None:
         if self._memory is not None:

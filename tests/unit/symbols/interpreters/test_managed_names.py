@@ -13,14 +13,14 @@ from flametap.linux.file_rights import ProcessUser
 from flametap.linux.process_memory import ProcessMemory
 from flametap.model import MANAGED, Frame, FrameKind, Function, RawFrame
 from flametap.symbols import Symbolizer, SymbolTable
-from flametap.symbols.interpreters.found import FoundInterpreter
+from flametap.symbols.interpreters.found import V8, FoundInterpreter
 from flametap.symbols.interpreters.managed_names import ManagedNames
 from flametap.symbols.interpreters.python.names import GONE
 from flametap.symbols.interpreters.recipe import Recipe
 from flametap.symbols.interpreters.search import find_interpreters
 from flametap.symbols.locate.open_file import OURS, Root
 from flametap.symbols.names.limits import LEFT_OUT, Budget, Budgets
-from flametap.wire.abi import NO_POSITION
+from flametap.wire.abi import NO_POSITION, V8_CODE_IS_REGEXP, V8_KIND_SHIFT
 from flametap.wire.events import Code, CodePart
 from python_frames import Walker
 from python_targets import SCRIPT, PythonTarget
@@ -101,6 +101,17 @@ def test_code_that_has_gone_has_a_stand_in(names: Names) -> None:
     names.submit([(0, addr(1, 5))])
     assert names.frame(0) == Frame(Function(GONE, "", kind=FrameKind.SYNTHETIC))
     assert "1 functions had gone" in names.sources()[0].note
+
+
+def test_javascript_gets_its_name_from_the_record_that_can_be_read(names: Names) -> None:
+    engine = FoundInterpreter(3, V8, "V8 11.3.244", (0, 0), "/node", Recipe({}))
+    names.set_interpreters([FOUND, OLD, engine])
+    gone = Code(7, 3, True, (), (0, 0))
+    names.submit([(0, addr(7))])
+    # The second record may come before the first is read; both are answered together, or not.
+    names.add_codes([gone, Code(7, 3, False, (), (V8_CODE_IS_REGEXP << V8_KIND_SHIFT, 0))])
+    assert names.wait_idle(TIMEOUT_S)
+    assert names.frame(0).function.name == "(regular expression)"
 
 
 def test_equal_code_is_one_function_and_other_lines_are_another(names: Names) -> None:
