@@ -135,7 +135,7 @@ struct agent {
     u64 timers_left;                      /* number of timers that may still be created */
     u32 engine_is_timers;
     u32 host_lends_clocks;                /* perf_clocks.c: the host can provide precise clocks */
-    u32 clock_count;                      /* perf_clocks.c: threads with a precise clock */
+    u32 had_clocks;                       /* perf_clocks.c: a thread had a precise clock */
     u64 short_slices;                     /* tick_phase.c: short slices per second of threads with clocks of their own */
     u64 clock_cookie;
     volatile u64 clock_table[CLOCK_TABLE]; /* threads that want the signal, at number modulo size: cookie xor number xor

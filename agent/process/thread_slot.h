@@ -94,6 +94,7 @@ struct thread_slot {
     u32 signals_crowded_told;
     u64 timer_random;                     /* by the handler, after the timer was created */
     volatile u32 has_clock;               /* perf_clocks.c: enum clock_kind; by the sampler */
+    u32 had_clock;                        /* its signal may still be on its way */
     u32 clock_asked;                      /* enum clock_kind */
     u32 clock_looks;                      /* looks at which it had run since then */
     u64 clock_period_ns;                  /* that the host was told */

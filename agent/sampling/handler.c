@@ -168,12 +168,13 @@ static void handle_timer_sigsafe(struct agent *a, struct thread_slot *slot, u64 
     store_release_u32(&slot->is_taking, 0);
 }
 
-/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait. Context: signal. */
+/* Handle the signal of the thread's precise clock. It may arrive in a system call and end a wait, and after the clock was
+ * given up. Context: signal. */
 static void handle_clock_sigsafe(struct agent *a, struct thread_slot *slot, u64 *gregs, const u8 *context, u64 started)
 {
     i32 nr;
     store_release_u32(&slot->is_taking, 1);
-    if (load_acquire_u32(&slot->timer_is_set) && !is_shut_sigsafe(a))
+    if (load_acquire_u32(&slot->timer_is_set) && load_acquire_u32(&slot->has_clock) && !is_shut_sigsafe(a))
         timer_sample_sigsafe(a, slot, gregs, context, started);
     slot->sent_on_cpu = 0;                /* it was raised while the thread ran, which has not waited since */
     slot->signal_ns = SENT_JUST_NOW;
@@ -205,16 +206,16 @@ static struct thread_slot *slot_of_thread_sigsafe(const struct agent *a)
     return (struct thread_slot *)0;
 }
 
-/* Return the slot of the running thread if the signal may be that of its clock; else 0. A child of fork has none.
- * Context: signal. */
+/* Return the slot of the running thread if the signal may be that of its clock, also one that was given up just now;
+ * else 0. A child of fork has none. Context: signal. */
 static struct thread_slot *slot_of_clock_sigsafe(const struct agent *a, const void *info)
 {
     struct thread_slot *slot;
-    if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) != SIGINFO_CODE_KERNEL || !a->clock_count ||
+    if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) != SIGINFO_CODE_KERNEL || !a->had_clocks ||
         (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid)
         return (struct thread_slot *)0;
     slot = slot_of_thread_sigsafe(a);
-    return slot && load_acquire_u32(&slot->has_clock) ? slot : (struct thread_slot *)0;
+    return slot && load_acquire_u32(&slot->had_clock) ? slot : (struct thread_slot *)0;
 }
 
 /* In a child of fork, restore the target's disposition, so that no further signal calls us. Context: signal. */

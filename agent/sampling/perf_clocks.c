@@ -55,7 +55,6 @@ static void clock_close(struct agent *a, struct thread_slot *slot)
         return;
     store_release_u32(&slot->has_clock, CLOCK_NONE);
     store_release_u64(clock_entry_sigsafe(a, slot), 0);
-    a->clock_count--;
 }
 
 /* Sample the thread by a clock of the host's from now on, unless another thread has its place in the table. */
@@ -63,10 +62,9 @@ static void clock_begin(struct agent *a, struct thread_slot *slot, u32 kind)
 {
     if (slot->clock_asked != kind || !slot->has_timer || (!slot->has_clock && *clock_entry_sigsafe(a, slot)))
         return;
-    if (!slot->has_clock) {
-        a->clock_count++;
-        count_up(a, COUNTER_CLOCKS_LENT, 1);
-    }
+    count_up(a, COUNTER_CLOCKS_LENT, !slot->has_clock);
+    a->had_clocks = 1;
+    store_release_u32(&slot->had_clock, 1);
     store_release_u32(&slot->has_clock, kind);
     clock_want_sigsafe(a, slot, slot->timer_is_set);
 }

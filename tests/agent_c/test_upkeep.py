@@ -176,3 +176,9 @@ def test_a_thread_that_starts_is_noticed_soon_and_among_many_at_bounded_cost(
 ) -> None:
     assert cases["thread_noticed_among_few"] == [1, 3]  # of threads that live 10 ms, most are seen
     assert cases["thread_noticed_among_many"] == [1, 12]
+
+
+def test_late_signal_of_a_clock_is_not_the_program_s(cases: dict[str, list[int]]) -> None:
+    assert cases["late_signal_of_a_clock"] == [1, 0]
+    # The program's own is put where it would have waited, and the thread is left alone.
+    assert cases["signal_without_a_clock"] == [0, 1]

@@ -1,7 +1,7 @@
 /*
  * The dead-man rule, the governor, the gaps between rounds and the turns of idle threads on literal clocks; what a thread
- * has run and waited for a CPU, on one that it shares; which recipes are in use. Built behind the agent's sources. Prints
- * one line per case: its name and the numbers that the test asks for.
+ * has run and waited for a CPU, on one that it shares; which recipes are in use; late signals. Built behind the agent's
+ * sources. Prints one line per case: its name and the numbers that the test asks for.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -263,6 +263,35 @@ static void print_thread_noticed(const char *name, u32 listed)
     close(ends[1]);
 }
 
+/* A signal of the kernel's comes to an admitted thread, whose precise clock was given up just before, if it had one. Prints
+ * whether the thread is still admitted, and whether the program gets a signal. */
+static void print_late_signal_of_a_clock(const char *name, u32 had_clock)
+{
+    static struct thread_slot slot;
+    static u64 info[16], context[128];
+    sigset_t urgent, pending;
+    agent_reset(100, 0);
+    bytes_zero(&slot, sizeof slot);
+    agent.pid = slot.tid = (u32)getpid();
+    agent.slots = &slot;
+    agent.slot_count = 1;
+    agent.had_clocks = 1;
+    slot.is_admitted = 1;
+    slot.had_clock = had_clock;
+    *(i32 *)((u8 *)info + SIGINFO_CODE) = SIGINFO_CODE_KERNEL;
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    sigprocmask(SIG_BLOCK, &urgent, NULL);
+    agent_cell = &agent;
+    handle_signal_sigsafe(SIGURG, info, context);
+    agent_cell = (struct agent *)0;
+    sigpending(&pending);
+    printf("%s %u %d\n", name, slot.is_admitted, sigismember(&pending, SIGURG));
+    if (sigismember(&pending, SIGURG))
+        sigwaitinfo(&urgent, NULL);
+    sigprocmask(SIG_UNBLOCK, &urgent, NULL);
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -304,5 +333,7 @@ int main(void)
     print_queued_with_lock();
     print_thread_noticed("thread_noticed_among_few", 1);
     print_thread_noticed("thread_noticed_among_many", 1000);
+    print_late_signal_of_a_clock("late_signal_of_a_clock", 1);
+    print_late_signal_of_a_clock("signal_without_a_clock", 0);
     return 0;
 }

@@ -256,7 +256,8 @@ def test_routines_of_the_virtual_machine_have_names(
     seen = stacks(record(target.pid, 1.0, cpu_s=CPU_S / 4))
     in_work = seen.where(lambda stack: "Copies.work" in stack)
     stubs = {stack[-1] for stack in in_work.weights if stack[-1].startswith("[")}
-    assert "[jbyte_disjoint_arraycopy]" in stubs, seen.heaviest()
+    # With AVX-512, some have another name: [jbyte_disjoint_arraycopy_avx3].
+    assert any("jbyte_disjoint_arraycopy" in name for name in stubs), seen.heaviest()
     assert stubs & {"[libmLog]", "[dlog]"}, seen.heaviest()
     assert not any("routines of the virtual machine" in name for name in stubs), seen.heaviest()
 
