@@ -173,4 +173,7 @@ def serve(
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    return Server(create_app(source, token, view, exports), listener, host, token)
+    app = create_app(source, token, view, exports)
+    if source.status().is_final:  # the first tree stays the newest
+        app.extensions["flametap"].trees.begin()
+    return Server(app, listener, host, token)

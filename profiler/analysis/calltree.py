@@ -16,6 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
 from .expand import Frames, Group, expand, split_by
 from .frame_filter import ALL_FRAMES, FrameFilter
-from .merge import merge
+from .merge import Lines, merge
 from .own_frames import thread_function
 from .shown_frames import ShownFrames, shown_frames
 
@@ -178,6 +179,7 @@ class Skeleton:
             by_rank = by_rank[each >> 32]
         self._levels = split_by(frames.depth)
         self._merged = merge(frames.parent, rank, self._levels, len(by_rank))
+        self._lines = Lines(self._merged, frames.line, frames.line_file)
         self._function = np.full(len(self._merged), -1, np.int32)
         self._function[1:] = by_rank[self._merged.key[1:]]
 
@@ -193,9 +195,7 @@ class Skeleton:
         np.add.at(self_of_frame, of_leaf, weight)
         own_ns = merged.sums(self_of_frame)
         total_ns = merged.totals(own_ns)
-        line, line_file = merged.lines(
-            frames.line, frames.line_file, self._totals(self_of_frame, total_ns)
-        )
+        line, line_file = self._lines.of(self._several_totals(self_of_frame))
         parent, depth = merged.parent, merged.depths
         columns: tuple[npt.NDArray[Any], ...]
         columns = (self._function, own_ns, total_ns, line, line_file, depth)
@@ -204,8 +204,9 @@ class Skeleton:
         nodes = np.flatnonzero(has_weight)
         if len(nodes) < len(has_weight):
             place = np.cumsum(has_weight) - 1
-            parent = np.where(parent < 0, -1, place[parent])[has_weight]
-            columns = tuple(column[has_weight] for column in columns)
+            parent = place[parent[nodes]]
+            parent[0] = -1
+            columns = tuple(column[nodes] for column in columns)
         function, self_ns, total_ns, line, line_file, depth = columns
         return CallTree(
             parent=parent.astype(np.int32),
@@ -231,16 +232,37 @@ class Skeleton:
     def __len__(self) -> int:
         return len(self._merged)
 
-    def _totals(self, self_of_frame: Int64s, total_ns: Int64s) -> Int64s:
-        """Return the weight of each frame with all below it, which says whose line is shown."""
-        frames, merged = self._frames, self._merged
-        if len(merged) == len(merged.place):  # each frame is a node
-            total: Int64s = total_ns[merged.place]
-            return total
+    def _several_totals(self, self_of_frame: Int64s) -> Int64s:
+        """Return the weight with all below it of each frame that shares its node with others.
+
+        It says whose line is shown.
+        """
         total = self_of_frame.copy()
-        for level in self._levels[:0:-1]:
-            np.add.at(total, frames.parent[level], total[level])
-        return total
+        for frames, above, first in self._below_several:
+            total[above] += np.add.reduceat(total[frames], first)
+        found: Int64s = total[self._merged.several]
+        return found
+
+    @cached_property
+    def _below_several(self) -> list[tuple[npt.NDArray[np.intp], Int32s, npt.NDArray[np.intp]]]:
+        """The frames below those that share their nodes, from the last level up.
+
+        Of each level: the frames, by the frame above; these, and the first frame below each.
+        """
+        parent = self._frames.parent
+        is_below = np.zeros(len(parent), bool)
+        is_below[self._merged.several] = True
+        found = []
+        for level in self._levels[1:]:
+            frames = level[is_below[parent[level]]]
+            is_below[frames] = True
+            if not len(frames):
+                continue
+            frames = frames[np.argsort(parent[frames], kind="stable")]
+            above = parent[frames]
+            first = np.flatnonzero(np.diff(above, prepend=-1))
+            found.append((frames, above[first], first))
+        return found[::-1]
 
 
 def children(tree: CallTree) -> tuple[Int32s, Int32s]:

@@ -16,6 +16,7 @@ one answer are adjusted together for the share of false alarms (Benjamini and Ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,8 +31,11 @@ from .transforms import functions_at
 from .tree_view import TreeIndex
 
 Ints = npt.NDArray[np.int64]
+AnyInts = npt.NDArray[np.integer]
+Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
+_LINE = 0xFFFFFFFF  # the bits of a line, below those of its file
 LIKELY, CERTAIN = 0.05, 0.001  # of the adjusted probability that there is no change
 
 
@@ -107,40 +111,56 @@ def _joined(here: CallTree, there: CallTree, skeleton: Skeleton, is_rest: bool) 
     at_here, at_there = place[here.made_by[1]], place[there.made_by[1]]
     parent, function, depth = skeleton.columns(shown)
 
-    def spread(values: Ints, at: Ints) -> Ints:
+    def spread(values: AnyInts, at: Ints) -> Ints:
         found = np.zeros(len(parent), np.int64)
         found[at] = values
         return found
 
-    def lines(tree: CallTree, at: Ints) -> tuple[Ints, Ints, Ints]:
-        with_line = np.where(tree.line > 0, tree.total_ns, 0)
-        with_file = np.where(tree.line_file > 0, tree.total_ns, 0)
-        both = tree.line_file.astype(np.int64) << 32 | tree.line
-        return spread(both, at), spread(with_line, at), spread(with_file, at)
-
     self_here, self_there = spread(here.self_ns, at_here), spread(there.self_ns, at_there)
-    # The line of the heavier side that has one; of both, the lower: as ``Merged.lines``.
-    line_here, here_ns, here_file_ns = lines(here, at_here)
-    line_there, there_ns, there_file_ns = lines(there, at_there)
-    lacks = (here_ns == 0) & (there_ns == 0)
-    here_ns = np.where(lacks, here_file_ns, here_ns)
-    there_ns = np.where(lacks, there_file_ns, there_ns)
-    line = np.where(here_ns > there_ns, line_here, line_there)
-    line = np.where(here_ns == there_ns, np.minimum(line_here, line_there), line)
-    line[(here_ns == 0) & (there_ns == 0)] = 0
+    line, line_file = _heavier_lines((here, there), (at_here, at_there), spread)
     return CallTree(
         parent=parent,
         function=function,
         self_ns=self_here,
         total_ns=spread(here.total_ns, at_here),
-        line=(line & 0xFFFFFFFF).astype(np.int32),
-        line_file=(line >> 32).astype(np.int32),
+        line=line,
+        line_file=line_file,
         depth=depth,
         functions=here.functions,
         line_files=here.line_files,
         line_tiers=here.line_tiers,
         sides=(self_here, np.maximum(0, self_there - self_here) if is_rest else self_there),
     )
+
+
+def _heavier_lines(
+    sides: tuple[CallTree, CallTree], at: tuple[Ints, Ints], spread: Callable[[AnyInts, Ints], Ints]
+) -> tuple[Int32s, Int32s]:
+    """Return the line of each node and its file: those of the heavier side that has a line.
+
+    Of sides of equal weight, the lower: as ``merge.Lines``. On most nodes the sides agree.
+
+    Args:
+        sides: the two trees.
+        at: which nodes theirs are, in ascending order.
+        spread: makes a column of all nodes of one of some nodes, and of these.
+    """
+    here, there = (
+        spread(side.line_file.astype(np.int64) << 32 | side.line, where)
+        for side, where in zip(sides, at, strict=True)
+    )
+    found = np.where(here == 0, there, here)
+    differ = np.flatnonzero((here != there) & (here > 0) & (there > 0))
+    here, there = here[differ], there[differ]
+    weights = [
+        side.total_ns[np.searchsorted(where, differ)] for side, where in zip(sides, at, strict=True)
+    ]
+    has_line = (here & _LINE > 0, there & _LINE > 0)
+    lacks = ~(has_line[0] | has_line[1])
+    a, b = (np.where(has | lacks, each, 0) for has, each in zip(has_line, weights, strict=True))
+    heavier = np.where(a > b, here, there)
+    found[differ] = np.where(a == b, np.minimum(here, there), heavier)
+    return (found & _LINE).astype(np.int32), (found >> 32).astype(np.int32)
 
 
 def widened(tree: CallTree, sizes: Sizes) -> CallTree:

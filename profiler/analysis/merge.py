@@ -41,7 +41,11 @@ class Merged:
     def sums(self, values: AnyInts) -> Ints:
         """Return the sum over the nodes that each merged node is made of."""
         found: Ints = np.zeros(len(self), np.int64)
-        np.add.at(found, self.place, values)
+        found[self.place] = values
+        # Most nodes are made of one. For the others it is dearer.
+        place = self.place[self.several]
+        found[place] = 0
+        np.add.at(found, place, values[self.several])
         return found
 
     def totals(self, self_values: Ints) -> Ints:
@@ -58,34 +62,13 @@ class Merged:
         return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
 
     def lines(self, line: AnyInts, line_file: AnyInts, weights: Ints) -> tuple[Int32s, Int32s]:
-        """Return each merged node's line and its file: those of its heaviest node that has one.
-
-        Of several, the lowest: the order of the nodes depends on which others there are. Where none
-        has a line, the file's number alone: it also says how the function runs.
-        """
-        with_line = np.where(line > 0, weights, 0)
-        both = line_file.astype(np.int64) << 32 | line
-        lowest = np.zeros(len(self), np.int64)
-        lowest[self.place] = np.where(weights > 0, both, 0)
-        # Most nodes are made of one. For the others it is dearer.
-        several = self._several
-        if not len(several):
-            return _parts(lowest)
-        place, with_line, both = self.place[several], with_line[several], both[several]
-        most = np.zeros(len(self), np.int64)
-        np.maximum.at(most, place, with_line)
-        lacks = (most[place] == 0) & (line_file[several] > 0)
-        if lacks.any():
-            with_line = np.where(lacks, weights[several], with_line)
-            np.maximum.at(most, place, with_line)
-        which = np.flatnonzero((with_line > 0) & (with_line == most[place]))
-        lowest[place] = _NO_LINE
-        np.minimum.at(lowest, place[which], both[which])
-        lowest[lowest == _NO_LINE] = 0
-        return _parts(lowest)
+        """Return each merged node's line and its file, see ``Lines``; 0 of one without weight."""
+        weighs = weights > 0
+        lines = Lines(self, np.where(weighs, line, 0), np.where(weighs, line_file, 0))
+        return lines.of(weights[self.several])
 
     @cached_property
-    def _several(self) -> npt.NDArray[np.intp]:
+    def several(self) -> npt.NDArray[np.intp]:
         """The nodes before that share their merged node with others."""
         count = np.bincount(self.place, minlength=len(self))
         return np.flatnonzero(count[self.place] > 1)
@@ -101,8 +84,46 @@ class Merged:
         return found
 
 
-def _parts(both: Ints) -> tuple[Int32s, Int32s]:
-    return (both & 0xFFFFFFFF).astype(np.int32), (both >> 32).astype(np.int32)
+class Lines:
+    """Lines and files of merged nodes: those of the heaviest node that has one.
+
+    Of several, the lowest: the order of the nodes depends on which others there are. Where none has
+    a line, the file's number alone: it also says how the function runs.
+
+    Args:
+        merged: the merged nodes.
+        line: of each node before; 0 for none.
+        line_file: the file of that line, or how the function runs; 0 for none.
+    """
+
+    def __init__(self, merged: Merged, line: AnyInts, line_file: AnyInts) -> None:
+        both = line_file.astype(np.int64) << 32 | line
+        self._of_one = np.zeros(len(merged), np.int64)
+        self._of_one[merged.place] = both
+        several = merged.several
+        self._place, self._both = merged.place[several], both[several]
+        self._has_line, self._has_file = line[several] > 0, line_file[several] > 0
+
+    def of(self, weights: Ints) -> tuple[Int32s, Int32s]:
+        """Return line and file of each merged node.
+
+        Args:
+            weights: of the nodes that share their merged node with others.
+        """
+        both, place = self._of_one.copy(), self._place
+        if len(place):
+            most = np.zeros(len(both), np.int64)
+            with_line = np.where(self._has_line, weights, 0)
+            np.maximum.at(most, place, with_line)
+            lacks = (most[place] == 0) & self._has_file
+            if lacks.any():
+                with_line = np.where(lacks, weights, with_line)
+                np.maximum.at(most, place, with_line)
+            which = np.flatnonzero((with_line > 0) & (with_line == most[place]))
+            both[place] = _NO_LINE
+            np.minimum.at(both, place[which], self._both[which])
+            both[both == _NO_LINE] = 0
+        return (both & 0xFFFFFFFF).astype(np.int32), (both >> 32).astype(np.int32)
 
 
 def merge(
