@@ -97,7 +97,7 @@ def file_name(
     status: Status | None, selection: Selection, extension: str, shape: Shape = PLAIN
 ) -> str:
     """Return a good name for a file, of characters that every system allows."""
-    program = status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
+    program = status.program or status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
     words = ["flametap", program, str(status.pid) if status else "", selection.clock.value]
     if selection.thread_ids is not None:
         n = len(selection.thread_ids)

@@ -19,6 +19,7 @@ from ..inject.client import Injector
 from ..inject.frida_errors import END_REASONS
 from ..linux import procfs
 from ..linux.child_processes import child_processes
+from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
@@ -210,6 +211,7 @@ class Capture(Views):
         return Status(
             pid=self.pid,
             command=self.command,
+            program=program_name(self.command),
             state=self._state,
             reason=self._session.end_reason,
             engine=rates.engine,

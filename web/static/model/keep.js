@@ -1,13 +1,13 @@
 // What is kept of a view: names of files, and stacks as text. No DOM.
 
 import { CLOCK_NAMES } from './state.js';
-import { formatNs, formatShare, programName } from './format.js';
+import { formatNs, formatShare, targetName } from './format.js';
 import { describeStep, describeTarget } from './shape.js';
 import { formatRange, parseRange } from './timeline.js';
 
 /** Returns a good name for a file, of characters that every system allows. */
 export function fileName(status, state, extension) {
-  const parts = ['flametap', programName(status?.command ?? ''), status?.pid, state.clock, state.range];
+  const parts = ['flametap', targetName(status ?? { command: '' }), status?.pid, state.clock, state.range];
   const words = parts.filter(Boolean).map((part) => String(part).replace(/[^\w.-]+/g, '_').slice(0, 60));
   return `${words.join('-')}.${extension}`;
 }
