@@ -6,6 +6,7 @@ import { Details } from './graph/details.js';
 import { Empty } from './graph/empty.js';
 import { Graph } from './graph/graph.js';
 import { Palette } from './model/color.js';
+import { sampleNs } from './model/explain.js';
 import { formatShare, programName } from './model/format.js';
 import {
   CLOCK_NAMES,
@@ -236,6 +237,7 @@ function show(view, isNewPlace) {
   toReveal = null;
   functions.update(view, { sort: state.sort, palette });
   legend.update(view, palette);
+  quality.setView(view);
   breadcrumb.update(state.zoom, view);
   search.update(view);
   empty.show(view, state, feed.status);
@@ -271,7 +273,7 @@ function offline({ isLive }) {
 function point(info, from = graph) {
   const { view } = from;
   const isShown = !byId('graph').hidden;
-  details.show(view, isShown ? info : null, { clock: view?.asked.clock, palette });
+  details.show(view, isShown ? info : null, { clock: view?.asked.clock, palette, sample: sampleNs(feed.status, view?.asked.clock) });
   if (!info) readOut = '';
   if (!info?.isDocked || info.path === readOut) return;
   readOut = info.path;

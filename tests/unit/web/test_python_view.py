@@ -57,6 +57,15 @@ def test_view_says_whose_code_the_time_is(client: FlaskClient) -> None:
         if kind != "synthetic" and ns:
             whose = "kernel" if kind == "syscall" else origin.replace("interpreter", "native")
             own_ns[whose] = own_ns.get(whose, 0) + ns
+    modules = dict(zip(rows["name"], rows["module"], strict=True))
+    of_runtime = [ns for name, ns in zip(rows["name"], rows["self_ns"], strict=True)
+                  if modules[name].startswith(("libpython", "python3"))]  # fmt: skip
+    own_ns["runtime"] = sum(of_runtime)
+    assert own_ns["runtime"] > 0
+    wall = view(client, clock="wall", table="self", table_rows=500)
+    shown = wall["table"]["rows"]
+    queued = dict(zip(shown["name"], shown["self_ns"], strict=True)).get("[waiting for a CPU]", 0)
+    assert wall["origins"]["own_ns"].get("queued", 0) == queued
     assert answer["origins"] == {"total_ns": answer["total_ns"], "own_ns": own_ns}
     assert {"project", "library", "stdlib", "native"} <= set(own_ns)
     inverted = view(client, shape="inverted")
