@@ -39,7 +39,7 @@ _KINDS = [
         (r"Mutex::|Monitor::|Platform", "a lock of the Java machine's own"),
         (r"runtime\.", "a Go lock"),
         (r"(std::sys|<?parking_lot)::.*rwlock|_*pthread_rwlock|g_rw_lock", "a read-write lock"),
-        (r"_*pthread_mutex|std::sys::|<?parking_lot|g_(rec_)?mutex", "a mutex"),
+        (r"_*pthread_mutex|lll_mutex|std::sys::|<?parking_lot|g_(rec_)?mutex", "a mutex"),
         (r"_*lll_lock|__lock|_IO_flockfile|flockfile", "a lock of the C library"),
     )
 ]

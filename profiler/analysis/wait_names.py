@@ -26,7 +26,7 @@ class WaitName(IntEnum):
 
 SILENT_FRAMES = 8  # at the leaf end, at most, before one says what it waits for
 _LOCK = re.compile(
-    r"_*pthread_(mutex|rwlock|spin)_\w*|_*lll_lock_wait\w*|__lock|_IO_flockfile|flockfile"
+    r"_*pthread_(mutex|rwlock|spin)_\w*|_*lll_lock_wait\w*|lll_mutex_lock\w*|__lock|_IO_flockfile|flockfile"
     # CPython
     r"|take_gil|drop_gil|PyThread_acquire_lock\w*|_?PyMutex_Lock\w*|_PyRWMutex_\w+"
     # HotSpot
@@ -59,7 +59,7 @@ _WORK = re.compile(
     r"|std::sys::.*(condvar|park|once).*|std::thread::park\w*|<?parking_lot::condvar::.*"
 )
 _CARRIER = re.compile(
-    r"_*futex\w*|do_futex_wait\w*|syscall|_*timedwait\w*|_*syscall_cp\w*|runtime\.\w*(futex|note|park|mcall)\w*"
+    r"_*futex\w*|do_futex_wait\w*|syscall|_*timedwait\w*|_*syscall_cp\w*|__gthread_\w+|runtime\.\w*(futex|note|park|mcall)\w*"
     r"|_?Py\w+|(method|cfunction|function)_\w*call\w*|lock_PyThread\w*|acquire_timed|rlock_acquire"
     r"|java\.util\.concurrent\..*|java\.lang\.(VirtualThread|invoke|Thread)\b.*|(jdk|sun)\.\w+\..*|\[jvm\]"
     r"|<?(std|core|alloc)::.*|<?parking_lot(_core)?::.*|absl::.*|g_async_queue_\w+"

@@ -17,6 +17,21 @@ MUTEX = ("__lll_lock_wait", "pthread_mutex_lock@@GLIBC_2.2.5")
     [
         ((*MUTEX, "store", "main"), "a mutex", "store"),
         ((*MUTEX, "std::mutex::lock@prog", "Cache::get", "main"), "a mutex", "Cache::get"),
+        (
+            # glibc's and libstdc++'s inlined functions, where debug information tells of them
+            (
+                "__lll_lock_wait",
+                "lll_mutex_lock_optimized",
+                "___pthread_mutex_lock",
+                "__gthread_mutex_lock@prog",
+                "std::mutex::lock@prog",
+                "Cache::get",
+                "main",
+            ),
+            "a mutex",
+            "Cache::get",
+        ),
+        (("lll_mutex_lock_optimized", "store", "main"), "a mutex", "store"),
         (("__lll_lock_wait", "__pthread_rwlock_wrlock", "store"), "a read-write lock", "store"),
         (("__lll_lock_wait_private", "malloc", "main"), "a lock of the C library", "malloc"),
         ((*PY_LOCK, "app.py:stock", "app.py:main"), "a Python lock", "stock"),
