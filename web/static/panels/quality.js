@@ -196,7 +196,7 @@ export class Quality {
               ? h(
                   'details',
                   { class: 'zeros' },
-                  h('summary', {}, h('span', { class: 'dot good' }), `${seen.length ? 'None of the other' : 'Nothing, by any of the'} ${zeros.length} ways`),
+                  h('summary', {}, h('span', { class: 'dot good' }), `${seen.length ? 'Nothing of the other' : 'Nothing, of'} ${formatPlural(zeros.length, 'kind')}`),
                   h('p', {}, `None: ${zeros.join(', ')}.`),
                 )
               : '',
@@ -291,7 +291,9 @@ export class Quality {
         fact('Longest sample', formatNs(counters.handler_ns_max ?? 0), 'the longest delay of a thread'),
         fact('Sampling thread', formatNs(counters.sampler_cpu_ns ?? 0), 'CPU time since the start'),
         fact('Memory', formatBytes(counters.bytes_held ?? 0), 'in the process, until we detach'),
-        fact('Signals sent', formatCount(counters.signals_sent ?? 0), 'to running threads, one for each sample'),
+        counters.signals_sent
+          ? fact('Signals sent', formatCount(counters.signals_sent), 'to running threads that have no CPU timer, one for each sample')
+          : '',
         fact('Stacks read', formatCount(counters.parked_reads ?? 0), 'of sleeping threads, without waking them'),
         fact(
           'Calls restarted',
