@@ -58,7 +58,7 @@ const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
 const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
 const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
-let state = parseHash(location.hash);
+let state = parseHash(location.hash || document.documentElement.dataset.view || ''); // a report has a view of its own
 let rows = ROWS_STEP;
 let readOut = ''; // the box that screen readers have been told of
 let toReveal = null; // a path to select when its view arrives
