@@ -37,7 +37,7 @@ The answer to a view request (weights and positions in nanoseconds of the reques
     names           only of an answer to a page that keeps functions: see known_functions.py
     origins         of a profile with Python functions: {total_ns, own_ns: {origin: nanoseconds}}
                     below the zoom (``runtime`` is a part of ``native``;
-                    ``queued`` are waits for a CPU); else null
+                    ``queued`` are waits for a CPU, ``gil`` for the GIL); else null
     nameless_ns     int     below the zoom: own time of functions without a name
     steps           [0 or 1] for each step of the shape: whether it means a function of the tree
     comparison      null, or {here_ns there_ns here_total_ns there_total_ns sample_ns is_share}:

@@ -14,7 +14,7 @@ from .tree_view import TreeIndex
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-QUEUED = "[waiting for a CPU]"
+WAITS = {"[waiting for a CPU]": "queued", "[waiting for the GIL]": "gil"}
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def origin_sums(index: TreeIndex, below: int) -> dict[str, int]:
     """Return the own time of the functions below a node by whose code they are, nanoseconds.
 
     System calls are ``kernel``; the interpreter's functions are ``native``, and those in its own
-    file also count as ``runtime``. Waits for a CPU are ``queued``; what else is no code, is left
-    out.
+    file also count as ``runtime``. Waits for a CPU are ``queued``, those for the GIL ``gil``;
+    what else is no code, is left out.
     """
     tree = index.tree
     nodes = index.subtree(below)
@@ -73,8 +73,8 @@ def origin_sums(index: TreeIndex, below: int) -> dict[str, int]:
     for function in np.flatnonzero(own_ns[:-1]).tolist():
         kind = tree.functions[function].kind
         if kind is FrameKind.SYNTHETIC:
-            if tree.functions[function].name == QUEUED:
-                found["queued"] = int(own_ns[function])
+            if wait := WAITS.get(tree.functions[function].name):
+                found[wait] = int(own_ns[function])
             continue
         origin = "kernel" if kind is FrameKind.SYSCALL else index.origin(function)
         origin = "native" if origin == "interpreter" else origin

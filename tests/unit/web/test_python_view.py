@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from fake_source import TOKEN
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.function_sums import WAITS
 from flametap.analysis.selection import Selection
 from flametap.model import Clock, FrameKind, Function
 from flametap.web.app import create_app
@@ -64,8 +65,9 @@ def test_view_says_whose_code_the_time_is(client: FlaskClient) -> None:
     assert own_ns["runtime"] > 0
     wall = view(client, clock="wall", table="self", table_rows=500)
     shown = wall["table"]["rows"]
-    queued = dict(zip(shown["name"], shown["self_ns"], strict=True)).get("[waiting for a CPU]", 0)
-    assert wall["origins"]["own_ns"].get("queued", 0) == queued
+    weight = dict(zip(shown["name"], shown["self_ns"], strict=True))
+    for name, wait in WAITS.items():
+        assert wall["origins"]["own_ns"].get(wait, 0) == weight.get(name, 0)
     assert answer["origins"] == {"total_ns": answer["total_ns"], "own_ns": own_ns}
     assert {"project", "library", "stdlib", "native"} <= set(own_ns)
     inverted = view(client, shape="inverted")

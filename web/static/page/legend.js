@@ -60,6 +60,11 @@ export class Legend {
       const queued = { kind: 'synthetic', module: '', name: '[waiting for a CPU]' };
       shown.push(item(palette.box(queued), 'waiting for a CPU', 'The thread could run, but had no CPU', { isStriped: true, share: shareOf(view, 'queued') }));
     }
+    const gil = shareOf(view, 'gil');
+    if (gil) {
+      const waits = { kind: 'synthetic', module: '', name: '[waiting for the GIL]' };
+      shown.push(item(palette.box(waits), 'waiting for the GIL', 'The thread waited for Python’s global interpreter lock', { share: gil }));
+    }
     reconcile(this.element, shown);
     this.element.hidden = shown.length === 0;
   }

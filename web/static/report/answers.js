@@ -1,6 +1,5 @@
 // Answers the page's requests from the data of a report, in the shapes that web/encode.py has. No DOM.
 
-import { isQueued } from '../model/color.js';
 import { parsePath, readFunction } from '../model/spelling.js';
 import { compileSearch } from './search.js';
 
@@ -8,6 +7,7 @@ const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
 const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have', 'run'];
 
+const WAITS = { '[waiting for a CPU]': 'queued', '[waiting for the GIL]': 'gil' };
 // Files of CPython, HotSpot, node and Ruby, as in profiler/symbols/interpreters/function_origin.py.
 const RUNTIME = /^((libpython|pypy|python)\d.*|libjvm\..*|(lib)?(node|ruby)([\d.-].*)?)$/;
 
@@ -66,7 +66,7 @@ export class Answers {
     for (const { id, selfNs } of tree.functionsBelow(below, 'self', null)) {
       if (!selfNs) continue;
       if (kind[id] === 'synthetic') {
-        if (isQueued(this.functionAt(id))) own.queued = selfNs;
+        if (this.functions.name[id] in WAITS) own[WAITS[this.functions.name[id]]] = selfNs;
         continue;
       }
       const whose = kind[id] === 'syscall' ? 'kernel' : origin[id] === 'interpreter' ? 'native' : origin[id];
