@@ -251,6 +251,8 @@ class Status:
     pid: int
     command: str
     state: str  # "attaching", "recording", "paused", "ended"
+    program: str = ""  # what the command runs: its program, or the script of an interpreter
+    started_s: float = 0.0  # the time of day: seconds since 1970; 0 if not known
     reason: str = ""  # why it ended
     engine: str = ""  # "cpu-timers" or "rounds": what decides when running threads are sampled
     rate_hz: float = 0.0  # samples asked for in a second of each thread's CPU time

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import IO, Any, cast
@@ -87,7 +88,8 @@ class Exports:
             self._slots.release()
         response = Response(file.rewound(), mimetype=entry.mimetype, direct_passthrough=True)
         response.content_length = file.n_bytes
-        download = file_name(request.status, selection, entry.extensions[0], shape)
+        moment = time.strftime("-%Y%m%d-%H%M")  # two of one recording are told apart
+        download = file_name(request.status, selection, moment + entry.extensions[0], shape)
         response.headers["Content-Disposition"] = f'attachment; filename="{download}"'
         response.call_on_close(file.close)
         return response
@@ -96,8 +98,15 @@ class Exports:
 def file_name(
     status: Status | None, selection: Selection, extension: str, shape: Shape = PLAIN
 ) -> str:
-    """Return a good name for a file, of characters that every system allows."""
-    program = status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
+    """Return a good name for a file, of characters that every system allows.
+
+    Args:
+        status: of the recording; None if there is none.
+        selection: what is counted.
+        extension: what the name ends with.
+        shape: how it is shown.
+    """
+    program = status.program or status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
     words = ["flametap", program, str(status.pid) if status else "", selection.clock.value]
     if selection.thread_ids is not None:
         n = len(selection.thread_ids)

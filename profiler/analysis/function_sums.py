@@ -8,10 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import FrameKind
+from ..symbols.interpreters.function_origin import is_runtime
 from .tree_view import TreeIndex
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+
+WAITS = {"[waiting for a CPU]": "queued", "[waiting for the GIL]": "gil"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ def top_functions(
 def origin_sums(index: TreeIndex, below: int) -> dict[str, int]:
     """Return the own time of the functions below a node by whose code they are, nanoseconds.
 
-    System calls are ``kernel``; the interpreter's functions are ``native``. What is no code, such
-    as a wait for a CPU, is left out.
+    System calls are ``kernel``; the interpreter's functions are ``native``, and those in its own
+    file also count as ``runtime``. Waits for a CPU are ``queued``, those for the GIL ``gil``;
+    what else is no code, is left out.
     """
     tree = index.tree
     nodes = index.subtree(below)
@@ -69,11 +73,27 @@ def origin_sums(index: TreeIndex, below: int) -> dict[str, int]:
     for function in np.flatnonzero(own_ns[:-1]).tolist():
         kind = tree.functions[function].kind
         if kind is FrameKind.SYNTHETIC:
+            if wait := WAITS.get(tree.functions[function].name):
+                found[wait] = int(own_ns[function])
             continue
         origin = "kernel" if kind is FrameKind.SYSCALL else index.origin(function)
         origin = "native" if origin == "interpreter" else origin
-        found[origin] = found.get(origin, 0) + int(own_ns[function])
+        is_part = origin == "native" and is_runtime(tree.functions[function])
+        for each in (origin, "runtime") if is_part else (origin,):
+            found[each] = found.get(each, 0) + int(own_ns[function])
     return found
+
+
+def nameless_ns(index: TreeIndex, below: int) -> int:
+    """Return the own time below a node of functions without a name, nanoseconds.
+
+    System calls count as the function that makes them.
+    """
+    tree = index.tree
+    nodes = index.subtree(below)
+    is_call = index.is_syscall[tree.function[nodes]]
+    own = tree.function[np.where(is_call, tree.parent[nodes], nodes)]
+    return int(tree.self_ns[nodes][index.is_nameless[own]].sum())
 
 
 class FunctionSums:

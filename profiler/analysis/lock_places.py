@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..linux.syscalls import LOCK
-from ..model import Clock, Frame, FrameKind
+from ..model import MANAGED_KINDS, Clock, Frame, FrameKind
 from ..profile.activities import LOCK_CALLS
 from ..profile.stacks import Trie
 from ..profile.store import Profile
@@ -39,7 +39,9 @@ _KINDS = [
         (r"Mutex::|Monitor::|Platform", "a lock of the Java machine's own"),
         (r"runtime\.", "a Go lock"),
         (r"(std::sys|<?parking_lot)::.*rwlock|_*pthread_rwlock|g_rw_lock", "a read-write lock"),
-        (r"_*pthread_mutex|std::sys::|<?parking_lot|g_(rec_)?mutex", "a mutex"),
+        (r"(uv|apr_thread)_rwlock|PR_RWLock|CRYPTO_THREAD_", "a read-write lock"),
+        (r"(uv|apr_thread)_mutex|PR_|sqlite3_|pthreadMutexEnter", "a mutex"),
+        (r"_*pthread_mutex|lll_mutex|std::sys::|<?parking_lot|g_(rec_)?mutex", "a mutex"),
         (r"_*lll_lock|__lock|_IO_flockfile|flockfile", "a lock of the C library"),
     )
 ]
@@ -139,6 +141,7 @@ class _Reader:
             return GIL, None
         said, kind = WaitName.SILENT, UNKNOWN
         first: Frame | None = None  # of the program's own, where nothing says what it waits for
+        spare: Frame | None = None  # of a language's own library: a thread that runs nothing else
         for depth, (frame, word) in enumerate(self._stack(node)):
             if word in (WaitName.LOCK, WaitName.WORK):
                 said = word
@@ -151,9 +154,11 @@ class _Reader:
                 first = first or frame
                 if depth >= SILENT_FRAMES:
                     break
+            elif spare is None and frame.function.kind in MANAGED_KINDS:
+                spare = frame
         if said is WaitName.WORK:
             return None
-        return kind, None if kind == GIL else first
+        return kind, None if kind == GIL else first or spare
 
     def _stack(self, node: int) -> Iterator[tuple[Frame, WaitName]]:
         trie = self._trie

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..model import MANAGED_KINDS
+from ..model import MANAGED_KINDS, FrameKind
 from ..symbols.interpreters.function_origin import origin_of
 from .calltree import CallTree
 
@@ -89,6 +89,19 @@ class TreeIndex:
     def origin(self, function: int) -> str:
         """Return whose code a function is (the value of an ``Origin``), by its id."""
         return origin_of(self.tree.functions[function]).value
+
+    @cached_property
+    def is_nameless(self) -> Bools:
+        """Whether each function has no name; the last is for the root's -1."""
+        return self._of_kind(FrameKind.UNKNOWN)
+
+    @cached_property
+    def is_syscall(self) -> Bools:
+        """Whether each function is a system call; the last is for the root's -1."""
+        return self._of_kind(FrameKind.SYSCALL)
+
+    def _of_kind(self, kind: FrameKind) -> Bools:
+        return np.array([each.kind is kind for each in self.tree.functions] + [False])
 
     def children(self, node: int) -> range:
         """Return the children of a node, left to right."""

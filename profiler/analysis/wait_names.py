@@ -26,7 +26,7 @@ class WaitName(IntEnum):
 
 SILENT_FRAMES = 8  # at the leaf end, at most, before one says what it waits for
 _LOCK = re.compile(
-    r"_*pthread_(mutex|rwlock|spin)_\w*|_*lll_lock_wait\w*|__lock|_IO_flockfile|flockfile"
+    r"_*pthread_(mutex|rwlock|spin)_\w*|_*lll_lock_wait\w*|lll_mutex_lock\w*|__lock|_IO_flockfile|flockfile"
     # CPython
     r"|take_gil|drop_gil|PyThread_acquire_lock\w*|_?PyMutex_Lock\w*|_PyRWMutex_\w+"
     # HotSpot
@@ -35,6 +35,9 @@ _LOCK = re.compile(
     r"|java\.util\.concurrent\.locks\.Abstract(Queued|QueuedLong)Synchronizer\.(acquire|doAcquire)\w*"
     # Go
     r"|runtime\.(lock2|lock|semacquire1|\(\*rwmutex\)\.\w+)"
+    # libuv, APR, NSPR, SQLite, OpenSSL
+    r"|uv_(mutex|rwlock)_\w+|apr_thread_(mutex|rwlock)_\w+|PR_(Lock|EnterMonitor|RWLock_\w+)"
+    r"|sqlite3_mutex_enter|pthreadMutexEnter|CRYPTO_THREAD_(read|write)_lock"
     # Rust, GLib
     r"|std::sys::.*(mutex|rwlock).*|parking_lot::(raw_)?(mutex|rwlock|remutex)::.*"
     r"|<?parking_lot::raw_(mutex|rwlock)::.*"
@@ -59,14 +62,15 @@ _WORK = re.compile(
     r"|std::sys::.*(condvar|park|once).*|std::thread::park\w*|<?parking_lot::condvar::.*"
 )
 _CARRIER = re.compile(
-    r"_*futex\w*|do_futex_wait\w*|syscall|_*timedwait\w*|_*syscall_cp\w*|runtime\.\w*(futex|note|park|mcall)\w*"
+    r"_*futex\w*|do_futex_wait\w*|syscall|_*timedwait\w*|_*syscall_cp\w*|__gthread_\w+|runtime\.\w*(futex|note|park|mcall)\w*"
     r"|_?Py\w+|(method|cfunction|function)_\w*call\w*|lock_PyThread\w*|acquire_timed|rlock_acquire"
     r"|java\.util\.concurrent\..*|java\.lang\.(VirtualThread|invoke|Thread)\b.*|(jdk|sun)\.\w+\..*|\[jvm\]"
+    r"|start_thread|_*clone3?|_start|__libc_start_\w+"
     r"|<?(std|core|alloc)::.*|<?parking_lot(_core)?::.*|absl::.*|g_async_queue_\w+"
 )
 _CARRIER_MODULES = re.compile(
     r"(lib)?python[23]?[\d.]*(m|d|t)?(\.so.*)?|_(queue|multiprocessing|thread|threading)\b.*\.so"
-    r"|libjvm\.so|libstdc\+\+.*|libc\+\+.*"
+    r"|libjvm\.so|\[jvm\]|libstdc\+\+.*|libc\+\+.*"
 )
 # File → functions. Locks of Python serve both: who calls them says what they are for.
 _PYTHON_WORK = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from ..inject.client import Injector
 from ..inject.frida_errors import END_REASONS
 from ..linux import procfs
 from ..linux.child_processes import child_processes
+from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
 from ..profile.store import BEGINNING, Profile
 from ..symbols import Symbolizer
@@ -81,6 +83,7 @@ class Capture(Views):
         self._pauses = Pauses()
         self._state = "attaching"
         self._notes: list[str] = []
+        self._started_s = 0.0  # time.time()
         self._counters: dict[str, int] = {}
         self._handler_ns: tuple[int, int] = (0, 0)
         self._passed_on = BEGINNING
@@ -206,10 +209,14 @@ class Capture(Views):
             self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
         )
         duration_ns = self.profile.duration_ns
+        if duration_ns and not self._started_s:
+            self._started_s = time.time() - duration_ns / 1e9
         languages = languages_of(self.interpreters()) if self.profile.has_managed else []
         return Status(
             pid=self.pid,
             command=self.command,
+            program=program_name(self.command),
+            started_s=self._started_s,
             state=self._state,
             reason=self._session.end_reason,
             engine=rates.engine,

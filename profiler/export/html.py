@@ -79,12 +79,18 @@ def _names(packed: PackedTrees) -> dict[str, Any]:
     }
 
 
+def _text(words: str) -> str:
+    """Return words without what JSON cannot hold: bytes of a command line that are no text."""
+    return words.encode("utf-8", "replace").decode("utf-8")
+
+
 def _status(request: ExportRequest) -> dict[str, Any]:
     """Return the status for the page: what was recorded, and of which part this is a report."""
     status = request.status or Status(0, request.title, "ended")
     fields = {each.name: getattr(status, each.name) for each in dataclasses.fields(status)}
     fields.update(
-        command=status.command.encode("utf-8", "replace").decode("utf-8"),
+        command=_text(status.command),
+        program=_text(status.program),
         state="saved",
         is_final=True,
         revision=1,

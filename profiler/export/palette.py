@@ -66,7 +66,7 @@ def box_color(function: Function, origin: str, program: str) -> str:
         return oklch(*QUEUED)
     if kind is FrameKind.SYSCALL:
         return oklch(*ORIGINS["kernel"]) if origin else oklch(SYSCALL, 0.025, 240)
-    if kind is FrameKind.SYNTHETIC or not module:
+    if kind is FrameKind.SYNTHETIC or not (module or origin):
         return oklch(SYNTHETIC, 0.008, 260)
     offset = (_fnv1a(name) >> 8) % 101 / 50 - 1
     is_unknown, is_inlined = kind is FrameKind.UNKNOWN, kind is FrameKind.INLINED

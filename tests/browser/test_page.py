@@ -170,6 +170,11 @@ def test_quality_panel_tells_losses_verdicts_symbols_and_cost(page: Page) -> Non
     expect(panel).to_contain_text("libvendor.so")
     expect(panel).to_contain_text("give its debug file with --symbol-dir")
     expect(panel).to_contain_text("None: data dropped")
+    expect(panel.locator("#quality-trust")).to_contain_text("With care: ")
+    expect(panel.locator("#quality-trust")).to_contain_text("percentage points")
+    ways = panel.locator("details.zeros").first
+    ways.locator("summary").click()
+    expect(ways).to_contain_text("samples dropped")
     expect(panel).to_contain_text("median / 99th percentile")
     panel.get_by_text("All counters by name").click()
     expect(panel.get_by_text("signals_handled", exact=True)).to_be_visible()

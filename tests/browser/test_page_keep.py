@@ -18,8 +18,10 @@ from flametap.export import ExportRequest
 from flametap.model import Clock
 from flametap.web import farewell
 from flametap.web.server import Server, serve
-from page_probe import at, click_box, wait_for_revision
+from page_probe import at, click_box, wait_for_revision, zoom_names
 from python_source import PythonSource
+
+MOMENT = r"-\d{8}-\d{4}"
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -56,10 +58,10 @@ class TestOfARecording:
             page.keyboard.press("e")
             with page.expect_download() as saved:
                 page.locator(f'#save-panel [data-format="{name}"]').click()
-            expected = f"flametap-python3.12-4711-cpu-1thread-2-5s{extension}"
-            assert saved.value.suggested_filename == expected
+            expected = f"flametap-python3.12-4711-cpu-1thread-2-5s{MOMENT}{extension}"
+            assert re.fullmatch(expected, saved.value.suggested_filename)
             saved.value.save_as(tmp_path / name)
-            expect(page.locator("#toast")).to_have_text(f"Saved {expected}")
+            expect(page.locator("#toast")).to_have_text(re.compile(f"Saved {expected}"))
             expect(page.locator("#save-panel")).to_be_hidden()
         profiles = json.loads((tmp_path / "speedscope").read_text())["profiles"]
         total = page.evaluate("flametap.views.current.total_ns")
@@ -80,7 +82,8 @@ class TestOfARecording:
             page.locator(f'#save-part [data-value="{part}"]').click()
             with page.expect_download() as saved:
                 page.locator('#save-panel [data-format="folded"]').click()
-            assert saved.value.suggested_filename == f"flametap-python3.12-4711-cpu{suffix}.folded"
+            expected = f"flametap-python3.12-4711-cpu{suffix}{MOMENT}.folded"
+            assert re.fullmatch(expected, saved.value.suggested_filename)
             saved.value.save_as(tmp_path / part)
             lines = (tmp_path / part).read_text().splitlines()
             sums[part] = sum(int(line.rsplit(" ", 1)[1]) for line in lines)
@@ -89,6 +92,22 @@ class TestOfARecording:
         assert 1000 * sums["whole"] == pytest.approx(
             python_source.profile.total_ns(Clock.CPU), abs=2_000
         )
+
+    def test_a_report_opens_where_the_page_was(
+        self, open_page: Callable[..., Page], tmp_path: Path
+    ) -> None:
+        page = open_page("#q=Worker&threads=1")
+        click_box(page, "Worker.handle")
+        page.wait_for_function("() => flametap.views.current.zoom.path.length > 1")
+        page.keyboard.press("e")
+        with page.expect_download() as saved:
+            page.locator('#save-panel [data-format="html"]').click()
+        saved.value.save_as(tmp_path / "report.html")
+        report = page.context.new_page()
+        report.goto((tmp_path / "report.html").as_uri())
+        report.wait_for_function("() => globalThis.flametap?.views.current?.zoom.path.length > 1")
+        assert zoom_names(report) == zoom_names(page)
+        expect(report.locator("#search")).to_have_value("Worker")
 
     def test_page_is_asked_whether_to_save_when_flametap_ends(
         self,
@@ -133,7 +152,9 @@ def test_svg_and_png_show_the_whole_view(page: Page, tmp_path: Path) -> None:
         page.keyboard.press("e")
         with page.expect_download() as saved:
             page.locator(f"#save-{kind}").click()
-        assert saved.value.suggested_filename == f"flametap-orderd-41873-cpu.{kind}"
+        assert re.fullmatch(
+            rf"flametap-orderd-41873-cpu{MOMENT}\.{kind}", saved.value.suggested_filename
+        )
         saved.value.save_as(tmp_path / kind)
     root = ET.fromstring((tmp_path / "svg").read_bytes())
     titles = [each.text or "" for each in root.iter(f"{SVG}title")]

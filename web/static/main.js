@@ -6,6 +6,7 @@ import { Details } from './graph/details.js';
 import { Empty } from './graph/empty.js';
 import { Graph } from './graph/graph.js';
 import { Palette } from './model/color.js';
+import { sampleNs } from './model/explain.js';
 import { formatShare, programName } from './model/format.js';
 import {
   CLOCK_NAMES,
@@ -57,7 +58,7 @@ const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
 const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
 const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
-let state = parseHash(location.hash);
+let state = parseHash(location.hash || document.documentElement.dataset.view || ''); // a report has a view of its own
 let rows = ROWS_STEP;
 let readOut = ''; // the box that screen readers have been told of
 let toReveal = null; // a path to select when its view arrives
@@ -236,6 +237,7 @@ function show(view, isNewPlace) {
   toReveal = null;
   functions.update(view, { sort: state.sort, palette });
   legend.update(view, palette);
+  quality.setView(view);
   breadcrumb.update(state.zoom, view);
   search.update(view);
   empty.show(view, state, feed.status);
@@ -271,7 +273,7 @@ function offline({ isLive }) {
 function point(info, from = graph) {
   const { view } = from;
   const isShown = !byId('graph').hidden;
-  details.show(view, isShown ? info : null, { clock: view?.asked.clock, palette });
+  details.show(view, isShown ? info : null, { clock: view?.asked.clock, palette, sample: sampleNs(feed.status, view?.asked.clock) });
   if (!info) readOut = '';
   if (!info?.isDocked || info.path === readOut) return;
   readOut = info.path;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...model import FrameKind, Function
 from .hotspot import plumbing as hotspot
 from .hotspot.packages import origin_of_package
@@ -12,6 +14,14 @@ from .ruby import plumbing as ruby
 from .ruby.paths import origin_of_ruby
 from .v8 import plumbing as v8
 from .v8.paths import origin_of_script
+
+# Files of CPython, HotSpot, node and Ruby. web/static/report/answers.js repeats it.
+_RUNTIME = re.compile(r"(libpython|pypy|python)\d.*|libjvm\..*|(lib)?(node|ruby)([\d.-].*)?")
+
+
+def is_runtime(function: Function) -> bool:
+    """Return True for a native function in an interpreter's own file: memory, dictionaries, GC."""
+    return _RUNTIME.fullmatch(function.module) is not None
 
 
 def origin_of(function: Function) -> Origin:

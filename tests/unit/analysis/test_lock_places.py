@@ -17,6 +17,23 @@ MUTEX = ("__lll_lock_wait", "pthread_mutex_lock@@GLIBC_2.2.5")
     [
         ((*MUTEX, "store", "main"), "a mutex", "store"),
         ((*MUTEX, "std::mutex::lock@prog", "Cache::get", "main"), "a mutex", "Cache::get"),
+        (
+            # glibc's and libstdc++'s inlined functions, where debug information tells of them
+            (
+                "__lll_lock_wait",
+                "lll_mutex_lock_optimized",
+                "___pthread_mutex_lock",
+                "__gthread_mutex_lock@prog",
+                "std::mutex::lock@prog",
+                "Cache::get",
+                "main",
+            ),
+            "a mutex",
+            "Cache::get",
+        ),
+        (("lll_mutex_lock_optimized", "store", "main"), "a mutex", "store"),
+        ((*MUTEX, "uv_mutex_lock", "store", "main"), "a mutex", "store"),
+        ((*MUTEX, "pthreadMutexEnter", "sqlite3_step", "main"), "a mutex", "sqlite3_step"),
         (("__lll_lock_wait", "__pthread_rwlock_wrlock", "store"), "a read-write lock", "store"),
         (("__lll_lock_wait_private", "malloc", "main"), "a lock of the C library", "malloc"),
         ((*PY_LOCK, "app.py:stock", "app.py:main"), "a Python lock", "stock"),
@@ -27,7 +44,10 @@ MUTEX = ("__lll_lock_wait", "pthread_mutex_lock@@GLIBC_2.2.5")
             "Shop.buy",
         ),
         (
-            ("pthread_cond_wait", "ObjectMonitor::enter@libjvm.so", "Shop.sell"),
+            (
+                *("pthread_cond_wait", "ObjectMonitor::enter@libjvm.so"),
+                *("[_complete_monitor_locking_Java]@[jvm]", "Shop.sell"),
+            ),
             "a Java monitor (synchronized)",
             "Shop.sell",
         ),
@@ -57,6 +77,21 @@ def test_waits_for_work_are_not_for_a_lock(leaf_first: tuple[str, ...]) -> None:
     waits = Waits(len(leaf_first))
     waits.name(*leaf_first)
     assert lock_places(waits.profile, waits.table, EVERYTHING).places == []
+
+
+def test_the_start_of_a_thread_is_no_place() -> None:
+    waits = Waits(4)
+    waits.name("futex", "os::wait@libjvm.so", "start_thread", "clone3")
+    (only,) = lock_places(waits.profile, waits.table, EVERYTHING).places
+    assert (only.kind, only.frame) == (UNKNOWN, None)
+
+
+def test_a_thread_that_runs_only_the_library_has_a_place_there() -> None:
+    waits = Waits(8)
+    waits.name(*PY_LOCK, "threading.py:Thread.run", "start_thread")
+    (only,) = lock_places(waits.profile, waits.table, EVERYTHING).places
+    assert only.frame
+    assert only.frame.function.name == "Thread.run"
 
 
 def test_only_the_chosen_time_and_threads() -> None:

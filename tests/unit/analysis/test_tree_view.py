@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from call_trees import random_tree, tree_of
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.function_sums import top_functions
+from flametap.analysis.function_sums import nameless_ns, top_functions
 from flametap.analysis.tree_search import find_matches, match_functions
 from flametap.analysis.tree_view import (
     BIG_PARENT,
@@ -20,6 +21,7 @@ from flametap.analysis.tree_view import (
     resolve_run,
     visible_boxes,
 )
+from flametap.model import FrameKind, Function
 
 # all ─ main ─┬─ a ─ a ─ b
 #             └─ b
@@ -232,3 +234,15 @@ def test_function_totals_equal_a_plain_walk(seed: int) -> None:
             totals[function] = totals.get(function, 0) + int(tree.self_ns[node])
     top = top_functions(TreeIndex(tree), 0, 100)
     assert dict(zip(top.function.tolist(), top.total_ns.tolist(), strict=True)) == totals
+
+
+def test_time_without_names_is_that_of_nameless_functions_and_of_their_system_calls() -> None:
+    kinds = {"[read]": FrameKind.SYSCALL, "libz.so+0x10": FrameKind.UNKNOWN}
+    rows = [(0, "main", 5), (1, "[read]", 3), (1, "libz.so+0x10", 10), (3, "[read]", 7)]
+    tree = tree_of(rows)
+    functions = [
+        Function(each.name, "app", kind=kinds.get(each.name, FrameKind.NATIVE))
+        for each in tree.functions
+    ]
+    index = TreeIndex(replace(tree, functions=functions))
+    assert [nameless_ns(index, node) for node in range(5)] == [17, 17, 0, 17, 7]

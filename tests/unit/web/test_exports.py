@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from typing import Any
@@ -138,7 +139,8 @@ def test_folded_chains_are_one_function(client: FlaskClient) -> None:
 def test_name_and_title_say_what_is_in_the_file(client: FlaskClient) -> None:
     query = {"shape": "focus:malloc@libc.so.6;hide:?json", "language": "native"}
     response = exported(client, "svg", **query)
-    assert "-cpu-native-focus-hide.svg" in response.headers["Content-Disposition"]
+    name = response.headers["Content-Disposition"]
+    assert re.search(r"-cpu-native-focus-hide-\d{8}-\d{4}\.svg", name)
     title = "cpu time; only Native functions; only malloc and what it calls; “json” hidden</title>"
     assert title in response.text
     report = packed_report.read(exported(client, "html", **query).text)

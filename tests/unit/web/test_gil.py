@@ -29,6 +29,7 @@ def test_only_the_time_with_the_gil(client: FlaskClient) -> None:
     }
     assert [weights[gil]["total_ns"] for gil in ("0", "1")] == [300 * MS, 95 * MS]
     assert "read" not in weights["1"]["functions"]["name"]
+    assert weights["0"]["origins"]["own_ns"]["gil"] == 110 * MS
     symbols = client.get("/api/symbols", query_string={"clock": "wall", "gil": "1"}).get_json()
     assert symbols["total_ns"] == 95 * MS
 

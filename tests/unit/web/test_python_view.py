@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from fake_source import TOKEN
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.function_sums import WAITS
 from flametap.analysis.selection import Selection
 from flametap.model import Clock, FrameKind, Function
 from flametap.web.app import create_app
@@ -57,6 +58,16 @@ def test_view_says_whose_code_the_time_is(client: FlaskClient) -> None:
         if kind != "synthetic" and ns:
             whose = "kernel" if kind == "syscall" else origin.replace("interpreter", "native")
             own_ns[whose] = own_ns.get(whose, 0) + ns
+    modules = dict(zip(rows["name"], rows["module"], strict=True))
+    of_runtime = [ns for name, ns in zip(rows["name"], rows["self_ns"], strict=True)
+                  if modules[name].startswith(("libpython", "python3"))]  # fmt: skip
+    own_ns["runtime"] = sum(of_runtime)
+    assert own_ns["runtime"] > 0
+    wall = view(client, clock="wall", table="self", table_rows=500)
+    shown = wall["table"]["rows"]
+    weight = dict(zip(shown["name"], shown["self_ns"], strict=True))
+    for name, wait in WAITS.items():
+        assert wall["origins"]["own_ns"].get(wait, 0) == weight.get(name, 0)
     assert answer["origins"] == {"total_ns": answer["total_ns"], "own_ns": own_ns}
     assert {"project", "library", "stdlib", "native"} <= set(own_ns)
     inverted = view(client, shape="inverted")

@@ -3,23 +3,24 @@
 
 import { bar, byId, h, swatch } from '../page/dom.js';
 import { reconcile } from '../page/reconcile.js';
-import { explainKind, hasAssembly, hasCode, originLabel } from '../model/explain.js';
-import { formatCount, formatNs, formatPlace, formatShare } from '../model/format.js';
+import { explainKind, hasAssembly, hasCode, marginOf, originLabel } from '../model/explain.js';
+import { formatCount, formatNs, formatPlace, formatPoints, formatShare } from '../model/format.js';
 import { changeCard } from './change_card.js';
 import { Holders, isLockWait } from './holders.js';
 import { CLOCK_NAMES } from '../model/state.js';
 
 const GAP_PX = 14; // between the pointer and the card
 
-function weightRow(label, ns, view, zoomNs) {
+function weightRow(label, ns, view, zoomNs, sample) {
   const total = view.total_ns;
+  const margin = marginOf(ns, total, sample);
   const ofZoom = zoomNs < total ? h('td', { class: 'dim' }, formatShare(ns, zoomNs)) : null;
   return h(
     'tr',
     {},
     h('th', { scope: 'row' }, label),
     h('td', {}, formatNs(ns)),
-    h('td', {}, formatShare(ns, total)),
+    h('td', {}, formatShare(ns, total), margin > 0 ? h('span', { class: 'dim' }, ` ± ${formatPoints(margin)}`) : ''),
     ofZoom,
     h('td', { class: 'meter' }, h('span', { class: 'track' }, bar('fill', ns / total))),
   );
@@ -87,10 +88,14 @@ export class Details {
     this.holders = new Holders(() => this.shown && this.show(...this.shown));
   }
 
-  /** Shows a box; `info` is that of Graph's `on.point`, null hides the card. */
-  show(view, info, { clock, palette }) {
+  /**
+   * Shows a box; `info` is that of Graph's `on.point`, null hides the card.
+   *
+   * @param sample what a sample stands for, nanoseconds; 0 if not known
+   */
+  show(view, info, { clock, palette, sample }) {
     this.card.hidden = info === null;
-    this.shown = info && [view, info, { clock, palette }];
+    this.shown = info && [view, info, { clock, palette, sample }];
     if (info === null) return;
     const { box, isDocked } = info;
     const boxes = view.boxes;
@@ -119,8 +124,8 @@ export class Details {
         h(
           'tbody',
           {},
-          isSelfKnown ? weightRow('Self', boxes.self_ns[box], view, zoomNs) : null,
-          weightRow('Total', boxes.total_ns[box], view, zoomNs),
+          isSelfKnown ? weightRow('Self', boxes.self_ns[box], view, zoomNs, sample) : null,
+          weightRow('Total', boxes.total_ns[box], view, zoomNs, sample),
         ),
       ),
       changeCard(view, box) ?? '',

@@ -214,7 +214,7 @@ export class Palette {
     if (isQueued({ name, kind })) return oklch(...QUEUED[this.theme]);
     if (origin && kind === 'syscall') return this.origin('kernel');
     if (kind === 'syscall') return oklch(greys.syscall, 0.025, 240);
-    if (kind === 'synthetic' || !module) return oklch(greys.synthetic, 0.008, 260);
+    if (kind === 'synthetic' || (!module && !origin)) return oklch(greys.synthetic, 0.008, 260);
     const offset = ((hashText(name) >>> 8) % 101) / 50 - 1; // -1 … 1
     if (origin) {
       const [base, tint, hue] = this.originShade(origin);

@@ -1,7 +1,7 @@
 // Explains counters, verdicts and symbol sources in plain words, and rates how far the graph can be
 // trusted. No DOM.
 
-import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from './format.js';
+import { formatBytes, formatCount, formatNs, formatPlural, formatPoints, formatRate, formatShare } from './format.js';
 import { ORIGINS } from './color.js';
 import { LOSSES } from './losses.js';
 
@@ -255,14 +255,44 @@ export function costShare({ counters, duration_ns: allNs, paused_ns: pausedNs = 
 
 const COST_LIMIT = 0.01; // of one core: the default budget
 
-/** Returns the facts in the footer of the page: [{id, level, text}]. */
-export function summarise(status) {
+const MUCH_NAMELESS = 0.05; // of the time that is shown
+
+/**
+ * Returns by how much a share may be off by chance, 19 times out of 20; null if that is not known.
+ *
+ * @param sampleNs what a sample stands for. They are taken as drawn at random; those of a clock vary less.
+ */
+export function marginOf(ns, totalNs, sampleNs) {
+  if (!(totalNs > 0 && sampleNs > 0)) return null;
+  const share = Math.min(1, ns / totalNs);
+  return 2 * Math.sqrt((share * (1 - share)) / (totalNs / sampleNs));
+}
+
+/** Returns what a sample of a clock's time stands for, nanoseconds; 0 where that is not known. */
+export function sampleNs(status, clock) {
+  const hz = clock === 'cpu' ? status?.effective_rate_hz : 0;
+  return hz > 0 ? 1e9 / hz : 0;
+}
+
+/** Says whether the names of a view (layout.BoxView) are known: {level, text}. */
+function explainNames(status, view) {
+  const { nameless_ns: nameless, total_ns: total } = view;
+  const { symbols_pending: pending } = status;
+  if (pending) return { level: 'good', text: `${formatPlural(pending, 'name')} still being read` };
+  const level = nameless > MUCH_NAMELESS * total ? 'fair' : 'good';
+  return { level, text: nameless > 0 ? `${formatShare(nameless, total)} without names` : 'all functions named' };
+}
+
+/**
+ * Returns the facts in the footer of the page: [{id, level, text}].
+ *
+ * @param view {nameless_ns, total_ns} of what is shown; null before there is anything
+ */
+export function summarise(status, view = null) {
   const verdicts = explainVerdicts(status.verdict_cpu_ns);
   const share = verdicts.total ? verdicts.complete / verdicts.total : 1;
   const lost = LOSSES.reduce((sum, [name]) => sum + (status.counters[name] ?? 0), 0);
   const eintr = status.counters.eintr_unrepairable ?? 0;
-  const named = (status.symbols ?? []).filter(({ source }) => source !== 'none');
-  const nameless = (status.symbols ?? []).length - named.length;
   const cost = costShare(status);
   const facts = [
     {
@@ -273,15 +303,7 @@ export function summarise(status) {
         : 'no CPU time yet',
     },
     { id: 'lost', level: lost ? 'bad' : 'good', text: lost ? `${formatCount(lost)} lost` : 'nothing lost' },
-    {
-      id: 'names',
-      level: nameless ? 'fair' : 'good',
-      text: status.symbols_pending
-        ? `${formatPlural(status.symbols_pending, 'name')} still being read`
-        : nameless
-          ? `${formatCount(nameless)} of ${formatCount(named.length + nameless)} modules without names`
-          : `${formatPlural(named.length, 'module')} named`,
-    },
+    ...(view?.total_ns > 0 ? [{ id: 'names', ...explainNames(status, view) }] : []),
     {
       id: 'cost',
       level: cost <= COST_LIMIT ? 'good' : 'fair',
@@ -291,19 +313,34 @@ export function summarise(status) {
   const python = explainPython(status.managed_verdict_cpu_ns);
   if (python.total) {
     const whole = python.whole / python.total;
-    facts.splice(1, 0, {
+    facts.splice(2, 0, {
       id: 'python',
       level: whole >= 0.99 ? 'good' : whole >= 0.9 ? 'fair' : 'bad',
       text: `${formatShare(python.whole, python.total)} ${python.whole > python.exact ? 'whole' : 'exact'} ${languagesOf(status)} stacks`,
     });
   }
-  if (!status.symbols?.length && !status.symbols_pending) {
-    facts.splice(facts.findIndex(({ id }) => id === 'names'), 1); // not known yet, or not in a report
-  }
   if (eintr) {
     facts.push({ id: 'eintr', level: 'bad', text: `${formatPlural(eintr, 'system call')} interrupted` });
   }
   return facts;
+}
+
+/** Says in one sentence how far a recording can be trusted, by the facts of summarise(): {level, text}. */
+export function explainTrust(facts) {
+  const poor = (wanted) => facts.filter(({ id, level }) => level === wanted && id !== 'cost').map(({ text }) => text);
+  const bad = poor('bad');
+  if (bad.length) return { level: 'bad', text: `With care: ${[...bad, ...poor('fair')].join('; ')}.` };
+  const fair = poor('fair');
+  if (fair.length) return { level: 'fair', text: `Largely, but mind: ${fair.join('; ')}.` };
+  return { level: 'good', text: 'Fully: stacks are whole, functions have names, nothing is lost.' };
+}
+
+/** Says how precise shares of the CPU time are; "" before there is any. */
+export function explainPrecision(totalNs, sample) {
+  if (!(totalNs > 0 && sample > 0)) return '';
+  const points = (share) => `± ${formatPoints(marginOf(share, 1, sample / totalNs))}`;
+  const samples = formatPlural(Math.max(1, totalNs / sample), 'sample');
+  return `${samples} of CPU time are shown: 19 times out of 20, a share of 50 % is right to ${points(0.5)} percentage points, one of 1 % to ${points(0.01)}.`;
 }
 
 /** Names the languages of interpreted functions (model.Status): "Python", "Java and Ruby". */

@@ -48,6 +48,12 @@ export function formatShare(part, whole) {
   return part < whole ? '> 99.9 %' : '100 %';
 }
 
+/** Formats a difference of shares, 0 … 1, in percentage points: "0.03", "1.2", "12". */
+export function formatPoints(difference) {
+  const points = 100 * difference;
+  return points < 0.095 ? points.toFixed(2) : points < 9.95 ? points.toFixed(1) : String(Math.round(points));
+}
+
 /** Formats an integer with thin spaces between thousands: 12 345. */
 export function formatCount(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, NARROW_SPACE);
@@ -75,6 +81,11 @@ export function formatRate(hz) {
 export function programName(command) {
   const first = command.trim().split(/\s+/)[0] ?? '';
   return first.slice(first.lastIndexOf('/') + 1) || '(unknown)';
+}
+
+/** What a target runs (model.Status): of an interpreter, its script. */
+export function targetName({ program, command }) {
+  return program || programName(command);
 }
 
 /** Formats a path and a line as "server.cc:120"; "server.cc" without a line, "" without a path. */

@@ -1,15 +1,29 @@
 // What is kept of a view: names of files, and stacks as text. No DOM.
 
-import { CLOCK_NAMES } from './state.js';
-import { formatNs, formatShare, programName } from './format.js';
+import { CLOCK_NAMES, DEFAULTS, toHash } from './state.js';
+import { formatNs, formatShare, targetName } from './format.js';
 import { describeStep, describeTarget } from './shape.js';
 import { formatRange, parseRange } from './timeline.js';
 
-/** Returns a good name for a file, of characters that every system allows. */
-export function fileName(status, state, extension) {
-  const parts = ['flametap', programName(status?.command ?? ''), status?.pid, state.clock, state.range];
+/** Returns a good name for a file, of characters that every system allows, with the moment: as web/exports.py. */
+export function fileName(status, state, extension, now = new Date()) {
+  const two = (value) => String(value).padStart(2, '0');
+  const day = `${now.getFullYear()}${two(now.getMonth() + 1)}${two(now.getDate())}`;
+  const moment = `${day}-${two(now.getHours())}${two(now.getMinutes())}`;
+  const parts = ['flametap', targetName(status ?? { command: '' }), status?.pid, state.clock, state.range, moment];
   const words = parts.filter(Boolean).map((part) => String(part).replace(/[^\w.-]+/g, '_').slice(0, 60));
   return `${words.join('-')}.${extension}`;
+}
+
+/** Returns the hash with which a report opens as its page was: what it counts is in its data already. */
+export function reportHash({ clock, tab, sort, layout, beside, zoom, search }) {
+  return toHash({ ...DEFAULTS, clock, tab, sort, layout, beside, zoom, search });
+}
+
+/** Has a report open with a hash. @param html its text */
+export function openingAt(html, hash) {
+  const value = hash.replace(/[&"<>]/g, (character) => `&#${character.charCodeAt(0)};`);
+  return hash ? html.replace('<html data-report ', () => `<html data-report data-view="${value}" `) : html;
 }
 
 /** Returns what of the recording is shown, a few words for each restriction; none if all of it is. */

@@ -2,13 +2,23 @@
 
 import { formatPlace, formatShare } from './format.js';
 
+const LEAST_SELF = 0.1; // of a function's total: with less, its calls are what it costs
+
+/** Returns the weights by which the rows of an answer are hot: their own, or those of a function that only calls. */
+function hotnessOf({ self_ns: selfNs, total_ns: totalNs }, wholeNs) {
+  const own = selfNs.reduce((sum, ns) => sum + ns, 0);
+  const weights = own < LEAST_SELF * wholeNs ? totalNs : selfNs;
+  const hottest = most(weights);
+  return (at) => (hottest > 0 ? weights[at] / hottest : 0);
+}
+
 /** Makes a row: {kind: "code" | "gap" | "file" | "unknown", key, self, total, heat (0 … 1), place, text, note}. */
-function weighed(row, selfNs, totalNs, wholeNs, hottestNs) {
+function weighed(row, selfNs, totalNs, wholeNs, heat) {
   return {
     ...row,
     self: selfNs > 0 ? formatShare(selfNs, wholeNs) : '',
     total: totalNs > 0 ? formatShare(totalNs, wholeNs) : '',
-    heat: hottestNs > 0 ? selfNs / hottestNs : 0,
+    heat,
     selfNs,
     totalNs,
   };
@@ -29,7 +39,7 @@ function fileRow(lines, number, path, wholeNs) {
  * other files than the function's own, each file has a heading.
  */
 export function sourceRows({ file: ownFile, files, lines, total_ns: wholeNs }) {
-  const hottest = most(lines.self_ns);
+  const heat = hotnessOf(lines, wholeNs);
   const hasHeadings = files.some((file) => file !== ownFile);
   const rows = [];
   lines.line.forEach((line, at) => {
@@ -41,14 +51,14 @@ export function sourceRows({ file: ownFile, files, lines, total_ns: wholeNs }) {
     const row = line
       ? { kind: 'code', key: `line ${number} ${line}`, place: String(line), text: lines.text[at] ?? '', note: '' }
       : { kind: 'unknown', key: `line ${number} 0`, place: '?', text: 'unknown line', note: '' };
-    rows.push(weighed(row, lines.self_ns[at], lines.total_ns[at], wholeNs, hottest));
+    rows.push(weighed(row, lines.self_ns[at], lines.total_ns[at], wholeNs, heat(at)));
   });
   return rows;
 }
 
 /** Makes the rows of an answer to `instructions`. */
 export function codeRows({ rows: code, files, names, total_ns: wholeNs }) {
-  const hottest = most(code.self_ns);
+  const heat = hotnessOf(code, wholeNs);
   const rows = [];
   let end = null;
   code.addr.forEach((addr, at) => {
@@ -66,25 +76,25 @@ export function codeRows({ rows: code, files, names, total_ns: wholeNs }) {
       bytes: code.data[at],
       note: [inlined, formatPlace(file, code.line[at])].filter(Boolean).join(' · '),
     };
-    rows.push(weighed(row, code.self_ns[at], code.total_ns[at], wholeNs, hottest));
+    rows.push(weighed(row, code.self_ns[at], code.total_ns[at], wholeNs, heat(at)));
   });
   return rows;
 }
 
-/** Returns the row with the most self weight, or else the most total weight; -1 if there is none. */
+/** Returns the hottest row, or else the one with the most total weight; -1 if there is none. */
 export function hottestRow(rows) {
   let best = -1;
   rows.forEach((row, at) => {
-    const isHotter = (a, b) => a.selfNs > b.selfNs || (a.selfNs === b.selfNs && a.totalNs > b.totalNs);
+    const isHotter = (a, b) => a.heat > b.heat || (a.heat === b.heat && a.totalNs > b.totalNs);
     if ((row.selfNs || row.totalNs) && (best < 0 || isHotter(row, rows[best]))) best = at;
   });
   return best;
 }
 
-/** Returns the next row with self weight in a direction (1 or -1), from row `at`; -1 if there is none. */
+/** Returns the next hot row in a direction (1 or -1), from row `at`; -1 if there is none. */
 export function nextHot(rows, at, direction) {
   for (let next = at + direction; next >= 0 && next < rows.length; next += direction) {
-    if (rows[next].selfNs > 0) return next;
+    if (rows[next].heat > 0) return next;
   }
   return -1;
 }

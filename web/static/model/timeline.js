@@ -106,6 +106,20 @@ export function formatRange({ from, to }) {
   return `${formatMoment(from, stepMs)} – ${formatMoment(to, stepMs)} (${text})`;
 }
 
+/**
+ * Formats the time of day of a moment: "14:02:10", on another day "2026-11-28 14:02:10"; "" if it is not known.
+ *
+ * @param startedS when the recording began, seconds since 1970
+ */
+export function formatTimeOfDay(startedS, ms, now = new Date()) {
+  if (!(startedS > 0)) return '';
+  const at = new Date(startedS * 1000 + ms);
+  const two = (value) => String(value).padStart(2, '0');
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} `;
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':');
+  return at.toDateString() === now.toDateString() ? time : day + time;
+}
+
 /** Returns the moments at which the axis has labels, at least `gapPx` apart. */
 export function ticks({ from, to }, widthPx, gapPx = 84) {
   const least = ((to - from) * gapPx) / Math.max(1, widthPx);

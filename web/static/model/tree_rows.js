@@ -53,12 +53,16 @@ export class TreeRows {
     path.forEach((_, at) => this.open(path.slice(0, at)));
   }
 
-  /** Takes an answer of the server. `opens` are the paths along a heaviest path, which are opened. */
-  take({ total_ns: totalNs, comparison = null, nodes }, { opensAll = false } = {}) {
+  /**
+   * Takes an answer of the server.
+   *
+   * @param opensFrom nodes with at least this share of the whole are opened: those along a heaviest path
+   */
+  take({ total_ns: totalNs, comparison = null, nodes }, { opensFrom = Infinity } = {}) {
     this.totalNs = totalNs;
     this.comparison = comparison;
     for (const { path, offset, count, total_ns: nodeNs, rows } of nodes) {
-      if (opensAll && count) this.open(path);
+      if (count && nodeNs >= opensFrom * totalNs) this.open(path);
       const node = this.nodes.get(keyOf(path));
       if (!node) continue; // closed meanwhile
       if (node.count !== count) node.rows = new Map([...node.rows].filter(([at]) => at < count));

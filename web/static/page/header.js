@@ -2,7 +2,7 @@
 
 import { setPaused } from '../server/connection.js';
 import { byId, icon, setText } from './dom.js';
-import { formatElapsed, formatPlural, formatRate, programName } from '../model/format.js';
+import { formatElapsed, formatPlural, formatRate, targetName } from '../model/format.js';
 
 const STATE_TEXT = {
   connecting: 'Connecting', // no status has arrived yet
@@ -36,10 +36,11 @@ export class Header {
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
     setText(byId('rate'), formatRate(status.rate_hz));
     byId('rate').title = `Samples per second of CPU time. Sleeping threads are checked at ${formatRate(status.look_rate_hz)}.`;
-    setText(byId('program'), programName(status.command));
+    const name = targetName(status);
+    setText(byId('program'), name);
     byId('program').title = status.command;
     setText(byId('pid'), `pid ${status.pid}`);
-    document.title = `${programName(status.command)} (${status.pid}) · flametap`;
+    document.title = `${name} (${status.pid}) · flametap`;
     this.showLine();
   }
 

@@ -30,11 +30,18 @@ function shareOf(view, origin) {
   return total && own[origin] ? formatShare(own[origin], total) : '';
 }
 
-function item(color, text, title, { isStriped = false, share = '' } = {}) {
+function item(color, text, title, { isStriped = false, share = '', part = '' } = {}) {
   const mark = swatch(color);
   if (isStriped) mark.classList.add('striped');
   const about = share ? `${title}: ${share} of the time is its own` : title;
-  return h('li', { title: about, 'data-key': text }, mark, h('span', {}, text), share && h('b', { class: 'number' }, share));
+  return h(
+    'li',
+    { title: part ? `${about}, ${part} that of the runtime itself, for code of its language: memory, look-ups, compiling` : about, 'data-key': text },
+    mark,
+    h('span', {}, text),
+    share && h('b', { class: 'number' }, share),
+    part && h('span', { class: 'number' }, `runtime ${part}`),
+  );
 }
 
 export class Legend {
@@ -43,14 +50,20 @@ export class Legend {
   }
 
   update(view, palette) {
-    if (!palette) return;
+    this.element.hidden = Boolean(view.comparison); // whose colours stand at the top
+    if (!palette || view.comparison) return;
     const { modules, hasQueued } = modulesOf(view);
     const shown = palette.hasPython
-      ? ORIGINS.map(({ origin, label, text }) => item(palette.origin(origin), label, text, { share: shareOf(view, origin) }))
+      ? ORIGINS.map(({ origin, label, text }) => item(palette.origin(origin), label, text, { share: shareOf(view, origin), part: origin === 'native' ? shareOf(view, 'runtime') : '' }))
       : modules.slice(0, MODULES).map((module) => item(palette.module(module), module, `Functions of ${module}`));
     if (hasQueued) {
       const queued = { kind: 'synthetic', module: '', name: '[waiting for a CPU]' };
-      shown.push(item(palette.box(queued), 'waiting for a CPU', 'The thread could run, but had no CPU.', { isStriped: true }));
+      shown.push(item(palette.box(queued), 'waiting for a CPU', 'The thread could run, but had no CPU', { isStriped: true, share: shareOf(view, 'queued') }));
+    }
+    const gil = shareOf(view, 'gil');
+    if (gil) {
+      const waits = { kind: 'synthetic', module: '', name: '[waiting for the GIL]' };
+      shown.push(item(palette.box(waits), 'waiting for the GIL', 'The thread waited for Python’s global interpreter lock', { share: gil }));
     }
     reconcile(this.element, shown);
     this.element.hidden = shown.length === 0;

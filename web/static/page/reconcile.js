@@ -54,7 +54,8 @@ function become(old, fresh) {
     return;
   }
   for (const { name } of [...old.attributes]) {
-    if (name !== 'style' && !fresh.hasAttribute(name)) old.removeAttribute(name);
+    const isKept = name === 'style' || (name === 'open' && old instanceof HTMLDetailsElement); // the user opened it
+    if (!isKept && !fresh.hasAttribute(name)) old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
     if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);

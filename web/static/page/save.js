@@ -1,7 +1,7 @@
 // The Save menu: every export, of what is shown or of the whole recording; pictures of the view; its stack as text.
 
 import { pngOf, svgOf } from '../graph/picture.js';
-import { fileName, shownPart, stackText } from '../model/keep.js';
+import { fileName, openingAt, reportHash, shownPart, stackText } from '../model/keep.js';
 import { CLOCK_NAMES, exportQuery } from '../model/state.js';
 import { fetchFile, fetchJson } from '../server/connection.js';
 import { copyText, download } from './download.js';
@@ -86,8 +86,13 @@ export class Save {
     this.on.say('Saving …');
     const query = exportQuery(this.getState(), part === 'shown');
     const { blob, name } = await fetchFile(`export?format=${format}&${query}`);
-    download(blob, name);
+    download(format === 'html' ? await this.opening(blob) : blob, name);
     return `Saved ${name}`;
+  }
+
+  /** Has a report open with the clock, zoom and search of this page. */
+  async opening(blob) {
+    return new Blob([openingAt(await blob.text(), reportHash(this.getState()))], { type: blob.type });
   }
 
   async savePicture(extension, draw) {

@@ -132,7 +132,7 @@ export class Code {
     this.list.setAttribute('aria-rowcount', String(rows.length + 1));
     const isWaiting = this.isNew && !answer;
     this.list.hidden = rows.length === 0 && !isWaiting; // hiding it would take its focus
-    byId('code-steps').hidden = !rows.some(({ selfNs }) => selfNs > 0);
+    byId('code-steps').hidden = !rows.some(({ heat }) => heat > 0);
     this.virtual.update(rows.length);
     if (this.isNew && answer) {
       this.isNew = false;
@@ -167,7 +167,7 @@ export class Code {
     return element;
   }
 
-  /** Moves to the next row with weight of its own; `direction` is 1 or -1. */
+  /** Moves to the next hot row; `direction` is 1 or -1. */
   step(direction) {
     const next = nextHot(this.rows, this.current, direction);
     if (next >= 0) this.goTo(next);
@@ -179,7 +179,7 @@ export class Code {
     const row = this.rows[this.current];
     if (row.kind === 'gap') return;
     const what = [row.place, row.text.trim()].filter(Boolean).join(': ');
-    announce(`${what}, self ${row.self || '0 %'}`);
+    announce(`${what}, self ${row.self || '0 %'}, total ${row.total || '0 %'}`);
   }
 
   key(event) {

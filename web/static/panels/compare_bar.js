@@ -30,12 +30,13 @@ export class CompareBar {
       ['both', 'as in both', 'Also what is only in the other range has boxes'],
     ]);
     this.legend = h('ul', { class: 'legend compare-legend', 'aria-label': 'Colours of changes' });
+    this.found = h('span', { class: 'dim', role: 'status' });
     this.rest = h(
       'button',
       { type: 'button', class: 'button small', title: 'What is different in this range from the rest of the recording', onclick: () => onChange({ compare: 'rest' }) },
       'Compare with the rest',
     );
-    this.parts = [close, this.scale.element, this.width.element, this.legend];
+    this.parts = [close, this.scale.element, this.width.element, this.found, this.legend];
     this.bar.append(this.rest, ...this.parts);
   }
 
@@ -52,6 +53,12 @@ export class CompareBar {
     setText(this.other, describeRange(compare));
     this.scale.show(scale);
     this.width.show(widthOf);
+  }
+
+  /** Says if a view (layout.BoxView) has no colour but grey. */
+  showFound({ comparison, boxes }) {
+    const isAlike = comparison && boxes.change.every((grade) => grade === 0);
+    setText(this.found, isAlike ? 'No more difference than chance makes.' : '');
   }
 
   setTheme(theme) {

@@ -6,10 +6,13 @@ import {
   costShare,
   explainCounters,
   explainModules,
+  explainPrecision,
   explainPython,
+  explainTrust,
   explainVerdicts,
   formatEngine,
   languagesOf,
+  sampleNs,
   summarise,
 } from '../model/explain.js';
 import { formatBytes, formatCount, formatNs, formatPlural, formatRate, formatShare } from '../model/format.js';
@@ -77,18 +80,28 @@ export class Quality {
     this.onToggle();
   }
 
+  /** @param view layout.BoxView: what is shown */
+  setView(view) {
+    const { boxes, zoom, nameless_ns, asked } = view;
+    this.view = { nameless_ns, total_ns: boxes.total_ns[zoom.box], clock: asked.clock };
+    if (this.status) this.update(this.status, this.palette);
+  }
+
   /** @param status model.Status with symbols */
   update(status, palette) {
     Object.assign(this, { status, palette });
-    const facts = summarise(status);
+    const facts = summarise(status, this.view);
     const levels = facts.map(({ level }) => level);
     this.button.dataset.level = levels.includes('bad') ? 'bad' : levels.includes('fair') ? 'fair' : 'good';
+    // What there is no room for is left out at the end.
+    const byLevel = ['bad', 'fair', 'good'].flatMap((wanted) => facts.filter(({ level }) => level === wanted));
     fill(this.strip, facts, () =>
-      facts.map(({ level, text }) =>
+      byLevel.map(({ level, text }) =>
         h('span', { class: 'fact' }, h('span', { class: `dot ${level}` }), text),
       ),
     );
     if (!this.isOpen) return;
+    this.showTrust(status, facts);
     this.showStacks(status);
     this.showPython(status);
     this.showCounters(status.counters);
@@ -96,6 +109,16 @@ export class Quality {
     this.showCost(status);
     fill(byId('quality-notes'), status.notes, () => status.notes.map((note) => h('li', {}, note)));
     byId('quality-notes-section').hidden = status.notes.length === 0;
+  }
+
+  showTrust(status, facts) {
+    const { level, text } = explainTrust(facts);
+    const { clock, total_ns: totalNs } = this.view ?? {};
+    const precision = explainPrecision(totalNs, sampleNs(status, clock));
+    fill(byId('quality-trust'), [level, text, precision], () => [
+      h('p', { class: 'trust' }, h('span', { class: `dot ${level}` }), h('strong', {}, text)),
+      precision ? h('p', { class: 'dim' }, precision) : '',
+    ]);
   }
 
   showStacks({ verdict_cpu_ns: verdictNs, verdict_modules: modules }) {
@@ -153,7 +176,9 @@ export class Quality {
         .filter(({ group }) => ['lost', 'imprecise', 'target'].includes(group))
         .flatMap(({ title, rows, group }) => {
           const seen = rows.filter(({ value }) => value > 0);
-          const zeros = rows.filter(({ value }) => value === 0).map(({ label }) => label.toLowerCase());
+          const isPart = (label) => label.startsWith('…'); // of the one above
+          const none = rows.filter(({ value, label }) => value === 0 && !isPart(label));
+          const zeros = none.map(({ label }) => label.toLowerCase());
           const dot = group === 'imprecise' ? 'fair' : 'bad';
           return [
             h('h3', {}, title),
@@ -168,7 +193,12 @@ export class Quality {
               }),
             ),
             zeros.length
-              ? h('p', { class: 'zeros' }, h('span', { class: 'dot good' }), `None: ${zeros.join(', ')}.`)
+              ? h(
+                  'details',
+                  { class: 'zeros' },
+                  h('summary', {}, h('span', { class: 'dot good' }), `${seen.length ? 'Nothing of the other' : 'Nothing, of'} ${formatPlural(zeros.length, 'kind')}`),
+                  h('p', {}, `None: ${zeros.join(', ')}.`),
+                )
               : '',
           ];
         }),
@@ -261,7 +291,9 @@ export class Quality {
         fact('Longest sample', formatNs(counters.handler_ns_max ?? 0), 'the longest delay of a thread'),
         fact('Sampling thread', formatNs(counters.sampler_cpu_ns ?? 0), 'CPU time since the start'),
         fact('Memory', formatBytes(counters.bytes_held ?? 0), 'in the process, until we detach'),
-        fact('Signals sent', formatCount(counters.signals_sent ?? 0), 'to running threads, one for each sample'),
+        counters.signals_sent
+          ? fact('Signals sent', formatCount(counters.signals_sent), 'to running threads that have no CPU timer, one for each sample')
+          : '',
         fact('Stacks read', formatCount(counters.parked_reads ?? 0), 'of sleeping threads, without waking them'),
         fact(
           'Calls restarted',

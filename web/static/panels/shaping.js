@@ -98,6 +98,7 @@ export class Shaping {
   show(view) {
     this.steps = view.steps;
     this.sandwich.showWeights();
+    this.compare.showFound(view);
     this.changes.update(view, { sort: this.getState().sort, palette: this.palette });
     this.chips.update(this.getState(), this.steps);
   }

@@ -16,6 +16,7 @@ import { VirtualList } from './virtual_list.js';
 
 const GAP_MS = 1000; // between two answers while recording
 const MAX_COPIED = 2000;
+const TRUNK = 0.8; // of the whole: what has so much is open at first, as nobody wants to open it row by row
 
 export class TreeTable {
   /**
@@ -39,6 +40,7 @@ export class TreeTable {
     this.grid.append(this.titles(), this.spacer);
     this.section.append(this.tools(), this.grid);
     this.rows = new TreeRows();
+    this.isNew = true; // nobody has opened or closed a row
     this.active = ''; // key of the row that the keyboard is on
     this.query = '';
     this.revision = -1;
@@ -104,7 +106,7 @@ export class TreeTable {
     if (query !== this.query) {
       const isOtherShape = query.replace(/(clock|range|threads|revision)=[^&]*&?/g, '') !== this.query.replace(/(clock|range|threads|revision)=[^&]*&?/g, '');
       this.query = query;
-      if (isOtherShape) this.rows.clear();
+      if (isOtherShape) this.startAnew();
       else this.rows.forget();
       this.openZoom(state.zoom);
       this.draw();
@@ -113,6 +115,12 @@ export class TreeTable {
       this.openZoom(state.zoom);
       this.ask({ isStale: this.newest > this.revision && !this.on.isHeld() });
     }
+  }
+
+  /** Closes all rows; those that have most of the time open by themselves. */
+  startAnew() {
+    this.rows.clear();
+    this.isNew = true;
   }
 
   /** Opens the rows down to the box that the graph is zoomed to. */
@@ -144,11 +152,12 @@ export class TreeTable {
    */
   async ask({ isStale = false, heaviest = null } = {}) {
     const nodes = this.rows.wanted(...this.list.inSight(12), isStale).slice(0, 400);
+    const isTrunk = this.isNew && heaviest === null;
     if (!nodes.length && heaviest === null) return;
     this.underWay?.abort();
     const { signal } = (this.underWay = new AbortController());
     const began = performance.now();
-    const body = { nodes, ...(heaviest === null ? {} : { heaviest: { path: heaviest } }) };
+    const body = { nodes, ...(heaviest === null && !isTrunk ? {} : { heaviest: { path: heaviest ?? '' } }) };
     try {
       const answer = await fetchJson(`tree?${treeQuery(this.getState(), isStale ? this.newest : Math.max(this.revision, 0))}`, {
         method: 'POST',
@@ -160,7 +169,7 @@ export class TreeTable {
       this.underWay = null;
       // Requests take at most a third of the time.
       this.askedAt = performance.now() + 2 * (performance.now() - began);
-      this.take(answer, heaviest);
+      this.take(answer, heaviest, isTrunk);
     } catch (error) {
       if (signal.aborted) return;
       this.underWay = null;
@@ -168,11 +177,12 @@ export class TreeTable {
     }
   }
 
-  take(answer, heaviest) {
+  take(answer, heaviest, isTrunk) {
     this.revision = answer.revision;
     const before = this.row();
     for (const { rows } of answer.nodes) learnFunctions(rows);
-    this.rows.take(answer, { opensAll: heaviest !== null });
+    this.rows.take(answer, { opensFrom: heaviest !== null ? 0 : isTrunk ? TRUNK : Infinity });
+    this.isNew &&= !answer.nodes.some(({ count }) => count);
     const list = this.rows.list();
     if (heaviest !== null && answer.nodes.length) {
       const deepest = answer.nodes.findLast(({ count }) => count) ?? answer.nodes.at(-1);
@@ -306,6 +316,7 @@ export class TreeTable {
 
   closeAll() {
     this.rows.clear();
+    this.isNew = false;
     this.active = '';
     this.draw();
     this.grid.scrollTop = 0;

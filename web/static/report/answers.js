@@ -7,6 +7,10 @@ const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
 const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have', 'run'];
 
+const WAITS = { '[waiting for a CPU]': 'queued', '[waiting for the GIL]': 'gil' };
+// Files of CPython, HotSpot, node and Ruby, as in profiler/symbols/interpreters/function_origin.py.
+const RUNTIME = /^((libpython|pypy|python)\d.*|libjvm\..*|(lib)?(node|ruby)([\d.-].*)?)$/;
+
 /** Raised for what a report does not have. */
 export class NotInReport extends Error {}
 
@@ -49,21 +53,39 @@ export class Answers {
       ...this.encode(tree, boxes, isMatch),
       search,
       origins: this.origins(tree, zoom),
+      nameless_ns: this.namelessNs(tree, zoom),
       table: table ? this.table(tree, zoom, table, isMatch, query) : null,
     };
   }
 
   /** Returns the own time below a node by whose code it is; null where functions have no origin. */
   origins(tree, below) {
-    const { origin, kind } = this.functions;
+    const { origin, kind, module } = this.functions;
     if (!origin) return null;
     const own = {};
     for (const { id, selfNs } of tree.functionsBelow(below, 'self', null)) {
-      if (kind[id] === 'synthetic' || !selfNs) continue;
+      if (!selfNs) continue;
+      if (kind[id] === 'synthetic') {
+        if (this.functions.name[id] in WAITS) own[WAITS[this.functions.name[id]]] = selfNs;
+        continue;
+      }
       const whose = kind[id] === 'syscall' ? 'kernel' : origin[id] === 'interpreter' ? 'native' : origin[id];
       own[whose] = (own[whose] ?? 0) + selfNs;
+      if (whose === 'native' && RUNTIME.test(module[id])) own.runtime = (own.runtime ?? 0) + selfNs;
     }
     return { total_ns: tree.totalNs[below], own_ns: own };
+  }
+
+  /** Returns the own time below a node of functions without a name; system calls count as the function that makes them. */
+  namelessNs(tree, below) {
+    const { kind } = this.functions;
+    let sum = 0;
+    for (let rank = tree.rank[below]; rank < tree.end[below]; rank++) {
+      const node = tree.depthFirst[rank];
+      const own = kind[tree.function[node]] === 'syscall' ? tree.parent[node] : node;
+      if (kind[tree.function[own]] === 'unknown') sum += tree.selfNs[node];
+    }
+    return sum;
   }
 
   /** Returns the functions that an element of a path means: an id, or a name with its module. */

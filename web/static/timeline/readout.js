@@ -10,6 +10,7 @@ import {
   describeParts,
   formatMoment,
   formatRange,
+  formatTimeOfDay,
   parseRange,
 } from '../model/timeline.js';
 
@@ -31,7 +32,7 @@ export class Readout {
     );
   }
 
-  /** @param timeline {drag, pointer, scene, lanes, whole, getState()} */
+  /** @param timeline {drag, pointer, scene, lanes, whole, startedS, getState()} */
   show(timeline) {
     const text = describeDrag(timeline.drag) || describePointer(timeline) || describeRanges(timeline);
     setText(this.text, text);
@@ -44,20 +45,22 @@ function describeDrag(drag) {
   return `${drag.kind === 'compare' ? 'Compare with ' : ''}${formatRange(drag)}`;
 }
 
-function describeRanges({ getState, whole }) {
+function describeRanges({ getState, whole, startedS }) {
   const { range, compare } = getState();
   const chosen = parseRange(range || savedRange, whole.to);
   const other = parseRange(compare, whole.to);
-  const said = chosen ? [formatRange(chosen)] : [];
+  const times = chosen && [chosen.from, chosen.to].map((ms) => formatTimeOfDay(startedS, ms));
+  const said = chosen ? [formatRange(chosen), times[0] && `${times[0]} – ${times[1]}`].filter(Boolean) : [];
   if (other) said.push(`compared with ${formatRange(other)}`);
   return said.join(', ');
 }
 
-function describePointer({ pointer, scene, lanes }) {
+function describePointer({ pointer, scene, lanes, startedS }) {
   if (!pointer) return '';
   const row = scene.rows.find(({ top, height }) => pointer.y >= top && pointer.y < top + height + GAP_PX);
   const bins = row?.bins ?? lanes.bins;
-  const moment = formatMoment(pointer.ms, bins.step);
+  const time = formatTimeOfDay(startedS, pointer.ms);
+  const moment = `${formatMoment(pointer.ms, bins.step)}${time ? ` (${time})` : ''}`;
   const bin = bins.at(pointer.ms);
   if (!row || bin === null) return moment;
   const even = pointer.ms < lanes.evenMs ? EVEN : '';

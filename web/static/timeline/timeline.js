@@ -93,6 +93,7 @@ export class Timeline {
   news(status) {
     if (status.is_final && !this.isFinal) this.feed.forget();
     this.isFinal = status.is_final;
+    this.startedS = status.started_s;
     this.feed.news(status.revision);
     this.heat.news();
   }

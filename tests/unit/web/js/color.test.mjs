@@ -86,6 +86,8 @@ test('an interpreter is native code, and a native recording keeps its colours', 
   assert.equal(palette.box(f), palette.box({ ...f, origin: undefined }));
   assert.notEqual(palette.box(f), palette.box({ ...f, origin: 'native' }));
   assert.equal(palette.origin('interpreter'), palette.origin('native'));
+  const inNoPackage = { kind: 'java', module: '', name: 'Shop.quote', origin: 'project' };
+  assert.equal(palette.box(inNoPackage), palette.box({ ...inNoPackage, module: 'shop' }));
   assert.equal(palette.swatch(f), palette.module('libx.so'));
   assert.equal(palette.swatch({ ...f, origin: 'stdlib' }), palette.origin('stdlib'));
   assert.equal(palette.swatch({ name: '[read]', kind: 'syscall', module: '', origin: 'native' }), palette.origin('kernel'));

@@ -84,8 +84,10 @@ const healthy = {
   symbols_pending: 0,
 };
 
-function levels(status) {
-  return Object.fromEntries(explain.summarise(status).map(({ id, level }) => [id, level]));
+const view = { nameless_ns: 1, total_ns: 100 };
+
+function levels(status, shown = view) {
+  return Object.fromEntries(explain.summarise(status, shown).map(({ id, level }) => [id, level]));
 }
 
 test('a good recording is said to be good', () => {
@@ -99,9 +101,28 @@ test('each flaw shows', () => {
   }
   assert.equal(levels({ ...healthy, counters: { eintr_unrepairable: 1 } }).eintr, 'bad');
   assert.equal(levels({ ...healthy, counters: { sampler_cpu_ns: 2e7 } }).cost, 'fair');
-  assert.equal(levels({ ...healthy, symbols: [{ source: 'none' }] }).names, 'fair');
+  assert.equal(levels(healthy, { nameless_ns: 6, total_ns: 100 }).names, 'fair');
   const cut = { COMPLETE: 50, NO_UNWIND_INFO: 50 };
   assert.equal(levels({ ...healthy, verdict_cpu_ns: cut }).stacks, 'bad');
+});
+
+test('trust is one sentence: what is bad, else what is fair', () => {
+  const said = (status, shown) => explain.explainTrust(explain.summarise(status, shown));
+  assert.deepEqual(said(healthy, view).level, 'good');
+  const nameless = { nameless_ns: 30, total_ns: 100 };
+  assert.deepEqual(said(healthy, nameless), { level: 'fair', text: 'Largely, but mind: 30.0 % without names.' });
+  const lossy = { ...healthy, counters: { intervals_lost: 7, sampler_cpu_ns: 9e7 } };
+  assert.deepEqual(said(lossy, nameless), { level: 'bad', text: 'With care: 7 lost; 30.0 % without names.' });
+});
+
+test('a share is as precise as its samples are many', () => {
+  assert.equal(explain.marginOf(50, 100, 0.01), 0.01); // 10 000 samples
+  assert.equal(explain.marginOf(100, 100, 1), 0);
+  assert.equal(explain.marginOf(1, 100, 0), null);
+  assert.equal(explain.sampleNs({ effective_rate_hz: 100 }, 'cpu'), 1e7);
+  assert.equal(explain.sampleNs({ effective_rate_hz: 100 }, 'wall'), 0);
+  assert.match(explain.explainPrecision(100e9, 1e7), /^10\u202f000 samples of CPU time.*± 1\.0 percentage.*± 0\.2\.$/);
+  assert.equal(explain.explainPrecision(0, 1e7), '');
 });
 
 test('nothing recorded yet is no flaw', () => {

@@ -26,6 +26,12 @@ test('lines become rows, with gaps where lines were left out', () => {
   assert.deepEqual([rows[2].heat, rows[4].total, rows[4].text], [1, '99.0 %', '']);
 });
 
+test('a function that only calls others is hot where its calls take long', () => {
+  const lines = { ...SOURCE.lines, self_ns: [0, 9, 0, 0], total_ns: [0, 10, 0, 990] };
+  const rows = sourceRows({ ...SOURCE, lines });
+  assert.deepEqual([hottestRow(rows), rows[4].heat, nextHot(rows, 4, -1)], [4, 1, 1]);
+});
+
 test('lines in several files stand below the names of these', () => {
   const { lines } = SOURCE;
   const files = ['/src/a.c', '/src/b.inc'];

@@ -46,6 +46,10 @@ test('moments have as many digits as bins need', () => {
   assert.equal(time.formatMoment(2345, 2), '0:02.345');
   assert.equal(time.formatMoment(59_999.9, 1000), '1:00');
   assert.equal(time.formatMoment(3_723_000, 1000), '1:02:03');
+  const noon = new Date(2026, 10, 28, 12, 0, 0);
+  assert.equal(time.formatTimeOfDay(noon / 1000, 61_000, noon), '12:01:01');
+  assert.equal(time.formatTimeOfDay(noon / 1000, 86_400_000, noon), '2026-11-29 12:00:00');
+  assert.equal(time.formatTimeOfDay(0, 61_000), '');
   assert.equal(time.formatRange({ from: 12_000, to: 20_500 }), '0:12.0 – 0:20.5 (8.5 s)');
 });
 

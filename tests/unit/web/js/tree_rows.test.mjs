@@ -54,14 +54,14 @@ test('children come in pages, those in sight first', () => {
 test('a heaviest path is opened as far as it goes', () => {
   const rows = new TreeRows();
   const nodes = [page([], [1, 2]), page([1], [3]), page([1, 3], [4], { leaves: [4] }), page([1, 3, 4], [])];
-  rows.take(answer(...nodes), { opensAll: true });
+  rows.take(answer(...nodes), { opensFrom: 0 });
   assert.deepEqual(names(rows), ['1 f1', '2 f3', '3 f4', '1 f2']);
   assert.deepEqual(rows.list().map(({ isOpen }) => isOpen), [true, true, false, false]);
 });
 
 test('another selection keeps the same nodes open', () => {
   const rows = new TreeRows();
-  rows.take(answer(page([], [1]), page([1], [3])), { opensAll: true });
+  rows.take(answer(page([], [1]), page([1], [3])), { opensFrom: 0 });
   rows.forget();
   assert.deepEqual(names(rows), []);
   assert.deepEqual(rows.wanted(0, 30).map(({ path }) => path), ['', '1', '1.3'].slice(0, 2));
