@@ -18,6 +18,7 @@ import completeness
 import cost
 import depth
 import eintr
+import handler
 import idle
 import java_peers
 import javascript
@@ -43,6 +44,7 @@ BENCHES: tuple[Bench, ...] = (
     eintr.BENCH,
     idle.BENCH,
     depth.BENCH,
+    handler.BENCH,
     cfi.BENCH,
     memory.BENCH,
     store.BENCH,
