@@ -115,7 +115,8 @@ def test_a_small_screen_has_the_tools_in_one_row_and_nothing_cut_in_the_foot(
     assert max(tops) - min(tops) < 4
     cut = page.evaluate(
         """() => [...document.querySelectorAll('#legend li, #health .fact')].filter((each) => {
-            const [one, all] = [each, each.parentElement].map((some) => some.getBoundingClientRect());
+            const place = (some) => some.getBoundingClientRect();
+            const [one, all] = [each, each.parentElement].map(place);
             const isShown = one.top < all.bottom - 2;
             return isShown && (one.left < all.left || one.right > all.right + 0.5);
         }).map((each) => each.textContent)"""
