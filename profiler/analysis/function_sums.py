@@ -66,7 +66,7 @@ def origin_sums(index: TreeIndex, below: int) -> dict[str, int]:
     what else is no code, is left out.
     """
     tree = index.tree
-    nodes = index.subtree(below)
+    nodes = index.subtree(below) if below else slice(None)
     own_ns = np.zeros(len(tree.functions) + 1, np.int64)
     np.add.at(own_ns, tree.function[nodes], tree.self_ns[nodes])  # the root's is the last
     found: dict[str, int] = {}
@@ -90,9 +90,10 @@ def nameless_ns(index: TreeIndex, below: int) -> int:
     System calls count as the function that makes them.
     """
     tree = index.tree
-    nodes = index.subtree(below)
-    is_call = index.is_syscall[tree.function[nodes]]
-    own = tree.function[np.where(is_call, tree.parent[nodes], nodes)]
+    nodes = index.subtree(below) if below else slice(None)
+    function = tree.function[nodes]
+    caller = tree.function[tree.parent[nodes]]
+    own = np.where(index.is_syscall[function], caller, function)
     return int(tree.self_ns[nodes][index.is_nameless[own]].sum())
 
 

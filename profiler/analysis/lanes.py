@@ -102,7 +102,7 @@ class Lanes:
         bins: those of all lanes.
         all: all threads together.
         lanes: the busiest threads.
-        rest: the other threads together; None if there are none.
+        rest: the other threads together, two at least; None if there are none.
         gil: the time in which a thread held the GIL, as if it were ``CPU``; None if none did.
         overview_bins: those of the overview.
         overview: the CPU time, and the time waiting for a CPU, of the whole recording.
@@ -140,6 +140,8 @@ def lanes(time_sums: TimeSums, query: LaneQuery) -> Lanes:
     chosen, n_busy = _choose(view, query, wanted, spent)
     works = wanted & (spent.sum(axis=1) > 0)
     others = np.setdiff1d(np.flatnonzero(works), chosen)
+    if len(others) == 1 and len(chosen) and not query.only:
+        chosen, others = np.concatenate((chosen, others)), others[:0]  # takes no more room so
     drawn = window.lanes(chosen, others)
     overview_bins = overview = None
     if query.overview_bins:

@@ -170,7 +170,7 @@ def test_quality_panel_tells_losses_verdicts_symbols_and_cost(page: Page) -> Non
     expect(panel).to_contain_text("libvendor.so")
     expect(panel).to_contain_text("give its debug file with --symbol-dir")
     expect(panel).to_contain_text("None: data dropped")
-    expect(panel.locator("#quality-trust")).to_contain_text("With care: ")
+    expect(panel.locator("#quality-trust")).to_contain_text("Fully: 99.2 % complete stacks")
     expect(panel.locator("#quality-trust")).to_contain_text("percentage points")
     ways = panel.locator("details.zeros").first
     ways.locator("summary").click()

@@ -102,6 +102,31 @@ def test_source_panel_shows_the_lines_of_a_python_file(page: Page) -> None:
     )
 
 
+def test_a_small_screen_has_the_tools_in_one_row_and_nothing_cut_in_the_foot(
+    open_page: Callable[..., Page],
+) -> None:
+    page = open_page(viewport={"width": 1280, "height": 800})
+    expect(page.locator("#legend")).to_contain_text("kernel")
+    tops = page.evaluate(
+        """() => [...document.querySelectorAll('.toolbar > *')].filter((each) => each.offsetParent)
+            .map((each) => each.getBoundingClientRect())
+            .map(({ top, height }) => top + height / 2)"""
+    )
+    assert max(tops) - min(tops) < 4
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll('#legend li, #health .fact')].filter((each) => {
+            const place = (some) => some.getBoundingClientRect();
+            const [one, all] = [each, each.parentElement].map(place);
+            const isShown = one.top < all.bottom - 2;
+            return isShown && (one.left < all.left || one.right > all.right + 0.5);
+        }).map((each) => each.textContent)"""
+    )
+    assert cut == []
+    assert page.locator("#legend li").last.evaluate(
+        "(each) => each.getBoundingClientRect().bottom <= innerHeight"
+    )
+
+
 class TestNativeRecording:
     @pytest.fixture
     def server(self) -> Iterator[Server]:

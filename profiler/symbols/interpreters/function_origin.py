@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ...model import FrameKind, Function
 from .hotspot import plumbing as hotspot
@@ -15,15 +16,18 @@ from .ruby.paths import origin_of_ruby
 from .v8 import plumbing as v8
 from .v8.paths import origin_of_script
 
+_KEPT = 1 << 16  # functions; each view asks for all of its own
 # Files of CPython, HotSpot, node and Ruby. web/static/report/answers.js repeats it.
 _RUNTIME = re.compile(r"(libpython|pypy|python)\d.*|libjvm\..*|(lib)?(node|ruby)([\d.-].*)?")
 
 
+@lru_cache(_KEPT)
 def is_runtime(function: Function) -> bool:
     """Return True for a native function in an interpreter's own file: memory, dictionaries, GC."""
     return _RUNTIME.fullmatch(function.module) is not None
 
 
+@lru_cache(_KEPT)
 def origin_of(function: Function) -> Origin:
     """Return whose code a function is."""
     if function.kind is FrameKind.PYTHON:

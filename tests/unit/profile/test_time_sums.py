@@ -164,6 +164,8 @@ def test_busy_threads_come_first_and_the_others_are_together() -> None:
     assert found.rest
     assert found.rest.n_threads == 37
     assert found.all.n_threads == 40
+    all_but_one = asked(profile, n_lanes=39, with_idle=True)
+    assert (len(all_but_one.lanes), all_but_one.rest) == (40, None)  # in the room of "1 other"
     each = np.array([lane.sums_ns for lane in (*found.lanes, found.rest)])
     assert each.sum(axis=0).tolist() == found.all.sums_ns
     assert found.all.sums_ns[Activity.CPU] == profile.total_ns(Clock.CPU)

@@ -297,6 +297,7 @@ export function summarise(status, view = null) {
   const facts = [
     {
       id: 'stacks',
+      isEmpty: !verdicts.total,
       level: share >= 0.99 ? 'good' : share >= 0.9 ? 'fair' : 'bad',
       text: verdicts.total
         ? `${formatShare(verdicts.complete, verdicts.total)} complete stacks`
@@ -327,12 +328,13 @@ export function summarise(status, view = null) {
 
 /** Says in one sentence how far a recording can be trusted, by the facts of summarise(): {level, text}. */
 export function explainTrust(facts) {
-  const poor = (wanted) => facts.filter(({ id, level }) => level === wanted && id !== 'cost').map(({ text }) => text);
-  const bad = poor('bad');
-  if (bad.length) return { level: 'bad', text: `With care: ${[...bad, ...poor('fair')].join('; ')}.` };
-  const fair = poor('fair');
+  if (facts.some(({ isEmpty }) => isEmpty)) return { level: 'none', text: 'There is no CPU time yet to judge by.' };
+  const those = (wanted) => facts.filter(({ id, level }) => level === wanted && id !== 'cost').map(({ text }) => text);
+  const bad = those('bad');
+  if (bad.length) return { level: 'bad', text: `With care: ${[...bad, ...those('fair')].join('; ')}.` };
+  const fair = those('fair');
   if (fair.length) return { level: 'fair', text: `Largely, but mind: ${fair.join('; ')}.` };
-  return { level: 'good', text: 'Fully: stacks are whole, functions have names, nothing is lost.' };
+  return { level: 'good', text: `Fully: ${those('good').join('; ')}.` };
 }
 
 /** Says how precise shares of the CPU time are; "" before there is any. */

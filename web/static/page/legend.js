@@ -33,8 +33,8 @@ function shareOf(view, origin) {
 function item(color, text, title, { isStriped = false, share = '', part = '' } = {}) {
   const mark = swatch(color);
   if (isStriped) mark.classList.add('striped');
-  const about = share ? `${title}: ${share} of the time is its own` : title;
-  return h(
+  const about = share ? `${title}: ${share} of the time` : title;
+  const element = h(
     'li',
     { title: part ? `${about}, ${part} that of the runtime itself, for code of its language: memory, look-ups, compiling` : about, 'data-key': text },
     mark,
@@ -42,6 +42,7 @@ function item(color, text, title, { isStriped = false, share = '', part = '' } =
     share && h('b', { class: 'number' }, share),
     part && h('span', { class: 'number' }, `runtime ${part}`),
   );
+  return Object.assign(element, { hasShare: share !== '' });
 }
 
 export class Legend {
@@ -65,6 +66,8 @@ export class Legend {
       const waits = { kind: 'synthetic', module: '', name: '[waiting for the GIL]' };
       shown.push(item(palette.box(waits), 'waiting for the GIL', 'The thread waited for Python’s global interpreter lock', { share: gil }));
     }
+    // What has no room is left out at the end.
+    if (palette.hasPython) shown.sort((a, b) => Number(b.hasShare) - Number(a.hasShare));
     reconcile(this.element, shown);
     this.element.hidden = shown.length === 0;
   }

@@ -196,7 +196,7 @@ export class Quality {
               ? h(
                   'details',
                   { class: 'zeros' },
-                  h('summary', {}, h('span', { class: 'dot good' }), `${seen.length ? 'Nothing of the other' : 'Nothing, of'} ${formatPlural(zeros.length, 'kind')}`),
+                  h('summary', {}, h('span', { class: 'dot good' }), `None of ${formatPlural(zeros.length, seen.length ? 'other kind' : 'kind')}`),
                   h('p', {}, `None: ${zeros.join(', ')}.`),
                 )
               : '',

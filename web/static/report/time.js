@@ -36,6 +36,7 @@ export class Times {
     const skip = Number(query.get('skip') ?? 0);
     const chosen = all.slice(0, most).slice(skip, skip + Number(query.get('lanes') ?? LEAST_LANES));
     const others = all.filter((lane) => !chosen.includes(lane));
+    if (chosen.length && others.length === 1 && !lanes.rest) chosen.push(others.pop()); // as profiler/analysis/lanes.py
     const whole = cutFor(lanes.overview_bins, 0, lanes.overview_bins.count, Number(query.get('overview') || 720));
     return {
       ...lanes,

@@ -364,12 +364,12 @@ export class Timeline {
     setText(byId('timeline-live-text'), this.isFinal ? 'Show all' : 'Live');
     const { threads } = this.lanes;
     const isOpen = this.size === 'open';
-    const canGrow = threads > LANES.small;
+    const canGrow = isOpen ? threads > LANES.small + 1 : this.lanes.rest !== null;
     const size = byId('timeline-size');
     size.hidden = !canGrow;
     size.setAttribute('aria-expanded', String(isOpen));
     setText(byId('timeline-size-text'), isOpen ? 'Fewer threads' : `${threads} threads`);
-    const hasPages = isOpen && threads > LANES.open;
+    const hasPages = isOpen && threads > LANES.open + 1;
     byId('timeline-pages').hidden = !hasPages;
     byId('timeline-fewer').disabled = this.page === 0;
     byId('timeline-more').disabled = (this.page + 1) * this.nLanes >= threads;

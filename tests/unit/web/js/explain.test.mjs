@@ -108,7 +108,8 @@ test('each flaw shows', () => {
 
 test('trust is one sentence: what is bad, else what is fair', () => {
   const said = (status, shown) => explain.explainTrust(explain.summarise(status, shown));
-  assert.deepEqual(said(healthy, view).level, 'good');
+  assert.deepEqual(said(healthy, view), { level: 'good', text: 'Fully: 100 % complete stacks; nothing lost; 1.0 % without names.' });
+  assert.equal(said({ ...healthy, verdict_cpu_ns: {} }, view).level, 'none');
   const nameless = { nameless_ns: 30, total_ns: 100 };
   assert.deepEqual(said(healthy, nameless), { level: 'fair', text: 'Largely, but mind: 30.0 % without names.' });
   const lossy = { ...healthy, counters: { intervals_lost: 7, sampler_cpu_ns: 9e7 } };

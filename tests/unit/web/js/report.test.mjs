@@ -68,6 +68,9 @@ test('threads without a lane of their own are one lane: the average of all', () 
   assert.equal(shares(few.rest)[0], Math.round((50 / 3 + 50 / 4 + 50 / 5 + 50 / 6 + 4 * 30) / 8));
   assert.deepEqual(answer('bins=8&lanes=2&skip=2').ids, [3, 4]);
   assert.deepEqual(answer('bins=8&lanes=4&skip=4').ids, []); // the others are idle
+  const six = new Times([{ ...time(0, 80, 10, CPU), lanes: { ...time(0, 80, 10, CPU).lanes, rest: null, n_busy: 6 } }]);
+  const all = new Lanes(six.lanes(new URLSearchParams('bins=8&lanes=5')));
+  assert.deepEqual([all.lanes.length, all.rest], [6, null]); // in the room of "1 other"
   assert.deepEqual(answer('bins=8&lanes=4&skip=4&idle=1').ids, [5, 6]);
 });
 
