@@ -134,6 +134,7 @@ struct agent {
     u64 tick_ns;                          /* interval of the scheduler's tick; 0: unknown */
     u64 timers_left;                      /* number of timers that may still be created */
     u32 engine_is_timers;
+    u32 keys_are_used;                    /* atomics.h: protection keys */
     u32 host_lends_clocks;                /* perf_clocks.c: the host can provide precise clocks */
     u32 had_clocks;                       /* perf_clocks.c: a thread had a precise clock */
     u64 short_slices;                     /* tick_phase.c: short slices per second of threads with clocks of their own */

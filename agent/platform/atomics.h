@@ -59,4 +59,33 @@ static u64 read_tsc_sigsafe(void)
     return ((u64)high << 32) | low;
 }
 
+/*
+ * Protection keys (pkeys(7)): the kernel starts each signal handler with a register that denies all memory with a key,
+ * whatever the interrupted thread may read; engines give one to code of WebAssembly. The page that a thread runs could not
+ * be read then, and a read in place would end the target.
+ */
+#define KEYS_DENY_WRITES 0xaaaaaaaaU      /* two bits for each key: access, writing */
+
+/* Return whether the kernel uses them. cpuid(7): OSPKE */
+static u32 keys_are_used(void)
+{
+    u32 a = 0, b, c = 0, d;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    if (a < 7)
+        return 0;
+    a = 7;
+    c = 0;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return c >> 4 & 1;
+}
+
+/* Let the handler read memory with any key, by rdpkru and wrpkru. The kernel restores the register when the handler ends.
+ * Only if keys are used. Context: signal. */
+static void keys_open_sigsafe(void)
+{
+    u32 denied, high;
+    __asm__ volatile(".byte 0x0f,0x01,0xee" : "=a"(denied), "=d"(high) : "c"(0));
+    __asm__ volatile(".byte 0x0f,0x01,0xef" : : "a"(denied & KEYS_DENY_WRITES), "c"(0), "d"(0) : "memory");
+}
+
 #endif

@@ -304,6 +304,8 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         return;
     slot = slot_of_clock_sigsafe(a, info);
     if (slot) {
+        if (a->keys_are_used)
+            keys_open_sigsafe();
         if (is_crowded)
             timer_pass_over_sigsafe(a, slot, gregs);
         else
@@ -315,7 +317,10 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
         slot = foreign_signal_sigsafe(a, signo, info, context, mask);
         if (!slot)
             return;
-    } else if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) == SIGINFO_CODE_TIMER) {
+    }
+    if (a->keys_are_used)
+        keys_open_sigsafe();
+    if (*(const i32 *)((const u8 *)info + SIGINFO_CODE) == SIGINFO_CODE_TIMER) {
         if (is_crowded)
             timer_pass_over_sigsafe(a, slot, gregs);
         else

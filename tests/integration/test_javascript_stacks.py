@@ -30,6 +30,17 @@ function countWords() {
 process.stdin.resume().on("end", () => { console.log("done"); process.exit(0); });
 console.log("ready ");
 """
+# work(n), a loop of n turns.
+WASM = """
+const text = "AGFzbQEAAAABBgFgAX8BfwMCAQAHCAEEd29yawAA" +
+  "CiABHgEBfwNAIAEgAGpBzZsEbCEBIABBAWsiAA0ACyABCw==";
+const code = Buffer.from(text, "base64");
+const { work } = new WebAssembly.Instance(new WebAssembly.Module(code)).exports;
+function workForLong() { return work(3000000); }
+(function turn() { for (let i = 0; i < 10; i++) workForLong(); setImmediate(turn); })();
+process.stdin.resume().on("end", () => { console.log("done"); process.exit(0); });
+console.log("ready ");
+"""
 CPU_S = 0.8
 WORKERS, DEPTH, WARM_UP = 6, 30, 6000
 
@@ -109,4 +120,15 @@ def test_code_of_regular_expressions_is_told_from_other_code(
     in_words = seen.where(lambda stack: "countWords" in stack)
     assert in_words.share("(regular expression)") > 0.05, seen.heaviest()
     assert seen.share("[jit]") < 0.02, seen.heaviest()
+    assert target.finish() == ["done"]
+
+
+def test_webassembly_is_not_harmed(adopt: Adopt) -> None:
+    """Where the CPU has protection keys, its code has one: a handler may read it by permission."""
+    target = adopt(Target(["node", "-e", WASM]))
+    before = receipt.take(target.pid)
+    seen = stacks(record(target.pid, 1.0, cpu_s=CPU_S))
+    in_work = seen.where(lambda stack: "workForLong" in stack and stack[-1] == "[jit]")
+    assert in_work.total > 0.9 * seen.total, seen.heaviest()
+    assert receipt.harm_after_settling(target.pid, before) == []
     assert target.finish() == ["done"]
