@@ -78,7 +78,7 @@ class TreeIndex:
     @cached_property
     def used_functions(self) -> list[int]:
         """The functions that occur in the tree, by id."""
-        used: list[int] = np.unique(self.tree.function[1:]).tolist()
+        used: list[int] = np.flatnonzero(np.bincount(self.tree.function[1:])).tolist()
         return used
 
     @cached_property
@@ -122,9 +122,7 @@ class TreeIndex:
         ``b`` is ``a`` or below it if ``rank[a] <= rank[b] < end[a]``.
         """
         parent = self.tree.parent
-        size = np.ones(self.node_count, np.int64)
-        for level in reversed(self.levels[1:]):
-            np.add.at(size, parent[level], size[level])
+        size = self.totals(np.ones(self.node_count, np.int64))
         before = _sum_of_elder_siblings(self, size)
         rank = np.zeros(self.node_count, np.int64)
         for level in self.levels[1:]:
@@ -146,9 +144,10 @@ class TreeIndex:
     def totals(self, self_values: Ints) -> Ints:
         """Return each node's value with those of all nodes below it."""
         found: Ints = self_values.astype(np.int64)
-        parent = self.tree.parent
-        for level in self.levels[:0:-1]:
-            np.add.at(found, parent[level], found[level])
+        has_children = self.child_count > 0
+        for level, below in zip(self.levels[-2::-1], self.levels[:0:-1], strict=True):
+            above = level.start + np.flatnonzero(has_children[level])
+            found[above] += np.add.reduceat(found[: below.stop], self.first_child[above])
         return found
 
     @cached_property
