@@ -108,6 +108,8 @@ class Node:
 
         end_s = used_s() + seconds
         while used_s() < end_s:
+            if self.process.poll() is not None:
+                raise RuntimeError("the program has ended")
             time.sleep(0.1)
 
     def cost_us(self, seconds: float) -> float:
