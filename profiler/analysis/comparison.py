@@ -25,7 +25,7 @@ import numpy.typing as npt
 from .calltree import CallTree, Skeleton
 from .expand import split_by
 from .function_sums import FunctionSums
-from .merge import merge
+from .merge import merge, packed_lines, unpacked_lines
 from .name_order import Order
 from .transforms import functions_at
 from .tree_view import TreeIndex
@@ -35,7 +35,6 @@ AnyInts = npt.NDArray[np.integer]
 Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-_LINE = 0xFFFFFFFF  # the bits of a line, below those of its file
 LIKELY, CERTAIN = 0.05, 0.001  # of the adjusted probability that there is no change
 
 
@@ -146,7 +145,7 @@ def _heavier_lines(
         spread: makes a column of all nodes of one of some nodes, and of these.
     """
     here, there = (
-        spread(side.line_file.astype(np.int64) << 32 | side.line, where)
+        spread(packed_lines(side.line, side.line_file), where)
         for side, where in zip(sides, at, strict=True)
     )
     found = np.where(here == 0, there, here)
@@ -155,12 +154,12 @@ def _heavier_lines(
     weights = [
         side.total_ns[np.searchsorted(where, differ)] for side, where in zip(sides, at, strict=True)
     ]
-    has_line = (here & _LINE > 0, there & _LINE > 0)
+    has_line = [unpacked_lines(side)[0] > 0 for side in (here, there)]
     lacks = ~(has_line[0] | has_line[1])
     a, b = (np.where(has | lacks, each, 0) for has, each in zip(has_line, weights, strict=True))
     heavier = np.where(a > b, here, there)
     found[differ] = np.where(a == b, np.minimum(here, there), heavier)
-    return (found & _LINE).astype(np.int32), (found >> 32).astype(np.int32)
+    return unpacked_lines(found)
 
 
 def widened(tree: CallTree, sizes: Sizes) -> CallTree:

@@ -97,7 +97,7 @@ class Lines:
     """
 
     def __init__(self, merged: Merged, line: AnyInts, line_file: AnyInts) -> None:
-        both = line_file.astype(np.int64) << 32 | line
+        both = packed_lines(line, line_file)
         self._of_one = np.zeros(len(merged), np.int64)
         self._of_one[merged.place] = both
         several = merged.several
@@ -123,7 +123,18 @@ class Lines:
             both[place] = _NO_LINE
             np.minimum.at(both, place[which], self._both[which])
             both[both == _NO_LINE] = 0
-        return (both & 0xFFFFFFFF).astype(np.int32), (both >> 32).astype(np.int32)
+        return unpacked_lines(both)
+
+
+def packed_lines(line: AnyInts, line_file: AnyInts) -> Ints:
+    """Return lines and their files as one number each, ordered by file, then by line."""
+    both: Ints = line_file.astype(np.int64) << 32 | line
+    return both
+
+
+def unpacked_lines(both: Ints) -> tuple[Int32s, Int32s]:
+    """Return the lines and the files of ``packed_lines``."""
+    return (both & 0xFFFFFFFF).astype(np.int32), (both >> 32).astype(np.int32)
 
 
 def merge(
