@@ -4,10 +4,10 @@
 
 One thread is busy below so many functions of its own: Python's, Java's or JavaScript's. The agent
 times its own handler, with and without these frames, in the same process: then the runtime is not
-looked for, and its functions are native frames as far as they can be unwound. Of each pair the
-order is random.
+looked for, and its functions are native frames as far as they can be unwound. Which of the two is
+measured first alternates.
 
-Pythons are those of pyenv, and this one. Needs java and javac, node; what is missing is left out.
+Pythons are those of pyenv, or this one. Needs java and javac, node; what is missing is left out.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if options.quick:
         options.seconds, options.pythons = 1.0, options.pythons[-1:]
     windows: list[dict[str, Any]] = []
-    for _, target in benchmark.interleaved(targets(options.pythons, folder), options.minutes):
+    for number, target in benchmark.interleaved(targets(options.pythons, folder), options.minutes):
         try:
             with Program([*target.command, str(target.frames)]) as program:
-                for has_frames in (True, False) if len(windows) % 2 else (False, True):
+                for has_frames in (True, False) if number % 2 else (False, True):
                     one = _watch(program.pid, options, has_frames=has_frames)
                     windows.append({"name": target.name, "has_frames": has_frames, **one})
                     benchmark.say(f"{target.name}: {windows[-1]}")
