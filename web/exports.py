@@ -88,7 +88,8 @@ class Exports:
             self._slots.release()
         response = Response(file.rewound(), mimetype=entry.mimetype, direct_passthrough=True)
         response.content_length = file.n_bytes
-        moment = time.strftime("-%Y%m%d-%H%M")  # two of one recording are told apart
+        # A later file of the same recording has another name.
+        moment = time.strftime("-%Y%m%d-%H%M")
         download = file_name(request.status, selection, moment + entry.extensions[0], shape)
         response.headers["Content-Disposition"] = f'attachment; filename="{download}"'
         response.call_on_close(file.close)
