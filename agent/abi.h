@@ -33,11 +33,12 @@
  *   9  frames of Ruby: recipes of its virtual machine, its iseqs among the codes
  *  10  threads of the kernel: KERNEL_CODE
  *  11  HotSpot: places in its stubs, recipes that want no inlined methods; JavaScript: code of regular expressions
+ *  12  which thread holds the lock that a thread waits for
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 11
+#define ABI_VERSION 12
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -318,6 +319,8 @@ struct interval_record {
     short sysno;                          /* system call it waits in, SYSNO_LOCK, -1 if none. With STATE_QUEUED,
                                            * SYSNO_LOCK: its stack held that lock, and the thread no longer does */
     unsigned int samples;                 /* stacks seen that fell into this interval */
+    unsigned int holder_id;               /* thread id of the one that holds the lock it waits for; 0 if not known */
+    unsigned int reserved;
 };
 
 #endif

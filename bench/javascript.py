@@ -59,6 +59,7 @@ TARGET = Path(__file__).parent / "targets" / "javascript.cjs"
 TOP = 20
 WARM_UP_S = 8.0  # of CPU time
 LEAST_OPERATIONS = 3
+SETTLE_S = 1.0  # the attach, and code that is met for the first time
 RATE_HZ = 1000.0
 # perf's maps need these; they also have every function, interpreted or not, as code of its own.
 MAPPED = ("--perf-basic-prof", "--interpreted-frames-native-stack")
@@ -202,6 +203,7 @@ def slowdown(node: Node, seconds: float, rounds: int) -> dict[str, list[float]]:
     for _ in range(rounds):
         for rate_hz in (100.0, 1000.0):
             with capturing(node.pid, rate_hz=rate_hz) as capture:
+                time.sleep(SETTLE_S)
                 cost = node.cost_us(seconds)
                 capture.stop()
             after = node.cost_us(seconds)

@@ -70,7 +70,7 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.analysis.lock_places import GIL
+from flametap.analysis.lock_places import GIL, LockPlace
 from flametap.errors import FlametapError
 from flametap.model import Status
 
@@ -190,12 +190,15 @@ def blueprint(service: Service) -> Blueprint:
     def locks() -> Response:
         selection = parse_selection(request.args.to_dict(), service.threads.get)
         found = service.source.lock_places(selection)
-        holders = None
-        if any(place.kind == GIL for place in found.places):
-            known = {each.thread_id: each for each in service.threads.get()}
-            waits = service.source.lock_waits(selection, None)
-            holders = encode_holders(waits, known, service.source.functions)
-        return json_response(encode_locks(found, service.source.function_id, holders))
+        known = {each.thread_id: each for each in service.threads.get()}
+
+        def held(place: LockPlace) -> dict[str, Any] | None:
+            waits = place.held
+            if place.kind == GIL:
+                waits = service.source.lock_waits(selection, None)
+            return encode_holders(waits, known, service.source.functions) if waits else None
+
+        return json_response(encode_locks(found, service.source.function_id, held))
 
     @api.get("/lanes")
     def lanes() -> Response:

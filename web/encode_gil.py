@@ -1,10 +1,10 @@
-"""Encode who held the GIL while threads waited for it, as JSON.
+"""Encode who held the GIL, or a mutex, while threads waited for it, as JSON.
 
 ::
 
     total_ns        int     of the waits; where two threads wait at a time, both count
     holders         [{thread, tid, function, place, ns}], heaviest first. function is "" where no
-                    Python function ran; place is its file
+                    Python function ran, or none of the program's own; place is its file
 """
 
 from __future__ import annotations

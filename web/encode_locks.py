@@ -4,10 +4,10 @@
 
     total_ns    int     of all waits for locks; where two threads wait at a time, both count
     count       int     places; only the heaviest are listed
-    places      [{kind, function, line, file, text, wait_ns, threads}], the longest first. function
-                is {id name module file kind full_name}, or null where the place does not matter
-                (the GIL) or is not known; text is the source line, or ""
-    holders     as in encode_gil.py: who held the GIL meanwhile; null if nobody waited for it
+    places      [{kind, function, line, file, text, wait_ns, threads, held}], the longest first.
+                function is {id name module file kind full_name}, or null where the place does not
+                matter (the GIL) or is not known; text is the source line, or ""; held is as in
+                encode_gil.py: who held the lock meanwhile; null if that is not known
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from flametap.model import Function
 def encode_locks(
     found: LockPlaces,
     function_id: Callable[[Function], int],
-    holders: dict[str, Any] | None,
+    held: Callable[[LockPlace], dict[str, Any] | None],
 ) -> dict[str, Any]:
     """Return the answer to a locks request.
 
     Args:
         found: the places.
         function_id: returns the id of a function.
-        holders: of the GIL, encoded.
+        held: returns who held the lock of a place, encoded.
     """
     return {
         "total_ns": found.total_ns,
         "count": found.n_places,
-        "places": [_place(each, function_id) for each in found.places],
-        "holders": holders,
+        "places": [{**_place(each, function_id), "held": held(each)} for each in found.places],
     }
 
 

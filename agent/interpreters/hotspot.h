@@ -12,6 +12,7 @@
  *   hotspot_frame.c   both      … by compiled code; one step up the stack
  *   hotspot_anchor.c  both      where a thread left Java
  *   hotspot_threads.c sampler   the machine's own record of each thread
+ *   java_monitor.c    sampler   who holds the monitor that a thread waits for
  *   hotspot_scopes.c  sampler   pc → methods, those that were inlined among them
  *   hotspot_names.c   sampler   methods and stubs → records for the host
  *   hotspot_keep.c    sampler   where the code heaps are

@@ -33,6 +33,8 @@ struct interval {
     u8 dirty;                             /* changed since it was sent to the host */
     i16 sysno;
     u32 marks;                            /* of its stack: enum mark */
+    u32 holder_id;                        /* thread id of the one that holds the lock it waits for; 0: not known */
+    u32 reserved;
 };
 
 struct thread_slot {
@@ -178,6 +180,14 @@ struct thread_slot {
     u32 last_run_marks;
     u64 lock_ns;                          /* lock_holder.c: how long it was seen holding the lock, less the time
                                            * waiting for a CPU that is told to be such */
+    u64 awaited;                          /* holders.c: runtime_addr of the lock it waits for; 0: none that is known */
+    u64 awaited_owner;                    /* the owner that was seen there; 0: none, or it was not known */
+    u64 awaited_from_ns;                  /* when to look again; the pause doubles while the owner is not known */
+    u64 awaited_pause_ns;
+    u32 awaited_list;                     /* list_number at that time */
+    u32 awaited_is_monitor;               /* it is a monitor of Java */
+    u32 awaited_of_java;                  /* its JavaThread was asked what it waits for */
+    u32 awaited_reserved;
     u32 last_wait_trace;                  /* stack on which it was last seen asleep */
     u8 last_wait_state;                   /* 0: never seen asleep */
     i16 last_wait_sysno;

@@ -58,6 +58,7 @@ static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
         if (!was.state)
             continue;
         interval_asleep(a, slot, slot->accounted_ns, was.trace_id, was.marks, was.state, was.sysno, 0);
+        slot->open.holder_id = was.holder_id;
     }
     a->signals_from_ns = now_ns + GAP_GRACE_NS;
     count_up(a, COUNTER_GAPS, 1);

@@ -60,6 +60,8 @@ static void interval_send(struct agent *a, struct thread_slot *slot, const struc
     record->flags = (u8)flags;
     record->sysno = interval->sysno;
     record->samples = interval->samples;
+    record->holder_id = interval->holder_id;
+    record->reserved = 0;
 }
 
 /* Close the open interval: the thread has run. */
@@ -88,6 +90,7 @@ static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 en
     past.state = (u8)state;
     past.sysno = sysno;
     past.marks = marks;
+    past.holder_id = 0;
     interval_close(a, slot);
     interval_send(a, slot, &past, 0);
 }
@@ -202,6 +205,7 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
         open->state = (u8)state;
         open->sysno = sysno;
         open->marks = marks;
+        open->holder_id = 0;
         open->dirty = 1;
     }
     open->samples += samples;
@@ -209,6 +213,21 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
     slot->last_wait_trace = trace_id;
     slot->last_wait_state = (u8)state;
     slot->last_wait_sysno = sysno;
+}
+
+/* Note which thread holds what a sleeping thread waits for, 0 if it is not known. From now on: each holder has an interval of
+ * its own. `is_new`: since the wait began. */
+static void interval_held_by(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 holder_id, u32 is_new)
+{
+    struct interval before = slot->open;
+    if (!before.state || before.holder_id == holder_id)
+        return;
+    if (!is_new || before.holder_id) {
+        interval_close(a, slot);
+        interval_asleep(a, slot, now_ns, before.trace_id, before.marks, before.state, before.sysno, 0);
+    }
+    slot->open.holder_id = holder_id;
+    slot->open.dirty = 1;
 }
 
 /* Report time asleep that no look has observed, for the stack on which the thread slept last, if it exceeds

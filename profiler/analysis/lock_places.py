@@ -2,8 +2,8 @@
 
 A stack that waits ends in functions of a runtime (``wait_names``). The first function above them is
 the program's own, and its line takes the lock: ``with lock:`` of Python, a ``synchronized`` method
-of Java, a caller of ``pthread_mutex_lock``. What holds it meanwhile is known of Python's GIL only
-(``lock_waits``).
+of Java, a caller of ``pthread_mutex_lock``. Who holds it meanwhile is known of Python's GIL
+(``lock_waits``) of mutexes of the C library, and of Java's monitors.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from ..profile.activities import LOCK_CALLS
 from ..profile.stacks import Trie
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
+from .lock_holders import LockHolders
+from .lock_waits import LockWaits
 from .selection import Selection
 from .wait_names import WaitName, wait_name
 
 MAX_PLACES = 30
 MAX_STACKS = 5_000  # the heaviest; the others together are some thousandths
 SILENT_FRAMES = 8  # as ``wait_causes``: so many, at most, before one says what it waits for
+_C_LIBRARY = re.compile(r"(libc|libpthread|ld-musl)\b|.*vdso")
 GIL = "Python's global interpreter lock (GIL)"
 UNKNOWN = "a lock or another thread"
 _KINDS = [
@@ -59,6 +62,7 @@ class LockPlace:
         text: of that line; "" if it is not known.
         wait_ns: of all threads together.
         thread_ids: of those that waited.
+        held: who held it meanwhile; None if that is not known, or of the GIL.
     """
 
     kind: str
@@ -66,6 +70,7 @@ class LockPlace:
     wait_ns: int
     thread_ids: frozenset[int]
     text: str = ""
+    held: LockWaits | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class LockPlaces:
 class _Sum:
     ns: int = 0
     thread_ids: set[int] = field(default_factory=set)
+    nodes: list[int] = field(default_factory=list)
 
 
 def lock_places(profile: Profile, table: SymbolTable, selection: Selection) -> LockPlaces:
@@ -107,9 +113,14 @@ def lock_places(profile: Profile, table: SymbolTable, selection: Selection) -> L
         total_ns += ns
         sum_.ns += ns
         sum_.thread_ids.update(leaves.thread_id[rows].tolist())
+        sum_.nodes.append(node)
     heaviest = sorted(sums.items(), key=lambda item: -item[1].ns)[:MAX_PLACES]
+    waits = profile.held_waits(t0_ns, t1_ns)
+    holders = LockHolders(waits, selection.thread_ids, reader.own_function)
     places = [
-        LockPlace(kind, frame, each.ns, frozenset(each.thread_ids))
+        LockPlace(
+            kind, frame, each.ns, frozenset(each.thread_ids), held=holders.of(np.array(each.nodes))
+        )
         for (kind, frame), each in heaviest
     ]
     return LockPlaces(total_ns, len(sums), places)
@@ -160,6 +171,13 @@ class _Reader:
             return None
         return kind, None if kind == GIL else first or spare
 
+    def own_function(self, node: int) -> int:
+        """Return the innermost function of a stack that is the program's own; -1 if none is."""
+        for frame, word in self._stack(node):
+            if word is WaitName.SILENT and not _C_LIBRARY.match(frame.function.module):
+                return self._table.function_id(frame.function)
+        return -1
+
     def _stack(self, node: int) -> Iterator[tuple[Frame, WaitName]]:
         trie = self._trie
         while trie.parent[node] >= 0 and trie.address[node] >= 0:
@@ -168,7 +186,8 @@ class _Reader:
 
     def _at(self, address: int) -> list[tuple[Frame, WaitName]]:
         if address not in self._frames:
-            frames = self._table.frames(address)
+            # Without how they run: a line is one place, before and after it is compiled.
+            frames = [replace(each, tier="") for each in self._table.frames(address)]
             self._frames[address] = [(each, _word(each)) for each in reversed(frames)]
         return self._frames[address]
 

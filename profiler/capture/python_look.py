@@ -15,7 +15,7 @@ from ..linux import procfs
 from ..linux.process_memory import MemoryReadError, ProcessMemory
 from ..linux.tasks import own_tids
 from ..model import Frame, FrameKind
-from ..symbols.interpreters.found import FoundInterpreter
+from ..symbols.interpreters.found import CPYTHON, FoundInterpreter
 from ..symbols.interpreters.python.asyncio_debug import find_asyncio_debug
 from ..symbols.interpreters.python.bounded_memory import BoundedMemory
 from ..symbols.interpreters.python.reader import Readers, open_readers
@@ -80,6 +80,8 @@ def _look(
     folder = f"{procfs.PROC}/{pid}"
     tids = own_tids(pid)
     look.versions.append(found.version)
+    if found.runtime != CPYTHON:
+        return
     with BoundedMemory(folder, seconds=_VARIABLES_S) as memory:
         readers = open_readers(memory, found)
         if readers is None:

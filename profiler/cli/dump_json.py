@@ -54,6 +54,7 @@ def _thread(stack: ThreadStack) -> dict[str, Any]:
         "gil": gil,
         "waits_in": stack.waits_in_call or None,
         "runs_in": stack.runs_in or None,
+        "waits_for_tid": stack.waits_for[0] if stack.waits_for else None,
         "unseen_because": stack.unseen_because or None,
         "locals_missing_because": stack.unread_because or None,
         "complete": stack.is_complete,

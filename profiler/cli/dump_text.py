@@ -27,6 +27,8 @@ def as_lines(pid: int, command: str, stacks: Sequence[ThreadStack]) -> list[str]
             does = f"is {stack.state}"
         if stack.runs_in:
             does = f"runs in {stack.runs_in}"
+        if stack.held_by:
+            does += f", {stack.held_by}"
         if not stack.frames:
             does = f"was not seen: {stack.unseen_because}"
         lines += ["", f'thread {stack.tid} "{stack.name}" {does}', *_frame_lines(stack)]
@@ -42,6 +44,8 @@ def as_python_lines(
         does = stack.state
         if stack.runs_in or stack.waits_in_call:
             does += f" in {stack.runs_in or stack.waits_in_call}"
+        if stack.held_by:
+            does += f", {stack.held_by}"
         if not stack.frames:
             does = f"not seen: {stack.unseen_because}"
         lines += ["", f'Thread {stack.tid} ({does}): "{stack.name}"']
@@ -53,6 +57,25 @@ def as_python_lines(
                 lines += [_INDENT + line for line in _variable_lines(each)]
         if stack.unread_because:
             lines.append(f"{_INDENT}… variables are not shown: {stack.unread_because}")
+    return lines
+
+
+def deadlock_lines(stacks: Sequence[ThreadStack]) -> list[str]:
+    """Return a line for each circle of threads that wait for each other's locks."""
+    waits = {
+        stack.tid: stack.waits_for[0] for stack in stacks if stack.waits_for and stack.is_stuck
+    }
+    lines, done = [], set[int]()
+    for start in waits:
+        circle, tid = [], start
+        while tid in waits and tid not in done:
+            done.add(tid)
+            circle.append(tid)
+            tid = waits[tid]
+        if tid in circle:
+            circle = circle[circle.index(tid) :]
+            named = ", ".join(f"{each}" for each in circle)
+            lines += ["", f"deadlock: threads {named} wait for each other's locks"]
     return lines
 
 

@@ -32,11 +32,21 @@ class ThreadStack:
     seen: Mapping[int, FrameLook] = field(default_factory=dict)  # by index of the frame
     later: tuple[FrameLook, ...] = ()  # its Python frames when they were read, if it had moved
     unread_because: str = ""  # why variables are missing; "" if none are wanted, or all are there
+    is_stuck: bool = False  # it has waited for that for a while
+    waits_for: tuple[int, str] | None = None  # tid and name of who holds the lock it waits for
 
     @property
     def waits_in_call(self) -> str:
         """The system call it waits in; "" for none."""
         return "" if self.waits_in in (FOR_A_CPU, FOR_THE_LOCK) else self.waits_in
+
+    @property
+    def held_by(self) -> str:
+        """The thread that holds the lock it waits for, in words; "" if that is not known."""
+        if self.waits_for is None:
+            return ""
+        tid, name = self.waits_for
+        return f'for a lock that thread {tid} "{name}" holds'
 
     @property
     def state(self) -> str:

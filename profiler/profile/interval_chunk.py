@@ -7,6 +7,7 @@ overlaps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,14 @@ Rows = npt.NDArray[np.void]  # of ROW_DTYPE
 
 # An interval before it is packed. All times and durations are nanoseconds.
 ROW_DTYPE = np.dtype(
-    [("t0_ns", "i8"), ("wall_ns", "i8"), ("cpu_ns", "i8"), ("samples", "i8"), ("cell", "i4")]
+    [
+        ("t0_ns", "i8"),
+        ("wall_ns", "i8"),
+        ("cpu_ns", "i8"),
+        ("samples", "i8"),
+        ("cell", "i4"),
+        ("holder_id", "u4"),  # the thread that holds the lock it waits for; 0 if not known
+    ]
 )
 
 
@@ -32,6 +40,20 @@ class Block(NamedTuple):
     cpu_ns: Int64s
     cell: npt.NDArray[np.int32]
 
+    def take(self, rows: npt.NDArray[Any]) -> Block:
+        """Return some of the rows, by their numbers or by a mask."""
+        return Block(self.t0_ns[rows], self.wall_ns[rows], self.cpu_ns[rows], self.cell[rows])
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks, one after another."""
+    return Block(
+        np.concatenate([np.empty(0, np.int64), *(each.t0_ns for each in blocks)]),
+        np.concatenate([np.empty(0, np.int64), *(each.wall_ns for each in blocks)]),
+        np.concatenate([np.empty(0, np.int64), *(each.cpu_ns for each in blocks)]),
+        np.concatenate([np.empty(0, np.int32), *(each.cell for each in blocks)]),
+    )
+
 
 def block_of(rows: Rows) -> Block:
     """Return unpacked rows as a block."""
@@ -39,7 +61,10 @@ def block_of(rows: Rows) -> Block:
 
 
 def cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
-    """Return the parts of the intervals between two times; those outside have weight 0."""
+    """Return the parts of the intervals between two times; those outside have weight 0.
+
+    A part begins where it does: not before ``t0_ns``.
+    """
     start, wall, cpu = block.t0_ns, block.wall_ns, block.cpu_ns
     inside = np.minimum(start + wall, t1_ns) - np.maximum(start, t0_ns)
     touches = (inside > 0) | ((wall == 0) & (inside == 0) & (start < t1_ns))
@@ -47,7 +72,7 @@ def cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
     cpu_inside = np.where(touches, cpu, 0)
     is_cut = touches & (inside < wall)
     cpu_inside[is_cut] = np.rint(cpu[is_cut] * (inside[is_cut] / wall[is_cut])).astype(np.int64)
-    return Block(start, inside, cpu_inside, block.cell)
+    return Block(np.maximum(start, t0_ns), inside, cpu_inside, block.cell)
 
 
 class _Narrow:
@@ -96,7 +121,15 @@ class Chunk:
         self._wall = _Narrow(rows["wall_ns"])
         self._cpu = _Narrow(rows["cpu_ns"])
         self._cell = rows["cell"].copy()
+        # Few threads wait for a lock whose holder is known.
+        self._held_at = np.flatnonzero(rows["holder_id"]).astype(np.int32)
+        self._holder_id = rows["holder_id"][self._held_at]
         self.last_cell = int(self._cell.max())
+
+    def held(self) -> tuple[Block, npt.NDArray[np.uint32]]:
+        """Return the rows that wait for a lock whose holder is known, and these holders."""
+        block = self.read() if len(self._held_at) else joined([])
+        return block.take(self._held_at), self._holder_id
 
     def read(self, thread_id: int | None = None) -> Block:
         """Return all rows, or those of one thread in order of time."""

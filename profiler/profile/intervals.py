@@ -116,7 +116,7 @@ class Intervals:
     def _settle(self, records: npt.NDArray[np.void], stacks: Int32s) -> None:
         """Append the intervals that have ended, and keep the open ones, old and new."""
         new = np.empty(len(records), ROW_DTYPE)
-        for name in ("t0_ns", "wall_ns", "cpu_ns", "samples"):
+        for name in ("t0_ns", "wall_ns", "cpu_ns", "samples", "holder_id"):
             new[name] = records[name]
         new["cell"] = self._cells.find(
             records["thread_id"], stacks, records["sysno"], records["state"]

@@ -94,7 +94,7 @@ class LockIntervals:
 
 def _some(block: Block, wanted: Bools) -> Block:
     rows = wanted[block.cell] & (block.wall_ns > 0)
-    return Block(block.t0_ns[rows], block.wall_ns[rows], block.cpu_ns[rows], block.cell[rows])
+    return block.take(rows)
 
 
 class _Grid:

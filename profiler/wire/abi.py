@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 11
+ABI_VERSION = 12
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096
@@ -344,6 +344,9 @@ HOTSPOT_RECIPE_NAMES = (
     "heap_limit",
     "heap_map_high",
     "outermost",
+    "thread_pending_monitor",
+    "monitor_owner",
+    "thread_owner_id",
 )
 
 # "<" keeps Python from adding padding; abi.h has none.

@@ -292,6 +292,8 @@ def _decode_intervals(section: bytes, record_count: int) -> npt.NDArray[np.void]
             raise ProtocolError("an interval has an unknown state")
         if intervals["thread_id"].min() < 1 or intervals["thread_id"].max() > _MAX_THREAD_ID:
             raise ProtocolError("an interval has an impossible thread id")
+        if intervals["holder_id"].max() > _MAX_THREAD_ID:
+            raise ProtocolError("an interval has an impossible holder")
         if max(int(intervals[name].max()) for name in ("t0_ns", "wall_ns", "cpu_ns")) >= _MAX_NS:
             raise ProtocolError("an interval has an impossible time")
     return intervals

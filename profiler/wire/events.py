@@ -32,6 +32,8 @@ INTERVAL_DTYPE = np.dtype(
         ("flags", "u1"),
         ("sysno", "<i2"),
         ("samples", "<u4"),
+        ("holder_id", "<u4"),
+        ("reserved", "<u4"),
     ]
 )
 

@@ -16,7 +16,7 @@ from ...model import Clock, Frame, Thread
 from .. import start
 from ..attach_options import AttachOptions
 from ..dump_json import as_object
-from ..dump_text import as_lines, as_python_lines, task_lines
+from ..dump_text import as_lines, as_python_lines, deadlock_lines, task_lines
 from ..frame_options import FrameOptions, frame_options
 from ..options import pid_arguments, sampling_options_with, verbosity_options
 from ..progress import Progress
@@ -48,6 +48,9 @@ UNSEEN_BECAUSE = (
     ("signals_failed", "the kernel could not queue all signals (ulimit -i)"),
 )
 NAMING_S = 60.0
+# Threads that wait for each other for so long are in a deadlock: one that was just given its lock
+# may still wait for a CPU.
+STUCK_NS = 50_000_000
 
 
 @click.command(short_help="Print the stacks of all threads, once.")
@@ -117,9 +120,9 @@ def dump(
                     lines = as_python_lines(target, command, stacks, full_filenames=full)
                     if shown.language != "native":
                         lines += task_lines(look.loops, every=all_tasks, full_filenames=full)
-                    print_lines(lines)
+                    print_lines([*lines, *deadlock_lines(stacks)])
                 else:
-                    print_lines(as_lines(target, command, stacks))
+                    print_lines([*as_lines(target, command, stacks), *deadlock_lines(stacks)])
         except Interrupted:
             progress.say("interrupted")
             return EXIT_CODE
@@ -229,6 +232,7 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
     threads = capture.profile.threads
     cpu_ns = {info.thread_id: info.cpu_ns for info in capture.threads()}
     counters = capture.status().counters
+    holders = capture.profile.held_waits().last()
     for thread_id, leaf in newest.items():
         thread = threads[thread_id]
         frames: list[Frame] = []
@@ -242,6 +246,8 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
             is_complete = reader.root(node) == ROOT
         waits_in = syscall_name(sysno) if sysno >= 0 else ""
         why = "" if frames else unseen_because(thread, cpu_ns.get(thread_id, 0), counters)
+        holder_id, held_ns = holders.get(thread_id, (-1, 0))
+        holder = threads.get(holder_id)
         stacks.append(
             ThreadStack(
                 thread.tid,
@@ -252,6 +258,8 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
                 runs_in,
                 why,
                 thread.comm,
+                waits_for=(holder.tid, holder.name) if holder else None,
+                is_stuck=held_ns >= STUCK_NS,
             )
         )
     return sorted(stacks, key=lambda stack: (stack.tid != capture.pid, stack.tid))

@@ -11,7 +11,7 @@ import pytest
 from flametap.capture.python_look import PythonLook
 from flametap.cli.commands.dump import with_look
 from flametap.cli.dump_json import as_object
-from flametap.cli.dump_text import as_python_lines, task_lines
+from flametap.cli.dump_text import as_python_lines, deadlock_lines, task_lines
 from flametap.cli.thread_stack import ThreadStack
 from flametap.model import Frame, Function
 from flametap.symbols.interpreters.python.task_look import (
@@ -184,3 +184,19 @@ def test_json_has_variables_locks_and_tasks() -> None:
 def test_json_says_who_holds_the_lock(locks: list[bool | None], gil: str | None) -> None:
     stacks = looked(*(ThreadLook(7, (), lock) for lock in locks), with_locals=False)
     assert as_object(7, "", stacks)["threads"][0]["gil"] == gil
+
+
+def test_threads_that_wait_for_each_other_are_a_deadlock() -> None:
+    waits = {1: 2, 2: 3, 3: 2, 4: 1, 5: 6, 6: 7, 8: 9, 9: 8, 10: 11, 11: 10}
+    stacks = [
+        replace(STACK, tid=tid, waits_for=(other, "x"), is_stuck=tid < 10)
+        for tid, other in waits.items()
+    ]
+    assert deadlock_lines([*stacks, replace(STACK, tid=7)]) == [
+        "",
+        "deadlock: threads 2, 3 wait for each other's locks",
+        "",
+        "deadlock: threads 8, 9 wait for each other's locks",
+    ]
+    lines = as_python_lines(7, "python", stacks[:1])
+    assert 'Thread 1 (active, for a lock that thread 2 "x" holds): "MainThread"' in lines

@@ -89,6 +89,6 @@ def test_places_that_wait_for_locks(client: FlaskClient) -> None:
     (place,) = answer["places"]
     assert (place["function"], place["threads"]) == (None, 3)
     assert "GIL" in place["kind"]
-    holders = answer["holders"]["holders"]
+    holders = place["held"]["holders"]
     assert [each["function"] for each in holders] == ["parse", "render"]
     assert client.get("/api/locks", query_string={"threads": 99}).get_json()["places"] == []

@@ -114,7 +114,7 @@ def test_name_that_is_not_utf8_is_readable() -> None:
         (wire.batch(1, intervals=[wire.interval(1, 1, 1, 1, state=9)]), "unknown state"),
         (wire.batch(1, intervals=[wire.interval(1, 1, 1, 1 << 63)]), "impossible time"),
         (wire.batch(1, intervals=[wire.interval(0, 1, 1, 1)]), "impossible thread id"),
-        (wire.batch(1, intervals=[bytes(48)]), "do not hold"),
+        (wire.batch(1, intervals=[bytes(56)]), "do not hold"),
     ],
     ids=range(19),
 )

@@ -61,21 +61,21 @@ export class Locks {
     this.nextAt = performance.now() + Math.max(GAP_MS, 2 * (performance.now() - began));
   }
 
-  show({ total_ns: total, count, places, holders }) {
+  show({ total_ns: total, count, places }) {
     const selection = document.getSelection();
     if (selection && !selection.isCollapsed && this.content.contains(selection.anchorNode)) return;
     if (!places.length) return reconcile(this.content, [h('p', { class: 'note' }, 'No thread waited for a lock in this time.')]);
     const hidden = count - places.length;
     reconcile(this.content, [
       h('p', { class: 'note' }, `${formatNs(total)} of all threads together, by the line that takes the lock`),
-      h('ul', { class: 'lock-places' }, places.map((place) => this.place(place, total, holders))),
+      h('ul', { class: 'lock-places' }, places.map((place) => this.place(place, total))),
       hidden > 0 && h('p', { class: 'note' }, `and ${formatPlural(hidden, 'place')} with less`),
-      places.some(({ kind }) => !isGil(kind)) && h('p', { class: 'note' }, 'Which thread held a lock meanwhile is known of Python’s GIL only; see what the other threads did in the same time.'),
+      places.some(({ held }) => !held) && h('p', { class: 'note' }, 'Who held a lock meanwhile is known of Python’s GIL, mutexes of the C library and Java’s monitors; of the others, see what the other threads did in the same time.'),
     ].filter(Boolean));
   }
 
-  place(place, total, holders) {
-    const { kind, function: f, line, file, text, wait_ns: ns, threads } = place;
+  place(place, total) {
+    const { kind, function: f, line, file, text, wait_ns: ns, threads, held } = place;
     const name = f?.name ?? '';
     const where = [file || f?.module, line || ''].filter(Boolean).join(':');
     const button = (label, act) => h('button', { class: 'button small', type: 'button', onclick: act }, label);
@@ -87,7 +87,7 @@ export class Locks {
       text && h('code', { class: 'lock-text', title: where }, text),
       h('p', {}, name ? `${kind}, taken in ` : kind, name && h('b', {}, name)),
       where && h('p', { class: 'lock-where dim', title: where }, where),
-      !f && holders && isGil(kind) && held(holders),
+      held && holders(held.holders, ns),
       f && h('p', { class: 'lock-buttons' }, button('Show in graph', () => this.on.find(name)), hasCode(f) && button('Source', () => this.on.code(f))),
     );
   }
@@ -106,14 +106,11 @@ function byFunction(holders) {
   return [...found.values()].sort((a, b) => b.ns - a.ns);
 }
 
-function isGil(kind) {
-  return kind.includes('GIL');
-}
-
-function held({ total_ns: total, holders }) {
-  const rows = byFunction(holders).slice(0, HOLDERS).map(({ name, place, ns, threads }) => {
+/** @param total nanoseconds of the waits; of a part, the holder may not be known. */
+function holders(found, total) {
+  const rows = byFunction(found).slice(0, HOLDERS).map(({ name, place, ns, threads }) => {
     const who = threads.size === 1 ? [...threads][0] : formatPlural(threads.size, 'thread');
-    return h('li', { title: place }, h('span', { class: 'number' }, formatShare(ns, total)), ' ', name ? h('b', {}, name) : 'no Python function', h('span', { class: 'dim' }, ` in ${who}`));
+    return h('li', { title: place }, h('span', { class: 'number' }, formatShare(ns, total)), ' ', name ? h('b', {}, name) : 'no function of the program', h('span', { class: 'dim' }, ` in ${who}`));
   });
   if (!rows.length) return h('p', { class: 'dim' }, 'Not known who held it.');
   return h('div', { class: 'lock-holders' }, h('p', { class: 'dim' }, 'Held meanwhile by'), h('ul', {}, rows));

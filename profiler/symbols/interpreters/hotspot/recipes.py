@@ -242,6 +242,21 @@ def _threads(tables: VmTables) -> dict[str, int]:
     else:
         found["threads"] = statics["Threads._thread_list"]
         found["thread_next"] = offsets["JavaThread._next"]
+    return found | _monitors(offsets)
+
+
+def _monitors(offsets: dict[str, int]) -> dict[str, int]:
+    """Return what says who holds the monitors that threads wait for, if all of it is known."""
+    pending = ("JavaThread._current_pending_monitor", "Thread._current_pending_monitor")
+    try:
+        found = {
+            "thread_pending_monitor": _first(offsets, pending),
+            "monitor_owner": offsets["ObjectMonitor._owner"],
+        }
+    except KeyError:
+        return {}
+    if "JavaThread._monitor_owner_id" in offsets:
+        found["thread_owner_id"] = offsets["JavaThread._monitor_owner_id"]
     return found
 
 

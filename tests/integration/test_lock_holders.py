@@ -1,0 +1,123 @@
+"""Who holds a lock while others wait for it: mutexes of C (``holders.c``), monitors of Java
+(``Monitors.java``)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cli
+import receipt
+from flametap.analysis.lock_places import LockPlace, lock_places
+from flametap.analysis.selection import EVERYTHING
+from flametap.capture.live import Capture
+from nightly import nightly
+from recording import record
+from running import Start, Target, wait_until
+from targetbuild import Builder
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+KINDS = ("normal", *nightly("recursive", "checking", "adaptive", "robust", "inherit"))
+SECONDS = 2.0
+# Waits begin a moment later than the lock is taken, and the holder's moments are those of samples.
+ERROR = 0.15
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_holder_of_a_mutex_and_what_it_does(start: Start, kind: str) -> None:
+    target = start("holders", kind)
+    before = receipt.take_at_rest(target.pid)
+    capture = record(target.pid, SECONDS)
+    assert receipt.harm_after_settling(target.pid, before) == []
+    places = _places(capture, "reads")
+    assert {each.kind for each in places} == {"a mutex"}
+    (writer,) = _ids(capture, lambda thread: thread.tid == target.facts["first"])
+    _check(capture, places, writer, ("sums_up", "sleeps_inside"), target.finish()[0])
+
+
+@pytest.mark.needs("java")
+@pytest.mark.parametrize("version", ["java", *nightly("java11", "java21", "java25")])
+def test_holder_of_a_monitor_and_what_it_does(
+    adopt: Callable[[Target], Target],
+    builder: Builder,
+    require_capability: Callable[[str], str],
+    version: str,
+) -> None:
+    found = require_capability(version)
+    java = "java" if version == "java" else found  # the first one is the compiler
+    target = adopt(_java(builder, java, "held"))
+    capture = record(target.pid, SECONDS)
+    places = _places(capture, "Monitors.reads")
+    assert {each.kind for each in places} == {"a Java monitor (synchronized)"}
+    (writer,) = _ids(capture, lambda thread: thread.name == "writer")
+    names = ("Monitors.sumsUp", "Monitors.sleepsInside")
+    _check(capture, places, writer, names, target.finish()[0])
+
+
+def _java(builder: Builder, java: str, what: str) -> Target:
+    return Target([java, "-cp", str(builder.java_class("Monitors")), "Monitors", what])
+
+
+def _ids(capture: Capture, is_it: Callable[[Any], bool]) -> list[int]:
+    return [each.thread_id for each in capture.profile.threads.values() if is_it(each)]
+
+
+def _places(capture: Capture, function: str) -> list[LockPlace]:
+    places = lock_places(capture.profile, capture.table, EVERYTHING).places
+    found = [each for each in places if each.frame and each.frame.function.name == function]
+    assert found, places
+    return found
+
+
+def _check(
+    capture: Capture, places: list[LockPlace], writer: int, names: tuple[str, str], report: str
+) -> None:
+    """Compare what the writer did with the lock with its own report."""
+    computed_ns, slept_ns = (int(each.partition("=")[2]) for each in report.split())
+    held = [each.held for each in places if each.held]
+    whole_ns = sum(each.total_ns for each in held)
+    assert whole_ns >= (1 - ERROR) * sum(each.wait_ns for each in places)
+    sums = Counter[str]()
+    for each in (holder for one in held for holder in one.holders):
+        # Readers hold it for a moment.
+        if each.thread_id == writer:
+            sums[capture.table.functions[each.function_id].name] += each.ns
+    assert sums.total() >= (1 - ERROR) * whole_ns, sums
+    share = computed_ns / (computed_ns + slept_ns)
+    for name, expected in zip(names, (share, 1 - share), strict=True):
+        assert sums[name] / whole_ns == pytest.approx(expected, abs=ERROR), (sums, expected)
+
+
+def _waits(target: Target) -> dict[int, int | None]:
+    result = cli.run("dump", "--json", target.pid)
+    result.assert_saved()
+    threads = json.loads(result.stdout)["threads"]
+    return {each["tid"]: each["waits_for_tid"] for each in threads}
+
+
+def test_dump_tells_a_deadlock(start: Start) -> None:
+    target = start("holders", "deadlock")
+    first, second, third = (target.facts[each] for each in ("first", "second", "third"))
+    circle = {first: second, second: first, third: first, target.pid: None}
+    # They may not all be asleep yet.
+    wait_until(lambda: _waits(target) == circle, "threads that wait for each other")
+    result = cli.run("dump", target.pid)
+    assert result.stdout.count(f'for a lock that thread {first} "holders" holds') == 2
+    assert f"deadlock: threads {first}, {second} wait for each other's locks" in result.stdout
+    target.finish()
+
+
+@pytest.mark.needs("java")
+def test_dump_tells_a_deadlock_of_java(adopt: Callable[[Target], Target], builder: Builder) -> None:
+    target = adopt(_java(builder, "java", "deadlock"))
+    wait_until(lambda: sum(map(bool, _waits(target).values())) == 3, "three that wait")
+    result = cli.run("dump", target.pid)
+    assert result.stdout.count('"one" holds') == 2, result.stdout
+    assert result.stdout.count('"two" holds') == 1
+    assert result.stdout.count("deadlock: threads ") == 1
+    target.finish()

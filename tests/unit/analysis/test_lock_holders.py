@@ -1,0 +1,113 @@
+"""Who held a lock that others waited for, and what it did meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+import wire
+from flametap.analysis.lock_places import LockPlace, lock_places
+from flametap.analysis.selection import EVERYTHING, Selection, Span
+from flametap.model import Frame
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from flametap.wire.decoder import Decoder, ProtocolError
+from time_rows import FUTEX
+from waits import function
+from wire import PARKED
+
+MS = 1_000_000
+WAIT, COMPUTE, WRITE, OTHER = 1, 2, 3, 4  # traces
+STACKS = {
+    WAIT: ("__lll_lock_wait", "pthread_mutex_lock", "store@prog"),
+    COMPUTE: ("sums_up@prog", "main@prog"),
+    WRITE: ("fsync", "flush@prog", "main@prog"),
+    OTHER: ("idle@prog", "main@prog"),
+}
+HOLDER, WAITING, LATER, SECOND_HOLDER = 1, 2, 3, 4
+# The holder computes, writes, and is idle without the lock; then another one has it.
+INTERVALS = (
+    wire.interval(HOLDER, COMPUTE, 100 * MS, 30 * MS, 30 * MS),
+    wire.interval(HOLDER, WRITE, 130 * MS, 10 * MS, 0, PARKED, sysno=74),
+    wire.interval(HOLDER, OTHER, 140 * MS, 60 * MS, 60 * MS),
+    wire.interval(SECOND_HOLDER, COMPUTE, 100 * MS, 100 * MS, 100 * MS),
+    wire.interval(WAITING, WAIT, 100 * MS, 40 * MS, 0, PARKED, sysno=FUTEX, holder_id=HOLDER),
+    wire.interval(
+        WAITING, WAIT, 140 * MS, 20 * MS, 0, PARKED, sysno=FUTEX, holder_id=SECOND_HOLDER
+    ),
+    wire.interval(LATER, WAIT, 120 * MS, 20 * MS, 0, PARKED, sysno=FUTEX, holder_id=HOLDER),
+    wire.interval(LATER, WAIT, 140 * MS, 20 * MS, 0, PARKED, sysno=FUTEX, is_open=True),
+)
+
+
+@pytest.fixture
+def recorded() -> tuple[Profile, SymbolTable]:
+    profile = Profile()
+    table = SymbolTable(profile.locate)
+    frames = {
+        name: wire.frame(1, 0x100 + at)
+        for at, name in enumerate(sorted({name for names in STACKS.values() for name in names}))
+    }
+    traces = [wire.trace(i, [frames[name] for name in names]) for i, names in STACKS.items()]
+    data = wire.batch(160 * MS, traces=traces, intervals=INTERVALS)
+    for batch in Decoder().feed(data):
+        profile.apply(batch)
+    for address, _ in profile.news().addresses:
+        at = profile.locate(address)[0].addr - 0x100
+        table.set(address, [Frame(function(sorted(frames)[at]))])
+    return profile, table
+
+
+def held(
+    recorded: tuple[Profile, SymbolTable], selection: Selection = EVERYTHING
+) -> tuple[LockPlace, dict[tuple[int, str], int]]:
+    """The only place, and in ms how long who held it in which function."""
+    profile, table = recorded
+    (place,) = lock_places(profile, table, selection).places
+    assert place.held is not None
+    functions = [*table.functions, function("-")]
+    holders = {
+        (each.thread_id, functions[each.function_id].name): round(each.ns / MS)
+        for each in place.held.holders
+    }
+    return place, holders
+
+
+def test_holders_and_what_they_did_meanwhile(recorded: tuple[Profile, SymbolTable]) -> None:
+    place, holders = held(recorded)
+    assert (place.kind, place.wait_ns) == ("a mutex", 100 * MS)
+    # Of the last wait of LATER, nobody knows.
+    assert place.held
+    assert place.held.total_ns == 80 * MS
+    assert holders == {
+        (HOLDER, "sums_up"): 40,
+        (HOLDER, "flush"): 20,
+        (SECOND_HOLDER, "sums_up"): 20,
+    }
+
+
+def test_only_the_chosen_time_and_threads(recorded: tuple[Profile, SymbolTable]) -> None:
+    _, holders = held(recorded, Selection(thread_ids=frozenset({LATER})))
+    assert holders == {(HOLDER, "sums_up"): 10, (HOLDER, "flush"): 10}
+    _, holders = held(recorded, Selection(span=Span(30 * MS, 50 * MS)))
+    assert holders == {(HOLDER, "flush"): 20, (SECOND_HOLDER, "sums_up"): 10}
+
+
+def test_last_holders(recorded: tuple[Profile, SymbolTable]) -> None:
+    assert recorded[0].held_waits().last() == {WAITING: (SECOND_HOLDER, 20 * MS)}
+
+
+def test_holder_without_intervals() -> None:
+    profile = Profile()
+    table = SymbolTable(profile.locate)
+    row = wire.interval(WAITING, WAIT, 0, 20 * MS, 0, PARKED, sysno=FUTEX, holder_id=99)
+    traces = [wire.trace(WAIT, [wire.frame(1, 0x100)])]
+    for batch in Decoder().feed(wire.batch(20 * MS, traces=traces, intervals=[row])):
+        profile.apply(batch)
+    _, holders = held((profile, table))
+    assert holders == {(99, "-"): 20}
+
+
+def test_holder_that_cannot_be() -> None:
+    row = wire.interval(WAITING, 1, 0, 20 * MS, 0, PARKED, sysno=FUTEX, holder_id=1 << 31)
+    with pytest.raises(ProtocolError, match="holder"):
+        Decoder().feed(wire.batch(20 * MS, intervals=[row]))
