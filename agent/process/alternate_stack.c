@@ -10,8 +10,8 @@
  * thread that left its own stack is known to have an alternate one with room; not if one is known that is too small, or
  * that several threads share. A thread without an alternate stack handles the signal on the stack that it is on.
  *
- * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), and from
- * stack_probe.py for threads that computed at the attach. A stack with room for our handler alone may still be too
+ * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), from stack_probe.py for
+ * threads that computed at the attach, and from the host when it is asked for one that stays in doubt. A stack with room for our handler alone may still be too
  * small if our signal interrupts a handler of the target's there: then our handler looks what is left, and takes no
  * sample if that is too little. Only its frame and its entry must have room.
  */
@@ -33,6 +33,9 @@
 #define FATAL_SIGNALS (1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 7 | 1ULL << 10 | 1ULL << 15 | 1ULL << 30)
 #define SIGNALS_OF_LIBC (3ULL << 31)      /* 32 and 33: glibc uses them to cancel threads and to change their uids */
 #define AUXV_MINSIGSTKSZ 51
+#define ALTERNATE_DOUBT_NS 20000000ULL    /* so long in doubt, before the host is asked */
+#define ALTERNATE_PAUSE_MAX_NS 2000000000ULL
+#define ALTERNATE_DOUBT_LONG_NS 500000000ULL /* a pause after which nothing may ever be known: tick.c */
 
 /* Read the size of a signal frame on this machine: AT_MINSIGSTKSZ, getauxval(3). */
 static void frame_bytes_read(struct agent *a)
@@ -138,4 +141,26 @@ static u32 alternate_is_quiet(const struct agent *a, const struct thread_slot *s
     if (a->frequent_handlers)
         looks = QUIET_LOOKS;
     return !slot->is_in_own_handlers && slot->quiet_looks > looks;
+}
+
+/* Ask the host for the alternate stack of a thread that stays in doubt, again if it was not met while it ran. Take its
+ * answer. */
+static void alternate_settle(struct agent *a, struct thread_slot *slot)
+{
+    u64 now_ns = now_ns_sigsafe();
+    if (slot->alternate_is_told) {
+        slot->alternate_is_told = 0;
+        alternate_note(a, slot);
+        return;
+    }
+    if (!slot->alternate_from_ns) {
+        slot->alternate_from_ns = now_ns + ALTERNATE_DOUBT_NS;
+        slot->alternate_pause_ns = ALTERNATE_DOUBT_NS;
+    }
+    if (slot->alternate_is_asked || now_ns < slot->alternate_from_ns || slot->owner != OWNER_TARGET)
+        return;
+    slot->alternate_from_ns = now_ns + slot->alternate_pause_ns;
+    if (slot->alternate_pause_ns < ALTERNATE_PAUSE_MAX_NS)
+        slot->alternate_pause_ns *= 2;
+    alternate_ask(a, slot);
 }

@@ -4,7 +4,8 @@
  * stack is, is then closed to the process itself. Reading an open one is allowed: a thread may do that for each thread
  * of its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it and receives a
  * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks (perf_clocks.c)
- * and changes of masks (admission.c) come the same way, without a descriptor.
+ * changes of masks (admission.c) and what is known of alternate stacks (alternate_stack.c) come the same way, without a
+ * descriptor.
  *
  * JS thread at the start, sampler thread from then on; the sampler's end of the pair is in its own descriptor table.
  */
@@ -18,11 +19,13 @@
 struct request {
     u32 tid;
     u32 signo;                            /* for a clock, as all below; 0: the request is for the file */
-    u64 table_addr;                       /* of clock_table; 0 in the answer: refused */
-    u64 cookie;
-    u64 period_ns;                        /* mean interval between two samples */
-    u64 clock;                            /* enum clock_kind; CLOCK_NONE: to let our signal in */
+    u64 table_addr;                       /* of clock_table; 0 in the answer: refused. With ASK_STACK: of memory for a stack_t */
+    u64 cookie;                           /* in the answer to ASK_STACK: where the alternate stack starts */
+    u64 period_ns;                        /* mean interval between two samples; in the same answer: its bytes, or 0 */
+    u64 clock;                            /* enum clock_kind; CLOCK_NONE: to let our signal in; ASK_STACK */
 };
+
+#define ASK_STACK 8                       /* the request is for the thread's alternate stack */
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
 
@@ -94,6 +97,24 @@ static void admission_ask(const struct agent *a, struct thread_slot *slot)
         store_release_u32(&slot->is_admitted, 0);
 }
 
+/* Ask the host for a thread's alternate stack: only the thread itself can tell it. */
+static void alternate_ask(struct agent *a, struct thread_slot *slot)
+{
+    struct request request = {slot->tid, (u32)a->signo, (u64)a->stack_answer, 0, 0, ASK_STACK};
+    slot->alternate_is_asked = host_ask(a, &request);
+}
+
+/* Take the host's answer. */
+static void alternate_answered(struct thread_slot *slot, const struct request *answer)
+{
+    slot->alternate_is_asked = 0;
+    if (!answer->table_addr || slot->alternate_is_known)
+        return;
+    slot->alternate_start = answer->cookie;
+    slot->alternate_bytes = answer->period_ns;
+    slot->alternate_is_told = 1;
+}
+
 /* Return whether an answer may still arrive. */
 static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *slot)
 {
@@ -132,7 +153,9 @@ static void hostfiles_take(struct agent *a)
         slot = thread_find(a, request.tid, &hint);
         if (!slot || request.signo || !hostfile_take(a, slot, control.fd))
             close_fd(control.fd);
-        if (slot && request.signo && request.clock && request.table_addr)
+        if (slot && request.signo && request.clock == ASK_STACK)
+            alternate_answered(slot, &request);
+        else if (slot && request.signo && request.clock && request.table_addr)
             clock_begin(a, slot, (u32)request.clock);
         else if (slot && request.signo && !request.clock)
             admission_take(a, slot, request.table_addr != 0);

@@ -167,7 +167,10 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
     alternate_watch(a, slot);
     if (!a->on_alternate_stack && (slot->room == ROOM_STRAYED || a->has_strays))
         return ROOM_STRAYED;
-    return alternate_is_quiet(a, slot) ? ROOM_ENOUGH : ROOM_IN_DOUBT;
+    if (alternate_is_quiet(a, slot))
+        return ROOM_ENOUGH;
+    alternate_settle(a, slot);
+    return ROOM_IN_DOUBT;
 }
 
 /*

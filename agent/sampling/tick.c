@@ -62,7 +62,7 @@ static u32 room_is_there(struct agent *a, struct thread_slot *slot, u64 now_ns)
     if (room == ROOM_ENOUGH)
         return 1;
     count_up(a, room == ROOM_STRAYED ? COUNTER_STRAY_STACK : COUNTER_SMALL_STACK, 1);
-    if (room != ROOM_IN_DOUBT)
+    if (room != ROOM_IN_DOUBT || slot->alternate_pause_ns > ALTERNATE_DOUBT_LONG_NS)
         interval_unattributed(a, slot, now_ns, COUNTER_UNATTRIBUTED_STACK_NS);
     return 0;
 }

@@ -25,6 +25,7 @@ from .attach_state import Progress
 from .fork_hold import ForkHold
 from .frida_loader import Loaders
 from .ptrace_proxy import PtraceProxy
+from .stack_probe import AlternateStacks
 
 
 class Attach:
@@ -37,6 +38,7 @@ class Attach:
         progress: the state that it is in.
         hold: keeps its forking threads where they do no harm.
         admission: lets our signal into its threads.
+        alternate_stacks: finds those of its threads.
         loaders: what it has run for Frida, and the memory of that.
         proxy: makes what Frida does by ptrace(2) harmless.
     """
@@ -48,6 +50,7 @@ class Attach:
         self.progress = Progress(pid)
         self.hold = ForkHold(self.progress)
         self.admission = Admission(self.hold, self.is_replaced)
+        self.alternate_stacks = AlternateStacks(self.hold, self.is_replaced)
         self.loaders = Loaders(pid, self.is_replaced)
         self.proxy = PtraceProxy(self.progress, self.hold, self.loaders)
 
@@ -60,6 +63,11 @@ class Attach:
         former = ptrace_hook.enter(self)
         if former is not None:
             former.end()
+
+    def end_requests(self) -> None:
+        """Grant nothing more to the agent, and put back what it was granted."""
+        self.alternate_stacks.end()
+        self.admission.put_back()
 
     def hurry(self) -> None:
         """Give back at once the thread that runs a function for Frida, and release what is kept."""

@@ -3,9 +3,9 @@
 The files of a process that changed its user belong to root. Its agent may read what its threads
 wait in, but not open the file that tells it (``agent/process/host_files.c``). It sends the number
 of a thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a
-signal comes with the number, that signal from precise clocks (``held_clocks``), or a thread that
-takes it (``admission``). That is all there is to be had here. unix(7), SCM_RIGHTS;
-pidfd_getfd(2); proc(5).
+signal comes with the number, that signal from precise clocks (``held_clocks``), a thread that takes
+it (``admission``), or where its alternate stack is (``stack_probe``). That is all there is to be
+had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
 """
 
 from __future__ import annotations
@@ -16,23 +16,40 @@ import signal
 import socket
 import struct
 import threading
+from typing import Protocol
 
 from ..linux import descriptors
 from .admission import Admission
 from .held_clocks import HeldClocks
 from .perf_clock import Table
+from .stack_probe import AlternateStacks
 
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
+ASK_STACK = 8  # in place of a kind of clock
 REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
 
 
-def start(pid: int, fd: int, admission: Admission) -> bool:
+class Grants(Protocol):
+    """What an agent may have of its threads."""
+
+    @property
+    def admission(self) -> Admission:
+        """Changes their masks."""
+        ...
+
+    @property
+    def alternate_stacks(self) -> AlternateStacks:
+        """Tells where their alternate stacks are."""
+        ...
+
+
+def start(pid: int, fd: int, grants: Grants) -> bool:
     """Answer the agent from now on, on a thread of its own that ends with the agent.
 
     Args:
         pid: the target.
         fd: the descriptor of our end of the sockets, in the target.
-        admission: changes the masks of its threads.
+        grants: what the agent may have besides files and clocks.
 
     Returns:
         False where the kernel does not hand it out (before Linux 5.6); the agent then gets nothing.
@@ -51,12 +68,12 @@ def start(pid: int, fd: int, admission: Admission) -> bool:
         os.close(own_fd)
         return False
     threading.Thread(
-        target=_serve, args=(pid, link, admission), daemon=True, name="file-lender"
+        target=_serve, args=(pid, link, grants), daemon=True, name="file-lender"
     ).start()
     return True
 
 
-def _serve(pid: int, link: socket.socket, admission: Admission) -> None:
+def _serve(pid: int, link: socket.socket, grants: Grants) -> None:
     numbers: dict[int, int] = {}
     is_elsewhere = _is_in_namespace(pid)
     clocks = HeldClocks(pid)
@@ -79,10 +96,14 @@ def _serve(pid: int, link: socket.socket, admission: Admission) -> None:
                 table = Table(table_addr, cookie, signo)
                 if signo not in SIGNALS:
                     is_done = False
+                elif kind == ASK_STACK:
+                    found = grants.alternate_stacks.find(tid, table_addr)
+                    is_done = found is not None
+                    request = REQUEST.pack(own_tid, signo, 1, *(found or (0, 0)), kind)
                 elif kind:
                     is_done = clocks.want(tid, table, mean_ns, kind)
                 else:
-                    is_done = admission.admit(tid, signo)
+                    is_done = grants.admission.admit(tid, signo)
                 _answer(
                     link, request if is_done else REQUEST.pack(own_tid, signo, 0, 0, 0, kind), -1
                 )

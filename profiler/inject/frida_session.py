@@ -271,7 +271,7 @@ class Session:
         if script is None:
             self._leave_standing()
         self.stop()  # if nobody has: a thread that is held answers no signal
-        self.attached.admission.put_back()
+        self.attached.end_requests()
         self._script = self._session = None
         was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
@@ -336,7 +336,7 @@ class Session:
             raise could_not_prepare(prepared.error, self.pid)
         self._scratch_addr = prepared.scratch_addr
         if prepared.host_end_fd >= 0:
-            file_lender.start(self.pid, prepared.host_end_fd, self.attached.admission)
+            file_lender.start(self.pid, prepared.host_end_fd, self.attached)
         self._ring_descriptor = ring_file.take(self.pid, prepared.ring_fd)
         return self._ring_descriptor
 

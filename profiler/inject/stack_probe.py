@@ -7,8 +7,9 @@ times, for less than 0.1 ms, and asked where its stack pointer stands; once also
 signal stack, by a system call that it makes for us. The agent draws the conclusions
 (``agent/process/stack_headroom.c``).
 
-Threads that wait now and then are not asked: a stop could end such a wait. ptrace(2),
-sigaltstack(2), <asm-generic/signal.h>.
+Threads that wait now and then are left alone then: a stop could end such a wait. Where the agent
+has to know the alternate stack of one, it asks for it later, and the thread is stopped once, when
+it runs (``AlternateStacks``). ptrace(2), sigaltstack(2), <asm-generic/signal.h>.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import struct
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from ..linux import ptrace, remote_syscall
@@ -36,6 +39,9 @@ COMPUTED_NS = 2_000_000
 WATCH_S = 0.005
 WATCHES = 20
 THREADS_MAX = 8
+# How long to wait for a thread to run: the agent asks again.
+RUN_LIMIT_S = 0.02
+RUN_INTERVAL_S = 0.0002
 SYS_SIGALTSTACK = syscall_number("sigaltstack")
 STACK_T = struct.Struct("<QiiQ")  # start, flags, padding, size
 
@@ -81,6 +87,52 @@ def find(hold: ForkHold, scratch_addr: int) -> list[Stacks]:
         if computing:
             time.sleep(ROUND_INTERVAL_S)
     return list(found.values())
+
+
+class AlternateStacks:
+    """Tells where the alternate stacks of one process's threads are. Any thread may call it.
+
+    Args:
+        hold: has a thread of the process stopped for a moment.
+        is_replaced: whether the process is another program by now, whose threads are not asked.
+    """
+
+    def __init__(self, hold: ForkHold, is_replaced: Callable[[], bool]) -> None:
+        self._hold = hold
+        self._is_replaced = is_replaced
+        self._asking = threading.Lock()
+        self._is_over = False
+
+    def find(self, tid: int, scratch_addr: int) -> tuple[int, int] | None:
+        """Return runtime_addr and bytes of a thread's alternate stack, 0 bytes for none.
+
+        Args:
+            tid: its number as we know it.
+            scratch_addr: runtime_addr of ``STACK_T.size`` bytes that the agent keeps for this.
+
+        Returns:
+            None if it did not run in time, or cannot be asked.
+        """
+        pid = self._hold.pid
+        with self._asking:
+            if self._is_over or self._is_replaced():
+                return None
+            instruction = remote_syscall.find_syscall(pid)
+            stacks = Stacks(tid, [])
+            end_s = time.monotonic() + RUN_LIMIT_S
+            while instruction and time.monotonic() < end_s:
+                if _waits(_status(pid, tid)):  # it runs
+                    look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
+                    self._hold.look(tid, look)
+                    if stacks.alternate_bytes >= 0:
+                        return stacks.alternate_start, stacks.alternate_bytes
+                time.sleep(RUN_INTERVAL_S)
+            return None
+
+    def end(self) -> None:
+        """Ask no more: the memory is about to go."""
+        with self._asking:
+            self._is_over = True
 
 
 def _look(pid: int, tid: int, stacks: Stacks, instruction: int, scratch_addr: int) -> None:

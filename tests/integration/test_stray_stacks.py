@@ -12,7 +12,7 @@ import pytest
 import kernel
 import receipt
 from flametap.model import Clock
-from recording import capturing, complete_share, record
+from recording import capturing, complete_share, doubts, record, stacks
 from running import Start, Target, wait_until
 from targetbuild import Builder
 
@@ -95,6 +95,25 @@ def test_stack_aligned_as_an_arena_is_a_stack(start: Start) -> None:
     assert target.finish() == ["begun"]
     assert seen["stray_stack"] == seen["small_stack"] == 0
     assert complete_share(capture) >= 0.99
+
+
+def test_program_with_a_profiler_of_its_own_is_sampled(start: Start) -> None:
+    """Its handler is made to run on alternate stacks, and is seen running again and again."""
+    target = start("busy", "profiled")
+    before = receipt.take_at_rest(target.pid)
+    with capturing(target.pid, rate_hz=1000) as capture:
+
+        def used_ns() -> list[int]:
+            return [each.cpu_ns for each in capture.threads() if each.name.startswith("busy ")]
+
+        wait_until(lambda: min(used_ns(), default=0) > ENOUGH_CPU_NS, "CPU time", PATIENCE_S)
+        capture.stop()
+    for thread in capture.threads():
+        if thread.name.startswith("busy "):
+            # It begins with the time until the host has met the thread while it ran.
+            assert stacks(capture, tid=thread.tid).share("spin") > 0.7, doubts(capture)
+    assert receipt.harm_after_settling(target.pid, before) == []
+    assert re.fullmatch(r"handled=\d{2,}", target.finish()[0])
 
 
 @pytest.mark.needs("unshare")

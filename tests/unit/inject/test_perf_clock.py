@@ -16,8 +16,7 @@ import pytest
 
 from flametap.inject import file_lender, held_clocks, perf_clock
 from flametap.inject.admission import Admission
-from flametap.inject.attach_state import Progress
-from flametap.inject.fork_hold import ForkHold
+from flametap.inject.attach import Attach
 from flametap.linux import ptrace
 from running import wait_until
 
@@ -238,8 +237,7 @@ def lender(opened: list[tuple[perf_clock.Kind, int]]) -> Iterator[socket.socket]
     """The agent's end of a connection to a lender that holds files in place of clocks."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        admission = Admission(ForkHold(Progress(os.getpid())), lambda: False)
-        assert file_lender.start(os.getpid(), theirs.detach(), admission)
+        assert file_lender.start(os.getpid(), theirs.detach(), Attach(os.getpid()))
         ours.settimeout(10)
         yield ours
 
