@@ -153,10 +153,13 @@ class _Reader:
         said, kind = WaitName.SILENT, UNKNOWN
         first: Frame | None = None  # of the program's own, where nothing says what it waits for
         spare: Frame | None = None  # of a language's own library: a thread that runs nothing else
+        is_again = False
         for depth, (frame, word) in enumerate(self._stack(node)):
-            if word in (WaitName.LOCK, WaitName.WORK):
-                said = word
-                kind = _kind(frame) if word is WaitName.LOCK else kind
+            if word in (WaitName.LOCK, WaitName.LOCK_AGAIN):
+                said, kind = WaitName.LOCK, _kind(frame)
+                is_again |= word is WaitName.LOCK_AGAIN
+            elif word is WaitName.WORK:
+                said = said if is_again else word
             elif word is WaitName.SILENT:
                 if said is WaitName.WORK:
                     return None

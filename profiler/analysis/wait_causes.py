@@ -90,6 +90,8 @@ class WaitCauses:
                     self._words[address] = words
                 is_sure = is_sure and is_named
             for word in words:
+                if word is WaitName.LOCK_AGAIN:
+                    return WaitName.LOCK, is_sure
                 if word in (WaitName.LOCK, WaitName.WORK):
                     said = word
                 elif word is WaitName.SILENT and said is not WaitName.SILENT:

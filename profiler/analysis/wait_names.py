@@ -22,9 +22,11 @@ class WaitName(IntEnum):
     LOCK = 1  # waits for a lock
     WORK = 2  # waits for what another thread brings
     CARRIER = 3  # nothing, and is part of how a runtime waits: its callers may say more
+    LOCK_AGAIN = 4  # waits for a lock that it gave away to wait for work, which has come
 
 
 SILENT_FRAMES = 8  # at the leaf end, at most, before one says what it waits for
+_LOCK_AGAIN = re.compile(r"_*pthread_mutex_cond_lock\w*")
 _LOCK = re.compile(
     r"_*pthread_(mutex|rwlock|spin)_\w*|_*lll_lock_wait\w*|lll_mutex_lock\w*|__lock|_IO_flockfile|flockfile"
     # CPython
@@ -88,6 +90,8 @@ def wait_name(function: Function) -> WaitName:
     if function.kind is FrameKind.UNKNOWN:
         return WaitName.CARRIER
     name = function.name.partition("@")[0]
+    if _LOCK_AGAIN.fullmatch(name):
+        return WaitName.LOCK_AGAIN
     if _LOCK.fullmatch(name):
         return WaitName.LOCK
     if _WORK.fullmatch(name):
@@ -107,6 +111,8 @@ def is_for_work(functions: Iterable[Function]) -> bool:
     said = WaitName.SILENT
     for depth, function in enumerate(functions):
         word = wait_name(function)
+        if word is WaitName.LOCK_AGAIN:
+            return False
         if word in (WaitName.LOCK, WaitName.WORK):
             said = word
         elif (word is WaitName.SILENT and said is not WaitName.SILENT) or (

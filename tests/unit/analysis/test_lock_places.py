@@ -32,6 +32,12 @@ MUTEX = ("__lll_lock_wait", "pthread_mutex_lock@@GLIBC_2.2.5")
             "Cache::get",
         ),
         (("lll_mutex_lock_optimized", "store", "main"), "a mutex", "store"),
+        (
+            # woken for work, and waiting for the mutex that goes with it
+            ("__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait", "take", "main"),
+            "a mutex",
+            "take",
+        ),
         ((*MUTEX, "uv_mutex_lock", "store", "main"), "a mutex", "store"),
         ((*MUTEX, "pthreadMutexEnter", "sqlite3_step", "main"), "a mutex", "sqlite3_step"),
         (("__lll_lock_wait", "__pthread_rwlock_wrlock", "store"), "a read-write lock", "store"),

@@ -13,6 +13,7 @@ from waits import PARK, PY_LOCK, SEM, SYNC, Waits
     [
         (("__lll_lock_wait", "pthread_mutex_lock@@GLIBC_2.2.5", "work"), Activity.LOCK),
         (("futex_wait", "___pthread_cond_wait", "std::condition_variable::wait"), Activity.WORK),
+        (("__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait"), Activity.LOCK),
         (("?", "pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread"), Activity.LOCK),
         (("pthread_cond_wait", "work", "pthread_mutex_lock"), Activity.WORK),
         (("syscall", "my_mutex_lock", "main"), Activity.LOCK),
