@@ -9,6 +9,7 @@ import { weightQuery } from '../model/state.js';
 
 const GAP_MS = 2000; // between two answers while recording
 const HOLDERS = 4; // shown
+const LEAST_SHARE = 0.005; // of one
 
 export class Locks {
   /** @param on {toggled(), find(name), code(function)} */
@@ -108,7 +109,7 @@ function byFunction(holders) {
 
 /** @param total nanoseconds of the waits; of a part, the holder may not be known. */
 function holders(found, total) {
-  const rows = byFunction(found).slice(0, HOLDERS).map(({ name, place, ns, threads }) => {
+  const rows = byFunction(found).filter(({ ns }) => ns >= LEAST_SHARE * total).slice(0, HOLDERS).map(({ name, place, ns, threads }) => {
     const who = threads.size === 1 ? [...threads][0] : formatPlural(threads.size, 'thread');
     return h('li', { title: place }, h('span', { class: 'number' }, formatShare(ns, total)), ' ', name ? h('b', {}, name) : 'no function of the program', h('span', { class: 'dim' }, ` in ${who}`));
   });
