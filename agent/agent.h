@@ -139,7 +139,6 @@ struct agent {
     u32 had_clocks;                       /* perf_clocks.c: a thread had a precise clock */
     u64 short_slices;                     /* tick_phase.c: short slices per second of threads with clocks of their own */
     u64 clock_cookie;
-    u64 stack_answer[3];                  /* alternate_stack.c: threads write theirs here for the host, a stack_t */
     volatile u64 clock_table[CLOCK_TABLE]; /* threads that want the signal, at number modulo size: cookie xor number xor
                                             * kind of the clock << 32, which no other memory holds */
     u32 late_rounds_16;                   /* tick_phase.c: share of late rounds, moving average, times 2^16 */

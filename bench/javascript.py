@@ -10,10 +10,11 @@ Node's profiler gives a function the time of the builtins and of the native code
 not that of the garbage collector: flametap's stacks are summed up to the innermost JavaScript
 function, without those that collect. Its samples count, not the time between them: that holds the
 time in which the thread waits for a CPU, too. One sample of each such wait is left, in the function
-that goes on: in a server that shares its CPU with its clients, in what writes answers. It knows
-inlined functions only in code that was compiled while it ran, so it runs from the beginning. perf
-says which code runs: inlined functions belong to what contains them, and only stacks whose
-innermost function is JavaScript count, as parts of all CPU time.
+that goes on: in a server that shares its CPU with its clients (express), in what writes answers;
+the other server has a CPU of its own. It knows inlined functions only in code that was compiled
+while it ran, so it runs from the beginning. perf says which code runs: inlined functions belong to
+what contains them, and only stacks whose innermost function is JavaScript count, as parts of all
+CPU time.
 
 FOLDER keeps the packages that npm installs for the next run. Needs node, npm, wrk and perf.
 """
@@ -54,7 +55,8 @@ PACKAGES = (
     *("express@5", "fastify@5", "webpack@5", "typescript@5", "rxjs@7", "lodash-es@4"),
     *("eslint@9", "prettier@3"),
 )
-PINNED = "express"  # to one CPU, with its load
+SERVERS = ("express", "fastify")
+SHARING = "express"  # its CPU with its load; the other server has one of its own
 TARGET = Path(__file__).parent / "targets" / "javascript.cjs"
 TOP = 20
 WARM_UP_S = 8.0  # of CPU time
@@ -74,7 +76,7 @@ class Node:
         self, options: argparse.Namespace, name: str, flags: tuple[str, ...], *, is_profiled: bool
     ) -> None:
         command = [options.node, *flags, str(TARGET), name, *(["profiled"] if is_profiled else [])]
-        if name == PINNED:
+        if name in SERVERS:
             command = ["taskset", "-c", "0", *command]
         self.process = subprocess.Popen(
             command,
@@ -147,8 +149,7 @@ def running(
                 '(n % 2 == 0 and "/search/" or "/page/") .. "word" .. n % 97)\nend\n'
             )
             command = ["wrk", "-t1", "-c16", "-d600", "-s", str(paths), url]
-            if name == PINNED:
-                command = ["taskset", "-c", "0", *command]
+            command = ["taskset", "-c", "0" if name == SHARING else "1", *command]
             load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         node.work(WARM_UP_S)
         yield node
@@ -366,7 +367,7 @@ def _row(program: dict[str, Any]) -> list[str]:
         for peer in ("own", "perf")
     }
     return [
-        program["name"] + (" (one CPU)" if program["name"] == PINNED else ""),
+        program["name"] + (" (one CPU)" if program["name"] == SHARING else ""),
         f"{program['named']:.2%}",
         f"{program['lines']:.2%}",
         f"{program['complete']:.2%}",

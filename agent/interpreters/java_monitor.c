@@ -52,19 +52,22 @@ static u32 is_monitor_owner(const struct agent *a, const u64 *recipe, const stru
 }
 
 /* Return the thread that is the owner of a monitor; 0 if it is not known. The threads that wait for a monitor ask for the same
- * owner in one round, at `now_ns`. */
+ * owner, mostly in one round, at `now_ns`. */
 static struct thread_slot *java_owner_find(struct agent *a, u64 owner, u64 now_ns)
 {
     const u64 *recipe = a->recipes[a->heaps->recipe];
     u32 i;
     if (owner == MONITOR_OWNER_UNKNOWN)
         return (struct thread_slot *)0;
-    if (a->monitor_owner != owner || a->monitor_owner_ns != now_ns) {
-        for (i = 0; i < a->slot_count && !is_monitor_owner(a, recipe, &a->slots[i], owner); i++) {
-        }
-        a->monitor_owner = owner;
-        a->monitor_owner_ns = now_ns;
-        a->monitor_owner_slot = i;
+    i = a->monitor_owner_slot;
+    if (a->monitor_owner == owner && i < a->slot_count && is_monitor_owner(a, recipe, &a->slots[i], owner))
+        return &a->slots[i];
+    if (a->monitor_owner == owner && a->monitor_owner_ns == now_ns)
+        return (struct thread_slot *)0;
+    for (i = 0; i < a->slot_count && !is_monitor_owner(a, recipe, &a->slots[i], owner); i++) {
     }
-    return a->monitor_owner_slot < a->slot_count ? &a->slots[a->monitor_owner_slot] : (struct thread_slot *)0;
+    a->monitor_owner = owner;
+    a->monitor_owner_ns = now_ns;
+    a->monitor_owner_slot = i;
+    return i < a->slot_count ? &a->slots[i] : (struct thread_slot *)0;
 }

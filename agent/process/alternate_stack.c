@@ -35,6 +35,7 @@
 #define AUXV_MINSIGSTKSZ 51
 #define ALTERNATE_DOUBT_NS 20000000ULL    /* so long in doubt, before the host is asked */
 #define ALTERNATE_PAUSE_MAX_NS 2000000000ULL
+#define FREQUENT_HANDLER_BYTES 16384      /* of an alternate stack, for a handler that was seen running */
 #define ALTERNATE_DOUBT_LONG_NS 500000000ULL /* a pause after which nothing may ever be known: tick.c */
 
 /* Read the size of a signal frame on this machine: AT_MINSIGSTKSZ, getauxval(3). */
@@ -143,24 +144,36 @@ static u32 alternate_is_quiet(const struct agent *a, const struct thread_slot *s
     return !slot->is_in_own_handlers && slot->quiet_looks > looks;
 }
 
-/* Ask the host for the alternate stack of a thread that stays in doubt, again if it was not met while it ran. Take its
- * answer. */
-static void alternate_settle(struct agent *a, struct thread_slot *slot)
+/* Take the host's answer, if it has come. A handler that was seen running again and again may need more of the stack than others
+ * (profilers walk stacks there): without much room, the thread stays as it is. */
+static void alternate_take(struct agent *a, struct thread_slot *slot)
 {
-    u64 now_ns = now_ns_sigsafe();
-    if (slot->alternate_is_told) {
-        slot->alternate_is_told = 0;
-        alternate_note(a, slot);
+    if (!slot->alternate_is_told)
+        return;
+    slot->alternate_is_told = 0;
+    if (slot->alternate_bytes && slot->is_in_own_handlers &&
+        slot->alternate_bytes < 2 * a->frame_bytes + HANDLER_STACK_BYTES + FREQUENT_HANDLER_BYTES) {
+        slot->alternate_asks = ALTERNATE_ASKS_MAX;
+        slot->alternate_bytes = 0;
         return;
     }
+    slot->alternate_pause_ns = 0;
+    alternate_note(a, slot);
+}
+
+/* Ask the host for the alternate stack of a thread that stays in doubt, again if it was not met while it ran. `start` and `end`
+ * are those of its own stack. */
+static void alternate_settle(struct agent *a, struct thread_slot *slot, u64 start, u64 end)
+{
+    u64 now_ns = now_ns_sigsafe();
     if (!slot->alternate_from_ns) {
         slot->alternate_from_ns = now_ns + ALTERNATE_DOUBT_NS;
         slot->alternate_pause_ns = ALTERNATE_DOUBT_NS;
     }
-    if (slot->alternate_is_asked || now_ns < slot->alternate_from_ns || slot->owner != OWNER_TARGET)
+    if (slot->alternate_asks >= ALTERNATE_ASKS_MAX || now_ns < slot->alternate_from_ns || slot->owner != OWNER_TARGET || !end)
         return;
     slot->alternate_from_ns = now_ns + slot->alternate_pause_ns;
     if (slot->alternate_pause_ns < ALTERNATE_PAUSE_MAX_NS)
         slot->alternate_pause_ns *= 2;
-    alternate_ask(a, slot);
+    alternate_ask(a, slot, start, end);
 }

@@ -13,19 +13,21 @@
 #define SOCKET_PACKETS 0x80805            /* SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, socket(2) */
 #define NO_SIGPIPE 0x4000                 /* MSG_NOSIGNAL, send(2) */
 #define ANSWERS_A_TICK 64
+#define ALTERNATE_ASKS_MAX 64             /* for one thread */
 #define LEAVE_LOOK_NS 1000000ULL
 #define LEAVE_LOOKS_MAX 2000
 
 struct request {
     u32 tid;
     u32 signo;                            /* for a clock, as all below; 0: the request is for the file */
-    u64 table_addr;                       /* of clock_table; 0 in the answer: refused. With ASK_STACK: of memory for a stack_t */
-    u64 cookie;                           /* in the answer to ASK_STACK: where the alternate stack starts */
-    u64 period_ns;                        /* mean interval between two samples; in the same answer: its bytes, or 0 */
+    u64 table_addr;                       /* of clock_table; 0 in the answer: refused */
+    u64 cookie;                           /* with ASK_STACK: start of the thread's own stack; in the answer, of its alternate one */
+    u64 period_ns;                        /* mean interval between two samples; with ASK_STACK: end, or bytes in the answer */
     u64 clock;                            /* enum clock_kind; CLOCK_NONE: to let our signal in; ASK_STACK */
 };
 
 #define ASK_STACK 8                       /* the request is for the thread's alternate stack */
+#define STACK_REFUSED 1                   /* cookie of a refusal: it can never be had */
 
 enum file_asked { NOT_ASKED = 0, ASKED = 1, ANSWERED = 2 };
 
@@ -97,19 +99,24 @@ static void admission_ask(const struct agent *a, struct thread_slot *slot)
         store_release_u32(&slot->is_admitted, 0);
 }
 
-/* Ask the host for a thread's alternate stack: only the thread itself can tell it. */
-static void alternate_ask(struct agent *a, struct thread_slot *slot)
+/* Ask the host for a thread's alternate stack: only the thread itself can tell it, by a system call that the host has it make.
+ * Its answer is written to its own stack, from `start` to `end`, below what it uses. */
+static void alternate_ask(struct agent *a, struct thread_slot *slot, u64 start, u64 end)
 {
-    struct request request = {slot->tid, (u32)a->signo, (u64)a->stack_answer, 0, 0, ASK_STACK};
-    slot->alternate_is_asked = host_ask(a, &request);
+    struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, start, end, ASK_STACK};
+    slot->alternate_asks += host_ask(a, &request);
 }
 
 /* Take the host's answer. */
 static void alternate_answered(struct thread_slot *slot, const struct request *answer)
 {
-    slot->alternate_is_asked = 0;
-    if (!answer->table_addr || slot->alternate_is_known)
+    if (!slot->alternate_asks || slot->alternate_is_known)
         return;
+    if (!answer->table_addr) {
+        if (answer->cookie == STACK_REFUSED)
+            slot->alternate_asks = ALTERNATE_ASKS_MAX;
+        return;
+    }
     slot->alternate_start = answer->cookie;
     slot->alternate_bytes = answer->period_ns;
     slot->alternate_is_told = 1;

@@ -150,6 +150,7 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
 {
     if (alternate_has_room(a, slot))
         return ROOM_ENOUGH;
+    alternate_take(a, slot);
     if (slot->room == ROOM_UNKNOWN)
         room_look(a, slot);
     if (slot->room == ROOM_IN_DOUBT) {
@@ -169,7 +170,10 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
         return ROOM_STRAYED;
     if (alternate_is_quiet(a, slot))
         return ROOM_ENOUGH;
-    alternate_settle(a, slot);
+    if (slot->tid == a->pid)
+        alternate_settle(a, slot, a->map->main_stack.start, a->map->main_stack.end);
+    else
+        alternate_settle(a, slot, slot->stack_start, slot->stack_end);
     return ROOM_IN_DOUBT;
 }
 

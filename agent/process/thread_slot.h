@@ -141,8 +141,8 @@ struct thread_slot {
     u32 admissions;                       /* times that the host has let our signal in */
     u32 room;                             /* enum stack_room */
     u32 alternate_is_known;               /* alternate_stack.c: alternate_start and alternate_bytes are known */
-    u32 alternate_is_asked;               /* the host's answer has not come yet */
-    u32 alternate_is_told;                /* it has come */
+    u32 alternate_asks;                   /* times that the host was asked for it */
+    u32 alternate_is_told;                /* its answer has come */
     u64 alternate_from_ns;                /* when the host may be asked next; 0: it was not in doubt yet */
     u64 alternate_pause_ns;
     u32 alternate_is_shared;              /* another thread uses the same memory */

@@ -5,7 +5,8 @@
  *
  *   pthread_mutex_t of glibc     the word is 2 (held, and others wait); the owner's tid is two words behind it:
  *                                struct __pthread_mutex_s, sysdeps/nptl/bits/struct_mutex.h
- *   FUTEX_WAITERS | tid          in the word itself: mutexes that are robust, or that inherit priority
+ *   FUTEX_WAITERS | tid          in the word itself: mutexes that are robust (the tid is there twice), or that inherit
+ *                                priority (FUTEX_LOCK_PI)
  *
  * A thread of Java may wait for a monitor (java_monitor.c), by a futex that has nothing to do with it.
  *
@@ -23,6 +24,7 @@
 #define GLIBC_CONTENDED 2                 /* sysdeps/nptl/lowlevellock.h */
 #define GLIBC_KINDS 0x383U                /* normal, recursive, error-checking, adaptive; shared between processes, and both
                                            * flags of lock elision */
+#define GLIBC_ROBUST 0x10U
 #define GLIBC_USERS_MAX 0xffffU
 #define HOLDER_PAUSE_NS 20000000ULL       /* between two looks at an owner: each change makes an interval … */
 #define HOLDER_PAUSE_MAX_NS 1000000000ULL /* … at one that was not known: all threads must be asked */
@@ -42,20 +44,28 @@ struct mutex_words {
 static u32 may_be_mutex_wait(const u64 *args)
 {
     u32 command = (u32)args[1] & FUTEX_COMMAND, value = (u32)args[2];
-    if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
-        return 1;
     return (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) &&
            (value == GLIBC_CONTENDED || (value & FUTEX_WAITERS && value & FUTEX_TID));
 }
 
+/* Return whether such a wait is for a mutex that inherits priority. */
+static u32 is_priority_wait(const u64 *args)
+{
+    u32 command = (u32)args[1] & FUTEX_COMMAND;
+    return command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
+}
+
 /* Return the tid of the thread that holds a mutex; 0 if nobody does, or it is none. */
-static u32 mutex_owner(const struct agent *a, u64 runtime_addr)
+static u32 mutex_owner(const struct agent *a, u64 runtime_addr, u32 is_priority)
 {
     struct mutex_words mutex;
-    if (read_memory(a, runtime_addr, &mutex, sizeof mutex) != (i64)sizeof mutex)
+    u64 bytes = is_priority ? sizeof mutex.lock : sizeof mutex;
+    if (read_memory(a, runtime_addr, &mutex, bytes) != (i64)bytes)
         return 0;
-    if (mutex.lock & FUTEX_WAITERS)
+    if (is_priority)
         return mutex.lock & FUTEX_TID;
+    if (mutex.lock & FUTEX_WAITERS)
+        return (mutex.kind & ~GLIBC_KINDS) == GLIBC_ROBUST && mutex.owner == (mutex.lock & FUTEX_TID) ? mutex.owner : 0;
     if (mutex.lock != GLIBC_CONTENDED || mutex.kind & ~GLIBC_KINDS || !mutex.users || mutex.users > GLIBC_USERS_MAX ||
         mutex.list[0] || mutex.list[1])
         return 0;
@@ -80,12 +90,13 @@ static void holder_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     u32 is_known;
     if (!slot->awaited || (!is_new && now_ns < slot->awaited_from_ns))
         return;
-    if (is_new || slot->awaited_owner)
+    if (slot->awaited_owner)
         slot->awaited_pause_ns = HOLDER_PAUSE_NS;
-    else if (slot->awaited_pause_ns < HOLDER_PAUSE_MAX_NS)
+    else if (!is_new && slot->awaited_pause_ns < HOLDER_PAUSE_MAX_NS)
         slot->awaited_pause_ns *= 2;
     slot->awaited_from_ns = now_ns + slot->awaited_pause_ns;
-    owner = slot->awaited_is_monitor ? java_monitor_owner(a, slot->awaited) : mutex_owner(a, slot->awaited);
+    owner = slot->awaited_is_monitor ? java_monitor_owner(a, slot->awaited)
+                                     : mutex_owner(a, slot->awaited, is_priority_wait(slot->wait_args));
     if (!owner || (!is_new && owner == slot->awaited_owner && slot->awaited_list == a->list_number))
         return;
     holder = slot->awaited_is_monitor ? java_owner_find(a, owner, now_ns) : owner_find(a, (u32)owner);
@@ -106,9 +117,10 @@ static void holder_wait_note(struct agent *a, struct thread_slot *slot, u64 now_
     slot->awaited = java_monitor_of(a, slot);
     slot->awaited_is_monitor = slot->awaited != 0;
     slot->awaited_of_java = slot->java_thread != 0;
-    if (!slot->awaited && may_be_mutex_wait(slot->wait_args))
+    if (!slot->awaited && (is_priority_wait(slot->wait_args) || may_be_mutex_wait(slot->wait_args)))
         slot->awaited = slot->wait_args[0];
     slot->awaited_from_ns = 0;
+    slot->awaited_pause_ns = HOLDER_PAUSE_NS;
     holder_look(a, slot, now_ns, is_new);
 }
 

@@ -18,7 +18,7 @@ import errno
 from collections.abc import Callable
 
 from ..linux.execs import Program
-from . import ptrace_hook
+from . import file_lender, ptrace_hook
 from .admission import Admission
 from .attach_events import MustEnd
 from .attach_state import Progress
@@ -63,6 +63,16 @@ class Attach:
         former = ptrace_hook.enter(self)
         if former is not None:
             former.end()
+
+    def begin_requests(self, fd: int) -> None:
+        """Answer the agent from now on.
+
+        Args:
+            fd: the descriptor of our end of its pair of sockets, in the target.
+        """
+        self.admission = Admission(self.hold, self.is_replaced)
+        self.alternate_stacks = AlternateStacks(self.hold, self.is_replaced)
+        file_lender.start(self._pid, fd, self)
 
     def end_requests(self) -> None:
         """Grant nothing more to the agent, and put back what it was granted."""

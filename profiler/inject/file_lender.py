@@ -22,10 +22,11 @@ from ..linux import descriptors
 from .admission import Admission
 from .held_clocks import HeldClocks
 from .perf_clock import Table
-from .stack_probe import AlternateStacks
+from .stack_probe import REFUSED, Alternate, AlternateStacks
 
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
 ASK_STACK = 8  # in place of a kind of clock
+STACK_REFUSED = 1
 REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
 
 
@@ -97,9 +98,9 @@ def _serve(pid: int, link: socket.socket, grants: Grants) -> None:
                 if signo not in SIGNALS:
                     is_done = False
                 elif kind == ASK_STACK:
-                    found = grants.alternate_stacks.find(tid, table_addr)
-                    is_done = found is not None
-                    request = REQUEST.pack(own_tid, signo, 1, *(found or (0, 0)), kind)
+                    found = grants.alternate_stacks.find(tid, (cookie, mean_ns))
+                    request = REQUEST.pack(own_tid, signo, *_told(found), kind)
+                    is_done = True
                 elif kind:
                     is_done = clocks.want(tid, table, mean_ns, kind)
                 else:
@@ -109,6 +110,13 @@ def _serve(pid: int, link: socket.socket, grants: Grants) -> None:
                 )
             else:
                 _answer(link, request, _open(pid, tid))
+
+
+def _told(found: Alternate | None) -> tuple[int, int, int]:
+    """What is answered of an alternate stack: whether it is known, and if so, where it is."""
+    if found is None:
+        return 0, 0, 0
+    return (0, STACK_REFUSED, 0) if found == REFUSED else (1, found.start, found.size_bytes)
 
 
 def _answer(link: socket.socket, answer: bytes, fd: int) -> None:

@@ -25,7 +25,6 @@ from ..errors import AttachFailedError, CannotAttachError
 from ..linux import seccomp_filters, unix_sockets
 from . import (
     connection_keeper,
-    file_lender,
     fork_hold,
     frida_quirks,
     perf_clock,
@@ -336,7 +335,7 @@ class Session:
             raise could_not_prepare(prepared.error, self.pid)
         self._scratch_addr = prepared.scratch_addr
         if prepared.host_end_fd >= 0:
-            file_lender.start(self.pid, prepared.host_end_fd, self.attached)
+            self.attached.begin_requests(prepared.host_end_fd)
         self._ring_descriptor = ring_file.take(self.pid, prepared.ring_fd)
         return self._ring_descriptor
 

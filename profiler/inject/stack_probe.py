@@ -8,8 +8,8 @@ signal stack, by a system call that it makes for us. The agent draws the conclus
 (``agent/process/stack_headroom.c``).
 
 Threads that wait now and then are left alone then: a stop could end such a wait. Where the agent
-has to know the alternate stack of one, it asks for it later, and the thread is stopped once, when
-it runs (``AlternateStacks``). ptrace(2), sigaltstack(2), <asm-generic/signal.h>.
+has to know the alternate stack of one, it asks for it later, and the thread is stopped once or
+twice, when it runs (``AlternateStacks``). ptrace(2), sigaltstack(2), <asm-generic/signal.h>.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from ..linux import ptrace, remote_syscall
 from ..linux.arch_x86_64 import REGISTERS_BYTES, RSP
@@ -39,11 +40,25 @@ COMPUTED_NS = 2_000_000
 WATCH_S = 0.005
 WATCHES = 20
 THREADS_MAX = 8
-# How long to wait for a thread to run: the agent asks again.
-RUN_LIMIT_S = 0.02
-RUN_INTERVAL_S = 0.0002
+# So long is a thread watched that the agent asks for, and so often is it stopped at the most.
+FIND_LIMIT_S = 0.004
+FIND_INTERVAL_S = 0.0002
+STOPS_MAX = 2
+# A thread on its own stack may write there: below the red zone of the function that it is in.
+BELOW_SP_BYTES = 1024
+END_LIMIT_S = 1.0
 SYS_SIGALTSTACK = syscall_number("sigaltstack")
 STACK_T = struct.Struct("<QiiQ")  # start, flags, padding, size
+
+
+class Alternate(NamedTuple):
+    """An alternate signal stack: runtime_addr and bytes, 0 bytes for none."""
+
+    start: int
+    size_bytes: int
+
+
+REFUSED = Alternate(0, -1)
 
 
 @dataclass
@@ -102,61 +117,94 @@ class AlternateStacks:
         self._is_replaced = is_replaced
         self._asking = threading.Lock()
         self._is_over = False
+        self._instruction = -1  # see ``remote_syscall.find_syscall``; -1: not looked for yet
 
-    def find(self, tid: int, scratch_addr: int) -> tuple[int, int] | None:
-        """Return runtime_addr and bytes of a thread's alternate stack, 0 bytes for none.
+    def find(self, tid: int, own_stack: tuple[int, int]) -> Alternate | None:
+        """Ask a thread, with a few stops at most.
 
         Args:
             tid: its number as we know it.
-            scratch_addr: runtime_addr of ``STACK_T.size`` bytes that the agent keeps for this.
+            own_stack: runtime_addr of its start and end. The thread writes below what it uses.
 
         Returns:
-            None if it did not run in time, or cannot be asked.
+            None if it was not met while it ran on that stack. ``REFUSED`` if it can never be asked.
         """
         pid = self._hold.pid
         with self._asking:
-            if self._is_over or self._is_replaced():
-                return None
-            instruction = remote_syscall.find_syscall(pid)
-            stacks = Stacks(tid, [])
-            end_s = time.monotonic() + RUN_LIMIT_S
-            while instruction and time.monotonic() < end_s:
-                if _waits(_status(pid, tid)):  # it runs
-                    look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
-                    self._hold.look(tid, look)
-                    if stacks.alternate_bytes >= 0:
-                        return stacks.alternate_start, stacks.alternate_bytes
-                time.sleep(RUN_INTERVAL_S)
-            return None
+            # A seccomp filter might kill the thread for a call that its program does not make.
+            if _status(pid, tid).get(b"Seccomp") != b"0":
+                return REFUSED
+            if self._instruction < 0:
+                self._instruction = remote_syscall.find_syscall(pid)
+            if not self._instruction:
+                return REFUSED
+            found: list[Alternate] = []
+            stops, end_s = 0, time.monotonic() + FIND_LIMIT_S
+            while not found and stops < STOPS_MAX and time.monotonic() < end_s:
+                if self._is_over:
+                    return None
+                before = _status(pid, tid)
+                time.sleep(FIND_INTERVAL_S)
+                after = _status(pid, tid)
+                runs_on = _waits(before) and _waits(before) == _waits(after)
+                if runs_on and not int(after.get(b"SigPnd", b"1"), 16):
+                    stops += 1
+                    self._hold.look(tid, functools.partial(self._ask, tid, own_stack, found))
+            return found[0] if found else None
+
+    def _ask(self, tid: int, own_stack: tuple[int, int], found: list[Alternate]) -> None:
+        """On the thread that traces; the other one stands still."""
+        sp = _stack_pointer(tid)
+        at = (sp - BELOW_SP_BYTES) & ~15
+        start, end = own_stack
+        if start <= at < sp < end and not self._is_over and not self._is_replaced():
+            alternate = _alternate_stack(self._hold.pid, tid, at, self._instruction)
+            found.extend([] if alternate is None else [alternate])
 
     def end(self) -> None:
-        """Ask no more: the memory is about to go."""
-        with self._asking:
-            self._is_over = True
+        """Ask no more."""
+        self._is_over = True
+        if self._asking.acquire(timeout=END_LIMIT_S):  # one that is under way
+            self._asking.release()
 
 
 def _look(pid: int, tid: int, stacks: Stacks, instruction: int, scratch_addr: int) -> None:
     """Note the stack pointer of a thread that stands still, and its alternate stack, once."""
+    sp = _stack_pointer(tid)
+    if not sp:
+        return
+    stacks.sps.append(sp)
+    if stacks.alternate_bytes < 0 and instruction:
+        found = _alternate_stack(pid, tid, scratch_addr, instruction)
+        if found is not None:
+            stacks.alternate_start, stacks.alternate_bytes = found
+
+
+def _stack_pointer(tid: int) -> int:
     registers = ptrace.saved(tid, ptrace.NT_PRSTATUS, REGISTERS_BYTES)
     if registers is None:
-        return
+        return 0
     words = struct.unpack(f"<{REGISTERS_BYTES // 8}Q", registers.raw)
-    stacks.sps.append(words[RSP])
-    if stacks.alternate_bytes >= 0 or not instruction:
-        return
+    sp: int = words[RSP]
+    return sp
+
+
+def _alternate_stack(pid: int, tid: int, scratch_addr: int, instruction: int) -> Alternate | None:
+    """Have a thread that stands still tell its alternate stack; None where that might harm it."""
     status = _status(pid, tid)
     # A seccomp filter might kill the thread for a call that its program does not make; a fault
     # whose signal it has not taken yet would be lost, and so would a critical section's end.
     if status.get(b"Seccomp") != b"0" or int(status.get(b"SigPnd", b"1"), 16):
-        return
+        return None
     if ptrace.is_in_critical_section(tid):
-        return
+        return None
     if remote_syscall.execute(tid, SYS_SIGALTSTACK, 0, scratch_addr, instruction=instruction) != 0:
-        return
+        return None
     with contextlib.suppress(OSError), open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         memory.seek(scratch_addr)
         start, _, _, size_bytes = STACK_T.unpack(memory.read(STACK_T.size))
-        stacks.alternate_start, stacks.alternate_bytes = start, size_bytes
+        return Alternate(start, size_bytes)
+    return None
 
 
 def _own_tid(tid: int, status: dict[bytes, bytes]) -> int:
