@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-NOWHERE = 0x7FFF_0000_0008
+NOWHERE = 0x7FFF_FFFF_F008  # the last page of user space, which is never mapped
 END = threading.Event()
 KEPT: list = []
 
