@@ -344,7 +344,7 @@ static void case_calls_that_begin_or_end(void)
 
 static void case_torn_chains_end(void)
 {
-    static const u64 nowhere[] = {0, 8, 0x1234567, 0x7fff00000000, 1ULL << 63};
+    static const u64 nowhere[] = {0, 8, 0x1234567, 0x7ffffffff000, 1ULL << 63};
     u64 at, kept;
     world_new();
     frames_of_the_cases();
