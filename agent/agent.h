@@ -296,6 +296,7 @@ struct agent {
     i64 lock_ns;                          /* how long they were held, less what is in intervals */
     u64 lock_told_ns;                     /* of late: in intervals of threads that waited for a CPU with a lock … */
     u64 lock_queued_ns;                   /* … and all time waiting for a CPU of threads that may have had it */
+    u64 recipes_looked;                   /* sampler_thread.c: recipes_used when sleeping threads were looked at last */
     u64 monitor_owner;                    /* java_monitor.c: the last one that was looked for, at monitor_owner_ns */
     u64 monitor_owner_ns;
     u32 monitor_owner_slot;               /* its slot */

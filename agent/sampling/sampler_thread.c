@@ -85,6 +85,20 @@ static void sampler_pause(struct agent *a)
     governor_restart(a, now_ns);
 }
 
+/* Have sleeping threads looked at again once there are other recipes: their stacks lack the functions of an interpreter that
+ * was found while they slept. */
+static void sleepers_look_again(struct agent *a)
+{
+    u64 used = load_acquire_u64(&a->recipes_used);
+    u32 i;
+    if (used == a->recipes_looked)
+        return;
+    a->recipes_looked = used;
+    for (i = 0; i < a->slot_count; i++)
+        if (a->slots[i].tid && a->slots[i].open.state == STATE_PARKED)
+            a->slots[i].is_look_due = 1;
+}
+
 static void sampler_round(struct agent *a, u64 now_ns)
 {
     u64 once_cpu_ns = a->once_cpu_ns, own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
@@ -96,6 +110,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     states_keep(a, now_ns);
     heaps_keep(a, now_ns);
     v8_keep(a);
+    sleepers_look_again(a);
     locks_look(a, now_ns);
     a->signal_is_ours = signal_is_ours(a);
     if (!a->signal_is_ours)

@@ -99,6 +99,8 @@ def test_everything_is_done_by_keyboard_alone(page: Page) -> None:
     expect(page.locator("#threads-label")).to_contain_text("worker-1 (")
     keyboard.press("Escape")
     expect(page.locator("#threads-button")).to_be_focused()
+    # The view of this thread is there: the boxes of the one before may not be in it.
+    page.wait_for_function("() => flametap.views.current.asked.threads?.length === 1")
     tab_to(page, "#scroller")
     for key in ("ArrowUp", "ArrowUp", "Enter"):
         keyboard.press(key)

@@ -14,7 +14,7 @@ from flametap.model import ThreadInfo
 
 pytestmark = pytest.mark.needs("chromium")
 
-MENU_MS = 300
+MENU_MS = 3_000
 OPEN = """() => new Promise((done) => {
   const began = performance.now();
   const look = () => {

@@ -78,7 +78,7 @@ def test_token_is_in_no_command_line_and_in_no_file_that_others_may_read(
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert token not in Visitor(url).base
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     (tmp_path / "stay").unlink()
     assert not path.parent.exists()
     target.finish()
@@ -102,7 +102,7 @@ def test_other_users_get_nothing_from_the_port(start: Start, tmp_path: Path) -> 
             assert "403" in refused.stderr
             assert refused.stdout == ""
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     target.finish()
 
 
@@ -154,5 +154,5 @@ def test_address_that_other_machines_reach_is_warned_of(
             urllib.request.urlopen(url.partition("?")[0], timeout=60)
         refusal.value.close()
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     target.finish()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flametap.inject import fork_hold
+from flametap.inject import fork_exit, fork_hold
 from flametap.inject.attach import Attach
 from flametap.model import Clock
 from nightly import nightly
@@ -95,7 +95,10 @@ def test_exec_ends_the_session_and_keeps_what_was_sampled(
     assert target.finish()[-1].startswith("cycles ")
 
 
-def test_a_held_main_thread_is_not_in_fork(start: Start) -> None:
+def test_a_held_main_thread_is_not_in_fork(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that it gets a CPU in time on a busy machine, too.
+    monkeypatch.setattr(fork_exit, "RUN_LIMIT_S", 0.1)
+    monkeypatch.setattr(fork_hold, "LIMIT_S", 60.0)
     target = start("atfork")
     attach = Attach(target.pid)
     for _ in range(10):

@@ -209,5 +209,5 @@ def test_live_page_is_sent_the_names(adopt: Adopt, maps: list[Path], tmp_path: P
         wait_until(has_names, "names in the page's data", NAMES_S)
         assert '"V8 ' in json.dumps(answer("status"))
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     assert target.finish() == ["done"]

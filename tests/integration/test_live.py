@@ -48,7 +48,7 @@ def test_live_serves_the_page_until_ctrl_c(
         refusal.value.close()
         assert refusal.value.code == 403
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()
 
@@ -83,7 +83,7 @@ def test_live_serves_lines_and_instructions_while_it_records(start: Start, tmp_p
         modules = {each["module"]: each for each in ask("symbols")["modules"]}
         assert modules["lines-lines"]["lined_ns"] > 0
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     target.finish()
 
 

@@ -113,12 +113,15 @@ def test_dump_tells_a_deadlock(start: Start) -> None:
     text = _deadlock(target)
     assert text.count(f'for a lock that thread {first} "holders" holds') == 2
     assert f"deadlock: threads {first}, {second} wait for each other's locks" in text
-    result = cli.run("dump", "--json", target.pid)
-    result.assert_saved()
-    threads = json.loads(result.stdout)["threads"]
-    waits = {each["tid"]: each["waits_for_tid"] for each in threads}
-    # They sleep, so each dump sees the same.
-    assert waits == {first: second, second: first, third: first, target.pid: None}
+
+    def waits() -> dict[int, int | None]:
+        result = cli.run("dump", "--json", target.pid)
+        result.assert_saved()
+        threads = json.loads(result.stdout)["threads"]
+        return {each["tid"]: each["waits_for_tid"] for each in threads}
+
+    circle = {first: second, second: first, third: first, target.pid: None}
+    wait_until(lambda: waits() == circle, "the same as JSON")
     target.finish()
 
 

@@ -10,7 +10,7 @@ import pytest
 import kernel
 from flametap.model import Clock
 from recording import capturing, doubts, record, stacks
-from running import Start
+from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -74,10 +74,13 @@ def test_parked_threads_are_never_woken_and_always_seen(
 def test_thread_list_says_what_each_waits_in(start: Start) -> None:
     target = start("parked", "long")
     with capturing(target.pid, rate_hz=100) as capture:
-        capture.wait(0.5)
-        waits = {info.tid: info.waits_in for info in capture.threads()}
-    for name, tid in target.facts.items():
-        assert waits[tid] == SYSCALLS[name].strip("[]"), name
+        calls = {tid: SYSCALLS[name].strip("[]") for name, tid in target.facts.items()}
+
+        def are_told() -> bool:
+            waits = {info.tid: info.waits_in for info in capture.threads()}
+            return all(waits.get(tid) == call for tid, call in calls.items())
+
+        wait_until(are_told, "what each thread waits in")
     target.finish()
 
 

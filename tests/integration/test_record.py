@@ -48,7 +48,7 @@ def test_two_functions_with_three_to_one_work_get_three_to_one_cpu(
         time.sleep(0.3)
         target.say("go", timeout_s=120)
         run.interrupt()
-        run.result(15).assert_saved()
+        run.result().assert_saved()
     folded = read_folded(out)
     assert folded.under("heavy") / folded.under("light") == pytest.approx(3, rel=0.05), (
         folded.heaviest()

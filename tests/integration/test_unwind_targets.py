@@ -57,7 +57,7 @@ def test_a_module_without_any_is_named(start: Start, seconds: float) -> None:
 
 def test_a_parked_thread_without_eh_frame(start: Start) -> None:
     target = start("frames", "parked", variant="debug-frame")
-    capture = record(target.pid, 0.5)
+    capture = record(target.pid, 0.5, samples=1)
     target.finish()
     assert has_chain(heaviest_stack(capture, Clock.WALL), "descend"), stacks(capture, Clock.WALL)
 
@@ -75,7 +75,7 @@ def test_recursion_deeper_than_the_limit_says_so(start: Start, seconds: float) -
 
 def test_deep_recursion_asleep(start: Start) -> None:
     target = start("frames", "deep-parked")
-    capture = record(target.pid, 0.5)
+    capture = record(target.pid, 0.5, samples=1)
     target.finish()
     stack = heaviest_stack(capture, Clock.WALL)
     assert stack[0] == "[truncated]"
@@ -96,7 +96,7 @@ def test_handler_on_an_alternate_stack(start: Start, seconds: float) -> None:
 
 def test_handler_asleep_on_an_alternate_stack(start: Start) -> None:
     target = start("frames", "handler-parked")
-    capture = record(target.pid, 0.5)
+    capture = record(target.pid, 0.5, samples=1)
     target.finish()
     stack = heaviest_stack(capture, Clock.WALL)
     assert has_chain(stack, "raise", "on_signal", "descend"), stack

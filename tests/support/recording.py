@@ -38,10 +38,13 @@ def capturing(
         capture.close()
 
 
-def record(pid: int, seconds: float, *, rate_hz: float = 1000.0, cpu_s: float = 0.0) -> Capture:
+def record(
+    pid: int, seconds: float, *, rate_hz: float = 1000.0, cpu_s: float = 0.0, samples: int = 0
+) -> Capture:
     """Record for some seconds and detaches. The result holds the profile and all names.
 
-    Where the machine is busy otherwise it goes on until the target has used ``cpu_s`` of CPU time.
+    Where the machine is busy otherwise it goes on until the target has used ``cpu_s`` of CPU time,
+    and so many stacks were taken.
     """
     with capturing(pid, rate_hz=rate_hz) as capture:
         assert not capture.wait(seconds), f"the target has gone: {capture.status().reason}"
@@ -50,6 +53,7 @@ def record(pid: int, seconds: float, *, rate_hz: float = 1000.0, cpu_s: float = 
             f"{cpu_s:g} s of CPU time",
             ENOUGH_S,
         )
+        wait_until(lambda: capture.profile.samples >= samples, f"{samples} stacks", ENOUGH_S)
         capture.stop()
         capture.finish_symbols(SYMBOLS_S)
         return capture
