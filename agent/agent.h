@@ -297,9 +297,8 @@ struct agent {
     u64 lock_told_ns;                     /* of late: in intervals of threads that waited for a CPU with a lock … */
     u64 lock_queued_ns;                   /* … and all time waiting for a CPU of threads that may have had it */
     u64 recipes_looked;                   /* sampler_thread.c: recipes_used when sleeping threads were looked at last */
-    u64 monitor_owner;                    /* java_monitor.c: the last one that was looked for, at monitor_owner_ns */
-    u64 monitor_owner_ns;
-    u32 monitor_owner_slot;               /* its slot */
+    u64 unknown_owner;                    /* java_monitor.c: the last one that was not found, in the round of that time */
+    u64 unknown_owner_ns;
     u32 holder_hint;                      /* holders.c: the slot of the last holder */
     struct managed_walk *parked_walk;     /* of the sampler thread */
     struct code_heaps *volatile heaps;    /* hotspot_keep.c: the current one of heaps_pages; 0: none yet */

@@ -194,10 +194,10 @@ enum hotspot_recipe {
     HOTSPOT_THREAD_ANCHOR_FP = 66,
     HOTSPOT_HEAP_LIMIT = 67,              /* to where a code heap may grow */
     HOTSPOT_HEAP_MAP_HIGH = 68,           /* end of its map of segments */
+    HOTSPOT_OUTERMOST = 69,               /* 1: of methods that are inlined into each other, only the outermost is wanted; else ABSENT */
     HOTSPOT_THREAD_PENDING_MONITOR = 70,  /* the monitor that a thread waits to enter; ABSENT if that is not known */
     HOTSPOT_MONITOR_OWNER = 71,
     HOTSPOT_THREAD_OWNER_ID = 72,         /* the number by which monitors know it; ABSENT where they have its address */
-    HOTSPOT_OUTERMOST = 69,               /* 1: of methods that are inlined into each other, only the outermost is wanted; else ABSENT */
 };
 
 /*

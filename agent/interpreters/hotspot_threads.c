@@ -18,8 +18,11 @@ static void java_thread_keep(struct agent *a, const u64 *recipe, u64 java_thread
         read_memory(a, system + recipe[HOTSPOT_SYSTEM_TID], &tid, 4) != 4 || !tid)
         return;
     slot = thread_find(a, tid, hint);
-    if (slot)
-        store_release_u64(&slot->java_thread, java_thread);
+    if (!slot)
+        return;
+    if (!slot->java_thread && slot->open.state == STATE_PARKED)
+        slot->is_look_due = 1;            /* what it waits for may be known now */
+    store_release_u64(&slot->java_thread, java_thread);
 }
 
 /* Read an array of threads. */

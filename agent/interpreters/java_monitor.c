@@ -51,23 +51,22 @@ static u32 is_monitor_owner(const struct agent *a, const u64 *recipe, const stru
     return is_java_thread_of(a, recipe, slot);
 }
 
-/* Return the thread that is the owner of a monitor; 0 if it is not known. The threads that wait for a monitor ask for the same
- * owner, mostly in one round, at `now_ns`. */
+/* Return the thread that is the owner of a monitor; 0 if it is not known. Mostly it is the last holder that was found. The
+ * threads that wait for a monitor whose owner is not known ask for the same one in a round, at `now_ns`. */
 static struct thread_slot *java_owner_find(struct agent *a, u64 owner, u64 now_ns)
 {
     const u64 *recipe = a->recipes[a->heaps->recipe];
-    u32 i;
-    if (owner == MONITOR_OWNER_UNKNOWN)
+    u32 i = a->holder_hint;
+    if (owner == MONITOR_OWNER_UNKNOWN || (owner == a->unknown_owner && now_ns == a->unknown_owner_ns))
         return (struct thread_slot *)0;
-    i = a->monitor_owner_slot;
-    if (a->monitor_owner == owner && i < a->slot_count && is_monitor_owner(a, recipe, &a->slots[i], owner))
+    if (i < a->slot_count && is_monitor_owner(a, recipe, &a->slots[i], owner))
         return &a->slots[i];
-    if (a->monitor_owner == owner && a->monitor_owner_ns == now_ns)
-        return (struct thread_slot *)0;
-    for (i = 0; i < a->slot_count && !is_monitor_owner(a, recipe, &a->slots[i], owner); i++) {
-    }
-    a->monitor_owner = owner;
-    a->monitor_owner_ns = now_ns;
-    a->monitor_owner_slot = i;
-    return i < a->slot_count ? &a->slots[i] : (struct thread_slot *)0;
+    for (i = 0; i < a->slot_count; i++)
+        if (is_monitor_owner(a, recipe, &a->slots[i], owner)) {
+            a->holder_hint = i;
+            return &a->slots[i];
+        }
+    a->unknown_owner = owner;
+    a->unknown_owner_ns = now_ns;
+    return (struct thread_slot *)0;
 }

@@ -10,10 +10,11 @@
  * thread that left its own stack is known to have an alternate one with room; not if one is known that is too small, or
  * that several threads share. A thread without an alternate stack handles the signal on the stack that it is on.
  *
- * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), from stack_probe.py for
- * threads that computed at the attach, and from the host when it is asked for one that stays in doubt. A stack with room for our handler alone may still be too
- * small if our signal interrupts a handler of the target's there: then our handler looks what is left, and takes no
- * sample if that is too little. Only its frame and its entry must have room.
+ * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), from
+ * stack_probe.py for threads that computed at the attach, and from the host when it is asked for one that stays in
+ * doubt. A stack with room for our handler alone may still be too small if our signal interrupts a handler of the
+ * target's there: then our handler looks what is left, and takes no sample if that is too little. Only its frame and
+ * its entry must have room.
  */
 
 #define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them: 1300 measured */
@@ -35,8 +36,8 @@
 #define AUXV_MINSIGSTKSZ 51
 #define ALTERNATE_DOUBT_NS 20000000ULL    /* so long in doubt, before the host is asked */
 #define ALTERNATE_PAUSE_MAX_NS 2000000000ULL
-#define FREQUENT_HANDLER_BYTES 16384      /* of an alternate stack, for a handler that was seen running */
 #define ALTERNATE_DOUBT_LONG_NS 500000000ULL /* a pause after which nothing may ever be known: tick.c */
+#define FREQUENT_HANDLER_BYTES 16384      /* of an alternate stack, for a handler that was seen running */
 
 /* Read the size of a signal frame on this machine: AT_MINSIGSTKSZ, getauxval(3). */
 static void frame_bytes_read(struct agent *a)

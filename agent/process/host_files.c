@@ -3,7 +3,7 @@
  * memcached, mariadbd; PR_SET_DUMPABLE(2const)). /proc/PID/task/TID/syscall, which shows where a sleeping thread's
  * stack is, is then closed to the process itself. Reading an open one is allowed: a thread may do that for each thread
  * of its own process (ptrace_may_access in kernel/ptrace.c). So the agent asks the host to open it and receives a
- * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks (perf_clocks.c)
+ * descriptor: over a pair of sockets, with one message per thread each way. unix(7), SCM_RIGHTS. Clocks (perf_clocks.c),
  * changes of masks (admission.c) and what is known of alternate stacks (alternate_stack.c) come the same way, without a
  * descriptor.
  *

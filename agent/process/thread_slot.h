@@ -190,8 +190,6 @@ struct thread_slot {
     u64 awaited_pause_ns;
     u32 awaited_list;                     /* list_number at that time */
     u32 awaited_is_monitor;               /* it is a monitor of Java */
-    u32 awaited_of_java;                  /* its JavaThread was asked what it waits for */
-    u32 awaited_reserved;
     u32 last_wait_trace;                  /* stack on which it was last seen asleep */
     u8 last_wait_state;                   /* 0: never seen asleep */
     i16 last_wait_sysno;

@@ -82,7 +82,7 @@ static struct thread_slot *owner_find(struct agent *a, u32 tid)
 }
 
 /* Note who holds the lock that a sleeping thread waits for. In the moment between two owners, it remains the last one.
- * `is_new`: the wait was just seen for the first time, so what is found counts from its begin. */
+ * `is_new`: see interval_held_by. */
 static void holder_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 is_new)
 {
     struct thread_slot *holder;
@@ -108,27 +108,17 @@ static void holder_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     interval_held_by(a, slot, now_ns, is_known ? holder->thread_id : 0, is_new);
 }
 
-/* Note what a thread waits for, at a new wait or one that goes on. */
-static void holder_wait_note(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 is_new)
+/* Note what a thread waits for, right after a look at it. */
+static void holder_wait_note(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     slot->awaited = slot->awaited_owner = 0;
     if (slot->open.sysno != NR_FUTEX)
         return;
     slot->awaited = java_monitor_of(a, slot);
     slot->awaited_is_monitor = slot->awaited != 0;
-    slot->awaited_of_java = slot->java_thread != 0;
     if (!slot->awaited && (is_priority_wait(slot->wait_args) || may_be_mutex_wait(slot->wait_args)))
         slot->awaited = slot->wait_args[0];
     slot->awaited_from_ns = 0;
     slot->awaited_pause_ns = HOLDER_PAUSE_NS;
-    holder_look(a, slot, now_ns, is_new);
-}
-
-/* Look at the owner of what a thread waits for that is still asleep. */
-static void holder_keep(struct agent *a, struct thread_slot *slot, u64 now_ns)
-{
-    if (!slot->awaited_of_java && slot->java_thread && slot->open.sysno == NR_FUTEX && slot->open.state == STATE_PARKED)
-        holder_wait_note(a, slot, now_ns, 0);
-    else
-        holder_look(a, slot, now_ns, 0);
+    holder_look(a, slot, now_ns, slot->open.samples == 1);
 }

@@ -55,10 +55,8 @@ static void gap_take_out(struct agent *a, u64 now_ns, u64 gap_ns)
         interval_close(a, slot);
         slot->accounted_ns = slot->accounted_ns + gap_ns < now_ns ? slot->accounted_ns + gap_ns : now_ns;
         /* A sleeping thread is still where it was: it need not be looked at again. */
-        if (!was.state)
-            continue;
-        interval_asleep(a, slot, slot->accounted_ns, was.trace_id, was.marks, was.state, was.sysno, 0);
-        slot->open.holder_id = was.holder_id;
+        if (was.state)
+            interval_go_on(a, slot, slot->accounted_ns, &was);
     }
     a->signals_from_ns = now_ns + GAP_GRACE_NS;
     count_up(a, COUNTER_GAPS, 1);

@@ -239,7 +239,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         wait.sysno = SYSNO_LOCK;
     interval_asleep(a, slot, now_ns, trace_id, slot->marks, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED,
                     (i16)wait.sysno, 1);
-    holder_wait_note(a, slot, now_ns, 1);
+    holder_wait_note(a, slot, now_ns);
 }
 
 /* Account for the time since the last look. `ran_ns` is the CPU time that the thread used in it. */
@@ -320,8 +320,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     /* This thread may have waited for a CPU since the round began, and the other one run. */
     if (ran_ns) {
         slot->ran_ns = now_ns = now_ns_sigsafe();
-        slot->awaited = 0;
-        slot->awaited_of_java = 1;        /* until its next wait was seen */
+        slot->awaited = 0;                /* until its next wait was seen */
     }
     time_account(a, slot, now_ns, ran_ns);
     /* For a thread that begins to run just now, the next look is better: it also knows the run delay. */
@@ -334,7 +333,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
         thread_look(a, slot, now_ns, (u64)cpu_ns, ran_ns != 0);
     } else {
         count_up(a, COUNTER_UNCHANGED, 1);
-        holder_keep(a, slot, now_ns);
+        holder_look(a, slot, now_ns, 0);
     }
 }
 

@@ -215,8 +215,15 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
     slot->last_wait_sysno = sysno;
 }
 
-/* Note which thread holds what a sleeping thread waits for, 0 if it is not known. From now on: each holder has an interval of
- * its own. `is_new`: since the wait began. */
+/* Begin again at `now_ns` what was closed: the thread is still where it was. */
+static void interval_go_on(struct agent *a, struct thread_slot *slot, u64 now_ns, const struct interval *was)
+{
+    interval_asleep(a, slot, now_ns, was->trace_id, was->marks, was->state, was->sysno, 0);
+    slot->open.holder_id = was->holder_id;
+}
+
+/* Note which thread holds what a sleeping thread waits for; 0 if it is not known. Each holder has an interval of its own.
+ * `is_new`: this is the first look at the wait, so the holder counts from its begin; else from now on. */
 static void interval_held_by(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 holder_id, u32 is_new)
 {
     struct interval before = slot->open;
@@ -224,7 +231,7 @@ static void interval_held_by(struct agent *a, struct thread_slot *slot, u64 now_
         return;
     if (!is_new || before.holder_id) {
         interval_close(a, slot);
-        interval_asleep(a, slot, now_ns, before.trace_id, before.marks, before.state, before.sysno, 0);
+        interval_go_on(a, slot, now_ns, &before);
     }
     slot->open.holder_id = holder_id;
     slot->open.dirty = 1;

@@ -3,7 +3,7 @@
 A stack that waits ends in functions of a runtime (``wait_names``). The first function above them is
 the program's own, and its line takes the lock: ``with lock:`` of Python, a ``synchronized`` method
 of Java, a caller of ``pthread_mutex_lock``. Who holds it meanwhile is known of Python's GIL
-(``lock_waits``) of mutexes of the C library, and of Java's monitors.
+(``lock_waits``), of mutexes of the C library, and of Java's monitors (``lock_holders``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..linux.syscalls import LOCK
 from ..model import MANAGED_KINDS, Clock, Frame, FrameKind
 from ..profile.activities import LOCK_CALLS
+from ..profile.held_waits import HeldWaits
 from ..profile.stacks import Trie
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
@@ -115,7 +116,7 @@ def lock_places(profile: Profile, table: SymbolTable, selection: Selection) -> L
         sum_.thread_ids.update(leaves.thread_id[rows].tolist())
         sum_.nodes.append(node)
     heaviest = sorted(sums.items(), key=lambda item: -item[1].ns)[:MAX_PLACES]
-    waits = profile.held_waits(t0_ns, t1_ns)
+    waits = HeldWaits(profile.lock_intervals(t0_ns, t1_ns))
     holders = LockHolders(waits, selection.thread_ids, reader.own_function)
     places = [
         LockPlace(

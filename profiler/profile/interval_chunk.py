@@ -63,7 +63,7 @@ def block_of(rows: Rows) -> Block:
 def cut(block: Block, t0_ns: int, t1_ns: int) -> Block:
     """Return the parts of the intervals between two times; those outside have weight 0.
 
-    A part begins where it does: not before ``t0_ns``.
+    What began before ``t0_ns`` begins there.
     """
     start, wall, cpu = block.t0_ns, block.wall_ns, block.cpu_ns
     inside = np.minimum(start + wall, t1_ns) - np.maximum(start, t0_ns)

@@ -38,6 +38,7 @@ class LockIntervals:
         chunks: the intervals that have their moments.
         thread_id: of each cell.
         node: the leaf of each cell's stack in the trie.
+        state: the ``ThreadState`` of each cell.
         lock: the ``LockState`` of each cell.
         between_ns: only the parts of the intervals between these two times; None for all.
     """
@@ -45,6 +46,7 @@ class LockIntervals:
     chunks: Sequence[Chunk]
     thread_id: npt.NDArray[np.uint32]
     node: npt.NDArray[np.int32]
+    state: npt.NDArray[np.uint8]
     lock: npt.NDArray[np.uint8]
     between_ns: tuple[int, int] | None = None
 
@@ -87,9 +89,12 @@ class LockIntervals:
             np.add.at(meanwhile, held.cell, np.maximum(found, 0))
         return total_ns, meanwhile
 
-    def _read(self, chunk: Chunk) -> Block:
-        block = chunk.read()
+    def part(self, block: Block) -> Block:
+        """Return the parts of some intervals that lie in the time of the snapshot."""
         return block if self.between_ns is None else cut(block, *self.between_ns)
+
+    def _read(self, chunk: Chunk) -> Block:
+        return self.part(chunk.read())
 
 
 def _some(block: Block, wanted: Bools) -> Block:
@@ -171,4 +176,4 @@ def take_lock_intervals(
     if t0_ns is not None or t1_ns is not None:
         between_ns = t0_ns or 0, intervals.now_ns if t1_ns is None else t1_ns
     chunks = intervals.snapshot(with_past=False)
-    return LockIntervals(chunks, thread_id, stacks.stack_nodes()[stack], lock, between_ns)
+    return LockIntervals(chunks, thread_id, stacks.stack_nodes()[stack], state, lock, between_ns)

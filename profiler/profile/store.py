@@ -32,7 +32,6 @@ from ..model import (
 from ..wire.decoder import ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
-from .held_waits import HeldWaits, take_held_waits
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals, take_lock_intervals
@@ -366,7 +365,7 @@ class Profile:
             return lock_times(self._intervals.totals(clock), self._stacks.stack_marks())
 
     def lock_intervals(self, t0_ns: int | None = None, t1_ns: int | None = None) -> LockIntervals:
-        """Take a snapshot of the intervals in which threads hold or await the interpreter's lock.
+        """Take a snapshot of the intervals, for who holds locks and who awaits them.
 
         Those that are too old to be kept one by one are not included.
 
@@ -376,18 +375,6 @@ class Profile:
         """
         with self._lock:
             return take_lock_intervals(self._intervals, self._stacks, t0_ns, t1_ns)
-
-    def held_waits(self, t0_ns: int | None = None, t1_ns: int | None = None) -> HeldWaits:
-        """Take a snapshot of the waits for locks whose holder is known.
-
-        Those that are too old to be kept one by one are not included.
-
-        Args:
-            t0_ns: only what lies after this time, CLOCK_MONOTONIC of the target; None for all.
-            t1_ns: only what lies before this time; None for all.
-        """
-        with self._lock:
-            return take_held_waits(self._intervals, self._stacks, t0_ns, t1_ns)
 
     def total_ns(self, clock: Clock) -> int:
         """Return the total weight by a clock, in nanoseconds."""

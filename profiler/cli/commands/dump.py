@@ -223,6 +223,7 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
     """
     from ...analysis.shown_frames import StackReader
     from ...linux.syscalls import syscall_name
+    from ...profile.held_waits import HeldWaits
     from ...profile.stacks import ROOT
 
     newest = _newest_leaves(capture)
@@ -232,7 +233,7 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
     threads = capture.profile.threads
     cpu_ns = {info.thread_id: info.cpu_ns for info in capture.threads()}
     counters = capture.status().counters
-    holders = capture.profile.held_waits().last()
+    holders = HeldWaits(capture.profile.lock_intervals()).last()
     for thread_id, leaf in newest.items():
         thread = threads[thread_id]
         frames: list[Frame] = []

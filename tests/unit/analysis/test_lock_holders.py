@@ -8,6 +8,7 @@ import wire
 from flametap.analysis.lock_places import LockPlace, lock_places
 from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.model import Frame
+from flametap.profile.held_waits import HeldWaits
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from flametap.wire.decoder import Decoder, ProtocolError
@@ -93,7 +94,7 @@ def test_only_the_chosen_time_and_threads(recorded: tuple[Profile, SymbolTable])
 
 
 def test_last_holders(recorded: tuple[Profile, SymbolTable]) -> None:
-    assert recorded[0].held_waits().last() == {WAITING: (SECOND_HOLDER, 20 * MS)}
+    assert HeldWaits(recorded[0].lock_intervals()).last() == {WAITING: (SECOND_HOLDER, 20 * MS)}
 
 
 def test_holder_without_intervals() -> None:

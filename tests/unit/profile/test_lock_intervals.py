@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from flametap.model import LockState
+from flametap.model import LockState, ThreadState
 from flametap.profile.interval_chunk import ROW_DTYPE, Chunk
 from flametap.profile.lock_intervals import MIN_STEP_NS, LockIntervals
 
@@ -33,7 +33,8 @@ def snapshot(rng: random.Random, steps: int, chunks: int) -> tuple[LockIntervals
     thread_id = np.repeat(np.arange(1, N_THREADS + 1), 3).astype(np.uint32)
     node = np.arange(3 * N_THREADS, dtype=np.int32)
     lock = np.tile(np.array(states, np.uint8), N_THREADS)
-    return LockIntervals(made, thread_id, node, lock), cells
+    state = np.full(len(node), ThreadState.PARKED, np.uint8)
+    return LockIntervals(made, thread_id, node, state, lock), cells
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -64,12 +65,13 @@ def test_long_recordings_use_a_coarser_grid() -> None:
     rows["wall_ns"] = 10**15, 10**9  # eleven days, and a wait of a second
     lock = np.array((LockState.HELD, LockState.AWAITED), np.uint8)
     threads = np.array((1, 2), np.uint32)
-    both = LockIntervals([Chunk(rows, threads)], threads, np.zeros(2, np.int32), lock)
+    both = LockIntervals([Chunk(rows, threads)], threads, np.zeros(2, np.int32), lock, lock)
     total_ns, meanwhile = both.held_meanwhile(both.awaited)
     assert total_ns == 10**9
     assert meanwhile[0] == pytest.approx(10**9, rel=1e-6)
 
 
 def test_nothing_recorded() -> None:
-    empty = LockIntervals([], np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0, np.uint8))
+    none = np.zeros(0, np.uint8)
+    empty = LockIntervals([], np.zeros(0, np.uint32), np.zeros(0, np.int32), none, none)
     assert empty.held_meanwhile(empty.awaited)[0] == 0
