@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from ..errors import OutputError, UsageError
-from . import destination, folded, html, speedscope, svg
+from . import destination, firefox, folded, html, speedscope, svg
 from .request import ExportRequest, RecordingViews, Shaping, StackShaper
 
 __all__ = [
@@ -56,6 +56,13 @@ FORMATS: dict[str, Format] = {
         speedscope.write,
         "speedscope",
         "for speedscope.app: each thread in order of time",
+        "application/json",
+    ),
+    "firefox": Format(
+        (".firefox.json", ".profile.json"),
+        firefox.write,
+        "Firefox Profiler",
+        "for profiler.firefox.com: each thread in order of time, with its CPU use",
         "application/json",
     ),
     "folded": Format(

@@ -52,6 +52,7 @@ class TestOfARecording:
         page = open_page("#range=2000-5000&threads=1")
         for name, extension in (
             ("speedscope", ".speedscope.json"),
+            ("firefox", ".firefox.json"),
             ("folded", ".folded"),
             ("html", ".html"),
         ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 import cli
+import registry
 from running import Start
 
 # The application comes from a registry.
@@ -33,11 +33,7 @@ def speedscope_app(
     """The folder with the application's index.html, from npm."""
     npm = require_capability("npm")
     folder = tmp_path_factory.mktemp("speedscope")
-    fetch = [npm, "pack", "--silent", f"speedscope@{VERSION}"]
-    subprocess.run(fetch, cwd=folder, check=True, capture_output=True, timeout=120)
-    archive = folder / f"speedscope-{VERSION}.tgz"
-    subprocess.run(["tar", "-xzf", archive], cwd=folder, check=True, timeout=60)
-    return folder / "package" / "dist" / "release"
+    return registry.unpacked(npm, "speedscope", VERSION, folder) / "dist" / "release"
 
 
 @pytest.fixture

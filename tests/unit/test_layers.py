@@ -61,8 +61,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "web.bundle": (),
     "web.encode_lanes": ("analysis", "model"),
     "export": (
-        *("flametap", "analysis", "errors", "model", "profile", "symbols.names"),
-        *("web.bundle", "web.encode_lanes"),
+        *("flametap", "analysis", "errors", "model", "profile"),
+        *("symbols.interpreters", "symbols.names", "web.bundle", "web.encode_lanes"),
     ),
     "web": ("analysis", "errors", "export", "model", "web.bundle", "web.encode_lanes"),
     "cli": (
@@ -92,7 +92,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "werkzeug": ("web",),
     "jinja2": ("web",),
     "click": ("cli",),
-    "numpy": ("wire", "profile", "symbols", "analysis", "export.report_code"),
+    "numpy": ("wire", "profile", "symbols", "analysis", "export.firefox", "export.report_code"),
     "capstone": ("symbols.object",),
     "elftools": ("symbols",),
     "symbolic": ("symbols",),

@@ -47,7 +47,8 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: html, svg, speedscope or folded. Without it, its name decides.",
+    "Format of the file of -o: html, svg, speedscope, firefox or folded. Without it, its name"
+    " decides.",
 )
 @click.option(
     "--host",

@@ -67,7 +67,8 @@ class WithProgram(click.Command):
 @output_options(
     "The file to write; may be given several times. - is stdout; %p in the name is the "
     f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
-    "Format of the file: html, svg, speedscope or folded. Without it, the file's name decides.",
+    "Format of the file: html, svg, speedscope, firefox or folded. Without it, the"
+    " file's name decides.",
 )
 @click.option(
     "--clock",

@@ -54,6 +54,9 @@ def totals(client: FlaskClient, **query: object) -> dict[str, int]:
         elif name == "speedscope":
             profiles = json.loads(response.text)["profiles"]
             found[name] = sum(sum(profile["weights"]) for profile in profiles)
+        elif name == "firefox":
+            threads = json.loads(response.text)["threads"]
+            found[name] = round(1e6 * sum(sum(each["samples"]["weight"]) for each in threads))
     found["view"] = client.get("/api/view", query_string=query).get_json()["total_ns"]
     return found
 

@@ -1,0 +1,106 @@
+"""Give the stack of each leaf, for formats that list what a thread did in order of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analysis.calltree import CallTree
+from ..analysis.own_frames import SYNTHETIC, syscall_function
+from ..analysis.shown_frames import StackReader
+from ..model import FrameKind, Function, Thread
+from ..profile.leaves import LeafWeights
+from ..profile.stacks import ROOT, TRUNCATED
+from .request import ExportRequest
+
+FrameKey = tuple[int, int]
+"""A function's id, and the line; 0 unless the lines of a function are separate frames."""
+
+
+class LeafStacks:
+    """The stacks of leaves, as they are shown.
+
+    Made after the profile's timelines, so that its trie has all nodes of these.
+    """
+
+    def __init__(self, request: ExportRequest) -> None:
+        self._table = request.table
+        self._stacks = StackReader(request.profile, request.table, request.selection.frames)
+        self._kernel = request.table.kernel()
+        self._has_lines = request.by_line
+        plain = _plain_tree(request)
+        self._places = _heaviest_places(plain)
+        self._shaped = request.shaping.stacks(plain) if request.shaping else None
+
+    @property
+    def is_shaped(self) -> bool:
+        """True if some stacks may not count, or look other than they are."""
+        return self._shaped is not None
+
+    def keys(self, node: int, sysno: int) -> list[FrameKey] | None:
+        """Return the frames of a leaf's stack, root first; None: it does not count."""
+        keys: list[FrameKey] = []
+        if sysno < 0 and node > TRUNCATED:
+            sysno = self._kernel.get(self._stacks.address(node), -1)
+        root = self._stacks.root(node)
+        if root != ROOT:
+            keys.append((self._table.function_id(SYNTHETIC[root]), 0))
+        places = self._stacks.places(node, or_innermost=sysno < 0)
+        keys += [(function, self._line(function, line)) for function, line, _ in places]
+        if sysno >= 0:
+            keys.append((self._table.function_id(syscall_function(sysno)), 0))
+        if self._shaped is None:
+            return keys
+        shaped = self._shaped([function for function, _ in keys])
+        return None if shaped is None else [(function, 0) for function in shaped]
+
+    def function(self, key: FrameKey) -> Function:
+        """Return the function of a frame."""
+        return self._table.functions[key[0]]
+
+    def place(self, key: FrameKey) -> tuple[str, int]:
+        """Return file and line of a frame; "" and 0 if they are unknown."""
+        function_id, own_line = key
+        file, line = self._places.get(function_id, ("", 0))
+        return file or self._table.functions[function_id].file, own_line or line
+
+    def _line(self, function_id: int, line: int) -> int:
+        is_python = self._table.functions[function_id].kind is FrameKind.PYTHON
+        return line if self._has_lines and is_python else 0
+
+
+def leaves_of(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWeights:
+    """Return the leaves that count of some threads, None for all."""
+    clock, holding = request.selection.clock, request.selection.frames.only_gil
+    if request.counts_samples:
+        return request.profile.leaf_samples(clock, thread_ids, holding=holding)
+    return request.profile.leaf_weights(clock, thread_ids, *request.between_ns, holding=holding)
+
+
+def threads_with_weight(
+    request: ExportRequest, leaves: LeafWeights, stacks: LeafStacks
+) -> tuple[list[Thread], int]:
+    """Return the threads that have weight, and which of these has most."""
+    weights: dict[int, int] = {}
+    columns = (leaves.thread_id, leaves.node, leaves.sysno, leaves.weight)
+    for thread_id, node, sysno, weight in zip(*(each.tolist() for each in columns), strict=True):
+        if not stacks.is_shaped or stacks.keys(node, sysno) is not None:
+            weights[thread_id] = weights.get(thread_id, 0) + weight
+    threads = [thread for i, thread in request.profile.threads.items() if weights.get(i)]
+    heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
+    return threads, heaviest
+
+
+def _plain_tree(request: ExportRequest) -> CallTree:
+    return replace(request, by_thread=False, unit="time", by_line=False, shaping=None).tree()
+
+
+def _heaviest_places(tree: CallTree) -> dict[int, tuple[str, int]]:
+    """Return for each function id the file and line of its heaviest node.
+
+    The file is "" for the function's own file. Frames are merged by function, so there is one line
+    for each, unless the lines of Python functions are to be separated.
+    """
+    columns = (tree.total_ns, tree.function, tree.line, tree.line_file)
+    rows: list[tuple[int, int, int, int]]
+    rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    return {function: (tree.line_files[file], line) for _, function, line, file in rows if line}

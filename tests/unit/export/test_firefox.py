@@ -1,0 +1,243 @@
+"""Firefox Profiler's format: its tables refer to each other, and the weights are the profile's."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from typing import Any
+
+import pytest
+
+import wire
+from flametap.analysis.selection import Selection
+from flametap.export import firefox, speedscope
+from flametap.export.request import ExportRequest
+from flametap.model import Clock, Frame, FrameKind, Function, Status
+from flametap.profile.store import Profile
+from flametap.symbols.names.table import SymbolTable
+from profiles import MAIN_ADDR, WORK_ADDR, WORK_ADDR_2, apply, random_profile, small_profile
+
+NS_PER_MS = 1e6
+
+
+def export(request: ExportRequest) -> dict[str, Any]:
+    """The file, with the references between its tables checked."""
+    stream = io.BytesIO()
+    firefox.write(request, stream)
+    file: dict[str, Any] = json.loads(stream.getvalue())
+    shared = file["shared"]
+    strings = shared["stringArray"]
+    for name, table in shared.items():
+        if name != "stringArray":
+            columns = [len(column) for key, column in table.items() if key != "length"]
+            assert set(columns) == {table["length"]}, name
+    stacks, frames, functions = (shared[f"{name}Table"] for name in ("stack", "frame", "func"))
+    for i, (frame, offset) in enumerate(zip(stacks["frame"], stacks["prefixOffset"], strict=True)):
+        assert 0 <= frame < frames["length"]
+        assert 0 <= offset <= i, "a caller comes first"
+    assert all(0 <= i < functions["length"] for i in frames["func"])
+    assert all(0 <= i < len(file["meta"]["categories"]) for i in frames["category"])
+    assert all(0 <= i < len(strings) for i in functions["name"])
+    assert all(-1 <= i < shared["resourceTable"]["length"] for i in functions["resource"])
+    assert all(i is None or i < shared["sources"]["length"] for i in functions["source"])
+    for thread in file["threads"]:
+        columns = thread["samples"]
+        times = columns["time"]
+        assert {len(columns[name]) for name in ("stack", "weight", "threadCPUDelta")} == {
+            len(times)
+        }
+        assert times == sorted(times)
+        assert all(
+            weight == 0 for stack, weight in zip(columns["stack"], columns["weight"], strict=True)
+            if stack is None
+        )  # fmt: skip
+    return file
+
+
+def samples(file: dict[str, Any], thread: dict[str, Any]) -> list[tuple[str, int]]:
+    """(stack as text, weight in nanoseconds) of each sample with a stack."""
+    shared = file["shared"]
+    texts: list[str] = []
+    for i, frame in enumerate(shared["stackTable"]["frame"]):
+        function = shared["frameTable"]["func"][frame]
+        name = shared["stringArray"][shared["funcTable"]["name"][function]]
+        offset = shared["stackTable"]["prefixOffset"][i]
+        texts.append(f"{texts[i - offset]};{name}" if offset else name)
+    columns = thread["samples"]
+    return [
+        (texts[stack], round(weight * NS_PER_MS))
+        for stack, weight in zip(columns["stack"], columns["weight"], strict=True)
+        if stack is not None
+    ]
+
+
+def by_stack(rows: list[tuple[str, int]]) -> dict[str, int]:
+    """The sum of each stack."""
+    found: dict[str, int] = {}
+    for stack, weight in rows:
+        found[stack] = found.get(stack, 0) + weight
+    return found
+
+
+def speedscopes(request: ExportRequest) -> dict[str, dict[str, int]]:
+    """The same of the speedscope file, by the thread's name and number."""
+    stream = io.BytesIO()
+    speedscope.write(request, stream)
+    file = json.loads(stream.getvalue())
+    names = [frame["name"] for frame in file["shared"]["frames"]]
+    return {
+        profile["name"]: by_stack(
+            [
+                (";".join(names[i] for i in sample), weight)
+                for sample, weight in zip(profile["samples"], profile["weights"], strict=True)
+            ]
+        )
+        for profile in file["profiles"]
+    }
+
+
+def test_threads_in_order_of_time() -> None:
+    status = Status(101, "/opt/prog --port 80", "ended", started_s=1e9)
+    file = export(ExportRequest(*small_profile(), title="prog (7)", status=status))
+    main, pool = file["threads"]
+    assert [(each["name"], each["tid"], each["pid"]) for each in (main, pool)] == [
+        ("main", 101, "101"),
+        ("pool;1", 102, "101"),
+    ]
+    assert (main["isMainThread"], pool["isMainThread"]) == (True, False)
+    assert samples(file, main) == [
+        ("main;work;clamp", 1_500),
+        ("main;work", 2_300),
+        ("main;prog+0x1040", 700),
+        ("[unattributed]", 400),
+        ("[truncated];work", 1_100),
+    ]
+    assert samples(file, pool) == [("main;work;clamp", 10_000)]
+    meta = file["meta"]
+    assert meta["initialSelectedThreads"] == [1], "the heaviest"
+    assert (meta["product"], meta["arguments"]) == ("prog", "/opt/prog --port 80")
+    assert meta["startTime"] == 1e12
+
+
+@pytest.mark.parametrize("clock", Clock)
+def test_weights_are_those_of_speedscope(clock: Clock) -> None:
+    profile, table = random_profile(random.Random(clock.value))
+    request = ExportRequest(profile, table, Selection(clock))
+    file = export(request)
+    ours = {
+        f"{each['name']} ({each['tid']})": by_stack(samples(file, each)) for each in file["threads"]
+    }
+    assert ours == speedscopes(request)
+
+
+def test_counted_in_samples() -> None:
+    request = ExportRequest(*small_profile(), unit="samples")
+    file = export(request)
+    columns = [thread["samples"] for thread in file["threads"]]
+    assert [(each["weightType"], sum(each["weight"])) for each in columns] == [
+        ("samples", 5),
+        ("samples", 1),
+    ]
+
+
+def one_thread(*intervals: bytes) -> tuple[Profile, SymbolTable]:
+    """A profile of a thread in two stacks, 1 and 2."""
+    profile = Profile()
+    apply(
+        profile,
+        10**9,
+        modules=[wire.module(1, "/opt/prog")],
+        threads=[wire.thread(1, 101, "main")],
+        traces=[wire.trace(1, [WORK_ADDR, MAIN_ADDR]), wire.trace(2, [WORK_ADDR_2, MAIN_ADDR])],
+        intervals=intervals,
+    )
+    return profile, SymbolTable(profile.locate)
+
+
+def test_sample_without_a_stack_ends_what_a_thread_did() -> None:
+    profile, table = one_thread(
+        wire.interval(1, 1, 1_000_000, 2_000_000, 2_000_000),
+        wire.interval(1, 1, 3_000_000, 1_000_000, 1_000_000),  # joined with the one before
+        wire.interval(1, 2, 20_000_000, 1_000_000, 1_000_000),
+        # Uses a tenth of its time.
+        wire.interval(1, 1, 21_000_000, 10_000_000, 1_000_000),
+        wire.interval(1, 2, 31_000_000, 1_000_000, 1_000_000),
+    )
+    (thread,) = export(ExportRequest(profile, table))["threads"]
+    columns = thread["samples"]
+    start_ms = profile.start_ns / NS_PER_MS
+    assert [round(each + start_ms) for each in columns["time"]] == [1, 4, 20, 21, 22, 31, 32]
+    assert [each is None for each in columns["stack"]] == [0, 1, 0, 0, 1, 0, 1]
+    assert columns["weight"] == [3, 0, 1, 1, 0, 1, 0]
+    # What was used since the sample before.
+    assert [each / 1e6 for each in columns["threadCPUDelta"]] == [0, 3, 0, 1, 1, 0, 1]
+
+
+def test_rows_that_overlap_are_moved() -> None:
+    profile, table = one_thread(
+        wire.interval(1, 1, 1_000_000, 5_000_000, 0, wire.PARKED, sysno=232),
+        wire.interval(1, 2, 2_000_000, 1_000_000, 1_000_000),
+        wire.interval(1, 1, 6_100_000, 5_000_000, 0, wire.PARKED, sysno=232),
+    )
+    (thread,) = export(ExportRequest(profile, table, Selection(Clock.WALL)))["threads"]
+    begins = [each + profile.start_ns / NS_PER_MS for each in thread["samples"]["time"]]
+    assert begins == [1, 6, 7, 12]
+    assert thread["samples"]["weight"] == [5, 1, 5, 0]
+
+
+def test_functions_have_file_line_module_and_category() -> None:
+    file = export(ExportRequest(*small_profile(), Selection(Clock.WALL)))
+    shared, names = file["shared"], file["shared"]["stringArray"]
+    functions, frames = shared["funcTable"], shared["frameTable"]
+    categories = [each["name"] for each in file["meta"]["categories"]]
+    found = {}
+    for frame in range(frames["length"]):
+        function = frames["func"][frame]
+        source, module = functions["source"][function], functions["resource"][function]
+        found[names[functions["name"][function]]] = (
+            None if source is None else names[shared["sources"]["filename"][source]],
+            frames["line"][frame],
+            None if module < 0 else names[shared["resourceTable"]["name"][module]],
+            categories[frames["category"][frame]],
+        )
+    assert found["clamp"] == ("clamp.h", 3, "prog", "Native")
+    assert found["[epoll_wait]"] == (None, None, None, "Kernel")
+    assert found["[truncated]"] == (None, None, None, "Other")
+
+
+def test_javascript_can_be_shown_alone() -> None:
+    profile, table = one_thread(wire.interval(1, 1, 1_000, 1_000, 1_000))
+    for address_id, frame in profile.news().addresses:
+        kind = FrameKind.JAVASCRIPT if frame.addr == 0x1000 else FrameKind.NATIVE
+        table.set(address_id, [Frame(Function(f"f{frame.addr:x}", "", "a.js", kind), 1)])
+    file = export(ExportRequest(profile, table))
+    assert file["shared"]["funcTable"]["isJS"] == [True, False]
+    assert not file["meta"]["usesOnlyOneStackType"]
+    assert export(ExportRequest(*small_profile()))["meta"]["usesOnlyOneStackType"]
+
+
+def test_notes_and_cost_are_facts_about_the_profile() -> None:
+    request = ExportRequest(*small_profile(), notes=("3 intervals lost",), cost={"signals": 7})
+    (section,) = export(request)["meta"]["extra"]
+    assert [(each["label"], each["value"]) for each in section["entries"]] == [
+        ("counted", "cpu time of the whole recording"),
+        ("note", "3 intervals lost"),
+        ("signals", "7"),
+    ]
+
+
+def test_empty_profile() -> None:
+    file = export(ExportRequest(Profile(), SymbolTable()))
+    assert (file["threads"], file["shared"]["stackTable"]["length"]) == ([], 0)
+
+
+def test_names_of_any_bytes() -> None:
+    profile, table = one_thread(wire.interval(1, 1, 1_000, 1_000, 1_000))
+    for address_id, _ in profile.news().addresses:
+        table.set(address_id, [Frame(Function('a\udc80"\x1b\x9b\n', "m\udc80", "f\udc80"), 1)])
+    stream = io.BytesIO()
+    firefox.write(ExportRequest(profile, table, title="t\udc80"), stream)
+    assert not set(stream.getvalue()) & {*range(32), 127}
+    assert b"\xc2\x9b" not in stream.getvalue()
+    assert 'a?"\x1b\x9b\n' in json.loads(stream.getvalue())["shared"]["stringArray"]
