@@ -3,9 +3,9 @@
     python bench/bighost.py INTERVALS TRACES THREADS FOLDER
 
 The recording is made as that of bench/store.py, of stacks that share fewer callers: 10⁵ of them
-make 10⁶ nodes. Writes it into FOLDER for speedscope, as ``stacks.folded`` (a line for each stack)
-and ``time.json`` (in order of time), then prints one line of JSON with the page's address and the
-sizes, and ends with its input.
+make 10⁶ nodes. Writes it into FOLDER for other viewers: ``stacks.folded`` (a line for each stack),
+``time.speedscope.json`` and ``time.firefox.json`` (in order of time). Then prints one line of JSON
+with the page's address and the sizes, and ends with its input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from flametap.analysis.selection import EVERYTHING
 from flametap.capture.views import Views
-from flametap.export import folded, speedscope
+from flametap.export import firefox, folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.linux import heaps
 from flametap.model import Clock, Module, Status, Verdict
@@ -90,7 +90,11 @@ def main() -> None:
     heaps.keep_small()  # as the command line does
     source = recording(n_intervals, n_traces, n_threads)
     request = ExportRequest(source.profile, source.table)
-    for name, write in (("stacks.folded", folded.write), ("time.json", speedscope.write)):
+    for name, write in (
+        ("stacks.folded", folded.write),
+        ("time.speedscope.json", speedscope.write),
+        ("time.firefox.json", firefox.write),
+    ):
         with (folder / name).open("wb") as file:
             write(request, file)
     source.use_symbolizer(None)  # forgets the tree, which is new to the page

@@ -1,6 +1,7 @@
-"""Measure the page with a big recording in Chromium, and speedscope with the same data.
+"""Measure the page with a big recording in Chromium, and other viewers with the same data.
 
     python bench/bigpage.py [--quick] [--intervals 10000000] [--traces 100000] [--threads 32]
+                            [--firefox-profiler DIST]
 
 Needs no target. The recording is made up (bighost.py). Times are those of a user: from the change
 to the second frame after the view came, so that it is on the screen. Each change is one that the
@@ -8,8 +9,10 @@ server meets for the first time. Frames are those that the browser draws while t
 zoom moves, once every 16 ms; the slowest is the longest time between two. Memory is what belongs to
 the tab alone (RssAnon).
 
-speedscope comes from npm and shows the folded stacks of the same recording, and the file in order
-of time if it can open that within two minutes. Firefox Profiler has no package to install.
+speedscope comes from npm; it shows the folded stacks of the same recording, and the file in order
+of time if it can open that within two minutes. Firefox Profiler has no package: clone
+firefox-devtools/profiler, ``yarn install && yarn build-prod``, and give its ``dist`` folder to
+--firefox-profiler. It shows one thread, then all (merged, it counts samples instead of time).
 
 Needs Chromium, playwright (``make dev``), npm.
 """
@@ -19,19 +22,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import http.server
 import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import benchmark
 import browserpages
+import viewers
 from benchmark import Bench, run
 from reporting import Data, Table
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 HOST = Path(__file__).resolve().with_name("bighost.py")
-SPEEDSCOPE = "1.25.0"
 PATIENCE_MS = 120_000
 READY = "() => globalThis.flametap?.views.current?.total_ns > 0 && !flametap.graph.frame"
 # Sets a part of the state; resolves to the milliseconds until what ``done`` waits for is drawn.
@@ -96,6 +96,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intervals", type=int, default=10_000_000)
     parser.add_argument("--traces", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--firefox-profiler", type=Path, metavar="DIST", help="its build")
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -118,10 +119,15 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 )
                 with contextlib.closing(launch()) as browser:
                     ours = _ours(browser, facts)
-                peer = _speedscope(launch, folder)
+                viewers_of = {
+                    f"speedscope {viewers.SPEEDSCOPE}": viewers.speedscope(launch, folder),
+                    "Firefox Profiler": viewers.firefox(
+                        launch, folder, options.firefox_profiler, options.threads
+                    ),
+                }
         finally:
             host.communicate()
-    return {"facts": facts, "ours": ours, "speedscope": peer}
+    return {"facts": facts, "ours": ours, "viewers": viewers_of}
 
 
 def _ours(browser: Browser, facts: dict[str, Any]) -> dict[str, Any]:
@@ -183,76 +189,8 @@ def _frames(page: Page) -> dict[str, Any]:
     return found
 
 
-def _speedscope(launch: Callable[[], Browser], folder: Path) -> dict[str, Any]:
-    """Open the same recording in speedscope, in a browser of its own for each file."""
-    npm = shutil.which("npm")
-    if npm is None:
-        return {"missing": "npm is not installed"}
-    pack = [npm, "pack", "--silent", f"speedscope@{SPEEDSCOPE}"]
-    try:
-        subprocess.run(pack, cwd=folder, check=True, capture_output=True, timeout=120)
-    except subprocess.SubprocessError as error:
-        return {"missing": f"npm: {error}"}
-    archive = folder / f"speedscope-{SPEEDSCOPE}.tgz"
-    subprocess.run(["tar", "-xzf", archive, "-C", folder], check=True)
-    found = {}
-    with _serving(folder) as site:
-        for name in ("stacks.folded", "time.json"):
-            size_mb = (folder / name).stat().st_size / 1e6
-            with contextlib.closing(launch()) as browser:
-                found[name] = {"size_mb": size_mb, **_opened(browser, site, name)}
-            benchmark.say(f"speedscope, {name}: {found[name]}")
-    return found
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextlib.contextmanager
-def _serving(folder: Path) -> Iterator[str]:
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def _opened(browser: Browser, site: str, name: str) -> dict[str, Any]:
-    page = browser.new_page(viewport=browserpages.WINDOW)
-    address = f"{site}/package/dist/release/index.html#profileURL={site}/{name}"
-    began = time.monotonic()
-    page.goto(address, wait_until="commit")
-    try:
-        # The switch of views is there when the graph is; an alert says that it cannot be read.
-        page.get_by_text("Left Heavy").first.wait_for(timeout=PATIENCE_MS)
-        page.evaluate(browserpages.TWO_FRAMES)
-    except Exception as error:
-        return {"error": str(error).splitlines()[0]}
-    paint_ms = 1000 * (time.monotonic() - began)
-    changes = {}
-    for what, key in (("left heavy", "2"), ("sandwich", "3"), ("time order", "1")):
-        began = time.monotonic()
-        page.keyboard.press(key)
-        page.evaluate(browserpages.TWO_FRAMES)
-        changes[what] = 1000 * (time.monotonic() - began)
-    middle = browserpages.WINDOW["width"] / 2, browserpages.WINDOW["height"] / 2
-    scrolled = browserpages.wheel(page, *middle, 40)
-    page.keyboard.down("Control")
-    zoomed = browserpages.wheel(page, *middle, -30)
-    page.keyboard.up("Control")
-    return {
-        "paint_ms": paint_ms,
-        "changes": changes,
-        "frames": {"scroll": scrolled, "zoom": zoomed},
-        "mb": browserpages.tab_mb(),
-        "heap_mb": browserpages.heap_mb(page),
-    }
-
-
 def tables(data: Data) -> list[Table]:
-    facts, ours, peer = data["facts"], data["ours"], data["speedscope"]
+    facts, ours = data["facts"], data["ours"]
     rows = [["first paint", f"{ours['paint_ms']:.0f}", "1000"]]
     rows += [[what, f"{ms:.0f}", "500"] for what, ms in ours["changes"].items()]
     remark = (
@@ -262,28 +200,24 @@ def tables(data: Data) -> list[Table]:
     )
     moved = [["flametap", *_moved(what, each)] for what, each in ours["frames"].items()]
     opened = []
-    for name, each in peer.items():
-        if name == "missing" or "error" in each:
-            opened.append([name, "", str(each if name == "missing" else each["error"]), "", ""])
+    for viewer, files in data["viewers"].items():
+        if "missing" in files:
+            opened.append([viewer, "", "", files["missing"], "", ""])
             continue
-        worst = max(each["changes"].items(), key=lambda item: item[1])
-        opened.append(
-            [
-                name,
-                f"{each['size_mb']:.0f}",
-                f"{each['paint_ms']:.0f}",
-                f"{worst[1]:.0f} ({worst[0]})",
-                f"{each['mb']:.0f}",
-            ]
-        )
-        moved += [[f"speedscope, {name}", *_moved(*item)] for item in each["frames"].items()]
+        for name, each in files.items():
+            opened.append([viewer, name, f"{each['size_mb']:.0f}", *_opened(each)])
+            frames = each.get("frames", {})
+            moved += [[f"{viewer}, {name}", *_moved(*item)] for item in frames.items()]
     return [
         Table("The page with a big recording", ("change", "ms", "bar"), rows, remark),
         Table(
-            "The same recording in speedscope",
-            ("file", "size, MB", "first paint, ms", "slowest change of view, ms", "tab, MB"),
+            "The same recording in other viewers",
+            (
+                *("viewer", "file", "size, MB", "first paint, ms"),
+                *("slowest change of view, ms", "tab, MB"),
+            ),
             opened,
-            f"speedscope {SPEEDSCOPE}, from a server on this machine.",
+            "From a server on this machine.",
         ),
         Table(
             "Frames while something moves",
@@ -294,13 +228,20 @@ def tables(data: Data) -> list[Table]:
     ]
 
 
+def _opened(each: dict[str, Any]) -> list[str]:
+    if "error" in each:
+        return [each["error"], "", ""]
+    what, worst_ms = max(each["changes"].items(), key=lambda item: item[1])
+    return [f"{each['paint_ms']:.0f}", f"{worst_ms:.0f} ({what})", f"{each['mb']:.0f}"]
+
+
 def _moved(what: str, each: dict[str, Any]) -> list[str]:
     return [what, f"{each['per_s']:.0f}", f"{each['slowest_ms']:.0f}"]
 
 
 BENCH = Bench(
     "bigpage",
-    "the page with 10⁷ samples, 10⁵ stacks, 10⁶ nodes in Chromium, and speedscope with the same",
+    "the page with 10⁷ samples, 10⁵ stacks, 10⁶ nodes in Chromium, and other viewers with the same",
     arguments,
     measure,
     tables,

@@ -1,10 +1,11 @@
 """Write the processed format of Firefox Profiler: each thread in order of time, with its CPU use.
 
-A sample is a period of time in one stack; it has the time of its begin. Weights are milliseconds of
-the chosen clock, which add up to the thread's total. A sample without a stack is put where nothing
-that counts follows at once, so that charts by time end the stack there. "threadCPUDelta" is the CPU
-time since the sample before, whatever the clock. If weights are numbers of stacks instead, a thread
-has one sample per stack, all at the same time.
+A sample is an interval of the recording, in one stack; it has the time of its begin. Weights are
+milliseconds of the chosen clock, which add up to the thread's total. A sample without a stack is put
+where nothing that counts follows at once, so that charts by time end the stack there.
+"threadCPUDelta" is the CPU time since the sample before, whatever the clock. The viewer counts
+samples instead of weights where it merges threads; so equal neighbours are not joined. If weights
+are numbers of stacks instead, a thread has one sample per stack, all at the same time.
 
 Losses and doubts, and the cost of the recording, are below "Profile info" in the viewer.
 

@@ -27,8 +27,8 @@ class TimedLeaves:
 class Timelines:
     """A snapshot of the intervals, with the columns of their cells. Any thread may call it.
 
-    Yields a thread's leaves in order of time, in blocks. Adjacent rows of the same leaf are joined,
-    rows without weight omitted; the sum equals the thread's total.
+    Yields a thread's leaves in order of time, in blocks. Rows without weight are omitted; the sum
+    equals the thread's total.
     """
 
     chunks: Sequence[Chunk]
@@ -40,21 +40,20 @@ class Timelines:
     between_ns: tuple[int, int] | None = None  # only the parts of the intervals in this range
 
     def __call__(self, thread_id: int) -> Iterator[LeafWeights]:
-        """Yield the leaves of a thread. What is between them in time is as if it were not."""
+        """Yield the leaves of a thread; adjacent rows of the same leaf are joined."""
         for block, weight in self._rows(thread_id):
-            first = np.flatnonzero(self._changes(block))
-            yield self._joined(thread_id, block, weight, first)
+            node, sysno = self.node[block.cell], self.sysno[block.cell]
+            is_new = np.ones(len(node), bool)
+            is_new[1:] = (node[1:] != node[:-1]) | (sysno[1:] != sysno[:-1])
+            first = np.flatnonzero(is_new)
+            sums = np.add.reduceat(weight, first)
+            yield self._leaves(thread_id, block.cell[first], sums)
 
     def timed(self, thread_id: int) -> Iterator[TimedLeaves]:
-        """Yield the leaves of a thread with their times. Rows with time between are not joined."""
+        """Yield the leaves of a thread with their times, each row by itself."""
         for block, weight in self._rows(thread_id):
-            end_ns = block.t0_ns + block.wall_ns
-            is_new = self._changes(block)
-            is_new[1:] |= block.t0_ns[1:] > end_ns[:-1]
-            first = np.flatnonzero(is_new)
-            leaves = self._joined(thread_id, block, weight, first)
-            cpu_ns = np.add.reduceat(block.cpu_ns, first)
-            yield TimedLeaves(block.t0_ns[first], cpu_ns, leaves)
+            leaves = self._leaves(thread_id, block.cell, weight)
+            yield TimedLeaves(block.t0_ns, block.cpu_ns, leaves)
 
     def _rows(self, thread_id: int) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
         """Yield the rows of a thread that count, with their weights; some in each block."""
@@ -67,24 +66,8 @@ class Timelines:
             if some.any():
                 yield block.take(some), weight[some]
 
-    def _changes(self, block: Block) -> npt.NDArray[np.bool_]:
-        """Return which rows have another leaf than the row before."""
-        node, sysno = self.node[block.cell], self.sysno[block.cell]
-        is_new = np.ones(len(node), bool)
-        is_new[1:] = (node[1:] != node[:-1]) | (sysno[1:] != sysno[:-1])
-        return is_new
-
-    def _joined(
-        self,
-        thread_id: int,
-        block: Block,
-        weight: npt.NDArray[np.int64],
-        first: npt.NDArray[np.intp],
+    def _leaves(
+        self, thread_id: int, cell: npt.NDArray[np.int32], weight: npt.NDArray[np.int64]
     ) -> LeafWeights:
-        cell = block.cell[first]
-        return LeafWeights(
-            np.full(len(first), thread_id, np.uint32),
-            self.node[cell],
-            self.sysno[cell],
-            np.add.reduceat(weight, first),
-        )
+        ids = np.full(len(cell), thread_id, np.uint32)
+        return LeafWeights(ids, self.node[cell], self.sysno[cell], weight)

@@ -158,7 +158,7 @@ def one_thread(*intervals: bytes) -> tuple[Profile, SymbolTable]:
 def test_sample_without_a_stack_ends_what_a_thread_did() -> None:
     profile, table = one_thread(
         wire.interval(1, 1, 1_000_000, 2_000_000, 2_000_000),
-        wire.interval(1, 1, 3_000_000, 1_000_000, 1_000_000),  # joined with the one before
+        wire.interval(1, 1, 3_000_000, 1_000_000, 1_000_000),  # not joined: each is a sample
         wire.interval(1, 2, 20_000_000, 1_000_000, 1_000_000),
         # Uses a tenth of its time.
         wire.interval(1, 1, 21_000_000, 10_000_000, 1_000_000),
@@ -167,11 +167,11 @@ def test_sample_without_a_stack_ends_what_a_thread_did() -> None:
     (thread,) = export(ExportRequest(profile, table))["threads"]
     columns = thread["samples"]
     start_ms = profile.start_ns / NS_PER_MS
-    assert [round(each + start_ms) for each in columns["time"]] == [1, 4, 20, 21, 22, 31, 32]
-    assert [each is None for each in columns["stack"]] == [0, 1, 0, 0, 1, 0, 1]
-    assert columns["weight"] == [3, 0, 1, 1, 0, 1, 0]
+    assert [round(each + start_ms) for each in columns["time"]] == [1, 3, 4, 20, 21, 22, 31, 32]
+    assert [each is None for each in columns["stack"]] == [0, 0, 1, 0, 0, 1, 0, 1]
+    assert columns["weight"] == [2, 1, 0, 1, 1, 0, 1, 0]
     # What was used since the sample before.
-    assert [each / 1e6 for each in columns["threadCPUDelta"]] == [0, 3, 0, 1, 1, 0, 1]
+    assert [each / 1e6 for each in columns["threadCPUDelta"]] == [0, 2, 1, 0, 1, 1, 0, 1]
 
 
 def test_rows_that_overlap_are_moved() -> None:
