@@ -26,7 +26,7 @@ from flametap.model import Clock, Module, Status, Verdict
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from flametap.web.server import serve
-from flametap.wire.events import Batch, ModuleUpdate, Trace
+from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace
 from store import BATCH_ROWS, NO_ROWS, name_all, rows, stacks
 
 TABLES_BYTES = 1 << 30  # twice what a recording may take: 10⁶ nodes do not fit
@@ -71,7 +71,11 @@ def recording(n_intervals: int, n_traces: int, n_threads: int) -> Recording:
     table = SymbolTable(profile.locate)
     found = Recording(profile, table)
     module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
-    profile.apply(Batch(0, 1, [module], [], [], [], NO_ROWS))
+    threads = [
+        ThreadUpdate(i, i, f"worker {i}", 0, exited=False, hidden=False, signals_blocked=False)
+        for i in range(1, n_threads + 1)
+    ]
+    profile.apply(Batch(0, 1, [module], threads, [], [], NO_ROWS))
     for trace_id, frames in enumerate(stacks(n_traces, RENEWED), 1):
         trace = Trace(trace_id, Verdict.COMPLETE, 0, frames)
         profile.apply(Batch(0, 1, [], [], [], [trace], NO_ROWS))

@@ -1,7 +1,7 @@
 """Write the processed format of Firefox Profiler: each thread in order of time, with its CPU use.
 
 A sample is an interval of the recording, in one stack; it has the time of its begin. Weights are
-milliseconds of the chosen clock, which add up to the thread's total. A sample without a stack is put
+milliseconds of the chosen clock; they add up to the total of a thread. A sample without a stack is
 where nothing that counts follows at once, so that charts by time end the stack there.
 "threadCPUDelta" is the CPU time since the sample before, whatever the clock. The viewer counts
 samples instead of weights where it merges threads; so equal neighbours are not joined. If weights
