@@ -100,7 +100,7 @@ def _use_speedscope(page: Page) -> Found:
     page.evaluate(browserpages.TWO_FRAMES)
     painted = time.monotonic()
     changes = {
-        what: _timed(page, lambda key=key: page.keyboard.press(key))
+        what: _timed(page, functools.partial(page.keyboard.press, key))
         for what, key in (("left heavy", "2"), ("sandwich", "3"), ("time order", "1"))
     }
     middle = browserpages.WINDOW["width"] / 2, browserpages.WINDOW["height"] / 2
