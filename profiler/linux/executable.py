@@ -7,6 +7,9 @@ to be told apart before.
 
 Source: elf(5); Go: src/debug/buildinfo; glibc: the ``.note.ABI-tag`` that csu/abi-note.S puts into
 every program.
+
+A malloc of the program's own serves the whole process, also threads that are not the program's. If
+the program was never made for threads, such a malloc needs no locks.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ MACHINES = {
 
 # Of the program headers, a note segment or the section names; real ones are < 64 KiB.
 _MAX_PART_BYTES = 1 << 20
+# Of the dynamic symbols; of a larger program, they are not looked at.
+_MAX_SYMBOLS_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Program:
     interpreter: str  # path of the dynamic loader; "" for a static program
     is_go: bool = False
     has_glibc_note: bool = False
+    has_lone_malloc: bool = False  # exports a malloc, and uses nothing of POSIX threads
 
     @property
     def is_musl(self) -> bool:
@@ -81,7 +87,8 @@ def read_program(descriptor: int) -> Program | None:
         names = elf_headers.find_section_names(header, read)
         # Go keeps its sections when it strips.
         is_go = names is not None and b".gopclntab\0" in read(names.offset, names.size)
-    return Program(header.bits, header.machine, interpreter, is_go, has_glibc_note)
+    has_lone_malloc = _has_lone_malloc(header, descriptor)
+    return Program(header.bits, header.machine, interpreter, is_go, has_glibc_note, has_lone_malloc)
 
 
 def is_elf(descriptor: int) -> bool:
@@ -94,3 +101,22 @@ def _has_abi_tag(notes: bytes) -> bool:
         note.kind == elf_headers.NT_GNU_ABI_TAG and note.name == b"GNU\0"
         for note in elf_headers.notes(notes)
     )
+
+
+def _has_lone_malloc(header: elf_headers.Header, descriptor: int) -> bool:
+    read = elf_headers.file_reader(descriptor, _MAX_SYMBOLS_BYTES)
+    with contextlib.suppress(ElfHeaderError):
+        sections = elf_headers.read_section_headers(header, read)
+        for section in sections:
+            if section.kind != elf_headers.SHT_DYNSYM or section.link >= len(sections):
+                continue
+            strings = sections[section.link]
+            names = read(strings.offset, strings.size)
+            if b"\0pthread_" in names or b"\0__pthread_" in names:
+                continue
+            table = read(section.offset, section.size)
+            whole = len(table) // elf_headers.SYMBOL.size * elf_headers.SYMBOL.size
+            for name, _, _, section_index, _, _ in elf_headers.SYMBOL.iter_unpack(table[:whole]):
+                if section_index and names.startswith(b"malloc\0", name):
+                    return True
+    return False

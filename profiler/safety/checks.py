@@ -7,6 +7,7 @@ Each reason was tested with Frida 17.26:
 
 static program        glibc: the attempt kills it; Go, musl: frozen until we exit
 musl                  the agent does not load
+lone malloc           threads of ours and the program's corrupt its memory: GNU Common Lisp dies
 valgrind              Frida's loader crashes in it
 stopped               the stop is lost: the program runs after the attempt
 already traced        the attempt fails after 10 s
@@ -170,7 +171,20 @@ def _check_program(name: str, target: Target) -> Finding:
     if found is None:
         raise CannotAttachError(f"{target.subject} does not run an ELF program")
     _refuse_program(found, target)
+    if found.has_lone_malloc and target.status.threads == 1:
+        return _lone_malloc(name, target)
     return Finding(name, Severity.OK, "a 64-bit program that uses glibc")
+
+
+def _lone_malloc(name: str, target: Target) -> Finding:
+    message = (
+        f"{target.subject} has a malloc of its own and no threads; if it is not made for threads, "
+        "as that of GNU Common Lisp, the agent's would corrupt the program's memory"
+    )
+    hint = "profile it with perf; if its malloc may be called by several threads at once: --force"
+    return Finding(
+        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
+    )
 
 
 def _refuse_valgrind(target: Target) -> None:

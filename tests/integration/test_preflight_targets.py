@@ -65,6 +65,25 @@ SOURCES = {
             if (vfork() == 0) { (void)!read(0, &byte, 1); _exit(0); }
             return 0;
         }""",
+    "malloc": """
+        #include <string.h>
+        #include <unistd.h>
+        static char heap[1 << 24];
+        static size_t used;
+        void *malloc(size_t bytes) {
+            return heap + __atomic_fetch_add(&used, (bytes + 31) & ~15UL, __ATOMIC_SEQ_CST);
+        }
+        void free(void *at) { (void)at; }
+        void *calloc(size_t count, size_t bytes) { return malloc(count * bytes); }
+        void *realloc(void *at, size_t bytes) {
+            char *moved = malloc(bytes);
+            size_t known = heap + sizeof heap - (char *)at;
+            return at ? memcpy(moved, at, bytes < known ? bytes : known) : moved;
+        }
+        int main(void) {
+            char byte;
+            return read(0, &byte, 1) < 0;
+        }""",
     "headless": """
         #include <pthread.h>
         #include <unistd.h>
@@ -75,6 +94,10 @@ SOURCES = {
             pthread_exit(0);
         }""",
 }
+SOURCES["locked malloc"] = (
+    "#include <pthread.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;"
+    + SOURCES["malloc"].replace("char byte;", "char byte; pthread_mutex_lock(&lock);")
+)
 
 
 @pytest.fixture
@@ -119,6 +142,21 @@ def test_program_run_by_valgrind(adopt: Callable[[Target], Target], tool: str) -
     assert re.search(
         rf"^ *{target.pid} .* no .*run by valgrind", cli.run("ps").stdout, re.MULTILINE
     )
+    target.finish()
+
+
+def test_program_whose_malloc_may_not_be_made_for_threads(run: Callable[[str], Target]) -> None:
+    target = run("malloc")
+    refuse(target.pid, "a malloc of its own and no threads")
+    cli.run("record", "-p", target.pid, "-d", 1).assert_refused(5, "malloc", "perf", "--force")
+    assert "malloc" in preflight.check(target.pid, force=True).warnings[0]
+    target.finish()
+
+
+def test_malloc_that_uses_locks_is_made_for_threads(run: Callable[[str], Target]) -> None:
+    target = run("locked malloc")
+    wait_until(lambda: "libc.so.6" in Path(f"/proc/{target.pid}/maps").read_text(), "its libc")
+    assert preflight.check(target.pid).warnings == ()
     target.finish()
 
 
